@@ -2,7 +2,6 @@ import { join } from 'node:path'
 import type { Node, SourceFile } from 'typescript/unstable/ast'
 import { API, type Project } from 'typescript/unstable/sync'
 
-/** A parsed file of a project. */
 export interface ParsedFile {
   /** Relative to the folder of the project's `tsconfig.json`. */
   readonly path: string

@@ -15,7 +15,6 @@ interface LocalConsoleOptions {
   readonly onOpened?: () => void
 }
 
-/** A console that serves. */
 export interface ServedConsole {
   readonly url: string
   /** Returns the URL that lets one browser in; another one after it was used. */

@@ -77,6 +77,5 @@ export function changeText(report: Report, before: Report, changes: readonly str
   ]
 }
 
-/** Returns the problems that are new in this report. */
 export const newProblems = (report: Report, before: Report | undefined): string[] =>
   [...texts(report)].filter((text) => !texts(before).has(text))

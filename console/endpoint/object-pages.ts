@@ -213,7 +213,6 @@ export const log: Page = async (visit) => {
   return { title: `${id.name}: log`, facts, content: logPage(facts) }
 }
 
-/** A help page. */
 export const help: Page = async ({ param }) => {
   const name = param('page')
   const page = Object.hasOwn(helpPages, name) ? helpPages[name] : undefined

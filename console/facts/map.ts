@@ -4,7 +4,6 @@ import type { ObjectId } from './places.ts'
 import { keyOf, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
 import type { State } from './verdict.ts'
 
-/** A box of the map. */
 export interface Box {
   readonly key: string
   readonly kind: string

@@ -38,5 +38,4 @@ const NAMES: Readonly<Record<string, string>> = {
   MCPGroup: 'group',
 }
 
-/** Returns the word for a kind. */
 export const wordOf = (kind: string): string => NAMES[kind] ?? kind

@@ -10,7 +10,6 @@ const LONGEST = 16_384
 export class WorkloadTokens {
   readonly #tokens = new BySession<string>({ sessions: MOST_SESSIONS, values: MOST, ttl: HOUR_MS })
 
-  /** Returns the token of a session for a workload. */
   get(session: string, workload: string): string | undefined {
     return this.#tokens.get(session, workload)
   }

@@ -88,7 +88,6 @@ export const copyable = (text: string): Element =>
     ),
   )
 
-/** A block of text to copy. */
 export const copyBlock = (text: string, label: string): Element =>
   h(
     'div',

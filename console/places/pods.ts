@@ -18,7 +18,6 @@ export const selectorText = ({ kind, metadata: { name, namespace = '' } }: Kuber
     .map(([label, value]) => `${label}=${value}`)
     .join(',')
 
-/** Returns the objects that one of the owners controls. */
 const controlledBy = <T extends KubernetesObject>(objects: readonly T[], owners: readonly KubernetesObject[]): T[] => {
   const uids = new Set(owners.flatMap(({ metadata }) => metadata.uid ?? []))
   return objects.filter(({ metadata }) =>

@@ -135,7 +135,6 @@ const embeddings = Type.Object({
   problem: orNull(Type.String()),
 })
 
-/** Tool search. */
 const toolSearch = Type.Object({
   searches: Type.Number(),
   /**
@@ -157,7 +156,6 @@ const workflow = Type.Object({
   failed: Type.Number(),
 })
 
-/** The catalog gate. */
 const catalogGate = Type.Object({
   mode: Type.Enum(['report', 'enforce']),
   registries: Type.Array(

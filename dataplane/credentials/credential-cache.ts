@@ -12,7 +12,6 @@ const ENTRY_BYTES = 256
 /** The most pending requests to providers, which may be slow. Further callers fail at once. */
 const MOST_PENDING = 4096
 
-/** A cached credential. */
 export interface KeptCredential {
   readonly credential: Credential
   /** The time in milliseconds since 1970 from which another one is needed. */

@@ -16,7 +16,6 @@ interface TokenEndpointSettings {
   readonly name?: string | undefined
 }
 
-/** A token from the endpoint. */
 export interface IssuedToken {
   readonly token: string
   /** Undefined if the response has none. */

@@ -44,7 +44,6 @@ export function compiledOf(source: PolicySource): Compiled {
 /** Compiles policies and entities. Throws a PolicyError with all problems. */
 export const compile = (source: PolicySource): Compiled => atOnce(compiling(source))
 
-/** Compiles in steps. */
 function* compiling(source: PolicySource): Steps<Compiled> {
   const problems: PolicyProblem[] = []
   const entities = yield* collect(problems, readingEntities(source.entitiesJson ?? '[]'))

@@ -40,7 +40,6 @@ export function authorizationRequest(
   }
 }
 
-/** Returns the values that are read. */
 function read(values: Values, names: ReadonlySet<string>): Values {
   const found: Record<string, CedarValue> = {}
   for (const name in values) if (names.has(name)) found[name] = values[name] as CedarValue

@@ -28,9 +28,9 @@ import { type AnsweredHosts, guardRequests } from './settings/host-check.ts'
 interface RegistryAppOptions {
   readonly api: Api
   readonly memory: CallerMemory
-  /** The origins whose pages may read. It is called on each request, so that it follows the configuration. */
+  /** The origins whose pages may read, read on each request so that they follow the configuration. */
   origins(): readonly string[]
-  /** The host names that are served. It is called on each request too. */
+  /** The host names that are served, read on each request. */
   hosts(): AnsweredHosts
   /** The version of this program, for the API's description. */
   readonly version: string

@@ -165,7 +165,7 @@ async function startParts(options: PartsOptions): Promise<Parts> {
     if (!ends.signal.aborted) scheduler.apply(schedules, new Map(sources.map(({ name, sync }) => [name, sync])))
   }
   await configuration.begin(async (settings) => {
-    if (!isDeepStrictEqual(settings.postgres, postgres)) throw new Error('another database needs a restart')
+    if (!isDeepStrictEqual(settings.postgres, postgres)) throw new Error('a change of the database needs a restart')
     await store.applySettings(settings)
     identity.apply(settings.auth, settings.directory)
     const { directory } = settings

@@ -10,12 +10,8 @@ const succeeded = gauge(
   'When a source was last synced without an error (Unix time).',
 )
 const failures = gauge('portico.source.failures', '{sync}', 'Syncs of a source that have failed in a row.')
-const entries = gauge('portico.source.entries', '{entry}', 'Entries that a source brought when it was last synced.')
-const entriesLeftOut = gauge(
-  'portico.source.entries.left_out',
-  '{entry}',
-  'Entries of a source that could not be taken.',
-)
+const entries = gauge('portico.source.entries', '{entry}', 'Entries of a source at its last sync.')
+const entriesLeftOut = gauge('portico.source.entries.left_out', '{entry}', 'Entries of a source that were left out.')
 const up = gauge('portico.store.up', '', 'Whether the database can be used: 1 or 0.')
 
 const SOURCE = 'portico.source'

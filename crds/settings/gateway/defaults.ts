@@ -12,7 +12,6 @@ export const AUDIT_DELEGATION_DEPTH = 10
 export const ROLE_CLAIM = 'groups'
 /** A path of plain segments. No segment begins with a dot, so that no URL parser rewrites the path. */
 export const ENDPOINT_PREFIX = '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+$'
-/** The default timeouts of Redis. */
 export const redisTimeouts = { dialTimeout: '5s', readTimeout: '3s', writeTimeout: '3s' } as const
 /** The defaults for failing backends, in custom resources and in configuration files. */
 export const failureDefaults = {

@@ -32,7 +32,6 @@ export interface Clients {
 export interface ClientsOptions {
   readonly store: RecordStore
   readonly rules: RegistrationRules
-  /** The clients of the configuration. */
   readonly configured: readonly { recordOf(clientId: string): ClientRecord | undefined }[]
   /** Absent if clients with a metadata document are not accepted. */
   readonly documents?: ClientDocuments | undefined

@@ -81,7 +81,6 @@ async function tokenAnswer(front: Front, c: FrontContext): Promise<Response> {
   return response
 }
 
-/** Returns the grant of a token answer. */
 async function grantIn(answer: Response): Promise<HeldBy | undefined> {
   const { access_token: token } = (await answer.clone().json()) as { readonly access_token: string }
   const grant = loginOf(decodeJwt(token))

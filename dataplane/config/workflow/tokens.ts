@@ -21,7 +21,6 @@ const RAW = /`[^`]*`/y
 export class Tokens {
   readonly #text: string
   #at: number
-  /** The next token. */
   next: Token
 
   constructor(text: string, from: number) {

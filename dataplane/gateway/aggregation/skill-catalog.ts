@@ -17,7 +17,6 @@ import type { UriNames } from './uri-names.ts'
 /** The prefix of keys of `_meta` that the gateway itself adds. */
 const OWN_META = 'portico.dev/'
 
-/** A skill that is shown. */
 export interface ShownSkill {
   readonly backend: string
   /** The URI of its SKILL.md, as clients know it. */
@@ -94,7 +93,6 @@ export class BackendSkills {
     return isShown ?? !hasSkillScheme(uri)
   }
 
-  /** The skills that are shown. */
   get shown(): readonly BackendItem[] {
     return this.backend.skills.filter(({ skill }) => skill !== undefined && this.#folders.get(skill.root) === true)
   }

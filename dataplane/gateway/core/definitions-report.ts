@@ -26,7 +26,6 @@ interface ReportedDefinition {
   readonly text: string | null
 }
 
-/** The definitions of one backend. */
 interface BackendReport {
   readonly name: string
   readonly mode: 'disabled' | 'report' | 'enforce'

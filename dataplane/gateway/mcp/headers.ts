@@ -23,7 +23,6 @@ const MAPS = new Set(['properties', 'patternProperties', 'dependentSchemas', '$d
 const DATA = new Set(['default', 'const', 'enum', 'examples', 'required', 'x-mcp-header'])
 const DEEPEST = 100
 
-/** Encodes a value for a header. */
 export function encodeHeaderValue(value: string): string {
   if (PLAIN.test(value) && !looksEncoded(value)) return value
   return `=?base64?${Buffer.from(value, 'utf8').toString('base64')}?=`

@@ -12,7 +12,6 @@ const CLOSE_ARRAY = 0x5d
 /** The length beyond which a name can't be one of those that are removed. */
 const LONGEST_NAME = 64
 
-/** An edit of one member of the result. */
 interface MemberEdit {
   readonly name: string
   /** Takes the member's value and returns a new one, as JSON text; undefined removes the member. */

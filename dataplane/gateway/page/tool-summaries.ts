@@ -9,7 +9,6 @@ export interface ToolSummary {
 interface ToolSummaries {
   /** The first tools, in the catalog's order. */
   readonly tools: readonly ToolSummary[]
-  /** The number of all tools. */
   readonly total: number
   /** The number of tools of each backend that has any, by its name. */
   readonly countOf: ReadonlyMap<string, number>

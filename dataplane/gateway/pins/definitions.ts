@@ -15,7 +15,6 @@ export interface Definition {
   readonly source?: string | undefined
 }
 
-/** The kinds of lists. */
 export type ListedKind = Extract<PinKind, 'tools' | 'prompts' | 'resources' | 'resourceTemplates'>
 
 /** A definition that is not approved. */
@@ -159,7 +158,6 @@ export class Definitions {
     return typeof verdict === 'string' ? verdict : undefined
   }
 
-  /** Returns the instructions that are shown. */
   shownInstructions(text: string | undefined): string | undefined {
     return this.areEnforced && this.reasonAgainstInstructions(text) !== undefined ? undefined : text
   }

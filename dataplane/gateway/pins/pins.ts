@@ -46,7 +46,6 @@ export class Pins {
     return this.#digests.get(kind)?.has(name) === true
   }
 
-  /** Returns the names of a kind that have pins. */
   names(kind: NamedKind): Iterable<string> {
     return this.#digests.get(kind)?.keys() ?? []
   }

@@ -4,7 +4,6 @@ import type { Message } from '../mcp/message.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { TokenHolder } from './token-watch.ts'
 
-/** A call in flight. */
 export interface InFlightCall extends TokenHolder {
   readonly session: Session | undefined
   /** The share that counts the caller's calls in flight. */

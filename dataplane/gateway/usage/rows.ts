@@ -30,7 +30,6 @@ export const LONGEST = 128
 
 const cut = (text: string): string => (text.length > LONGEST ? text.slice(0, LONGEST) : text)
 
-/** Returns the key of a row. */
 export const keyOf = ({ person, client, tool, backend, outcome }: Counted): string =>
   JSON.stringify([cut(person), cut(client), cut(tool), cut(backend), outcome])
 
@@ -51,7 +50,6 @@ export const DAY_MS = 86_400_000
 /** Returns the UTC day of a time (milliseconds since 1970), as YYYY-MM-DD. */
 export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
 
-/** Adds to the row of a key. */
 export function addTo(rows: Rows, key: string, { calls, ms }: Row): void {
   const row = rows.get(key)
   if (row === undefined) rows.set(key, { calls, ms })

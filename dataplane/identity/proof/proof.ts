@@ -18,7 +18,6 @@ export class ProofError extends Error {
   }
 }
 
-/** The request that a proof is for. */
 interface ProvenRequest {
   readonly method: string | undefined
   /** The URL of the endpoint as configured, normalized as `URL.href`, without query and fragment. */

@@ -3,7 +3,6 @@ import { isObject } from '../../../crds/settings/json.ts'
 import type { CedarValue } from '../values.ts'
 import { Entity, type Situation } from './situation.ts'
 
-/** The value of an expression. */
 type Value = CedarValue | Entity | readonly Value[]
 
 /** Evaluates an expression. Throws UNSURE. */

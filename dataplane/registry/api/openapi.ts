@@ -9,11 +9,11 @@ const ANYWHERE: readonly ErrorCode[] = ['unauthenticated', 'share_exceeded', 'in
 const WITH_BODY: readonly ErrorCode[] = ['parse_error', 'invalid_request', 'too_large', 'unsupported_media_type']
 
 const TAGS = {
-  catalog: 'What registries show: the MCP registry API v0.1, and skills beside it.',
-  sources: 'Where entries come from.',
-  registries: 'What consumers read under one name.',
-  entries: 'What is published here.',
-  identity: 'Who the caller is, and what they may see.',
+  catalog: 'The entries of registries: the MCP registry API v0.1, and skills.',
+  sources: 'The sources of entries.',
+  registries: 'Registries: what consumers read under one name.',
+  entries: 'Entries that are published to this server.',
+  identity: 'The identity of the caller, and what they may see.',
 } as const
 
 const errorSchema = {
@@ -74,7 +74,7 @@ function openApi(operations: readonly Operation[], version: string): object {
     info: {
       title: 'Portico registry',
       version,
-      description: 'A catalog of MCP servers and skills: who may see which, who may change what.',
+      description: 'A catalog of MCP servers and skills, with access control.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],

@@ -66,7 +66,7 @@ export async function followConfiguration(
     },
     onRefused(refused) {
       findings = refused
-      log.error({ findings }, 'the configuration is refused; the one before stays in force')
+      log.error({ findings }, 'the configuration is refused; the previous one stays in force')
       configuration.onReload?.(undefined)
     },
   })

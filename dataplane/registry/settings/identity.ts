@@ -61,7 +61,7 @@ const admitAll: Verifier = Object.assign(() => anonymous, {
 export function createIdentity({ log, observe }: IdentityOptions): Identity {
   let current: InForce | undefined
   const issuers = new Issuers()
-  const retired = new Retired((error) => log.error({ err: error }, 'closing connections to an issuer'))
+  const retired = new Retired((error) => log.error({ err: error }, 'closing connections to an issuer failed'))
 
   const inForce = () => {
     if (current === undefined) throw new PublicError('unavailable')

@@ -33,7 +33,6 @@ export interface RegistrySettings extends StoreSettings {
   }
   /** The origins whose pages may read the consumer API. */
   readonly origins: readonly string[]
-  /** The host names that are served. */
   readonly hosts: AnsweredHosts
   readonly telemetry: TelemetrySettings | undefined
   readonly audit: AuditSettings | undefined

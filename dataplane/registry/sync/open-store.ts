@@ -53,7 +53,7 @@ export async function openStore(options: StoreOptions, log: Logger): Promise<Sto
   const snapshot = await createSnapshot(database, onSettings)
   const subscription = subscribeToChanges(location, replica, log, snapshot.refresh)
 
-  /** The caller that requested a change reads it from then on. */
+  /** Runs a job, then refreshes the snapshot, so that its caller reads the change. */
   const thenRefresh = <A extends unknown[], R>(job: (...args: A) => Promise<R>, changed?: 'entries') =>
     async function writeAndSee(...args: A): Promise<R> {
       let outcome: R

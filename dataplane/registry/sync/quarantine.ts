@@ -12,7 +12,7 @@ interface QuarantinedSource {
   readonly settings: string
   /** The number of such ends in a row. */
   readonly ends: number
-  /** The end of the quarantine in milliseconds since 1970. 0: it may run at once, but alone. */
+  /** The end of the quarantine in milliseconds since 1970. 0: the source may run at once, but alone. */
   readonly until: number
   /** The last incident, for people. */
   readonly what: string
@@ -56,7 +56,7 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
       mkdirSync(folder, { recursive: true, mode: 0o700 })
       writeFileSync(join(folder, source), JSON.stringify(entry), { mode: 0o600 })
     } catch (error) {
-      log.warn({ source, err: error }, 'that the source was put aside is not kept')
+      log.warn({ source, err: error }, 'the quarantine of a source can’t be stored')
     }
   }
 
@@ -109,7 +109,7 @@ const waitOf = (ends: number) => Math.min(FIRST_WAIT_MS * 4 ** Math.min(ends - 1
 
 function tooEarly({ ends, until, what }: QuarantinedSource, retryAfterMs: number): SourceError {
   const times = ends === 1 ? '' : `, ${ends} times in a row`
-  const message = `${what} while this source was being read${times}; it is put aside until ${new Date(until).toISOString()} or until it is set otherwise, and the others go on`
+  const message = `${what} while this source was being read${times}; it is put aside until ${new Date(until).toISOString()} or until its settings change; other sources are synced`
   return new SourceError('put_aside', message, { retryAfterMs })
 }
 

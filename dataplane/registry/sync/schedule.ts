@@ -201,7 +201,7 @@ class SourceSchedule implements Schedule {
       if (signal.aborted) return 0
       const isNew = failure.message !== this.#state.error?.message
       await this.#finish({ ...this.#state, state: 'failed', tried: true, error: failure })
-      if (isNew) log.warn({ source: name, ...failure }, 'not synced; what it brought before stays')
+      if (isNew) log.warn({ source: name, ...failure }, 'the sync failed; the entries of the last sync stay')
       return backoff({ attempts: this.#state.attempts, intervalMs, retryAfterMs })
     }
   }
@@ -226,7 +226,7 @@ class SourceSchedule implements Schedule {
         await record(this.source.name, state)
         this.#recorded = outcome
       } catch (error) {
-        log.warn({ source: this.source.name, err: error }, 'how the source stands was not recorded')
+        log.warn({ source: this.source.name, err: error }, 'the state of a source can’t be recorded')
       }
     this.#state = state
   }

@@ -27,7 +27,7 @@ export function createSlots(size: number, slowMs: number): Slots {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const leave = () => {
       const at = waiting.indexOf(resolve)
-      // It was given a slot just now.
+      // The wait has ended: the task has just got a slot.
       if (at < 0) return
       waiting.splice(at, 1)
       reject(signal.reason)

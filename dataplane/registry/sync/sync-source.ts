@@ -203,7 +203,7 @@ async function stored<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer
   } catch (error) {
-    throw new SourceError('store_failed', `the store did not take it: ${(error as Error).message}`, { cause: error })
+    throw new SourceError('store_failed', `the store can’t write it: ${(error as Error).message}`, { cause: error })
   }
 }
 

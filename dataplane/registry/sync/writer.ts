@@ -122,7 +122,7 @@ class WriterThread {
     const worker = new Worker(ENTRY, { workerData: { ...data, pulse } satisfies WorkerData, resourceLimits: HEAP })
     let reason: string | undefined
     const unwatch = watchPulse(pulse, checkMs, () => {
-      reason = `the writing thread stood still for ${stallSeconds(checkMs)} s`
+      reason = `the writing thread did not respond for ${stallSeconds(checkMs)} s`
       worker.terminate().catch(() => {
         // The `exit` listener handles the end of the thread, however it ends.
       })
@@ -158,7 +158,7 @@ class WriterThread {
     const before = this.#failure
     this.#failure = 'error' in answer && answer.error.away ? answer.error.message : undefined
     if (this.#failure !== undefined && this.#failure !== before)
-      this.#log.error({ reason: this.#failure }, 'the store did not take a change')
+      this.#log.error({ reason: this.#failure }, 'the store can’t write a change')
   }
 
   /** Fails the jobs that the thread had begun, up to `last`. The others are for the next thread. */

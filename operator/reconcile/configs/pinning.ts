@@ -17,7 +17,6 @@ export interface PinnedServer {
   readonly spec: { readonly pinning?: { readonly mode: PinningMode } }
 }
 
-/** The pinning of a gateway. */
 export interface GatewayPinning {
   readonly mode: PinningMode
   readonly unpinnedBackends: 'withhold' | 'allow'
@@ -35,7 +34,6 @@ export const pinningMode = ({ spec }: Pick<PinnedServer, 'spec'>): PinningMode =
 const stricter = (one: PinningMode, other: PinningMode): PinningMode =>
   STRICTEST_LAST.indexOf(one) > STRICTEST_LAST.indexOf(other) ? one : other
 
-/** Adds the digests of one name. */
 function add(into: Map<string, Set<string>>, name: string, digests: readonly string[]): void {
   const known = into.get(name)
   if (known === undefined) into.set(name, new Set(digests))

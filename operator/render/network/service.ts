@@ -32,7 +32,6 @@ export const rangeProblems = ({ loadBalancerSourceRanges = [] }: ServiceSettings
     return message === undefined ? [] : [{ pointer: `/spec/service/loadBalancerSourceRanges/${index}`, message }]
   })
 
-/** Renders the Service of a workload. */
 export function renderService(workload: Workload, group: string, options: ServiceOptions): KubernetesObject {
   const { port, portName, targetPort, settings = {} } = options
   const { externalTrafficPolicy, loadBalancerSourceRanges, loadBalancerClass, ipFamilyPolicy } = settings

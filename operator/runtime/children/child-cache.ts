@@ -8,7 +8,6 @@ const keyOfObject = ({ kind, metadata }: KubernetesObject) => keyOf(kind, metada
 
 const scopeOf = (kind: string, namespace = '') => `${kind}/${namespace}`
 
-/** Returns the owner that controls an object. */
 export const controllerOf = (object: KubernetesObject): OwnerReference | undefined =>
   object.metadata.ownerReferences?.find((reference) => reference.controller === true)
 

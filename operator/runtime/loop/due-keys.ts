@@ -17,7 +17,6 @@ interface DueKeysOptions {
   readonly world: World
   readonly graph: DependencyGraph
   readonly observers: Observers
-  /** Tells whether a kind is one of ours. */
   readonly isOurs: (kind: string) => boolean
   readonly log: Logger
 }

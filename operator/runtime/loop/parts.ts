@@ -25,7 +25,6 @@ import { Watches, type WatchSettings } from '../watch/watches.ts'
 import { DueKeys } from './due-keys.ts'
 import { Reconciler, type ReconcilerOptions } from './reconciler.ts'
 
-/** The settings of the parts. */
 export interface PartsSettings {
   readonly context: Omit<ReconcileContext, 'now'>
   /** The namespaces to manage; none means all. */

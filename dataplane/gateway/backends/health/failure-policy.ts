@@ -25,7 +25,6 @@ interface CircuitPolicy {
 /** The default circuit breaker, which a short outage hardly triggers. */
 const USUAL_CIRCUIT: CircuitPolicy = { openAfter: 5, pauseMs: 2_000, longestPauseMs: 30_000 }
 
-/** Reads the policy from a configuration. */
 export function failurePolicy({ failureHandling = {} }: Pick<GatewayConfig, 'failureHandling'>): FailurePolicy {
   const {
     healthCheckInterval = failureDefaults.healthCheckInterval,

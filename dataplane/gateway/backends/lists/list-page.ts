@@ -49,7 +49,6 @@ export interface NewEntry extends BackendItem {
  */
 export type ReadPage = Pick<ListForm, 'member' | 'key'> & { readonly kind?: EntryKind; readonly noun?: string }
 
-/** The limits of a reading. */
 export interface ReadLimits {
   /** Tells whether an entry with so much text is kept. The list ends at the first one that is not. */
   fits?(textLength: number): boolean

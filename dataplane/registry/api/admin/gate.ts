@@ -16,7 +16,7 @@ import { param } from './reach.ts'
 const LONGEST_WAIT_MS = 60_000
 /** The milliseconds between two looks of a waiting request at what is in memory. */
 const LOOK_MS = 200
-/** The memory of a waiting request, which counts against its caller's share. */
+/** The interval at which a waiting request checks the revision in memory, in milliseconds. */
 const WAITING_BYTES = 16 * 1024
 /** If the registry keeps changing during a read, the last of so many attempts counts. */
 const ATTEMPTS = 5
@@ -29,14 +29,14 @@ interface GateState {
 }
 
 /**
- * Builds `GET /v1/registries/{registry}/gate`: which servers a registry has and with which claims, for gateways that
- * show their callers only what the catalog shows them. The role alone decides who reads it: the answer tells the claims
- * of the registry, and the gateway holds its own callers' claims against them.
+ * Builds `GET /v1/registries/{registry}/gate`: the servers of a registry with their claims, for gateways that serve
+ * what the catalog shows. Only a role grants access. The answer has the claims, and each gateway compares those of its
+ * own callers with them.
  */
 export function gateOperation(api: Api): Operation {
   const reading = new Map<string, Promise<GatePage | undefined>>()
 
-  /** Reads a page once for all who ask for it at the same time: after a change every gateway does. */
+  /** Reads a page once for concurrent requests: after a change every gateway asks for it. */
   function pageOf({ name, revision }: RegistryRecord, after: GatePosition | undefined): Promise<GatePage | undefined> {
     const key = JSON.stringify([name, revision, after])
     let page = reading.get(key)
@@ -67,15 +67,14 @@ export function gateOperation(api: Api): Operation {
     path: '/v1/registries/{registry}/gate',
     parameters: { registry: registryName },
     query: { cursor, wait: gateWait },
-    summary:
-      'Tells which servers a registry has and with which claims, for gateways that serve what the catalog shows.',
+    summary: 'Lists the servers of a registry with their claims, for gateways that serve what the catalog shows.',
     answers: {
       200: {
         description:
-          'A page of at most 8 MiB, with an ETag. Where a page has another revision than the one before, begin anew.',
+          'A page of at most 8 MiB, with an ETag. If a page has another revision than the page before, start again at the first page.',
         schema: gateAnswer,
       },
-      304: { description: 'The revision in If-None-Match is the one in force, after `wait` still.' },
+      304: { description: 'The registry still has the revision in If-None-Match, after `wait` too.' },
     },
     errors: ['not_found', 'invalid_request'],
     async handle(c) {
@@ -109,7 +108,7 @@ async function gateState({ reader, identity }: Api, c: Context<RegistryEnv>): Pr
   return { revision: hash('sha256', parts, 'base64url').slice(0, 22), registry, actor }
 }
 
-/** Waits until the revision is another one, the time is over, the client has gone, or the registry stops. */
+/** Waits until the revision changes, the time is over, the client has gone, or the registry stops. */
 async function waitForChange(api: Api, c: Context<RegistryEnv>, first: GateState, ms: number): Promise<GateState> {
   const { held } = c.var
   held.demand(held.bytes + WAITING_BYTES)
@@ -161,7 +160,7 @@ function answerPage(c: Context<RegistryEnv>, state: GateState, { rows, end }: Ga
     revision,
     mode: actor.mode,
     claims: registry.claims,
-    // Without this the gateway would open a registry that the rules keep closed.
+    // The gateway would otherwise open a registry that the rules keep closed.
     ...(actor.mode === 'full' && actor.unlabelled === 'deny' && { unlabelled: 'deny' }),
     ...(end !== undefined && { nextCursor: encodeGateCursor(end, registry.name) }),
   })

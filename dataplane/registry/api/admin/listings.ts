@@ -16,7 +16,7 @@ import {
 import { param, reached } from './reach.ts'
 import { entryShape } from './shape.ts'
 
-const BOUND = 'It ends at 8 MiB, and shows of each entry the newest 100 versions.'
+const BOUND = 'It has at most 8 MiB, and at most the newest 100 versions of each entry.'
 
 /** Lists all that a source or a registry holds, unshadowed, with claims, for those who manage it. */
 export function listingOperations({ reader }: Api): readonly Operation[] {
@@ -46,7 +46,7 @@ export function listingOperations({ reader }: Api): readonly Operation[] {
       path: '/v1/registries/{registry}/entries',
       parameters: { registry: registryName },
       query: { cursor, limit },
-      summary: 'Lists the entries of all sources of a registry, those that are covered by others too.',
+      summary: 'Lists the entries of all sources of a registry, including those that an earlier source hides.',
       answers: {
         200: {
           description: `A page of entries, by type, name and the order of sources. ${BOUND}`,

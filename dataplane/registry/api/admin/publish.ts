@@ -25,7 +25,7 @@ const description = {
   summary: 'Publishes a version of a server or a skill.',
   body: publishBody,
   answers: {
-    200: { description: 'This very document with these claims was there already.', schema: publishAnswer },
+    200: { description: 'The same document with the same claims existed already.', schema: publishAnswer },
     201: { description: 'Published.', schema: publishAnswer },
   },
   errors: [
@@ -141,7 +141,7 @@ function refusalOf(outcome: Exclude<PublishOutcome, 'created' | 'unchanged'>): P
       return new PublicError('not_found')
     case 'source_full':
       return new PublicError('conflict', {
-        message: 'The source holds as many bytes as it may (limits.managedBytes).',
+        message: 'The source is full (limits.managedBytes).',
       })
     case 'source_changed':
       return new PublicError('conflict', { message: 'The source was changed meanwhile.' })

@@ -35,7 +35,7 @@ export const param = (c: Context<RegistryEnv>, name: string): string => c.req.pa
 
 /** Checks a name: a PUT can't rename, and a name that is created must be valid. */
 export function checkName(inPath: string, inBody: string): void {
-  if (inBody !== inPath) throw invalid([{ pointer: '/name', message: 'is not the name in the path' }])
+  if (inBody !== inPath) throw invalid([{ pointer: '/name', message: 'must be the name in the path' }])
   if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(inPath) || inPath.length > 63)
     throw invalid([{ pointer: '/name', message: 'must be a lower-case DNS label of at most 63 characters' }])
 }

@@ -68,7 +68,7 @@ const descriptions = {
 
 type RegistryApi = ReturnType<typeof createRegistryApi>
 
-/** Registries: what consumers read under one name. */
+/** Lists the operations on registries. A registry is what consumers read under one name. */
 export function registryOperations(api: Api): readonly Operation[] {
   const registries = createRegistryApi(api)
   return [
@@ -106,7 +106,7 @@ async function createRegistry(api: RegistryApi, c: Context<RegistryEnv>): Promis
   const expectSources = await claimsOfSources(api, c.var.actor, sources)
   const outcome = await writer.putRegistry({ name, sources, claims, create: true, expectSources, at: now() })
   if (outcome === 'too_many') throw tooMany()
-  if (outcome === 'taken') throw new PublicError('conflict', { message: 'There is a registry of this name.' })
+  if (outcome === 'taken') throw new PublicError('conflict', { message: 'A registry of this name exists already.' })
   if (outcome !== 'done') throw new PublicError('conflict', { message: 'A source was changed or removed meanwhile.' })
   return c.json(await storedShape(api, name), 201, { location: `/v1/registries/${name}` })
 }
@@ -179,4 +179,4 @@ async function claimsOfSources(
   return found.map((source) => source?.claims ?? {})
 }
 
-const tooMany = () => new PublicError('conflict', { message: 'The API may make 1,000 registries.' })
+const tooMany = () => new PublicError('conflict', { message: 'The API can create at most 1,000 registries.' })

@@ -95,7 +95,7 @@ type SourceApi = ReturnType<typeof createSourceApi>
 
 type SourceBody = Omit<SourceConfig, 'name'>
 
-/** Sources: where entries come from. */
+/** Lists the operations on sources, which entries come from. */
 export function sourceOperations(api: Api): readonly Operation[] {
   const sources = createSourceApi(api)
   return [
@@ -130,7 +130,7 @@ async function createSource(api: SourceApi, c: Context<RegistryEnv>): Promise<Re
   const { name, claims = {}, ...config } = (await readNewSource(c)).value
   checkGrant(c.var.actor, claims)
   const outcome = await writer.putSource({ name, config, claims, create: true, at: now() })
-  if (outcome === 'taken') throw new PublicError('conflict', { message: 'There is a source of this name.' })
+  if (outcome === 'taken') throw new PublicError('conflict', { message: 'A source of this name exists already.' })
   if (outcome === 'too_many') throw tooMany()
   await syncs.changed()
   return c.json(await storedShape(api, name), 201, { location: `/v1/sources/${name}` })
@@ -202,11 +202,12 @@ async function changeableSource(
 
 function checkSameKind(existing: SourceRecord, config: SourceSettings): void {
   const [before, after] = [kindOf(existing.config), kindOf(config)]
-  if (before !== after) throw invalid([{ pointer: `/${after}`, message: `is not what this source is: ${before}` }])
+  if (before !== after)
+    throw invalid([{ pointer: `/${after}`, message: `must be ${before}: a source can’t change its type` }])
 }
 
 const tooMany = () =>
-  new PublicError('conflict', { message: 'The API may make 1,000 sources, with 8 MiB of settings together.' })
+  new PublicError('conflict', { message: 'The API can create at most 1,000 sources, with 8 MiB of settings in all.' })
 
 /**
  * Checks a source that comes through the API, beyond its schema (which has no fields for files of this machine). A

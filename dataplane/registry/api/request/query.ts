@@ -53,7 +53,6 @@ function pageQuery({ registry, type }: CatalogPath, query: URLSearchParams): Lis
   return { registry, type, limit, after, search, updatedSince, version, includeDeleted, digest }
 }
 
-/** Reads the position from a cursor. */
 function positionOf(cursor: string | undefined, digest: string, findings: QueryFindings): Position | undefined {
   const after = cursor === undefined ? undefined : decodeCursor(cursor, digest)
   if (cursor !== undefined && after === undefined && findings.details.length === 0)

@@ -37,7 +37,7 @@ export const registryName = label('Name of the registry.')
 
 const origin = Type.Enum(['config', 'api'], {
   type: 'string',
-  description: 'What the configuration file has made is changed there alone.',
+  description: 'The creator: the configuration file, whose objects change only there, or the API.',
 })
 const managed = { claims: claimsMap, origin, createdAt: time, updatedAt: time }
 
@@ -57,7 +57,7 @@ export const syncState = Type.Object({
   skills: count,
 })
 
-/** Returns a schema for output. Its values were checked when they came in. */
+/** Returns a schema for output. The values were checked as input. */
 const shown = (fields: Readonly<Record<string, TSchema>>) =>
   Object.fromEntries(
     Object.keys(fields)
@@ -72,7 +72,7 @@ export const sourceDetailAnswer = Type.Object({
   problems: Type.Optional(
     Type.Array(Type.Object({ pointer: text, message: text, served: Type.Optional(Type.Boolean()) }), {
       description:
-        'Entries that were left out, by their place in what the source gave, and why; the first of many. One with `served` is odd and served all the same.',
+        'Entries that were left out, with their place in the source and the reason; only the first ones. An entry with `served` has a fault and is served nevertheless.',
     }),
   ),
 })
@@ -103,7 +103,7 @@ export const registryEntriesAnswer = Type.Object({
 })
 
 export const gateWait = Type.String({
-  description: 'With If-None-Match: how long to wait for another revision, 60s at most.',
+  description: 'With If-None-Match: the time to wait for another revision, at most 60s.',
   pattern: '^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))*$',
   maxLength: 32,
 })
@@ -111,7 +111,7 @@ const textMembers = (...names: readonly string[]) =>
   Type.Object(Object.fromEntries(names.map((name) => [name, Type.Optional(text)])))
 export const gateAnswer = Type.Object({
   revision: text,
-  mode: Type.Enum(['anonymous', 'auth-only', 'full'], { type: 'string', description: 'How far claims are checked.' }),
+  mode: Type.Enum(['anonymous', 'auth-only', 'full'], { type: 'string', description: 'The level of authorization.' }),
   claims: claimsMap,
   unlabelled: Type.Optional(
     Type.Enum(['deny'], { type: 'string', description: 'A registry without claims is closed to everybody.' }),

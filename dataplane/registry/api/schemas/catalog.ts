@@ -47,7 +47,7 @@ export const listParameters = {
     pattern: '^[^\\u0000]*$',
   }),
   updated_since: orEmpty(time, {
-    description: 'Only what changed later (RFC 3339); deleted versions too.',
+    description: 'Only versions that changed later (RFC 3339), including deleted ones.',
     examples: ['2026-11-20T00:00:00Z'],
   }),
   version: Type.String({ description: 'A version or `latest`.', pattern: `^${PRINTED}*$`, maxLength: 255 }),

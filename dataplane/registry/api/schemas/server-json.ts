@@ -37,8 +37,8 @@ export const SERVER_NAME_PATTERN = '^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$'
 
 const input = {
   description: Type.String({ maxLength: 4096, ...noNul }),
-  isRequired: flag('It must be given.'),
-  isSecret: flag('It is shown to nobody.'),
+  isRequired: flag('A value is required.'),
+  isSecret: flag('The value is a secret.'),
   format: Type.Enum(['string', 'number', 'boolean', 'filepath'], { type: 'string' }),
   value: Type.String({ description: 'Fixed value; `{name}` stands for a variable.', maxLength: 4096, ...noNul }),
   default: Type.String({ maxLength: 4096, ...noNul }),
@@ -56,11 +56,11 @@ const argument = Type.Unsafe<object>({
   oneOf: [
     {
       type: 'object',
-      description: 'By position: `value`, or a hint of what it is.',
+      description: 'A positional argument: `value`, or a hint of its meaning.',
       properties: {
         type: { const: 'positional' },
-        valueHint: text('What it is.', 255),
-        isRepeated: flag('It may come more than once.'),
+        valueHint: text('The meaning of the value.', 255),
+        isRepeated: flag('It may be repeated.'),
         ...inputs,
       },
       anyOf: [{ required: ['value'] }, { required: ['valueHint'] }],
@@ -72,7 +72,7 @@ const argument = Type.Unsafe<object>({
       properties: {
         type: { const: 'named' },
         name: text('The flag, with its dashes.', 255),
-        isRepeated: flag('It may come more than once.'),
+        isRepeated: flag('It may be repeated.'),
         ...inputs,
       },
     },
@@ -124,7 +124,7 @@ const packages = Type.Object({
     }),
     registryBaseUrl: Type.String({ format: 'uri', maxLength: 2048 }),
     fileSha256: Type.String({ pattern: '^[a-f0-9]{64}$' }),
-    runtimeHint: text('What runs it: npx, uvx, docker.', 64),
+    runtimeHint: text('The program that runs it: npx, uvx, docker.', 64),
     runtimeArguments: many(argument),
     packageArguments: many(argument),
     environmentVariables: many(keyed),
@@ -151,23 +151,23 @@ export const serverJson = Type.Object(
       maxLength: 200,
       examples: ['com.example/weather'],
     }),
-    description: text('What it does.', 100),
+    description: text('The purpose of the server.', 100),
     version,
     ...optional({
-      $schema: Type.Enum(SCHEMA_DATES.map(schemaUrl), { type: 'string', description: 'The schema that it follows.' }),
-      title: text('Name for people.', 100),
+      $schema: Type.Enum(SCHEMA_DATES.map(schemaUrl), { type: 'string', description: 'The schema of the document.' }),
+      title: text('Display name.', 100),
       repository: Type.Object({
         url: Type.String({ format: 'uri', maxLength: 2048 }),
         source: text('github, gitlab or another.', 64),
         ...optional({
           id: text('Id of the repository at its host.', 255),
-          subfolder: text('Where it is in there.', 1024),
+          subfolder: text('Its folder in the repository.', 1024),
         }),
       }),
       websiteUrl: Type.String({ format: 'uri', maxLength: 2048 }),
       icons,
-      packages: many(packages, 'How it is installed.'),
-      remotes: many(remotes, 'Where it runs already.'),
+      packages: many(packages, 'The packages that install it.'),
+      remotes: many(remotes, 'The addresses at which it runs.'),
       _meta: free('Extensions, by reverse DNS name.'),
     }),
   },

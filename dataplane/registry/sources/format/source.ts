@@ -44,7 +44,6 @@ interface Reach {
 
 export type LocationOf<K extends SourceLocation['kind']> = Extract<SourceLocation, { kind: K }>
 
-/** A source that is synced. */
 export interface SyncedSource {
   readonly name: string
   readonly location: SourceLocation
@@ -102,7 +101,6 @@ export type PollSource<P extends SourceLocation = SourceLocation> = (
   pass: Pass,
 ) => Promise<ReadChange | undefined>
 
-/** The result of a sync. */
 export interface SyncResult {
   /** True if there was anything to apply. */
   readonly changed: boolean

@@ -14,7 +14,7 @@ type Columns = ReturnType<typeof incomingColumns>
 interface Batch {
   readonly versions: readonly IncomingVersion[]
   readonly seen: NumberSet
-  /** Called first in each transaction that writes. */
+  /** Called first in each writing transaction: it throws if another pass has written since. */
   readonly acquire: (transaction: Database) => Promise<void>
 }
 

@@ -52,7 +52,7 @@ export function subscribeToChanges(
   }
   const poll = (changed?: 'entries') =>
     refresh(changed).then(() => {
-      if (reason !== undefined) log.info('PostgreSQL is here again')
+      if (reason !== undefined) log.info('PostgreSQL can be reached again')
       reason = undefined
     }, onLost)
   const pollRegularly = (): void => {

@@ -32,7 +32,6 @@ export const LARGE_BYTES = 64 * 1024
 
 /** Texts that were not read yet. */
 export interface LargeTexts {
-  /** The number of the version. */
   readonly version: number
   /** The bytes of its document and of the texts beside it. */
   readonly bytes: number
@@ -72,7 +71,6 @@ export const columnsOfRow: RawBuilder<unknown> = sql`
 /** The column of document `d` beside them. */
 export const documentColumn: RawBuilder<unknown> = sql`coalesce(p.large, d.text) as document`
 
-/** All these columns. */
 export const versionColumns: RawBuilder<unknown> = sql`${rowColumns}, coalesce(${reference}, d.text) as document`
 
 /** The choice of versions in a response; the values come with each run. */

@@ -48,7 +48,7 @@ export function setStatus(database: Database, change: Argument<'setStatus'>): Pr
 
 interface Known {
   readonly id: number
-  /** Canonical. */
+  /** As canonical JSON. */
   readonly claims: string
 }
 

@@ -86,7 +86,7 @@ async function isWithinBounds(
 interface StoredSetting {
   readonly id: number
   readonly origin: Origin
-  /** Canonical. */
+  /** As canonical JSON. */
   readonly claims: string
   /** Undefined for a registry. */
   readonly kind: SourceKind | undefined

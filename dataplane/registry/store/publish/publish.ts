@@ -27,7 +27,7 @@ type Database = Kysely<RegistryTables>
 
 interface ManagedSource {
   readonly id: number
-  /** Canonical. */
+  /** As canonical JSON. */
   readonly claims: string
 }
 
@@ -50,7 +50,7 @@ interface LockedSource {
   readonly id: number
   readonly name: string
   readonly config: string
-  /** Canonical. */
+  /** As canonical JSON. */
   readonly source_claims: string
   /** The numbers of the known sets of claims, by their canonical texts. */
   readonly sets: Readonly<Record<string, number>> | null

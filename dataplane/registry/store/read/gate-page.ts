@@ -105,7 +105,7 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
     for (let left = ATTEMPTS; ; left--) {
       const revision = await revisionOf(registry)
       const page = await read(registry, after)
-      // With the older revision a page that is torn after all is asked for again at once.
+      // A page that is torn in the last attempt gets the older revision, so that the gateway asks for it again at once.
       if (left === 0 || (await revisionOf(registry)) === revision) return { revision, ...page }
     }
   }

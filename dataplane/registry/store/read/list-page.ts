@@ -27,7 +27,6 @@ const SAMPLE = 30
 /** Scanning so many entries costs as much as asking the index and reading its matches. */
 const ASKING = 500
 
-/** The statements that read a page. */
 interface PageStatements {
   readonly step: (query: StepQuery) => Promise<Step>
   readonly find: ReturnType<typeof createFindVersions>

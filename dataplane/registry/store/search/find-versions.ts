@@ -13,7 +13,6 @@ const FEW = 1_500
 
 /** Finds versions by an index, over all registries. Undefined if there are many, or if the index can't find them. */
 interface FindVersions {
-  /** Finds versions that have the term. */
   byTerm(term: string, registry: number): Promise<FoundVersions | undefined>
   /** Finds versions that changed later. */
   byChange(since: string, registry: number): Promise<FoundVersions | undefined>

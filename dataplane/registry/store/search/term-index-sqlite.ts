@@ -17,7 +17,6 @@ const SOME_TRIGRAMS = 3
 
 interface Values {
   readonly registry: number
-  /** The query for the index. */
   readonly query: string
   /** The pattern for the text. */
   readonly pattern: string

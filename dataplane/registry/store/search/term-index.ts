@@ -1,4 +1,3 @@
-/** The versions that an index has found. */
 export interface FoundVersions {
   readonly ids: readonly number[]
   /** The revision of the requested registry in the same snapshot; undefined if nothing was found. */
@@ -15,7 +14,6 @@ export type NextMatch =
       readonly revision: string | undefined
     }
 
-/** A search for a term by an index. */
 interface TermSearch {
   /**
    * Finds the versions that have it; undefined if there are more than is worth reading one by one, or if the index

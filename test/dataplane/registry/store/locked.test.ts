@@ -26,7 +26,7 @@ test('a file that can’t be written to: it is waited for, then callers are told
     other.close()
     assert.equal(
       lines.map(({ msg, reason }) => ({ msg, reason })),
-      [{ msg: 'the store did not take a change', reason: 'database is locked' }],
+      [{ msg: 'the store can’t write a change', reason: 'database is locked' }],
     )
     assert.is(await store.writer.publish(publication('x/one')), 'created')
   } finally {

@@ -93,7 +93,7 @@ test('a source with which the writing thread stands still is put aside, after a 
   await folder.write('bad.json', POISONED('POISON-STALL'))
   await folder.configure(config())
   await start({ checkMs: CHECK_MS })
-  await isPutAside(/^the writing thread stood still/)
+  await isPutAside(/^the writing thread did not respond/)
   assert.is((await publish('com.own/a')).status, 201)
   await stop()
 
