@@ -20,6 +20,7 @@ import {
 import type { LoginProvider } from '../../support/identity/login-provider.ts'
 import { type RedisServer, startRedis } from '../../support/network/redis-server.ts'
 import { startTcpFront, type TcpFront } from '../../support/network/tcp-front.ts'
+import { bePatient } from '../../support/patience.ts'
 import { answer, type RawRequest, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
 
 const PEOPLE = Array.from({ length: 50 }, (_, index) => `person-${index}`)
@@ -66,6 +67,7 @@ async function whoAmI(provider: () => LoginProvider, request: RawRequest, res: S
 }
 
 test.before(async () => {
+  bePatient()
   redis = await startRedis()
   front = await startTcpFront(0)
   backends = await Promise.all(
@@ -86,7 +88,8 @@ test.before(async () => {
     authServer: {
       hmacSecretFiles: ['hmac'],
       signingKeyFiles: ['key.pem'],
-      storage: { type: 'redis', redis: { addresses: [redis.address] } },
+      // Fifty people at once on a busy machine: what is asked of Redis waits for its turn.
+      storage: { type: 'redis', redis: { addresses: [redis.address], readTimeout: '1m' } },
     },
     prepare,
   })
