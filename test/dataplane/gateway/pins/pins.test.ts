@@ -42,6 +42,7 @@ async function withProxy(
     backends: [{ name: 'b', url: server.url, ...pins, ...backend }],
   })
   try {
+    if (pinning !== undefined && config.failureHandling === undefined) await isListed(gateway)
     await run({ server, gateway })
   } finally {
     await gateway.close()
@@ -54,10 +55,19 @@ const namesIn = async (url: string, headers: Record<string, string> = {}): Promi
   (await postModern(url, 'tools/list', {}, headers)).json.result.tools.map(({ name }: { name: string }) => name)
 const listIn = async ({ url }: GatewayUnderTest): Promise<unknown> => (await postModern(url, 'tools/list')).json
 const countsOf = async (gateway: GatewayUnderTest) => (await gateway.status()).backends[0]?.definitions
+/** Waits until all that a gateway's backends show at first was judged by their pins. */
+const isListed = (gateway: GatewayUnderTest, count = 5): Promise<void> =>
+  eventually('all is listed', async () =>
+    (await gateway.status()).backends.every(({ definitions }) => {
+      const { approved, withheld, reported } = definitions ?? NONE
+      return approved + withheld + reported === count
+    }),
+  )
 const withheldIn = async (gateway: GatewayUnderTest): Promise<number> => (await countsOf(gateway))?.withheld ?? -1
 type Report = Awaited<ReturnType<typeof reportDefinitions>>
 const reportOf = async (gateway: GatewayUnderTest): Promise<Report> =>
   (await fetch(`${gateway.adminUrl}/definitions`)).json() as Promise<Report>
+const NONE = { approved: 0, withheld: 0, reported: 0, missing: 0 }
 const NEXT = tool('one', '"description":"next"')
 const CHANGED = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
 const LISTS = ['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list']
@@ -86,8 +96,8 @@ test('without any pins nothing is listed, and the backend is healthy', () =>
         assert.equal(Object.values(result).filter(Array.isArray), [[]], method)
       }
       await eventually('all is listed', async () => (await withheldIn(gateway)) === 5)
+      await eventually('it is healthy', async () => (await gateway.status()).backends[0]?.health === 'healthy')
       const { backends, problems } = await gateway.status()
-      assert.is(backends[0]?.health, 'healthy')
       assert.equal(backends[0]?.definitions, { approved: 0, withheld: 5, reported: 0, missing: 0 })
       assert.equal(problems, [
         {
@@ -152,9 +162,10 @@ test('a withheld definition is one event, and a call of an approved tool tells i
           const before = server.calls('tools/list').length
           await eventually('polls', () => server.calls('tools/list').length > before + 2)
         }
-        const events = file.all.filter(({ type }) => type === 'definition_withheld')
+        const written = () => file.all.filter(({ type }) => type === 'definition_withheld')
+        await eventually('it is written', () => written().length > 0)
         assert.equal(
-          events.map(({ target, outcome }) => ({ target, outcome })),
+          written().map(({ target, outcome }) => ({ target, outcome })),
           [
             {
               target: { backend: 'b', kind: 'tools', name: 'one', reason: 'changed', mode: 'enforce' },
@@ -286,6 +297,7 @@ test('a withheld tool is unknown to find_tool, call_tool, batches, tasks and ste
   const plain = await start({ compositeTools: [composite] })
   const searching = await start({ optimizer: {} })
   try {
+    for (const gateway of [plain, searching]) await isListed(gateway, 2)
     const call = (url: string, name: string, args: object, more: object = {}) =>
       postModern(url, 'tools/call', { name, arguments: args, ...more })
     assert.ok(!(await call(plain.url, 'both', {})).json.result.isError)
@@ -343,6 +355,7 @@ test('a withheld tool keeps its name: no other backend’s tool is called by it'
     failureHandling: OFTEN,
   })
   try {
+    await eventually('both are listed', async () => (await namesIn(gateway.url)).length === 2)
     assert.equal(await namesIn(gateway.url), ['more', 'same'])
     first.shows.tools[0] = tool('same', '"description":"changed"')
     await eventually('it is withheld', async () => (await namesIn(gateway.url)).length === 1)
@@ -369,6 +382,7 @@ test('a clash of names that the configuration must resolve does not keep a chang
     failureHandling: OFTEN,
   })
   try {
+    await eventually('both are listed', async () => (await namesIn(gateway.url)).length === 2)
     assert.equal(await namesIn(gateway.url), ['one', 'two'])
     first.shows.tools[0] = tool('one', '"description":"changed"')
     second.shows.tools.push(tool('one'))
@@ -408,7 +422,10 @@ test('two callers with two lists each see their own approved variant, and a thir
       ])
         assert.ok(mine.some((one) => one.text?.includes(`for ${key}`) && one.state === state))
     },
-    { backend: { credential: { type: 'forwarded', forwarded: { headerNames: ['x-key'] } } } },
+    {
+      backend: { credential: { type: 'forwarded', forwarded: { headerNames: ['x-key'] } } },
+      failureHandling: { healthCheckInterval: '1h' },
+    },
   ))
 
 test('a changed tool on the fifth page is withheld, and a loop of cursors ends', () =>
@@ -501,7 +518,7 @@ test('a gateway believes a proxy that enforces as long as its answers say so, wh
   })
   const health = async () => (await gateway.status()).backends[0]
   try {
-    assert.equal(await namesIn(proxy.url), ['one', 'two'])
+    await eventually('the proxy lists both', async () => (await namesIn(proxy.url)).length === 2)
     for (const pinning of [undefined, { mode: 'report', pins: pinsOf(server.shows) } as const]) {
       await proxy.configure(configOf(pinning))
       await eventually('nothing of it is believed', async () =>
@@ -635,6 +652,7 @@ test('of a server with other texts by era the one that is asked counts, for clie
     })
   const gateways = await Promise.all([start(asked, 'proxy'), start(asked, undefined), start(other, 'proxy')])
   for (const [index, gateway] of gateways.entries()) {
+    await isListed(gateway, 1)
     const session = await openSession(gateway.url)
     const name = index === 1 ? 'b_mine' : 'mine'
     await post(gateway.url, rpc('tools/call', { name, arguments: {} }), session)
@@ -705,6 +723,7 @@ test('an impostor that says it is another server has none of its pins', async ()
       { name: 'sham', url: impostor.url, pinning: { mode: 'enforce' } },
     ],
   })
+  await isListed(gateway)
   assert.equal(await namesIn(gateway.url), ['real_one', 'real_two'])
   assert.is((await gateway.status()).backends[1]?.definitions?.withheld, 5)
   assert.ok((await postModern(gateway.url, 'tools/call', { name: 'sham_one', arguments: {} })).json.error)

@@ -226,17 +226,13 @@ for (const era of ['legacy', 'modern'] as const) {
     return definitions ?? { withheld: -1, missing: -1 }
   }
   const served = () =>
-    eventually('all is served', async () => (await counts()).withheld === 0 && (await counts()).missing === 0, 5000)
+    eventually('all is served', async () => (await counts()).withheld === 0 && (await counts()).missing === 0)
   /** A definition that is no valid one is left out of the list, and so it is missing. */
   const withheld = (what = '') =>
-    eventually(
-      `${what} is withheld`,
-      async () => {
-        const { withheld: count, missing } = await counts()
-        return count + missing > 0
-      },
-      5000,
-    )
+    eventually(`${what} is withheld`, async () => {
+      const { withheld: count, missing } = await counts()
+      return count + missing > 0
+    })
   /** Waits for two more polls. */
   const polls = async () => {
     const before = server.calls('tools/list').length
@@ -304,6 +300,7 @@ for (const era of ['legacy', 'modern'] as const) {
     const original = server.shows.tools[0] as string
     for (let count = 0; count < 3; count++) {
       server.shows.tools[0] = json({ ...TOOL, description: `POISON ${count}` })
+      await withheld()
       await polls()
       assert.is((await counts()).withheld, 1)
     }
