@@ -57,9 +57,13 @@ test('a backend that says after each list that it has changed is looked at once 
   try {
     await eventually('the stream', () => streams.size > 0)
     const before = backend.server.calls('tools/list').length
+    const began = performance.now()
     await setTimeout(1_500)
     const looks = backend.server.calls('tools/list').length - before
-    assert.ok(looks >= 1 && looks <= 3, `${looks} looks`)
+    // On a busy machine it is more than a second and a half.
+    const seconds = (performance.now() - began) / 1000
+    assert.ok(looks <= 1 + Math.ceil(seconds), `${looks} looks in ${seconds} s`)
+    await eventually('a look', () => backend.server.calls('tools/list').length > before)
   } finally {
     await backend.close()
   }
