@@ -110,7 +110,7 @@ test('who ends is not ready, serves new connections meanwhile, tells each client
 test('a stream that a load balancer still leads here is served until the notice is over', async () => {
   const gateway = await start()
   const session = await openSession(`${gateway.url}/mcp`)
-  const ended = gateway.close({ noticeMs: 400, idleMs: 600, graceMs: 120_000 })
+  const ended = gateway.close({ noticeMs: 2_000, idleMs: 2_200, graceMs: 120_000 })
   const reader = await EventReader.listen(`${gateway.url}/mcp`, session)
   assert.is(reader.status, 200)
   await ended
