@@ -1,6 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import { isObject } from '../../crds/settings/json.ts'
-import { PromptRedis, type RedisClient } from '../storage/redis.ts'
+import { PromptRedis, type RedisClient, RedisScript } from '../storage/redis.ts'
+import { RECORD_BYTES, SHARES } from '../storage/redis-shares.ts'
 import { createSealer, versionOf } from './seal.ts'
 import { LARGEST_SET, type StoredTokenSet, textOfSet, type UpstreamTokenStore } from './store.ts'
 
@@ -14,13 +15,54 @@ interface RedisTokenStoreOptions {
   secrets(): readonly string[]
 }
 
-/** Writes one provider's tokens over any (`''`) or over one version, and extends the login to the longest expiry. */
-const PUT = `
-local now = redis.call('HGET', KEYS[1], ARGV[1])
-if ARGV[2] ~= '' and (not now or string.sub(now, 1, #ARGV[2]) ~= ARGV[2]) then return 0 end
+/** The field of a login that names the share of its holder. No provider has this name. */
+const SHARE = '.share'
+/** The shares of users and of networks are told apart by the end of their names. */
+const [USER, NETWORK] = ['u', 'n']
+
+/**
+ * Writes one provider's tokens over any (`''`) or over one version, and extends the login to the longest expiry. If its
+ * holder then has too much, the logins of the holder leave that would end first.
+ */
+const PUT = new RedisScript(`${SHARES}
+local login, logins = ARGV[5], ARGV[6]
+local found = redis.call('HGET', KEYS[1], ARGV[1])
+if ARGV[2] ~= '' and (not found or string.sub(found, 1, #ARGV[2]) ~= ARGV[2]) then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
-if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[4]) then redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
-return 1`
+local left = math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[4]))
+redis.call('PEXPIRE', KEYS[1], left)
+local before = redis.call('HGET', KEYS[1], '${SHARE}')
+local share = ARGV[7] ~= '' and ARGV[7] or before or ARGV[8]
+if before and before ~= share then leave(before, login) end
+redis.call('HSET', KEYS[1], '${SHARE}', share)
+local bytes = tonumber(ARGV[14])
+for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do bytes = bytes + redis.call('HSTRLEN', KEYS[1], field) end
+local now = tonumber(ARGV[9])
+local most = string.sub(share, -2) == ':${NETWORK}' and 12 or 10
+enter(share, login, now, now + left, bytes)
+local one = leaver(share, tonumber(ARGV[most]), tonumber(ARGV[most + 1]))
+while one and one ~= login do
+  redis.call('DEL', logins .. one)
+  leave(share, one)
+  one = leaver(share, tonumber(ARGV[most]), tonumber(ARGV[most + 1]))
+end
+return 1`)
+
+/** Removes one provider's tokens, or without one all of a login. */
+const REMOVE = new RedisScript(`${SHARES}
+local share = redis.call('HGET', KEYS[1], '${SHARE}')
+if ARGV[2] == '' then redis.call('DEL', KEYS[1]) else redis.call('HDEL', KEYS[1], ARGV[2]) end
+if redis.call('HLEN', KEYS[1]) > (share and 1 or 0) then return 1 end
+redis.call('DEL', KEYS[1])
+if share then leave(share, ARGV[1]) end
+return 1`)
+
+const MIB = 1024 * 1024
+/** What providers gave at the logins of one user, and with keys that a user has entered. */
+const OF_USER = { count: 1_500, bytes: 8 * MIB }
+/** What they gave at logins from one network (of IPv6 a /48) by which nobody knows who logs in: many share one. */
+const OF_NETWORK = { count: 50_000, bytes: 64 * MIB }
+const BOUNDS = [OF_USER.count, OF_USER.bytes, OF_NETWORK.count, OF_NETWORK.bytes, RECORD_BYTES]
 
 const RELEASE = `
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
@@ -36,7 +78,10 @@ export function createRedisTokenStore(options: RedisTokenStoreOptions): Upstream
   const sealer = createSealer(secrets, prefix)
   // The key contains a digest of the login: its name is visible to everybody who watches Redis, and is limited in
   // length.
-  const keyOf = (login: string) => `${prefix}upstream:${hash('sha256', login, 'base64url')}`
+  const digestOf = (login: string) => hash('sha256', login, 'base64url')
+  const logins = `${prefix}upstream:`
+  const keyOf = (login: string) => logins + digestOf(login)
+  const shareOf = (holder: string, kind: string) => `${prefix}upstream-share:${digestOf(holder)}:${kind}`
   const nameOf = (login: string, provider: string) => `${keyOf(login)}#${provider}`
 
   return {
@@ -46,22 +91,23 @@ export function createRedisTokenStore(options: RedisTokenStoreOptions): Upstream
       const text = sealer.open(sealed, nameOf(login, provider))
       return text === undefined ? undefined : setOf(text, versionOf(sealed))
     },
-    async put({ login, provider }, set, { replaces = '', ttlMs }) {
+    async put({ login, provider }, set, { replaces = '', ttlMs, holder: [holder] = [] }) {
       const sealed = sealer.seal(textOfSet(set), nameOf(login, provider))
-      const ttl = Math.ceil(ttlMs)
-      const written = await redis.ask((commands) =>
-        commands.eval(PUT, 1, keyOf(login), provider, replaces, sealed, ttl),
-      )
+      // Whoever holds it without being its owner is a network, or a user who is still on the way.
+      const kind = holder === set.owner ? USER : NETWORK
+      const shares = [holder === undefined ? '' : shareOf(holder, kind), shareOf(set.owner, USER)]
+      const what = [provider, replaces, sealed, Math.ceil(ttlMs), digestOf(login), logins, ...shares, Date.now()]
+      const written = await redis.ask((commands) => PUT.run(commands, [keyOf(login)], [...what, ...BOUNDS]))
       if (written !== 1) return undefined
       // The refresh token that it replaces may be invalid by now, so a failover must not restore it.
       await atReplica?.(keyOf(login))
       return versionOf(sealed)
     },
     async remove({ login, provider }) {
-      await redis.ask((commands) => commands.hdel(keyOf(login), provider))
+      await redis.ask((commands) => REMOVE.run(commands, [keyOf(login)], [digestOf(login), provider]))
     },
     async removeLogin(login) {
-      await redis.ask((commands) => commands.del(keyOf(login)))
+      await redis.ask((commands) => REMOVE.run(commands, [keyOf(login)], [digestOf(login), '']))
     },
     async lock({ login, provider }, milliseconds) {
       const key = `${keyOf(login)}:lock:${provider}`

@@ -63,7 +63,7 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
     const digest = keyed().of(MARK, name)
     const before = await store.get('consent', digest)
     if (before !== undefined) {
-      await store.extend('consent', digest, CONSENT_S)
+      await store.extend('consent', digest, { ttlS: CONSENT_S, by: [subject] })
       return JSON.parse(before)
     }
     // The mark may still exist under an earlier secret.

@@ -53,8 +53,15 @@ function openPools({ mostBytes, now, purgeMs }: MemoryStoreOptions & { now: () =
   return { pools, ended, all }
 }
 
-/** The pools of marks, of which none leaves before its time. */
-const MARK_POOLS: ReadonlySet<Pool> = new Set(['marks', 'clientMarks', 'proofMarks'])
+/**
+ * The pools of marks, of which none leaves before its time: how much of what is free a holder may have, by the parts of
+ * its path, the widest first. An issuer may have more than one of its subjects: there is often one.
+ */
+const OF_FREE: Partial<Readonly<Record<Pool, readonly number[]>>> = {
+  marks: [3, 1 / 2],
+  clientMarks: [1 / 2],
+  proofMarks: [1 / 2],
+}
 
 /** Creates a store in the memory of this process: limited in size, and lost at a restart. */
 export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore {
@@ -73,7 +80,8 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
     const size = memoryOf(key) + memoryOf(text) + ENTRY_BYTES
     const holder = holderOf(holderIn(term)) ?? pool.holderOf(key) ?? NOBODY
     const isNew = pool.holderOf(key) === undefined
-    if (isNew && MARK_POOLS.has(kinds[kind])) checkMark(pool, holder, size)
+    const ofFree = OF_FREE[kinds[kind]]
+    if (isNew && ofFree !== undefined) checkMark(pool, { holder, bytes: size }, ofFree)
     if (isNew && kind === 'newClient') makeRoom(pools, { holder, bytes: size }, { mostClients, now })
     if (isNew && kinds[kind] === 'clients') makeUsedRoom(pools, { holder, bytes: size }, { mostClients })
     pool.set(key, text, { size, ttlMs: secondsOf(term) * 1000, holder })
@@ -99,9 +107,9 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
       return text
     },
     delete: async (kind, name) => remove(kind, name),
-    async extend(kind, name, ttlS) {
+    async extend(kind, name, term) {
       const text = get(kind, name)
-      if (text !== undefined) set(kind, name, text, ttlS)
+      if (text !== undefined) set(kind, name, text, term)
     },
     addClient: async (name, text, ttlS, by) => set('newClient', name, text, { ttlS, by }),
     async useClient(name, ttlS, by) {
@@ -127,13 +135,13 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
 }
 
 /**
- * Rejects a mark if there is no room for it: without its mark an assertion could be used again. A known holder gets at
- * most half of the free space, which leaves as much for all others.
+ * Rejects a mark if there is no room for it: without its mark an assertion could be used again. A known holder, and each
+ * group above it, gets a part of the free space alone, which leaves some for all others.
  */
-function checkMark(marks: FairCache<string>, holder: Holder, size: number): void {
-  const hasRoom = () =>
-    marks.held + marks.needed(holder, size) <= marks.most &&
-    (holder === NOBODY || marks.heldBy(holder) + size <= (marks.most - marks.held) / 2)
+function checkMark(marks: FairCache<string>, { holder, bytes }: Needed, ofFree: readonly number[]): void {
+  const isShared = () =>
+    ofFree.every((part, index) => marks.heldBy(holder.slice(0, index + 1)) + bytes <= (marks.most - marks.held) * part)
+  const hasRoom = () => marks.held + marks.needed(holder, bytes) <= marks.most && (holder === NOBODY || isShared())
   if (hasRoom()) return
   marks.purgeLately()
   if (!hasRoom()) throw full('marks of used assertions')

@@ -94,8 +94,8 @@ export interface RecordStore {
   /** Returns a text and deletes it. Of several callers one gets it. */
   take(kind: Kind, name: string): Promise<string | undefined>
   delete(kind: Kind, name: string): Promise<void>
-  /** Extends the lifetime of a record to `ttlS` seconds from now. */
-  extend(kind: Kind, name: string, ttlS: number): Promise<void>
+  /** Extends the lifetime of a record to its term from now. It stays its holder's. */
+  extend(kind: Kind, name: string, term: Term): Promise<void>
   /**
    * Stores a client that has just registered. Beyond the limit it evicts the oldest new client of the network that has
    * most. Rejects with `unavailable` if that one has just come, and its network has no more than this one.

@@ -1,15 +1,19 @@
 import { hash, randomUUID } from 'node:crypto'
 import { PublicError } from '../../server/errors.ts'
-import { type RedisClient, withRedis } from '../../storage/redis.ts'
+import { type RedisClient, RedisScript, withRedis } from '../../storage/redis.ts'
+import { RECORD_BYTES, SHARES } from '../../storage/redis-shares.ts'
 import {
   type HeldBy,
+  holderIn,
   type Kind,
   MOST_CLIENTS,
   MOST_MEMBERS,
   type RecordStore,
   secondsOf,
+  type Term,
   YOUNGEST_EVICTED_MS,
 } from './record-store.ts'
+import { sharesOf } from './redis-holders.ts'
 
 interface RedisStoreOptions extends ClientBounds {
   readonly client: RedisClient
@@ -41,6 +45,46 @@ return gone`
 /** The most members of a set that are kept, and the most clients that one user was the first to use. */
 const MOST_KEPT_MEMBERS = 1_000
 const MOST_USED = 1_000
+const MOST_USED_BYTES = 4 * 1024 * 1024
+
+/**
+ * Stores a record that has holders. Where one of them has too much, the record of theirs that would end first leaves,
+ * or this one is refused (-1). Returns 0 if there is a record already that is not to be replaced.
+ */
+const SET_HELD = new RedisScript(`${SHARES}
+local name, text, ttl, now = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local isAdded, isRefused, records, bytes = ARGV[5] == '1', ARGV[6] == '1', ARGV[7], tonumber(ARGV[8])
+if isAdded and redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+local function each(run)
+  for at = 9, #ARGV, 3 do run(ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])) end
+end
+local isFull = false
+each(function(list, count)
+  if isRefused and redis.call('ZCOUNT', list, '(' .. now, '+inf') >= count then isFull = true end
+end)
+if isFull then return -1 end
+redis.call('SET', KEYS[1], text, 'EX', ttl)
+each(function(list) enter(list, name, now, now + ttl * 1000, bytes) end)
+if isRefused then return 1 end
+each(function(list, count, most)
+  local one = leaver(list, count, most)
+  while one and one ~= name do
+    redis.call('DEL', records .. one)
+    each(function(other) leave(other, one) end)
+    one = leaver(list, count, most)
+  end
+end)
+return 1`)
+
+/** Extends the lifetime of a record, in the shares of its holders too. */
+const EXTEND_HELD = new RedisScript(`${SHARES}
+local name, ttl, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+if redis.call('EXPIRE', KEYS[1], ttl) == 0 then return 0 end
+for at = 4, #ARGV, 3 do
+  redis.call('ZADD', ARGV[at], 'XX', now + ttl * 1000, name)
+  prolong(ARGV[at], ttl * 1000)
+end
+return 1`)
 
 /** Creates a store in Redis that all replicas of a gateway share. It uses no command newer than Redis 6.2. */
 export function createRedisStore({
@@ -53,19 +97,25 @@ export function createRedisStore({
   const keyOf = (kind: Kind, name: string) => `${prefix}as:${kind}:${name}`
   const ended = `${prefix}as:revoked`
   const text = (value: string | null) => value ?? undefined
+  const held = heldRecords(client, prefix, keyOf)
   return {
     get: (kind, name) => withRedis(client, async (redis) => text(await redis.get(keyOf(kind, name)))),
-    set: (kind, name, value, term) =>
-      withRedis(client, async (redis) => void (await redis.set(keyOf(kind, name), value, 'EX', secondsOf(term)))),
-    add: (kind, name, value, term) =>
-      withRedis(
-        client,
-        async (redis) => (await redis.set(keyOf(kind, name), value, 'EX', secondsOf(term), 'NX')) === 'OK',
-      ),
+    async set(kind, name, value, term) {
+      if ((await held.set({ kind, name, text: value, term, isAdded: false })) !== undefined) return
+      await withRedis(client, (redis) => redis.set(keyOf(kind, name), value, 'EX', secondsOf(term)))
+    },
+    async add(kind, name, value, term) {
+      const isHeld = await held.set({ kind, name, text: value, term, isAdded: true })
+      if (isHeld !== undefined) return isHeld
+      const set = await withRedis(client, (redis) => redis.set(keyOf(kind, name), value, 'EX', secondsOf(term), 'NX'))
+      return set === 'OK'
+    },
     take: (kind, name) => withRedis(client, async (redis) => text(await redis.getdel(keyOf(kind, name)))),
     delete: (kind, name) => withRedis(client, async (redis) => void (await redis.del(keyOf(kind, name)))),
-    extend: (kind, name, ttlS) =>
-      withRedis(client, async (redis) => void (await redis.expire(keyOf(kind, name), ttlS))),
+    async extend(kind, name, term) {
+      if (await held.extend(kind, name, term)) return
+      await withRedis(client, (redis) => redis.expire(keyOf(kind, name), secondsOf(term)))
+    },
     ...redisClients(
       client,
       { used: keyOf('client', ''), fresh: keyOf('newClient', ''), grant: keyOf('grant', '') },
@@ -107,6 +157,45 @@ export function createRedisStore({
     close: () => client.disconnect(),
   }
 }
+
+interface HeldRecord {
+  readonly kind: Kind
+  readonly name: string
+  readonly text: string
+  readonly term: Term
+  /** Whether a record that is there is left as it is. */
+  readonly isAdded: boolean
+}
+
+/** Creates the operations on records of kinds whose holders have shares. */
+function heldRecords(client: RedisClient, prefix: string, keyOf: (kind: Kind, name: string) => string) {
+  return {
+    /** Stores a record. Resolves to undefined if its kind has no shares, and to false if there is one already. */
+    async set({ kind, name, text, term, isAdded }: HeldRecord): Promise<boolean | undefined> {
+      const shares = sharesOf(prefix, kind, holderIn(term))
+      if (shares === undefined) return undefined
+      const bytes = shares.isCounted ? Buffer.byteLength(text) + RECORD_BYTES : 0
+      const flags = [isAdded, shares.isRefused].map((flag) => (flag ? '1' : ''))
+      const what = [name, text, secondsOf(term), Date.now(), ...flags, keyOf(kind, ''), bytes]
+      const kept = await withRedis(client, (redis) =>
+        SET_HELD.run(redis, [keyOf(kind, name)], [...what, ...shares.args]),
+      )
+      if (kept === -1) throw full(`records of the kind ${kind} of one holder`)
+      return kept === 1
+    },
+    /** Extends the lifetime of a record. Resolves to false if its kind has no shares. */
+    async extend(kind: Kind, name: string, term: Term): Promise<boolean> {
+      const shares = sharesOf(prefix, kind, holderIn(term))
+      if (shares === undefined) return false
+      const what = [name, secondsOf(term), Date.now(), ...shares.args]
+      await withRedis(client, (redis) => EXTEND_HELD.run(redis, [keyOf(kind, name)], what))
+      return true
+    },
+  }
+}
+
+const full = (what: string) =>
+  new PublicError('unavailable', { headers: { 'Retry-After': '60' }, cause: new Error(`there are too many ${what}`) })
 
 /** The longest time that ended grants are kept: access tokens live for a day at most, and clocks differ. */
 const LONGEST_KEPT_MS = 25 * 60 * 60_000
@@ -241,11 +330,11 @@ return 1`
  * bound the client of that user goes that nobody has used for longest.
  */
 const USE = `${HOLDERS}
+${SHARES}
 local name, ttl, fresh, user, now, used = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[7]
 local function note(owner)
-  local own = fresh .. 'used:' .. owner
-  redis.call('ZADD', own, now, name)
-  redis.call('EXPIRE', own, ttl)
+  local own = fresh .. 'share:' .. owner
+  enter(own, name, now, now + tonumber(ttl) * 1000, redis.call('STRLEN', KEYS[1]) + tonumber(ARGV[9]))
   redis.call('SET', fresh .. 'first:' .. name, owner, 'EX', ttl)
   return own
 end
@@ -260,13 +349,11 @@ redis.call('EXPIRE', KEYS[1], ttl)
 forget(fresh, name)
 if user == '' then return 1 end
 local own = note(user)
-redis.call('ZREMRANGEBYSCORE', own, '-inf', now - tonumber(ttl) * 1000)
-local more = redis.call('ZCOUNT', own, '-inf', '+inf') - tonumber(ARGV[6])
-if more > 0 then
-  for _, one in ipairs(redis.call('ZRANGEBYSCORE', own, '-inf', '+inf', 'LIMIT', 0, more)) do
-    redis.call('ZREM', own, one)
-    redis.call('DEL', used .. one, fresh .. 'first:' .. one)
-  end
+local one = leaver(own, tonumber(ARGV[6]), tonumber(ARGV[8]))
+while one and one ~= name do
+  redis.call('DEL', used .. one, fresh .. 'first:' .. one)
+  leave(own, one)
+  one = leaver(own, tonumber(ARGV[6]), tonumber(ARGV[8]))
 end
 return 1`
 
@@ -306,7 +393,8 @@ function redisClients(
       withRedis(client, async (redis) => {
         const user = by !== undefined && 'grant' in by ? userOf(await redis.get(grant + by.grant)) : ''
         const keys = [used + name, list, holders, fresh + name]
-        await redis.eval(USE, 4, ...keys, name, ttlS, fresh, user, now(), mostUsed, used)
+        const bounds = [mostUsed, used, MOST_USED_BYTES, RECORD_BYTES]
+        await redis.eval(USE, 4, ...keys, name, ttlS, fresh, user, now(), ...bounds)
       }),
   }
 }

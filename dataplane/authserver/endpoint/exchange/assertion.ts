@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { errors } from 'jose'
 import { boundKey, isBoundToKey, issuerOf } from '../../../identity/index.ts'
 import { PublicError } from '../../../server/errors.ts'
+import type { Holder } from '../../../storage/fair-cache.ts'
 import type { RequestRecord } from '../../audit/request-record.ts'
 import { documentOf } from '../../clients/metadata-document.ts'
 import type { ClientRecord } from '../../clients/registration.ts'
@@ -89,7 +90,10 @@ async function redeem(
   if (policy.config.linked !== undefined && (await front.grants.haveEnded(subject, claims.iat)))
     throw new AssertionRefused('ended')
   // This comes last so that a refused request does not use the assertion up.
-  if (isOnce(policy, typ)) await useOnce(front, mark, { by: subject, until: endOfUse(policy, claims) })
+  if (isOnce(policy, typ)) {
+    const by = [issuer.config.issuerUrl, subject]
+    await useOnce(front, mark, { by, until: endOfUse(policy, claims) })
+  }
   const lifespanS = Math.min(LONGEST_S, settings.accessTokenS)
   const act = actOf(actorsOf(claims['act'], issuer.config.issuerUrl))
   // No client has the subject of a person who logs in (RFC 9700 section 4.15).
@@ -173,8 +177,8 @@ function markOf(assertion: string, { iss, jti }: OutsideToken['claims']): string
 async function useOnce(
   { store }: Front,
   mark: string,
-  { by, until }: { readonly by: string; readonly until: number },
+  { by, until }: { readonly by: Holder; readonly until: number },
 ): Promise<void> {
   const ttlS = Math.max(1, Math.ceil(until - Date.now() / 1000))
-  if (!(await store.add('assertion', mark, '1', { ttlS, by: [by] }))) throw new AssertionRefused('used')
+  if (!(await store.add('assertion', mark, '1', { ttlS, by }))) throw new AssertionRefused('used')
 }

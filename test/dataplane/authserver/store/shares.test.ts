@@ -12,6 +12,7 @@ import { refreshTokens } from '../../../../dataplane/authserver/provider/refresh
 import { Revocations } from '../../../../dataplane/authserver/provider/revocations.ts'
 import { createMemoryStore, memoryParts } from '../../../../dataplane/authserver/store/memory-store.ts'
 import { PublicError } from '../../../../dataplane/server/errors.ts'
+import { networkHolder } from '../../../../dataplane/server/network-of.ts'
 import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
 
 /** What one network or one user has the memory keep takes nothing from others. */
@@ -159,6 +160,21 @@ test('marks of one subject leave room for those of others', async () => {
   // None that was used is good again.
   assert.is(await mark('m0', 'mallory'), false)
 })
+
+for (const [who, kind, holderOf] of [
+  ['one issuer with many subjects', 'assertion', (index: number) => ['https://mallory.example', `subject-${index}`]],
+  ['one /48 of IPv6', 'clientAssertion', (index: number) => networkHolder(`2001:db8:0:${index.toString(16)}::1`)],
+  ['one /48 of IPv6', 'proof', (index: number) => networkHolder(`2001:db8:0:${index.toString(16)}::1`)],
+] as const)
+  test(`${kind}: marks of ${who} leave room for those of others`, async () => {
+    const { store } = start()
+    let used = 0
+    while (!(await refused(store.add(kind, `m${used}`, '1', { ttlS: 300, by: holderOf(used) })))) used++
+    assert.ok(used > 1_000, String(used))
+    for (let count = 0; count < 300; count++)
+      assert.ok(await store.add(kind, `b${count}`, '1', { ttlS: 300, by: ['bob', 'bob'] }))
+    assert.is(await store.add(kind, 'm0', '1', { ttlS: 300, by: holderOf(0) }), false)
+  })
 
 test('what one user ends does not make what another one has ended good again', async () => {
   const { revocations, store } = start()

@@ -1,0 +1,43 @@
+/** What one holder may have in Redis. */
+export interface ShareBounds {
+  readonly count: number
+  /** Absent: what is held is small, and its number is bound enough. */
+  readonly bytes?: number
+}
+
+/** The size of a record in Redis besides its text: its key, and what is noted of it. */
+export const RECORD_BYTES = 300
+
+/**
+ * Lua functions for scripts that keep shares. A share is a list of names, sorted by when they end (milliseconds since
+ * 1970), and in a hash beside it their bytes, with their sum under the empty name. Both end with the last name.
+ */
+export const SHARES = `
+local function leave(list, name)
+  redis.call('ZREM', list, name)
+  local bytes = redis.call('HGET', list .. ':bytes', name)
+  if not bytes then return end
+  redis.call('HDEL', list .. ':bytes', name)
+  if redis.call('HINCRBY', list .. ':bytes', '', -tonumber(bytes)) <= 0 then redis.call('DEL', list .. ':bytes') end
+end
+local function prolong(list, left)
+  for _, key in ipairs({ list, list .. ':bytes' }) do
+    if redis.call('PTTL', key) < left then redis.call('PEXPIRE', key, left) end
+  end
+end
+-- Nobody adds more than a hundred at once, so no more have to be dropped.
+local function enter(list, name, now, ends, bytes)
+  leave(list, name)
+  for _, one in ipairs(redis.call('ZRANGEBYSCORE', list, '-inf', now, 'LIMIT', 0, 100)) do leave(list, one) end
+  redis.call('ZADD', list, ends, name)
+  if bytes > 0 then
+    redis.call('HSET', list .. ':bytes', name, bytes)
+    redis.call('HINCRBY', list .. ':bytes', '', bytes)
+  end
+  prolong(list, ends - now)
+end
+-- The name that leaves first if there is more than a share may have.
+local function leaver(list, count, bytes)
+  local held = tonumber(redis.call('HGET', list .. ':bytes', '') or 0)
+  if redis.call('ZCARD', list) > count or held > bytes then return redis.call('ZRANGE', list, 0, 0)[1] end
+end`

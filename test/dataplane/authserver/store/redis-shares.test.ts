@@ -1,0 +1,185 @@
+/** What one user, issuer or network has Redis keep has bounds, and takes nothing from others. */
+import { randomBytes } from 'node:crypto'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
+import { createConsents } from '../../../../dataplane/authserver/login/consents.ts'
+import { createRedisStore } from '../../../../dataplane/authserver/store/redis-store.ts'
+import { networkHolder } from '../../../../dataplane/server/network-of.ts'
+import { connectRedis, type RedisClient } from '../../../../dataplane/storage/redis.ts'
+import { createRedisTokenStore, type UpstreamTokenSet } from '../../../../dataplane/upstream-tokens/index.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+
+const TTL_S = 30 * 24 * 60 * 60
+const MIB = 1024 * 1024
+
+let redis: RedisServer
+let client: RedisClient
+test.before(async () => {
+  redis = await startRedis()
+  client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, keptLog().log)
+})
+test.after(async () => {
+  client.disconnect()
+  await redis.stop()
+})
+// Each test looks at how many keys there are.
+test.before.each(async () => void (await client.flushall()))
+
+const random = (bytes: number) => randomBytes(bytes).toString('base64url')
+const open = () => createRedisStore({ client, prefix: 'p:{gateway}:' })
+const openTokens = () => createRedisTokenStore({ client, prefix: 'p:{gateway}:', secrets: () => ['s'.repeat(32)] })
+const count = async (kind: string) => (await client.keys(`p:?gateway?:as:${kind}:*`)).length
+const each = async (length: number, run: (index: number) => Promise<unknown>) => {
+  for (let from = 0; from < length; from += 500)
+    await Promise.all(Array.from({ length: Math.min(500, length - from) }, (_, index) => run(from + index)))
+}
+const refusal = (pending: Promise<unknown>) =>
+  pending.then(
+    () => 'none',
+    ({ code }) => code as string,
+  )
+
+test('consents of one user have a bound; the newest stay, and so do those of others', async () => {
+  const consents = createConsents(open(), () => keyedHash(['s'.repeat(32)]))
+  const asked = { clientId: 'c', redirectUri: 'https://c.example/cb', resource: 'r', scopes: ['s'] }
+  await consents.keep({ id: 'bobs' }, asked, 'bob')
+  for (let index = 0; index < 1_100; index++) await consents.keep({ id: `browser-${index}` }, asked, 'mallory')
+  // Bob has his consent and two marks.
+  assert.ok((await count('consent')) <= 1_003, String(await count('consent')))
+  assert.is(await consents.find({ id: 'bobs' }, asked), 'bob')
+  // The marks that all of them need are used each time, and stay.
+  assert.is(await consents.find({ id: 'browser-1099' }, asked), 'mallory')
+  assert.is(await consents.find({ id: 'browser-200' }, asked), 'mallory')
+  assert.is(await consents.find({ id: 'browser-0' }, asked), undefined)
+  for (const key of await client.keys('p:*')) assert.ok((await client.pttl(key)) > 0, `${key} stays for ever`)
+  for (const key of await client.keys('p:*')) assert.not.match(key, /mallory|bob/)
+})
+
+test('consents have a bound in bytes', async () => {
+  const store = open()
+  await each(300, (index) => store.set('consent', `c${index}`, 'x'.repeat(10_000), { ttlS: TTL_S, by: ['mallory'] }))
+  const kept = await count('consent')
+  assert.ok(kept * 10_000 <= MIB && kept > 90, String(kept))
+  // What takes the place of another counts once.
+  await each(300, () => store.set('consent', 'same', 'x'.repeat(10_000), { ttlS: TTL_S, by: ['alice'] }))
+  await store.set('consent', 'other', 'x', { ttlS: TTL_S, by: ['alice'] })
+  assert.is(await store.get('consent', 'other'), 'x')
+  assert.ok(await store.get('consent', 'same'))
+})
+
+test('marks of one subject, and of one issuer, leave room for others; none is forgotten', async () => {
+  const store = open()
+  const mark = (name: string, issuer: string, subject: string) =>
+    store.add('assertion', name, '1', { ttlS: 300, by: [issuer, subject] })
+  const lists = async () => (await client.keys('p:?gateway?:as:share:assertion:*')).sort()
+  /** Marks all the lists that there are as often as that, until then. */
+  const fill = async (times: number, until: number) => {
+    for (const list of await lists())
+      await client.eval(
+        "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], ARGV[2], 'x' .. i) end",
+        1,
+        list,
+        times,
+        until,
+      )
+  }
+  assert.ok(await mark('m0', 'a', 'mallory'))
+  await fill(9_999, Date.now() + 300_000)
+  assert.is(await refusal(mark('more', 'a', 'mallory')), 'unavailable')
+  assert.is(await mark('m0', 'a', 'mallory'), false, 'it can be used again')
+  assert.ok(await mark('b0', 'a', 'bob'), 'the subject has its bound, not the issuer')
+  // The lists of mallory, of bob and of their issuer.
+  assert.is((await lists()).length, 3)
+  await fill(100_000, Date.now() + 300_000)
+  assert.is(await refusal(mark('c0', 'a', 'carol')), 'unavailable')
+  assert.ok(await mark('c0', 'b', 'carol'))
+  assert.is(await mark('b0', 'a', 'bob'), false)
+  // Those that have ended make room, and are gone bit by bit.
+  await fill(100_000, Date.now() - 1)
+  assert.ok(await mark('c1', 'a', 'carol'))
+  assert.is(await mark('c1', 'a', 'carol'), false)
+  assert.is(await mark('m0', 'a', 'mallory'), false)
+})
+
+test('keys that clients were seen with: one network has a bound, a /48 four times as much', async () => {
+  const store = open()
+  const see = (name: string, address: string) =>
+    store.set('clientKeys', name, 'x'.repeat(200), { ttlS: TTL_S, by: networkHolder(address) })
+  await see('bobs', '198.51.100.1')
+  await each(1_200, (index) => see(`m${index}`, '192.0.2.1'))
+  assert.is(await count('clientKeys'), 1_001)
+  await each(4_400, (index) => see(`w${index}`, `2001:db8:0:${(index % 1_000).toString(16)}::1`))
+  assert.ok((await count('clientKeys')) <= 5_001, String(await count('clientKeys')))
+  assert.ok(await store.get('clientKeys', 'bobs'))
+})
+
+const given = (owner: string, bytes: number): UpstreamTokenSet => ({
+  owner,
+  subject: owner,
+  accessToken: random(bytes),
+})
+const SECONDS = { ttlMs: TTL_S * 1000 }
+
+test('what providers gave one user has a bound; keys that last longer stay, and so does what is others’', async () => {
+  const tokens = openTokens()
+  const put = (login: string, owner: string, provider = 'corp') =>
+    tokens.put({ login, provider }, given(owner, 6_000), SECONDS)
+  await put('bobs', 'bob')
+  await tokens.put({ login: 'key', provider: 'own' }, given('mallory', 10), { ttlMs: 2 * TTL_S * 1000 })
+  await each(1_000, (index) => put(`m${index}`, 'mallory', index % 2 === 0 ? 'corp' : 'other'))
+  const kept = (await client.keys('p:?gateway?:upstream:*')).length
+  assert.ok(kept * 11_000 < 8 * MIB && kept > 500, String(kept))
+  for (const place of [
+    { login: 'bobs', provider: 'corp' },
+    { login: 'key', provider: 'own' },
+    { login: 'm999', provider: 'other' },
+  ])
+    assert.ok(await tokens.get(place), place.login)
+  // A login with several providers is one; what is removed counts no more.
+  await each(1_000, (index) => tokens.removeLogin(`m${index}`))
+  await tokens.remove({ login: 'key', provider: 'own' })
+  assert.is((await client.keys('p:?gateway?:upstream-share:*')).length, 2, 'the list of bob, and its bytes')
+  await each(1_600, async (index) => {
+    const place = { login: `n${index}`, provider: 'corp' }
+    const version = await tokens.put(place, given('mallory', 10), SECONDS)
+    await tokens.put({ ...place, provider: 'other' }, given('mallory', 10), SECONDS)
+    await tokens.put(place, given('mallory', 20), { ...SECONDS, replaces: version })
+  })
+  assert.is((await client.keys('p:?gateway?:upstream:*')).length, 1_501)
+})
+
+test('logins of which nobody knows whose they are count for their network, also when they are used', async () => {
+  const tokens = openTokens()
+  await each(1_700, async (index) => {
+    const place = { login: `n${index}`, provider: 'corp' }
+    const begun = await tokens.put(place, given('', 10), { ...SECONDS, holder: ['192.0.2.1'] })
+    const own = { ...SECONDS, replaces: begun, holder: ['192.0.2.1'] }
+    const version = await tokens.put(place, given(`nobody-${index}`, 10), own)
+    assert.ok(await tokens.put(place, given(`nobody-${index}`, 20), { ...SECONDS, replaces: version }))
+  })
+  assert.is((await client.keys('p:?gateway?:upstream:*')).length, 1_700, 'many people share a network')
+  assert.is((await client.keys('p:?gateway?:upstream-share:*')).length, 2)
+})
+
+test('clients that one user was the first to use have a bound in bytes', async () => {
+  const store = open()
+  const use = async (name: string, user: string) => {
+    await store.addClient(name, 'x'.repeat(15_000), TTL_S, networkHolder('192.0.2.1'))
+    await store.set('grant', user, JSON.stringify({ payload: { accountId: user } }), TTL_S)
+    await store.useClient(name, TTL_S, { grant: user })
+  }
+  await use('bobs', 'bob')
+  await use('first', 'mallory')
+  for (let index = 0; index < 400; index++) {
+    await use(`m${index}`, 'mallory')
+    await store.useClient('first', TTL_S)
+  }
+  const kept = await count('client')
+  assert.ok(kept * 15_000 <= 5 * MIB && kept > 200, String(kept))
+  for (const name of ['bobs', 'first', 'm399']) assert.ok(await store.get('client', name), name)
+  assert.is(await store.get('client', 'm0'), undefined)
+})
+
+test.run()
