@@ -2,10 +2,19 @@ import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
 import { isObject } from '../crds/settings/json.ts'
 import type { AuthzConfig, GatewayConfig } from '../dataplane/config/gateway.ts'
+import { callNeeds, withNeeds } from '../dataplane/gateway/access/call-needs.ts'
 import { explainScopes, scopeRulesOf } from '../dataplane/gateway/access/scope-rules.ts'
+import { backendsOf } from '../dataplane/gateway/aggregation/backends-of.ts'
 import type { Snapshot } from '../dataplane/gateway/gate/decision.ts'
 import { anonymous, type Caller } from '../dataplane/identity/caller.ts'
-import { type Explanation, isCaller, Policies, type Question, readQuestion } from '../dataplane/policy/index.ts'
+import {
+  type CallNeed,
+  type Explanation,
+  isCaller,
+  Policies,
+  type Question,
+  readQuestion,
+} from '../dataplane/policy/index.ts'
 import { inspectManifests, type Planned } from '../operator/cluster/files/index.ts'
 import { type Command, type Given, type Io, type Option, UsageError } from './command.ts'
 import { type Asked, explainAssertion, readAssertion, redeemableLines } from './explain-assertion.ts'
@@ -14,7 +23,7 @@ import { hasErrors, printFindings } from './findings.ts'
 import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import { defaultImage } from './package-info.ts'
 
-/** A workload with policies or scopes of tools, with the configuration of its data plane. */
+/** A workload with the configuration of its data plane. */
 interface Guarded {
   readonly name: string
   readonly config: GatewayConfig
@@ -40,7 +49,10 @@ function workloadsIn({ manifest, plan }: Planned): readonly Guarded[] {
   })
 }
 
-const isGuarded = ({ config }: Guarded): boolean => (config.authz ?? config.incomingAuth.scopeRules) !== undefined
+/** Tells whether policies or scopes decide a call, or it needs a key or an account of the caller's own. */
+const isGuarded = ({ config }: Guarded, { id }: Question, { backend }: Assumed): boolean =>
+  (config.authz ?? config.incomingAuth.scopeRules) !== undefined ||
+  callNeeds(config, backendsOf(config, { id, backend })).some(({ kind }) => kind !== 'login')
 
 function readJson(option: string, text: string): unknown {
   try {
@@ -79,8 +91,10 @@ function explained({ config }: Guarded, question: Question, assumed: Assumed, re
       ? anonymous
       : { kind: 'authenticated', issuer: '', subject: claims['sub'] as string, claims, expiresAt: 0 }
   const rules = scopeRulesOf(config, config.resourceUrl ?? '')
+  const tools = type === 'Tool' ? [id] : []
   const explanation = config.authz && judged(config, config.authz, question, assumed)
-  const scoped = explainScopes(rules, { caller, tools: type === 'Tool' ? [id] : [] }, explanation)
+  const needs = callNeeds(config, backendsOf(config, { id, backend: assumed.backend }), rules?.neededFor(tools))
+  const scoped = withNeeds(explainScopes(rules, { caller, tools }, explanation), needs)
   return withCatalog(config, registry, { caller: claims, id, backend: assumed.backend }, scoped)
 }
 
@@ -97,10 +111,25 @@ function judged(
   return policies.explain(principal, subject, given)
 }
 
-/** Prints the decision of the policies of one workload. */
+const policyName = ({ policy, id }: { readonly policy: string; readonly id?: string }): string =>
+  id === undefined ? policy : `${policy} (${id})`
+
+function needText(need: CallNeed): string {
+  const where = need.links.join(', ')
+  switch (need.kind) {
+    case 'login':
+      return `a token${need.scopes.length === 0 ? '' : ` with the scopes ${need.scopes.join(' ')}`}${where && `, of ${where}`}`
+    case 'key':
+      return `the caller’s own for ${need.title}, entered at ${where}${need.helpUrl === undefined ? '' : `; how to get one: ${need.helpUrl}`}`
+    case 'account':
+      return `the caller’s own at ${need.host}; the answer to the first call has the link; what is linked: ${where}`
+  }
+}
+
+/** Prints the decision of the policies of one workload, and what the caller needs besides. */
 export function printExplanation(
   name: string,
-  { allowed, reason, policies, errors, scopes, catalog, policy }: Explanation,
+  { allowed, reason, policies, errors, scopes, catalog, policy, needs = [] }: Explanation,
   io: Io,
 ): void {
   io.out(`${name}: ${allowed ? 'allowed' : 'denied'}: ${reason}\n`)
@@ -108,10 +137,9 @@ export function printExplanation(
   if (policy !== undefined) io.out(`  policies: ${policy.allowed ? 'allowed' : 'denied'}: ${policy.reason}\n`)
   if (scopes !== undefined)
     io.out(`  scopes: needs ${scopes.needed.join(' ')}; the token has ${scopes.held.join(' ') || 'none'}\n`)
-  for (const { policy, id, effect, text } of policies)
-    io.out(`  ${effect}: ${policy}${id === undefined ? '' : ` (${id})`}: ${text}\n`)
-  for (const { policy, id, message } of errors)
-    io.out(`  error: ${policy}${id === undefined ? '' : ` (${id})`}: ${message}\n`)
+  for (const { effect, text, ...policy } of policies) io.out(`  ${effect}: ${policyName(policy)}: ${text}\n`)
+  for (const { message, ...policy } of errors) io.out(`  error: ${policyName(policy)}: ${message}\n`)
+  for (const need of needs) io.out(`  ${need.kind}: ${needText(need)}\n`)
 }
 
 /** Prints what an assertion is good for at every authorization server that knows other issuers. */
@@ -148,8 +176,9 @@ export const command: Command = {
   name: 'explain',
   synopsis: 'DIR|FILE … --tool NAME [--caller FILE] [options] | --assertion FILE [--issuer NAME]',
   about: `Says which policy allows or denies a call, for every workload in these manifests that has policies or scopeRules. No backend
-is called: name the tool's backend and annotations with --backend and --annotations. Exits 1 if the call is denied. A running
-gateway answers the same about its own tools on its admin listener: POST /explain. With --registry it also says whether the
+is called: name the tool's backend and annotations with --backend and --annotations. Exits 1 if the call is denied. It also says
+which token the caller needs, and which key or account of their own, with the link. A running gateway answers the same about
+its own tools on its admin listener: POST /explain. With --registry it also says whether the
 catalog of a gateway with catalogGate shows the tool to the caller.
 
 With --assertion it says which rule admits an assertion of a trusted issuer, and what the token would allow. The assertion is
@@ -185,11 +214,12 @@ not verified. Exits 1 if no authorization server would redeem it.`,
     }
     const file = given.text('registry')
     const registry = file === undefined ? undefined : readRegistry(file)
-    const isAsked = (one: Guarded) => isGuarded(one) || (registry !== undefined && one.config.catalogGate !== undefined)
+    const isAsked = (one: Guarded) =>
+      isGuarded(one, question, assumed) || (registry !== undefined && one.config.catalogGate !== undefined)
     const guarded = planned.flatMap(workloadsIn).filter(isAsked)
     if (guarded.length === 0)
       throw new Error(
-        `no object in these files has policies or scopes of tools${registry === undefined ? '' : ', or a catalog gate'}`,
+        `no object in these files has policies or scopes of tools, or wants a key or account for this call${registry === undefined ? '' : ', or a catalog gate'}`,
       )
     const all = guarded.map((one) => ({ workload: one.name, ...explained(one, question, assumed, registry) }))
     if (given.text('output') === 'json') io.out(`${JSON.stringify(all)}\n`)

@@ -5,8 +5,10 @@ import { errorResponse } from '../server/answer.ts'
 import { readBody } from '../server/body.ts'
 import { PublicError } from '../server/errors.ts'
 import { checkHost } from '../server/hosts.ts'
+import { callNeeds, withNeeds } from './access/call-needs.ts'
 import { explainScopes } from './access/scope-rules.ts'
 import { promptSubject, resourceSubject, toolSubject } from './access/subjects.ts'
+import { backendsOf } from './aggregation/backends-of.ts'
 import { reportDefinitions } from './core/definitions-report.ts'
 import type { Gateway } from './core/gateway.ts'
 import type { Shown } from './core/list-changes.ts'
@@ -48,7 +50,7 @@ export function adminRoutes(running: () => Gateway): Hono {
     const { catalog, promptsAndResources } = shared
     return c.json(
       explain(
-        { scopeRules: setup.scopeRules, gate },
+        { config: setup.config, scopeRules: setup.scopeRules, gate },
         { judge: setup.judge, catalog, promptsAndResources },
         body.toString(),
       ),
@@ -60,17 +62,19 @@ export function adminRoutes(running: () => Gateway): Hono {
 }
 
 /**
- * Explains whether the catalog, and which policies and scopes, allow or deny what `question` asks (JSON text), in this gateway as it is now.
- * Nothing is called, and nobody has to have the claims that are named. Throws `invalid_request`, and `not_found` if there
- * are neither policies nor scopes of tools, and no catalog gate.
+ * Explains whether the catalog, and which policies and scopes, allow or deny what `question` asks (JSON text), in this
+ * gateway as it is now, and what a caller must have for it. Nothing is called, and nobody has to have the claims that are
+ * named. Throws `invalid_request`, and `not_found` if callers are anonymous and there are neither policies nor a catalog
+ * gate.
  */
 function explain(
-  { scopeRules, gate }: Pick<Setup, 'scopeRules'> & Pick<Gateway, 'gate'>,
+  { config, scopeRules, gate }: Pick<Setup, 'config' | 'scopeRules'> & Pick<Gateway, 'gate'>,
   shown: Shown,
   question: string,
 ): Explanation & { readonly exists: boolean } {
   const { judge, catalog } = shown
-  if (judge === undefined && scopeRules === undefined && gate === undefined)
+  const isOpen = config.incomingAuth.type === 'anonymous'
+  if (isOpen && judge === undefined && scopeRules === undefined && gate === undefined)
     throw new PublicError('not_found', { message: 'No policies are in force.' })
   const asked = readQuestion(parsed(question))
   if (typeof asked === 'string') throw new PublicError('invalid_request', { message: asked })
@@ -79,10 +83,13 @@ function explain(
   const steps = catalog.composites.get(asked.id)?.workflow.tools ?? []
   const tools =
     asked.type === 'Tool' ? [asked.id, ...steps.map((tool) => catalog.stepTools.get(tool)?.name ?? tool)] : []
-  const scoped = explainScopes(scopeRules, { caller, tools }, explanation)
-  if (gate === undefined) return { ...scoped, exists: exists(shown, asked) }
   const stepBackends = steps.map((tool) => catalog.stepTools.get(tool)?.route.backend)
   const backends = [subjectOf(shown, asked).backend, ...stepBackends].filter((name) => name !== undefined)
+  // Lists that each caller has of their own are not in this catalog.
+  const likely = backends.length === 0 ? backendsOf(config, asked) : backends
+  const needs = callNeeds(config, likely, scopeRules?.neededFor(tools))
+  const scoped = withNeeds(explainScopes(scopeRules, { caller, tools }, explanation), needs)
+  if (gate === undefined) return { ...scoped, exists: exists(shown, asked) }
   const { enforces, decision } = gate
   const inCatalog = { members: decision.members, backends, claims: gate.claimsOf(caller), enforces }
   return { ...explainCatalog(inCatalog, scoped), exists: exists(shown, asked) }

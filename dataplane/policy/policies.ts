@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Arguments, ReadArguments } from './arguments.ts'
+import type { CallNeed } from './call-need.ts'
 import { type Compiled, compiledOf } from './compile.ts'
 import { EngineFault } from './engine.ts'
 import { type Asked, Situation } from './evaluate/situation.ts'
@@ -36,6 +37,8 @@ export interface Explanation {
   /** What the catalog gate says of the backend, and the policies of the rest. Absent without a gate. */
   readonly catalog?: Said
   readonly policy?: Said
+  /** What the caller must have besides. Absent if nothing. */
+  readonly needs?: readonly CallNeed[]
 }
 
 interface Said {

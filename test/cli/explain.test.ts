@@ -70,6 +70,31 @@ test('resources, and JSON', async () => {
   assert.is(found.policies[0].policy, 'policies/2')
 })
 
+test('what a tool needs of its caller is told, with where to get it', async () => {
+  const keys = join(import.meta.dirname, '../../samples/keys')
+  const { code, out } = await explain(keys, '--tool', 'tickets_mine')
+  assert.is(
+    out,
+    `VirtualMCPServer default/desk: allowed: no policies are in force
+  login: a token with the scopes desk:use, of http://127.0.0.1:4483
+  key: the caller’s own for Tickets, entered at http://127.0.0.1:4483/oauth/key?provider=tickets
+`,
+  )
+  assert.is(code, 0)
+  const { needs } = JSON.parse((await explain(keys, '--tool', 't', '--backend', 'tickets', '--output', 'json')).out)[0]
+  assert.equal(needs, [
+    { kind: 'login', scopes: ['desk:use'], links: ['http://127.0.0.1:4483'] },
+    {
+      kind: 'key',
+      backend: 'tickets',
+      provider: 'tickets',
+      title: 'Tickets',
+      links: ['http://127.0.0.1:4483/oauth/key?provider=tickets'],
+    },
+  ])
+  assert.match((await explain(keys, '--tool', 'other')).err, 'no object in these files has policies')
+})
+
 test('wrong usage', async () => {
   writeFileSync(join(folder, 'nobody.json'), '{"groups": []}')
   const wrong = [

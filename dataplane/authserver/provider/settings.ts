@@ -3,8 +3,10 @@ import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { AuthServerConfig, UpstreamProviderConfig } from '../../config/auth-server.ts'
 import {
   callbackNameOf,
+  callbackUrlOf,
   isChosen,
   isOnDemand,
+  keyUrlOf,
   loginUrlOf,
   primariesOf,
   redirectUriOf,
@@ -112,7 +114,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
   const authorizationEndpoint = `${base}/oauth/authorize`
   const callbacks = config.upstreamProviders.map((provider) => redirectUriOf(config, provider))
   // All callbacks have one host. The path of the first one counts.
-  const callback = (callbacks[0] ?? `${issuer}/oauth/callback`).replace(/\/oauth\/callback\/[^/]+$/, '/oauth/callback')
+  const callback = callbackUrlOf(config)
   const loginEndpoint = callback.replace(/\/callback$/, '/login')
   const issuerPath = new URL(issuer).pathname.replace(/\/$/, '')
   const primaries = primariesOf(config).map(primaryProvider)
@@ -148,7 +150,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     primaries,
     providerHosts: hostsOf(config, primaries),
     linkEndpoint: callback.replace(/\/callback$/, '/link'),
-    keyEndpoint: callback.replace(/\/callback$/, '/key'),
+    keyEndpoint: keyUrlOf(config),
     acceptsDocuments: config.cimd?.enabled === true,
   }
 }

@@ -92,6 +92,22 @@ export function redirectUriOf(
   return isOneOfSeveral ? `${issuer}/oauth/callback/${name}` : `${issuer}/oauth/callback`
 }
 
+/** Returns the URL of the first provider's callback without the provider's name. The pages for users are beside it. */
+export const callbackUrlOf = (server: Parameters<typeof redirectUriOf>[0]): string => {
+  const [first] = server.upstreamProviders
+  const callback = first === undefined ? `${server.issuer}/oauth/callback` : redirectUriOf(server, first)
+  return callback.replace(/\/oauth\/callback\/[^/]+$/, '/oauth/callback')
+}
+
+/** Returns the URL of the page on which users enter keys of their own; `provider`: the key. */
+export const keyUrlOf = (server: Parameters<typeof redirectUriOf>[0], provider?: string): string => {
+  const page = callbackUrlOf(server).replace(/\/callback$/, '/key')
+  return provider === undefined ? page : `${page}?${new URLSearchParams({ provider })}`
+}
+
+/** Returns the URL of the page on which users see what is linked to them. */
+export const linkedUrlOf = ({ issuer }: { readonly issuer: string }): string => `${issuer}/oauth/sessions`
+
 /**
  * Returns the last part of a callback's path, which names its provider; undefined if the path ends with
  * `/oauth/callback`.

@@ -1,6 +1,7 @@
 import { html } from 'hono/html'
 import { quoted, type Setup, setupList, setupsFor } from '../../pages/client-setup.ts'
 import type { Markup, Page } from '../../pages/page.ts'
+import type { NeedsOfTools } from '../access/call-needs.ts'
 import type { HealthState } from '../backends/health/health.ts'
 import { MODERN } from '../mcp/revisions.ts'
 import type { LoginAccess, OpenAccess, Overview, ServerSummary } from './overview.ts'
@@ -20,7 +21,7 @@ export function gatewayPage(overview: Overview): Page {
 <h1>MCP endpoint</h1>
 <pre role="group" tabindex="0" aria-label="Address of the MCP endpoint">${endpoint}</pre>
 <p class="soft">This is an address for MCP clients, not for browsers.</p>
-${access.kind === 'login' ? login(access) : ''}
+${access.kind === 'login' ? html`${login(access)}${needsSection(access.needs)}` : ''}
 <h2>Connect a client</h2>
 ${setupList(gatewaySetups(overview))}
 ${access.kind === 'open' ? contents(access) : ''}`,
@@ -37,6 +38,33 @@ ${scopes.length === 0 ? '' : html`<tr><th scope="row">Scopes</th><td class="wrap
 <tr><th scope="row">Metadata</th><td class="wrap"><a href="${metadata}">${metadata}</a></td></tr>
 </tbody></table>`
 }
+
+/** Says what some tools need beyond a token, why, and where a person gets it. */
+function needsSection({ scopes, accounts, keys, linked }: NeedsOfTools): Markup | string {
+  const isOwn = keys.length + accounts.length > 0
+  if (scopes.length === 0 && !isOwn) return ''
+  return html`<h2>What some tools need besides</h2>
+<p>A call that lacks something is refused, and the answer says what it lacks. ${scopes.length === 0 ? '' : SCOPES_LACK}${isOwn ? OWN_LACKS : ''}</p>
+<table><tbody>
+${scopes.map(
+  ({ rule, scopes }) =>
+    html`<tr><th scope="row">Scopes</th><td class="wrap">${scopes.map((scope) => html`<code>${scope}</code> `)}(rule ${rule})</td></tr>`,
+)}
+${keys.map(
+  ({ title, link, helpUrl }) =>
+    html`<tr><th scope="row">Key</th><td class="wrap"><bdi>${title}</bdi>: <a href="${link}" aria-label="Enter your key for ${title}">enter yours</a>${
+      helpUrl === undefined
+        ? ''
+        : html`, <a href="${helpUrl}" aria-label="How to get a key for ${title}">how to get one</a>`
+    }</td></tr>`,
+)}
+${accounts.map((host) => html`<tr><th scope="row">Account</th><td class="wrap">yours at ${host}</td></tr>`)}
+${isOwn && linked !== undefined ? html`<tr><th scope="row">Linked</th><td class="wrap"><a href="${linked}">what is linked to you</a></td></tr>` : ''}
+</tbody></table>`
+}
+
+const SCOPES_LACK = html`For scopes the client has you log in again. `
+const OWN_LACKS = html`A key or an account of your own is linked once, by the link in the answer; a key can be entered here before.`
 
 function contents({ servers, serverCount, tools, toolCount }: OpenAccess): Markup {
   return html`<h2>Servers</h2>

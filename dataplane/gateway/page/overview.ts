@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { type NeedsOfTools, needsOfTools } from '../access/call-needs.ts'
 import type { HealthState } from '../backends/health/health.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { ENDPOINT } from '../request/public-url.ts'
@@ -34,6 +35,8 @@ export interface LoginAccess {
   readonly metadata: string
   readonly authorizationServers: readonly string[]
   readonly scopes: readonly string[]
+  /** What some tools need beyond a token. */
+  readonly needs: NeedsOfTools
 }
 
 export interface ServerSummary {
@@ -69,12 +72,13 @@ function endpointOf({ config, publicUrlOf }: Setup, headers: IncomingHttpHeaders
   return `http://${host}${config.endpointPrefix ?? ''}${ENDPOINT}`
 }
 
-function loginOf({ publicUrlOf, resourceMetadata }: Setup, headers: IncomingHttpHeaders): LoginAccess {
+function loginOf({ config, publicUrlOf, resourceMetadata }: Setup, headers: IncomingHttpHeaders): LoginAccess {
   const { authorization_servers, scopes_supported } = resourceMetadata(headers) ?? {}
   return {
     kind: 'login',
     metadata: publicUrlOf(headers).metadataUrl,
     authorizationServers: authorization_servers ?? [],
     scopes: scopes_supported ?? [],
+    needs: needsOfTools(config),
   }
 }

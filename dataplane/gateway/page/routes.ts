@@ -53,8 +53,8 @@ function answer(c: Context, overview: Overview): Response | Promise<Response> {
 
 function programView({ name, endpoint, access }: Overview): object {
   if (access.kind === 'login') {
-    const { metadata, authorizationServers, scopes } = access
-    return { name, endpoint, login: { metadata, authorizationServers, scopes } }
+    const { metadata, authorizationServers, scopes, needs } = access
+    return { name, endpoint, login: { metadata, authorizationServers, scopes }, needs }
   }
   if (access.kind === 'policy') return { name, endpoint }
   const { servers, serverCount, tools, toolCount } = access

@@ -182,6 +182,33 @@ test('the first call gives a link in the form of its era; after entry it succeed
   assert.is(raw.calls('tools/call').at(-1)?.headers.authorization, undefined)
 })
 
+test('the gateway’s page and its explanations say that tools need a key, and where to enter it', async () => {
+  const link = `${server.issuer}/oauth/key?provider=jira`
+  const page = await (await fetch(server.gateway.base, { headers: { accept: 'text/html' } })).text()
+  assert.match(page, `<bdi>Jira</bdi>: <a href="${link}" aria-label="Enter your key for Jira">`)
+  assert.match(page, '<a href="https://jira.example.com/keys"')
+  assert.match(page, `<a href="${server.issuer}/oauth/sessions">`)
+  assert.not.match(page, /tickets|open_/)
+  const program = await fetch(server.gateway.base, { headers: { accept: 'application/json' } })
+  assert.equal(((await program.json()) as { needs: object }).needs, {
+    scopes: [],
+    accounts: [],
+    keys: [{ title: 'Jira', link, helpUrl: 'https://jira.example.com/keys' }],
+    linked: `${server.issuer}/oauth/sessions`,
+  })
+  // The link is one that a browser can follow.
+  assert.ok((await open(client.agent, link)).form)
+  const explained = async (tool: string) => {
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ tool }) }
+    const { needs } = (await (await fetch(`${server.gateway.adminUrl}/explain`, init)).json()) as { needs: object[] }
+    return needs
+  }
+  const login = { kind: 'login', scopes: ['tools:call'], links: [server.issuer] }
+  const key = { kind: 'key', backend: 'tickets', provider: 'jira', title: 'Jira', links: [link] }
+  assert.equal(await explained('tickets_t'), [login, { ...key, helpUrl: 'https://jira.example.com/keys' }])
+  assert.equal(await explained('open_t'), [login])
+})
+
 test('another client and a later login of the same person need no link', async () => {
   const second = await TestClient.register(server.issuer)
   token = (await second.login()).access_token

@@ -156,7 +156,7 @@ test('where callers log in, nothing behind the endpoint is told: where to log in
     name: 'closed',
     backends: [{ name: 'secretive', url: good.url }],
     resourceUrl: 'https://tools.example/mcp',
-    incomingAuth: login,
+    incomingAuth: { ...login, scopeRules: [{ name: 'writing', tools: ['secretive_*'], scopes: ['write', 'more'] }] },
   })
   try {
     for (const accept of [BROWSER, 'application/json', '*/*']) {
@@ -168,7 +168,10 @@ test('where callers log in, nothing behind the endpoint is told: where to log in
     const { text } = await ask(closed.base, BROWSER)
     assert.match(text, 'https://idp.example')
     assert.match(text, 'https://tools.example/.well-known/oauth-protected-resource/mcp')
-    assert.equal(JSON.parse((await ask(closed.base, 'application/json')).text).login.scopes, ['use'])
+    assert.match(text, '<td class="wrap"><code>write</code> <code>more</code> (rule writing)</td>')
+    const program = JSON.parse((await ask(closed.base, 'application/json')).text)
+    assert.equal(program.login.scopes, ['use'])
+    assert.equal(program.needs, { scopes: [{ rule: 'writing', scopes: ['write', 'more'] }], accounts: [], keys: [] })
   } finally {
     await closed.close()
   }

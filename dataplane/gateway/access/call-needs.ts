@@ -1,0 +1,77 @@
+import {
+  isOnDemand,
+  keyProviders,
+  keyUrlOf,
+  linkedUrlOf,
+  loginProviders,
+  loginUrlOf,
+  primariesOf,
+} from '../../config/authserver/provider.ts'
+import type { GatewayConfig } from '../../config/gateway.ts'
+import type { CallNeed, Explanation, LoginNeed } from '../../policy/index.ts'
+
+type Asked = Pick<GatewayConfig, 'authServer' | 'incomingAuth' | 'backends'>
+
+/**
+ * Returns what a call needs that these backends carry out. `scopes`: those of the tool, in addition to the endpoint's.
+ */
+export function callNeeds(
+  { authServer, incomingAuth, backends }: Asked,
+  named: readonly string[],
+  scopes: readonly string[] = [],
+): readonly CallNeed[] {
+  if (incomingAuth.type === 'anonymous') return []
+  const issuer = authServer?.issuer ?? incomingAuth.oidc?.issuer
+  const login: LoginNeed = {
+    kind: 'login',
+    scopes: [...new Set([...(incomingAuth.oidc?.scopes ?? []), ...scopes])],
+    links: issuer === undefined ? [] : [issuer],
+  }
+  if (authServer === undefined) return [login]
+  const own = backends.flatMap(({ name: backend, credential }): readonly CallNeed[] => {
+    const provider = credential?.upstreamInject?.providerName
+    if (provider === undefined || !named.includes(backend)) return []
+    const key = keyProviders(authServer).find(({ name }) => name === provider)
+    if (key !== undefined) {
+      const { title, helpUrl } = key.keyConfig
+      const help = helpUrl === undefined ? {} : { helpUrl }
+      return [{ kind: 'key', backend, provider, title, ...help, links: [keyUrlOf(authServer, provider)] }]
+    }
+    const found = authServer.upstreamProviders.find(({ name }) => name === provider)
+    if (found === undefined || !isOnDemand(found)) return []
+    return [{ kind: 'account', backend, provider, host: loginUrlOf(found).host, links: [linkedUrlOf(authServer)] }]
+  })
+  return [login, ...own]
+}
+
+/** Adds to an explanation what the caller must have. */
+export const withNeeds = (explanation: Explanation, needs: readonly CallNeed[]): Explanation =>
+  needs.length === 0 ? explanation : { ...explanation, needs }
+
+/** What tools of a gateway may need, as anonymous visitors may know it: settings, and nothing of backends and tools. */
+export interface NeedsOfTools {
+  readonly scopes: readonly { readonly rule: string; readonly scopes: readonly string[] }[]
+  /** Hosts at which users have accounts that tools use. */
+  readonly accounts: readonly string[]
+  readonly keys: readonly { readonly title: string; readonly link: string; readonly helpUrl?: string }[]
+  /** The page where users see their accounts and keys; absent if there are none. */
+  readonly linked?: string
+}
+
+export function needsOfTools({ authServer, incomingAuth }: Asked): NeedsOfTools {
+  const scopes = (incomingAuth.scopeRules ?? []).map(({ name, scopes }) => ({ rule: name, scopes }))
+  if (authServer === undefined) return { scopes, accounts: [], keys: [] }
+  const accounts = loginProviders(authServer.upstreamProviders).filter(isOnDemand)
+  const keys = keyProviders(authServer).map(({ name, keyConfig: { title, helpUrl } }) => ({
+    title,
+    link: keyUrlOf(authServer, name),
+    ...(helpUrl !== undefined && { helpUrl }),
+  }))
+  const hasLogins = primariesOf(authServer).length > 0
+  return {
+    scopes,
+    accounts: [...new Set(accounts.map((provider) => loginUrlOf(provider).host))],
+    keys,
+    ...(hasLogins && { linked: linkedUrlOf(authServer) }),
+  }
+}
