@@ -1,22 +1,30 @@
 /**
  * The fastest MCP server that can be written on node:http, in one process: its cost must not hide the gateway's. It
  * checks nothing; it answers `tools/list` with 20 tools and every call with the arguments it got.
- * Usage: bare-backend.ts modern|legacy [PORT]
+ * Usage: bare-backend.ts modern|legacy [PORT] [tools=N] [skills=N: so many skills, and a resource beside them]
  */
+import { createHash } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { TOOLS as tools } from './bare-tools.ts'
+import { makeTools } from './bare-tools.ts'
 
 const era = process.argv[2]
 const modern = era === 'modern' ? { resultType: 'complete', ttlMs: 0, cacheScope: 'private' } : {}
+const given = Object.fromEntries(process.argv.slice(4).map((arg) => arg.split('=')))
+const tools = makeTools(Number(given['tools'] ?? 20))
+const skillCount = Number(given['skills'] ?? 0)
+const capabilities = {
+  tools: {},
+  ...(skillCount > 0 && { resources: {}, extensions: { 'io.modelcontextprotocol/skills': {} } }),
+}
 let calls = 0
 
 const results: Record<string, (params: Record<string, unknown>) => object | undefined> = {
   'server/discover': () =>
-    era === 'modern' ? { ...modern, supportedVersions: ['2026-07-28'], capabilities: { tools: {} } } : undefined,
+    era === 'modern' ? { ...modern, supportedVersions: ['2026-07-28'], capabilities } : undefined,
   initialize: () => ({
     protocolVersion: '2025-11-25',
-    capabilities: { tools: {} },
+    capabilities,
     serverInfo: { name: 'bare', version: '1' },
   }),
   'tools/list': () => ({ ...modern, tools }),
@@ -25,6 +33,30 @@ const results: Record<string, (params: Record<string, unknown>) => object | unde
     const { message } = args as { message: string }
     return { ...(era === 'modern' ? { resultType: 'complete' } : {}), content: [{ type: 'text', text: message }] }
   },
+}
+
+if (skillCount > 0) Object.assign(results, skillResults(skillCount))
+
+/** The answers of a server with skills, each one file, and one resource that belongs to none. */
+function skillResults(count: number): typeof results {
+  const text = (name: string) =>
+    `---\nname: ${name}\ndescription: What this one is for, as it is told.\n---\nThe text of a skill.\n`
+  const files = new Map<string, string>([['file:///plain.md', text('plain')]])
+  for (let index = 0; index < count; index++) files.set(`skill://skill-${index}/SKILL.md`, text(`skill-${index}`))
+  const skills = [...files].slice(1).map(([uri, text], index) => ({
+    uri,
+    frontmatter: { name: `skill-${index}`, description: 'What this one is for, as it is told.' },
+    resources: [{ uri, digest: `sha256:${createHash('sha256').update(text).digest('hex')}`, size: text.length }],
+  }))
+  return {
+    'skills/list': () => ({ ...modern, skills }),
+    'resources/list': () => ({ ...modern, resources: [...files.keys()].map((uri) => ({ uri, name: uri })) }),
+    'resources/templates/list': () => ({ ...modern, resourceTemplates: [] }),
+    'resources/read': ({ uri }) => ({
+      ...modern,
+      contents: [{ uri: uri as string, mimeType: 'text/markdown', text: files.get(uri as string) }],
+    }),
+  }
 }
 
 const server = createServer((req, res) => {

@@ -9,6 +9,23 @@ const envelope = JSON.stringify({
   'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1' },
 })
 
+/** A request of the modern era. `name` is the thing that it is about, as its header tells. */
+export function modernRequest(
+  method: string,
+  params: object,
+  { expects, name, headers = [] }: { expects: string; name?: string; headers?: readonly string[] },
+): LoadRequest {
+  const about = name === undefined ? [] : ['mcp-name', name]
+  const body = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":{${JSON.stringify(params).slice(1, -1)}${
+    Object.keys(params).length === 0 ? '' : ','
+  }"_meta":${envelope}}}`
+  return {
+    headers: [...BASE, 'mcp-protocol-version', '2026-07-28', 'mcp-method', method, ...about, ...headers],
+    body,
+    expects,
+  }
+}
+
 /** A call with arguments that no other call has. */
 export function toolCall(
   era: Era,

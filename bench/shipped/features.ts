@@ -20,13 +20,15 @@ export interface Surroundings {
   readonly subjects: readonly string[]
   readonly tokens: readonly string[]
   readonly receiver: string
+  /** Gives a token of a caller, with claims beside the usual ones. */
+  mint(subject: string, claims?: object): Promise<string>
   /** Bytes of telemetry so far. */
   received(): number
   close(): void
 }
 
 const CALLERS = 64
-const AUDIENCE = 'https://bench.example'
+export const AUDIENCE = 'https://bench.example'
 
 export async function startSurroundings(): Promise<Surroundings> {
   const { publicKey, privateKey } = await generateKeyPair('RS256')
@@ -45,8 +47,8 @@ export async function startSurroundings(): Promise<Surroundings> {
     })
     request.on('end', () => response.writeHead(200, { 'content-type': 'application/x-protobuf' }).end())
   })
-  const mint = (subject: string) =>
-    new SignJWT({ scope: 'openid tools:call', groups: ['a', 'b', 'c'], level: 5, tsid: subject })
+  const mint = (subject: string, claims: object = {}) =>
+    new SignJWT({ scope: 'openid tools:call', groups: ['a', 'b', 'c'], level: 5, tsid: subject, ...claims })
       .setProtectedHeader({ alg: 'RS256', kid: 'bench', typ: 'at+jwt' })
       .setIssuer(provider.origin)
       .setAudience(AUDIENCE)
@@ -58,7 +60,8 @@ export async function startSurroundings(): Promise<Surroundings> {
   return {
     issuer: provider.origin,
     subjects,
-    tokens: await Promise.all(subjects.map(mint)),
+    tokens: await Promise.all(subjects.map((subject) => mint(subject))),
+    mint,
     receiver: receiver.origin,
     received: () => bytes,
     close() {
@@ -97,7 +100,7 @@ export const needsTokens = (feature: Feature): boolean =>
   has(feature, 'jwt') || feature === 'scopes' || feature === 'proofs'
 
 /** Fifty rules with two patterns each; every second call matches some of them. */
-const scopeRules = Array.from({ length: 50 }, (_, index) => ({
+export const scopeRules = Array.from({ length: 50 }, (_, index) => ({
   name: `rule-${index}`,
   tools: [`b0_tool_${index}`, `*_${index}_drop?`],
   scopes: ['tools:call'],

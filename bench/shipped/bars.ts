@@ -1,0 +1,327 @@
+/**
+ * What the newer capabilities cost beside the same work without them, of one build in one run: pins of 1,000 tools, the
+ * catalog gate with 50 sets of members, 50 scope rules, proofs of possession, skills beside tools and resources. Each is a
+ * ratio of processor time a request, with its bar. All gateways of a round run at a time and are measured in turn.
+ *
+ * Usage: bars.ts [--only NAME,…] [--starts 5] [--seconds 2: measured of each case] [--warm 6000: requests of each before]
+ * Ends with 1 where a bar is missed by more than the standard error.
+ */
+import { createHash, generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto'
+import { parseArgs } from 'node:util'
+import { Client } from 'undici'
+import { definitionDigest } from '../../crds/settings/definition-digest.ts'
+import { startGateRegistry } from '../../test/support/gateway/gate-registry.ts'
+import { withError } from '../gateway/estimate.ts'
+import { type LoadRequest, send } from '../gateway/load.ts'
+import { type Part, start as startPart } from '../gateway/parts.ts'
+import { modernRequest } from '../gateway/requests.ts'
+import { type Bench, runBench } from './bench.ts'
+import { AUDIENCE, oidcOf, type Surroundings, scopeRules, startSurroundings } from './features.ts'
+import type { Gateway } from './gateway.ts'
+import { ratioOf } from './measure.ts'
+import { readUsage } from './process.ts'
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string' },
+    starts: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '2' },
+    warm: { type: 'string', default: '6000' },
+  },
+})
+
+const WORKERS = 32
+/** In seconds. */
+const TURN = 0.5
+const MEMBERS = 8
+const SETS = 50
+const BACKEND = new URL('../gateway/bare-backend.ts', import.meta.url)
+
+/** Work at one gateway. */
+interface Case {
+  readonly gateway: Gateway
+  request(worker: number, count: number): LoadRequest
+}
+
+/** One piece of work with a capability and without, and how many times the cost it may have. */
+interface Bar {
+  readonly name: string
+  readonly most: number
+  readonly without: Case
+  readonly with: Case
+}
+
+type Backends = Readonly<Record<'plain' | 'many' | 'skills', readonly Part[]>>
+
+/** Starts the gateways of some bars anew. */
+type Group = (bench: Bench, backends: Backends, around: Surroundings) => Promise<readonly Bar[]>
+
+const bearer = (token: string) => ['authorization', `Bearer ${token}`]
+const named = (parts: readonly Part[], more: object = {}) =>
+  parts.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp`, ...more }))
+const callOf = (name: string, worker: number, count: number, headers: readonly string[] = []): LoadRequest => {
+  const message = `w${worker}-c${count}-${'some text to carry along '.repeat(4)}`
+  return modernRequest('tools/call', { name, arguments: { message } }, { expects: message, name, headers })
+}
+const toolName = (worker: number, count: number) => `b${(worker + count) % 2}_tool_${count % 20}`
+const listOf = (headers: readonly string[] = []): LoadRequest =>
+  modernRequest('tools/list', {}, { expects: 'tool_19', headers })
+const calls = (gateway: Gateway): Case => ({
+  gateway,
+  request: (worker, count) => callOf(toolName(worker, count), worker, count),
+})
+const lists = (gateway: Gateway): Case => ({ gateway, request: () => listOf() })
+
+const groups: Readonly<Record<string, Group>> = {
+  async pins({ gateway }, { many }) {
+    const tools = Object.fromEntries(
+      (await toolsOf(many[0] as Part)).map((tool) => [tool.name, [definitionDigest(JSON.stringify(tool))]]),
+    )
+    const without = await gateway({ backends: named(many) })
+    const pinned = await gateway({ backends: named(many, { pinning: { mode: 'enforce', pins: { tools } } }) })
+    return [
+      { name: 'tools/list, 1,000 pinned tools', most: 1 / 0.95, without: lists(without), with: lists(pinned) },
+      { name: 'tools/call, 1,000 pinned tools', most: 1 / 0.98, without: calls(without), with: calls(pinned) },
+    ]
+  },
+
+  async gate({ gateway }, { plain }, around) {
+    const url = (index: number) => `${(plain[index % 2] as Part).origin}/mcp/${index}`
+    const members = Array.from({ length: MEMBERS }, (_, index) => index)
+    const registry = await startGateRegistry(
+      members.map((index) => ({
+        name: `com.example/b${index}`,
+        remotes: [{ type: 'streamable-http', url: url(index) }],
+        claims: { members: `b${index}` },
+      })),
+    )
+    /** The members that a caller sees: another set for each of fifty. */
+    const seen = (caller: number) => members.filter((index) => ((caller % SETS) + 1) & (1 << index))
+    const tokens = await Promise.all(
+      around.subjects.map((sub, caller) => around.mint(sub, { members: seen(caller).map((index) => `b${index}`) })),
+    )
+    const config = {
+      backends: members.map((index) => ({ name: `b${index}`, url: url(index) })),
+      incomingAuth: oidcOf(around),
+    }
+    const registries = [{ name: 'house', url: registry.url, registry: 'main' }]
+    const without = await gateway(config)
+    const gated = await gateway({ ...config, catalogGate: { mode: 'enforce', registries } })
+    const caller = (worker: number, count: number) => (worker + count * WORKERS) % tokens.length
+    const work = (gateway: Gateway): Record<'list' | 'call', Case> => ({
+      list: { gateway, request: (worker, count) => listOf(bearer(tokens[caller(worker, count)] as string)) },
+      call: {
+        gateway,
+        request(worker, count) {
+          const who = caller(worker, count)
+          return callOf(`b${seen(who)[0]}_tool_${count % 20}`, worker, count, bearer(tokens[who] as string))
+        },
+      },
+    })
+    // Callers who see fewer members get shorter lists: only calls compare.
+    return [
+      {
+        name: `tools/call, ${SETS} sets of members`,
+        most: 1 / 0.95,
+        without: work(without).call,
+        with: work(gated).call,
+      },
+    ]
+  },
+
+  async scopes({ gateway }, { plain }, around) {
+    const auth = oidcOf(around)
+    const work = (gateway: Gateway): Case => ({
+      gateway,
+      request: (worker, count) =>
+        callOf(toolName(worker, count), worker, count, bearer(around.tokens[worker % around.tokens.length] as string)),
+    })
+    const without = await gateway({ backends: named(plain), incomingAuth: auth })
+    const ruled = await gateway({ backends: named(plain), incomingAuth: { ...auth, scopeRules } })
+    return [{ name: 'tools/call, 50 scope rules', most: 1 / 0.97, without: work(without), with: work(ruled) }]
+  },
+
+  async proofs({ gateway }, { plain }, around) {
+    const resourceUrl = `${AUDIENCE}/mcp`
+    const auth = oidcOf(around)
+    const without = await gateway({ backends: named(plain), resourceUrl, incomingAuth: auth })
+    const bound = await gateway({
+      backends: named(plain),
+      resourceUrl,
+      incomingAuth: { ...auth, dpop: { mode: 'required', replay: 'replica', algs: ['ES256', 'RS256'] } },
+    })
+    const bars = [
+      ['ES256', 1 / 0.25],
+      ['RS256', 1 / 0.5],
+    ] as const
+    const plainCalls: Case = {
+      gateway: without,
+      request: (worker, count) =>
+        callOf(toolName(worker, count), worker, count, bearer(around.tokens[worker % around.tokens.length] as string)),
+    }
+    return Promise.all(
+      bars.map(async ([alg, most]) => {
+        const holders = await Promise.all(around.subjects.slice(0, WORKERS).map((sub) => keyHolder(alg, sub, around)))
+        const request = (worker: number, count: number) =>
+          callOf(toolName(worker, count), worker, count, (holders[worker] as Holder)(resourceUrl))
+        return { name: `tools/call, proofs by ${alg}`, most, without: plainCalls, with: { gateway: bound, request } }
+      }),
+    )
+  },
+
+  async skills({ gateway }, { plain, skills }) {
+    const without = await gateway({ backends: named(plain) })
+    const both = await gateway({ backends: named(skills) })
+    const read = (uri: string): Case => ({
+      gateway: both,
+      request: () => modernRequest('resources/read', { uri }, { expects: 'The text of a skill', name: uri }),
+    })
+    const skillList: Case = { gateway: both, request: () => modernRequest('skills/list', {}, { expects: 'skill-9' }) }
+    await sameLength(lists(both), skillList)
+    return [
+      { name: 'skills/list beside tools/list', most: 1.2, without: lists(both), with: skillList },
+      {
+        name: 'resources/read of a skill’s file',
+        most: 1.1,
+        without: read('file:///plain.md'),
+        with: read('skill://b0/skill-3/SKILL.md'),
+      },
+      { name: 'tools/call beside skills', most: 1.01, without: calls(without), with: calls(both) },
+    ]
+  },
+}
+
+/** Tells how long both answers are: the bar is for as many bytes. */
+async function sameLength(...both: readonly Case[]): Promise<void> {
+  const lengths = await Promise.all(
+    both.map(async ({ gateway, request }) => {
+      const { headers, body } = request(0, 0)
+      const pairs = Array.from({ length: headers.length / 2 }, (_, index) => headers.slice(index * 2, index * 2 + 2))
+      const answer = await fetch(`${gateway.origin}/mcp`, {
+        method: 'POST',
+        headers: pairs as [string, string][],
+        body,
+      })
+      return (await answer.text()).length
+    }),
+  )
+  console.log(`tools/list has ${lengths[0]} bytes, skills/list ${lengths[1]}`)
+}
+
+async function toolsOf({ origin }: Part): Promise<readonly { readonly name: string }[]> {
+  const headers = { 'content-type': 'application/json' }
+  const answer = await fetch(origin, {
+    method: 'POST',
+    headers,
+    body: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
+  })
+  return ((await answer.json()) as { result: { tools: { name: string }[] } }).result.tools
+}
+
+/** Gives the headers of a request with a fresh proof (RFC 9449). */
+type Holder = (url: string) => readonly string[]
+
+async function keyHolder(alg: 'ES256' | 'RS256', subject: string, around: Surroundings): Promise<Holder> {
+  const { publicKey, privateKey } =
+    alg === 'ES256'
+      ? generateKeyPairSync('ec', { namedCurve: 'P-256' })
+      : generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const jwk = publicKey.export({ format: 'jwk' })
+  const members =
+    alg === 'ES256' ? { crv: jwk.crv, kty: jwk.kty, x: jwk.x, y: jwk.y } : { e: jwk.e, kty: jwk.kty, n: jwk.n }
+  const jkt = digestOf(JSON.stringify(members))
+  const token = await around.mint(subject, { cnf: { jkt } })
+  const head = encoded({ typ: 'dpop+jwt', alg, jwk: members })
+  const ath = digestOf(token)
+  return (url) => {
+    const claims = { jti: randomUUID(), htm: 'POST', htu: url, iat: Math.floor(Date.now() / 1000), ath }
+    return ['authorization', `DPoP ${token}`, 'dpop', signed(`${head}.${encoded(claims)}`, privateKey)]
+  }
+}
+
+const digestOf = (text: string) => createHash('sha256').update(text).digest('base64url')
+const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+const signed = (text: string, key: KeyObject) =>
+  `${text}.${sign('sha256', Buffer.from(text), { key, dsaEncoding: 'ieee-p1363' }).toString('base64url')}`
+
+/** The work of one case, on connections of its own. */
+class Load {
+  readonly #case: Case
+  readonly #clients: readonly Client[]
+  #count = 0
+
+  constructor(one: Case) {
+    this.#case = one
+    this.#clients = Array.from({ length: WORKERS }, () => new Client(one.gateway.origin, { pipelining: 1 }))
+  }
+
+  /** Sends requests until so many are sent, or so many seconds are over. Returns microseconds of processor time each. */
+  async run({ seconds = 120, requests = Number.POSITIVE_INFINITY }): Promise<number> {
+    const { gateway, request } = this.#case
+    const before = readUsage(gateway.pid).cpu
+    const until = performance.now() + seconds * 1000
+    let sent = 0
+    await Promise.all(
+      this.#clients.map(async (client, worker) => {
+        while (performance.now() < until && sent < requests) {
+          sent++
+          await send(client, request(worker, this.#count++))
+        }
+      }),
+    )
+    return (readUsage(gateway.pid).cpu - before) / sent
+  }
+
+  close = () => Promise.all(this.#clients.map((client) => client.close()))
+}
+
+/** Measures the bars of a group once, with gateways of its own. */
+async function measure(bars: readonly Bar[]): Promise<ReadonlyMap<string, readonly [without: number, withIt: number]>> {
+  const found = new Map<string, [number, number]>()
+  for (const { name, without, with: withIt } of bars) {
+    const pair = [new Load(without), new Load(withIt)] as const
+    for (const one of pair) await one.run({ requests: Number(values.warm) })
+    const micros: [number[], number[]] = [[], []]
+    for (let turn = 0; turn < Number(values.seconds) / TURN; turn++)
+      for (const index of turn % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const))
+        micros[index].push(await pair[index].run({ seconds: TURN }))
+    const mean = (all: readonly number[]) => all.reduce((sum, one) => sum + one, 0) / all.length
+    found.set(name, [mean(micros[0]), mean(micros[1])])
+    for (const one of pair) await one.close()
+  }
+  return found
+}
+
+const wanted = values.only?.split(',') ?? Object.keys(groups)
+const around = await startSurroundings()
+let isMissed = false
+await runBench(async (bench) => {
+  const start = (...args: string[]) => Promise.all([0, 1].map(() => startPart(BACKEND, 'modern', '0', ...args)))
+  const backends: Backends = { plain: await start(), many: await start('tools=500'), skills: await start('skills=13') }
+  for (const name of wanted) {
+    const group = groups[name]
+    if (group === undefined) throw new Error(`no bars ${name}; there are ${Object.keys(groups).join(', ')}`)
+    const rounds = []
+    let bars: readonly Bar[] = []
+    for (let round = 0; round < Number(values.starts); round++) {
+      bars = await group(bench, backends, around)
+      rounds.push(await measure(bars))
+      for (const gateway of new Set(bars.flatMap((bar) => [bar.without.gateway, bar.with.gateway]))) gateway.end()
+    }
+    for (const bar of bars) {
+      const sides = rounds.map((round) => round.get(bar.name) as readonly [number, number])
+      const { ratio, error } = ratioOf(
+        sides.map(([, withIt]) => withIt),
+        sides.map(([without]) => without),
+      )
+      const isMet = ratio - (Number.isNaN(error) ? 0 : error) <= bar.most
+      isMissed ||= !isMet
+      const micros = (sides.at(-1) as readonly [number, number]).map((one) => one.toFixed(1)).join(' and ')
+      console.log(
+        `${bar.name}: ${withError(ratio, error, 3)} (at last ${micros} µs), at most ${bar.most.toFixed(3)}: ${isMet ? 'met' : 'missed'}`,
+      )
+    }
+  }
+})
+around.close()
+process.exit(isMissed ? 1 : 0)
