@@ -11,7 +11,7 @@ const DEFAULT_ADDRESS = '127.0.0.1:4480'
 /** The programs that open a URL in the user's browser. */
 const OPENERS: Readonly<Record<string, string>> = { darwin: 'open', linux: 'xdg-open' }
 
-/** Opens a URL in the browser. The URL is printed in any case, so a failure is not told. */
+/** Opens a URL in the browser. A failure is not reported, since the URL is printed in any case. */
 function openBrowser(url: string): void {
   const child = spawn(OPENERS[process.platform] ?? 'xdg-open', [url], { stdio: 'ignore', detached: true })
   child.on('error', () => undefined)

@@ -11,7 +11,7 @@ export const reason: Column = {
   name: 'Reason',
   type: 'string',
   jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
-  description: 'Why it is or is not ready.',
+  description: 'Reason of the condition Ready.',
   priority: 1,
 }
 export const phase: Column = { name: 'Phase', type: 'string', jsonPath: '.status.phase' }
@@ -21,5 +21,5 @@ export const users: Column = {
   name: 'Users',
   type: 'integer',
   jsonPath: '.status.referencingWorkloadCount',
-  description: 'How many objects name it.',
+  description: 'Number of objects that refer to it.',
 }

@@ -40,7 +40,7 @@ export function loginFindings(metadata: Metadata, subject: Subject): readonly Fi
         'login',
         `code_challenge_methods_supported is ${shown(challenges)}`,
         needed
-          ? 'PKCE is sent all the same; most providers take it'
+          ? 'PKCE is sent anyway; most providers accept it'
           : 'MCP clients refuse an issuer that does not list S256: log in through authServerConfig instead',
       ),
     )
@@ -65,7 +65,7 @@ export function scopeFindings(metadata: Metadata, { scopes, use }: Subject): rea
   const missing = scopes.filter((scope) => !listed.includes(scope))
   if (missing.length === 0) return [ok('scopes', `it has ${scopes.join(' ')}`)]
   const what = use === 'login' ? 'log in' : 'get in'
-  const fix = `register them there; where it just does not list them, see that a user can ${what} with them`
+  const fix = `register them there; if it only does not list them, check that a user can ${what} with them`
   return [warning('scopes', `not among those that it lists: ${missing.join(' ')}`, fix)]
 }
 
@@ -83,6 +83,6 @@ export function introspectionFindings(metadata: Metadata, subject: Subject): rea
   if (url === null)
     return [error('opaque tokens', `introspection_endpoint is ${shown(value)}`, 'set inline.introspectionUrl')]
   if (url.origin === new URL(subject.issuer).origin) return [ok('opaque tokens', `are introspected at ${url.href}`)]
-  const fix = `set inline.introspectionUrl: ${url.href}, where that is right`
+  const fix = `set inline.introspectionUrl: ${url.href}, if that is right`
   return [error('opaque tokens', `the introspection endpoint is at another origin, ${url.origin}`, fix)]
 }

@@ -51,7 +51,7 @@ handles that. Calls no tool. Exits 1 if a problem keeps their tools from being s
       type: 'string',
       value: ['streamable-http', 'sse'],
       default: 'streamable-http',
-      description: 'With backend: how the server is reached.',
+      description: 'With backend: the transport of the server.',
     },
     header: {
       type: 'string',
@@ -71,7 +71,7 @@ handles that. Calls no tool. Exits 1 if a problem keeps their tools from being s
   async run(given, io) {
     const [what, ...paths] = given.positionals
     if (what === 'backend') return (await import('./backend/index.ts')).lookAtBackends(paths, given, io)
-    if (what !== 'idp') throw new UsageError('what to look at is missing: idp or backend')
+    if (what !== 'idp') throw new UsageError('name what to check: idp or backend')
     const issuer = given.text('issuer')
     if ((issuer === undefined) === (paths.length === 0))
       throw new UsageError('takes either files or folders of manifests, or --issuer')

@@ -60,7 +60,7 @@ function clockFindings(date: string | string[] | undefined): readonly Finding[] 
   const seconds = Math.round((there - Date.now()) / 1000)
   const amount = `${Math.abs(seconds)} s ${seconds < 0 ? 'behind' : 'ahead of'} this machine’s`
   if (Math.abs(seconds) <= 2) return [ok('clock', 'the provider’s clock agrees with this machine’s')]
-  const fix = 'set both clocks by NTP; tokens are taken up to 30 s before and after their time'
+  const fix = 'set both clocks by NTP; tokens are accepted up to 30 s before and after their time'
   if (Math.abs(seconds) <= SKEW_S) return [warning('clock', `the provider’s clock is ${amount}`, fix)]
   return [error('clock', `the provider’s clock is ${amount}`, fix)]
 }
@@ -84,7 +84,7 @@ export function unreachable(url: string, failure: Error, subject: Subject, check
     const fix =
       refused.addressClass === 'never' || subject.allowedBy === undefined
         ? 'such addresses are never called: use another one'
-        : `set ${subject.allowedBy}: true where you trust it (here: --allow-private-ip)`
+        : `set ${subject.allowedBy}: true if you trust it (here: --allow-private-ip)`
     return error(check, `${url} can’t be read: ${refused.message}`, fix)
   }
   const code = String((failure as NodeJS.ErrnoException).code ?? (failure.cause as NodeJS.ErrnoException)?.code ?? '')

@@ -41,8 +41,7 @@ export async function checkEndpoints(endpoints: Endpoints, subject: Subject, opt
   ]
   const findings = await Promise.all(questions.map((question) => ask(question, subject, options)))
   if (userInfo !== undefined || identifiesByToken) return findings
-  const fix =
-    'set oauth2Config.userInfo or identityFromToken; what is allowed once is asked for at each login otherwise'
+  const fix = 'set oauth2Config.userInfo or identityFromToken; otherwise users are asked for consent at each login'
   return [...findings, warning('user', 'no provider says who users are, so each login counts as a new user', fix)]
 }
 

@@ -2,9 +2,9 @@ import type { Diagnosis } from './check-provider.ts'
 import type { Finding } from './finding.ts'
 
 const USES = {
-  tokens: 'its tokens let callers in',
+  tokens: 'its tokens authenticate callers',
   login: 'users log in there',
-  assertions: 'its tokens are a grant here',
+  assertions: 'its tokens are exchanged here',
   keys: 'keys of clients',
 } as const
 

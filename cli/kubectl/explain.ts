@@ -62,7 +62,7 @@ Exits 1 if the call is denied.`,
       const answer = await withForwarded({ pod, port: 'admin' }, cluster, io, (base) => ask(base, question))
       if (given.text('output') === 'json') io.out(`${JSON.stringify(answer)}\n`)
       else printExplanation(`${workload.kind} ${cluster.namespace}/${workload.metadata.name}`, answer, io)
-      if (!answer.exists) io.err(`portico: it has no ${type.toLowerCase()} ${printable(id)}`)
+      if (!answer.exists) io.err(`portico: the workload has no ${type.toLowerCase()} ${printable(id)}`)
       return answer.allowed ? 0 : 1
     }),
 }

@@ -20,7 +20,7 @@ async function reportsOf(cluster: Cluster, workload: KubernetesObject, io: Io): 
     if (pod === undefined) return 'no pod runs'
     return reportsIn(await withForwarded({ pod, port: 'admin' }, cluster, io, readStatusAt))
   } catch (error) {
-    return `the pod isn’t asked: ${(error as Error).message}`
+    return `the pod can’t be asked: ${(error as Error).message}`
   }
 }
 

@@ -183,7 +183,7 @@ Install it with 'kubectl apply -k operator/deploy'. Several replicas may run wit
     },
     'leader-elect': {
       type: 'boolean',
-      description: `Take turns with other replicas through the Lease ${OPERATOR_NAME} (${operatorName('NAME')}).`,
+      description: `Elect one of several replicas by the Lease ${OPERATOR_NAME} (${operatorName('NAME')}).`,
     },
     workers: { type: 'string', value: 'N', default: '4', description: 'Objects that are reconciled at a time.' },
     image: {
@@ -193,7 +193,7 @@ Install it with 'kubectl apply -k operator/deploy'. Several replicas may run wit
     },
     release: {
       type: 'boolean',
-      description: 'Remove the finalizers of all configs and end. For use after a removal, when no operator runs.',
+      description: 'Remove the finalizers of all configs and exit. For use after a removal, when no operator runs.',
     },
     'pod-template': podTemplateOption,
     'pod-users': podUsersOption,

@@ -37,7 +37,7 @@ export async function serve(
   const ready = () =>
     io.stop.aborted
       ? { reason: 'the operator is stopping' }
-      : (operator()?.ready ?? { reason: 'the API server is waited for' })
+      : (operator()?.ready ?? { reason: 'waiting for the API server' })
   const leading = () => operator()?.leading ?? false
   const health = await listenAdmin(addresses.health, {
     ready,

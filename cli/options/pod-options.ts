@@ -8,7 +8,7 @@ export const podTemplateOption: Option = {
   value: ['baseline', 'any'],
   default: 'baseline',
   description:
-    'Which podTemplateSpec is accepted: what the Pod Security level baseline allows, or any (host namespaces, privileged containers, hostPath), which gives the nodes to everybody who may write a workload.',
+    'The limit for podTemplateSpec: the Pod Security level baseline, or any (host namespaces, privileged containers, hostPath), which gives the nodes to everybody who may write a workload.',
 }
 
 /** The user ids of pods. */
@@ -26,7 +26,7 @@ export const adminFromOption: Option = {
   multiple: true,
   value: 'PEER',
   description:
-    'Who may reach the admin listeners (/metrics, /status) besides the operator and the kubelet: a namespace, NAMESPACE/LABEL=VALUE[,LABEL=VALUE] or a CIDR; repeatable.',
+    'Peers that may reach the admin listeners (/metrics, /status) besides the operator and the kubelet: a namespace, NAMESPACE/LABEL=VALUE[,LABEL=VALUE] or a CIDR; repeatable.',
 }
 
 /** The namespace of the operator itself. */

@@ -74,7 +74,7 @@ Merging is approving: read the texts, or what diff --pins says, before.`,
     const isOther = plans.some(([, { writes }]) => writes.size > 0)
     for (const [server, plan] of plans) tell(server, plan, io)
     if (!given.flag('check')) for (const [, plan] of plans) writePlan(plan)
-    if (plans.length > 0 && !isOther) io.out('all that is shown is approved; nothing to write\n')
+    if (plans.length > 0 && !isOther) io.out('all definitions are approved; nothing to write\n')
     return failed || (given.flag('check') && isOther) ? 1 : 0
   },
 }

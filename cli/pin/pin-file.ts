@@ -1,4 +1,4 @@
-/** The file of a server's MCPPin, and what it becomes when definitions are approved. */
+/** The file of a server's MCPPin, and its change when definitions are approved. */
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -46,7 +46,7 @@ export interface PinChange {
   readonly what: 'added' | 'changed' | 'dropped'
 }
 
-/** What approving the definitions that a server shows makes of its files. */
+/** The changes to the files of a server's pins that approve the shown definitions. */
 export interface PinPlan {
   readonly changes: readonly PinChange[]
   /** Definitions that can't be approved, for people. */

@@ -59,7 +59,7 @@ function textReporter({ paths, logFile, served }: TextOptions, io: Io) {
     const problems = newProblems(report, before)
     for (const problem of problems) io.err(`portico: ${problem}`)
     if (report.problems.some(({ reason }) => OF_PROCESSES.has(reason)) && problems.length > 0)
-      io.err(`portico: more of what they wrote is in ${logFile()}`)
+      io.err(`portico: more of their output is in ${logFile()}`)
     before = report
   }
 }
@@ -117,7 +117,7 @@ Default: ${quickstart()}.`,
     },
     verbose: {
       type: 'boolean',
-      description: 'Shows what the processes write, too; run.log in the state folder has it anyway.',
+      description: 'Shows the output of the processes, too; run.log in the state folder always has it.',
     },
     'api-group': groupOption,
   },
@@ -149,7 +149,7 @@ Default: ${quickstart()}.`,
       isShown: consoleAddress !== 'off',
     })
     const logFile = shortest(standalone.logFile)
-    if (!isJson) io.out(`Starting what ${paths.join(', ')} declares; what the processes write is in ${logFile}\n`)
+    if (!isJson) io.out(`Starting the workloads of ${paths.join(', ')}; the output of the processes is in ${logFile}\n`)
     try {
       served = await serveRunConsole({
         address: consoleAddress,

@@ -292,7 +292,7 @@ export class ClusterPlaces implements Places {
       const status = await this.#requestPod(viewer, pod, path)
       return isObject(status) ? { status, at: Date.now() } : { missing: 'the pod’s answer is no object' }
     } catch (error) {
-      return { missing: `pod ${pod.metadata.name} isn’t asked: ${(error as Error).message}` }
+      return { missing: `pod ${pod.metadata.name} can’t be asked: ${(error as Error).message}` }
     }
   }
 

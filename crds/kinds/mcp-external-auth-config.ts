@@ -38,7 +38,7 @@ export const mcpExternalAuthConfig = defineKind({
   role: 'config',
   columns: [{ name: 'Type', type: 'string', jsonPath: '.spec.type' }, users, ready, age],
   spec: object(
-    'How the credential is got.',
+    'How the credential is obtained.',
     {
       type: choice('gateway', 'Strategy.', types, { refusedValues: { obo: OBO } }),
       tokenExchange: Type.Optional(tokenExchange),

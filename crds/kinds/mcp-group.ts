@@ -11,7 +11,7 @@ export const mcpGroup = defineKind({
   kind: 'MCPGroup',
   plural: 'mcpgroups',
   shortNames: ['mcpg'],
-  description: 'A group of MCP servers; whatever names it in groupRef is a member.',
+  description: 'A group of MCP servers. Its members are the objects that name it in groupRef.',
   role: 'group',
   columns: [
     { name: 'Servers', type: 'integer', jsonPath: '.status.serverCount' },
@@ -21,7 +21,7 @@ export const mcpGroup = defineKind({
     age,
   ],
   spec: object('The group.', {
-    description: Type.Optional(text('operator', 'What the group is for; shown to people.', { max: limits.prose })),
+    description: Type.Optional(text('operator', 'Purpose of the group, for people.', { max: limits.prose })),
   }),
   status: status({
     phase: Type.Optional(oneOf('Short summary of the conditions.', ['Pending', 'Ready', 'Failed'])),

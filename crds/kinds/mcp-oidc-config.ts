@@ -9,7 +9,7 @@ import { blockFor } from '../settings/union.ts'
 const kubernetesServiceAccount = object('Tokens of ServiceAccounts, issued by the cluster’s API server.', {
   issuer: Type.Optional(url('gateway', 'Issuer. Absent: the one that the API server’s own discovery document names.')),
   jwksUrl: Type.Optional(
-    url('gateway', 'Where the keys are; with `useClusterAuth` at the API server. Absent: where they usually are.'),
+    url('gateway', 'URL of the keys; with `useClusterAuth` at the API server. Absent: its usual URL.'),
   ),
   useClusterAuth: defaulted(
     flag('operator', 'Read issuer and keys from the API server, with the cluster’s CA and the pod’s own token.', {
@@ -20,13 +20,17 @@ const kubernetesServiceAccount = object('Tokens of ServiceAccounts, issued by th
     url('gateway', 'Introspection endpoint (RFC 7662) for opaque tokens, asked without credentials.'),
   ),
   serviceAccount: Type.Optional(
-    text('gateway', 'The one ServiceAccount that is let in.', { min: 1, max: limits.name }),
+    text('gateway', 'The only ServiceAccount whose tokens are accepted.', { min: 1, max: limits.name }),
   ),
   namespace: Type.Optional(
-    text('gateway', 'Its namespace; alone, that of all who are let in. Absent: that of this object.', {
-      min: 1,
-      max: limits.label,
-    }),
+    text(
+      'gateway',
+      'Its namespace. Without `serviceAccount`, all ServiceAccounts of this namespace are accepted. Absent: that of this object.',
+      {
+        min: 1,
+        max: limits.label,
+      },
+    ),
   ),
 })
 
@@ -40,7 +44,7 @@ export const mcpOidcConfig = defineKind({
   spec: object(
     'How incoming tokens are validated.',
     {
-      type: choice('gateway', 'Who issues the tokens.', ['kubernetesServiceAccount', 'inline']),
+      type: choice('gateway', 'Kind of issuer.', ['kubernetesServiceAccount', 'inline']),
       kubernetesServiceAccount: Type.Optional(kubernetesServiceAccount),
       inline: Type.Optional(oidcIssuer),
     },

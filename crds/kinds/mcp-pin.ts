@@ -16,7 +16,7 @@ export const mcpPin = defineKind({
       name: 'Users',
       type: 'integer',
       jsonPath: '.status.referencingWorkloadCount',
-      description: 'How many hold to it.',
+      description: 'Number of objects that hold to it.',
     },
     ready,
     reason,

@@ -42,7 +42,7 @@ export const mcpRegistry = defineKind({
       ),
       ...registryConfig.properties,
       storage: Type.Optional(
-        object('Where the store is kept. Absent: in the pod, where what was published is lost with it.', {
+        object('Volume of the store. Absent: in the pod, and published entries are lost with it.', {
           claimName: objectName('operator', 'A PersistentVolumeClaim of this namespace.'),
         }),
       ),
@@ -74,7 +74,7 @@ export const mcpRegistry = defineKind({
         },
         {
           rule: '!has(self.sources) || !has(self.registries) || self.registries.all(registry, registry.sources.all(name, self.sources.exists(source, source.name == name)))',
-          message: 'a registry names a source that is not there',
+          message: 'a registry names a source that does not exist',
         },
       ],
     },
@@ -82,15 +82,15 @@ export const mcpRegistry = defineKind({
   status: workloadStatus({
     sources: Type.Optional(
       list(
-        'How the sources stand, by name.',
+        'State of the sources, by name.',
         object('A source.', {
           name: statusText('Name of the source.', { min: 1, max: limits.label }),
-          state: oneOf('Whether it was synced.', ['Waiting', 'Synced', 'Failed']),
-          servers: count('Names of servers that it has.'),
-          skills: count('Names of skills that it has.'),
-          leftOut: count('Entries that are not usable; the registry’s `/status` tells which.'),
+          state: oneOf('State of its syncs.', ['Waiting', 'Synced', 'Failed']),
+          servers: count('Number of names of servers that it has.'),
+          skills: count('Number of names of skills that it has.'),
+          leftOut: count('Number of entries that were left out; the registry’s `/status` names them.'),
           error: Type.Optional(
-            object('Why it failed. What it brought before is served on.', {
+            object('Why the last sync failed. The entries of the last good one stay.', {
               code: statusText('For programs.', { min: 1 }),
               message: statusText('For people.'),
             }),
@@ -100,7 +100,7 @@ export const mcpRegistry = defineKind({
         { max: limits.statusNames },
       ),
     ),
-    sourceCount: Type.Optional(count('Number of sources, where not all of them are listed.')),
+    sourceCount: Type.Optional(count('Number of sources, if not all of them are listed.')),
   }),
 })
 

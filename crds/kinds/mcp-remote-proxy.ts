@@ -20,7 +20,7 @@ export const mcpRemoteProxy = defineKind({
     {
       remoteUrl: url('proxy', 'MCP endpoint of the remote server.'),
       transport: defaulted(
-        choice('proxy', 'How the remote server speaks.', ['sse', 'streamable-http'], {
+        choice('proxy', 'Transport of the remote server.', ['sse', 'streamable-http'], {
           default: 'streamable-http',
         }),
       ),
@@ -36,7 +36,7 @@ export const mcpRemoteProxy = defineKind({
     { rules: proxyRules },
   ),
   status: workloadStatus({
-    externalUrl: Type.Optional(statusText('Address outside the cluster, where an HTTPRoute gives one.')),
+    externalUrl: Type.Optional(statusText('Address outside the cluster, if an HTTPRoute gives one.')),
   }),
 })
 

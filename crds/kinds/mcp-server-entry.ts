@@ -24,11 +24,11 @@ export const mcpServerEntry = defineKind({
   ],
   spec: object('The remote server.', {
     remoteUrl: url('gateway', 'MCP endpoint of the remote server.'),
-    transport: choice('gateway', 'How the remote server speaks.', ['sse', 'streamable-http']),
+    transport: choice('gateway', 'Transport of the remote server.', ['sse', 'streamable-http']),
     protocolEra: protocolEra('gateway'),
     groupRef: objectRef('operator', 'MCPGroup', 'The group that it is a member of.'),
     externalAuthConfigRef: Type.Optional(
-      objectRef('gateway', 'MCPExternalAuthConfig', 'How the credential towards the server is got.'),
+      objectRef('gateway', 'MCPExternalAuthConfig', 'How the credential for the server is obtained.'),
     ),
     caBundleRef: Type.Optional(caBundleRef('gateway', 'CA bundle for the server.')),
     headerForward: Type.Optional(headerForward('gateway')),

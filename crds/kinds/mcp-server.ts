@@ -36,8 +36,8 @@ const volumes = list(
   { type: { map: ['name'] } },
 )
 
-const permissionProfile = object('What the pods of the server may reach over the network.', {
-  type: defaulted(choice('operator', 'Where the profile is.', ['builtin', 'configmap'], { default: 'builtin' })),
+const permissionProfile = object('Limits of the outbound traffic of the server’s pods.', {
+  type: defaulted(choice('operator', 'Kind of profile.', ['builtin', 'configmap'], { default: 'builtin' })),
   name: objectName('operator', 'Builtin profile (`none`, `network`) or name of the ConfigMap.', {
     refersTo: 'ConfigMap',
   }),
@@ -56,13 +56,13 @@ export const mcpServer = defineKind({
     {
       image: text('operator', 'Image of the MCP server.', { min: 1 }),
       transport: defaulted(
-        choice('proxy', 'How the server speaks.', ['stdio', 'streamable-http', 'sse'], {
+        choice('proxy', 'Transport of the server.', ['stdio', 'streamable-http', 'sse'], {
           default: 'stdio',
         }),
       ),
       protocolEra: protocolEra('proxy'),
       proxyMode: defaulted(
-        choice('proxy', 'How the proxy of a stdio server speaks to clients.', ['sse', 'streamable-http'], {
+        choice('proxy', 'Transport between clients and the proxy of a stdio server.', ['sse', 'streamable-http'], {
           default: 'streamable-http',
           refusedValues: { sse: 'the HTTP+SSE transport is deprecated; clients use streamable-http' },
         }),

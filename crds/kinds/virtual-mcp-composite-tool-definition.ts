@@ -21,7 +21,7 @@ export const virtualMcpCompositeToolDefinition = defineKind({
   spec: workflow('gateway'),
   status: configStatus(['VirtualMCPServer'], {
     validationStatus: Type.Optional(oneOf('Whether the workflow is valid.', ['Unknown', 'Valid', 'Invalid'])),
-    validationErrors: Type.Optional(list('What is wrong with it.', statusText('An error.', { max: 4096 }))),
+    validationErrors: Type.Optional(list('Problems of the workflow.', statusText('An error.', { max: 4096 }))),
   }),
 })
 

@@ -22,7 +22,7 @@ import { notBoth } from '../settings/union.ts'
 const incomingAuth = object(
   'How clients are authenticated.',
   {
-    type: choice('gateway', 'No authentication at all (development), or tokens.', ['anonymous', 'oidc']),
+    type: choice('gateway', 'anonymous: no authentication (for development); oidc: tokens.', ['anonymous', 'oidc']),
     oidcConfigRef: Type.Optional(oidcConfigRef('gateway')),
     audience: Type.Optional(text('gateway', 'Audience that a token must carry.', { min: 1, max: limits.url })),
     dpop: Type.Optional(dpop('gateway')),
@@ -47,11 +47,11 @@ const incomingAuth = object(
       },
       {
         rule: "self.type == 'oidc' || !has(self.audience)",
-        message: 'audience is for type oidc: nobody’s token is looked at under type anonymous',
+        message: 'audience is for type oidc: type anonymous verifies no tokens',
       },
       {
         rule: "self.type == 'oidc' || !has(self.dpop)",
-        message: 'dpop is for type oidc: nobody’s token is looked at under type anonymous',
+        message: 'dpop is for type oidc: type anonymous verifies no tokens',
       },
       {
         rule: '!has(self.audience) || !has(self.oidcConfigRef) || !has(self.oidcConfigRef.audience) || self.audience == self.oidcConfigRef.audience',
@@ -66,11 +66,14 @@ const backendAuth = (description: string) =>
   object(
     description,
     {
-      type: choice('gateway', 'What the backend itself says, or a configuration by name.', [
-        'discovered',
-        'externalAuthConfigRef',
-      ]),
-      externalAuthConfigRef: Type.Optional(objectRef('gateway', 'MCPExternalAuthConfig', 'How the credential is got.')),
+      type: choice(
+        'gateway',
+        'discovered: what the backend’s own object names; externalAuthConfigRef: a configuration by name.',
+        ['discovered', 'externalAuthConfigRef'],
+      ),
+      externalAuthConfigRef: Type.Optional(
+        objectRef('gateway', 'MCPExternalAuthConfig', 'How the credential is obtained.'),
+      ),
     },
     {
       rules: [
@@ -82,11 +85,16 @@ const backendAuth = (description: string) =>
     },
   )
 
-const outgoingAuth = object('Credentials towards the backends.', {
+const outgoingAuth = object('Credentials for the backends.', {
   source: defaulted(
-    choice('gateway', 'What each backend names itself, or the list below alone.', ['discovered', 'inline'], {
-      default: 'discovered',
-    }),
+    choice(
+      'gateway',
+      'discovered: what each backend’s own object names, unless it is listed here; inline: only what is listed here.',
+      ['discovered', 'inline'],
+      {
+        default: 'discovered',
+      },
+    ),
   ),
   default: Type.Optional(backendAuth('For backends that are not listed.')),
   backends: Type.Optional(
@@ -159,7 +167,7 @@ export const virtualMcpServer = defineKind({
         },
         {
           rule: 'has(self.authServerConfig) || !has(self.authServerUpstreamFilter)',
-          message: 'authServerUpstreamFilter needs authServerConfig, whose logins it is about',
+          message: 'authServerUpstreamFilter needs authServerConfig',
         },
         {
           rule: "!has(self.embeddingServerRef) || !has(self.config) || !has(self.config.optimizer) || self.config.optimizer.embeddingProvider != 'openai'",
@@ -171,14 +179,14 @@ export const virtualMcpServer = defineKind({
   status: workloadStatus({
     compositeTools: Type.Optional(
       map(
-        'The definitions of `config.compositeToolRefs` as they are served, as JSON by the names of their objects: what is served on when one of them is changed and wrong.',
+        'The definitions of `config.compositeToolRefs` as they are served, as JSON by the names of their objects: if a changed one is invalid, its last good form stays in service.',
         statusText('The definition.', { max: 65_536 }),
         { max: limits.list },
       ),
     ),
-    backendCount: Type.Optional(count('Backends but those that are known to be unavailable.')),
+    backendCount: Type.Optional(count('Number of backends that are not known to be unavailable.')),
     discoveredBackends: Type.Optional(
-      list('The backends; changes of state alone, the rest is on `/status` of the pods.', discoveredBackend, {
+      list('The backends with their state; details are on `/status` of the pods.', discoveredBackend, {
         max: limits.statusNames,
       }),
     ),

@@ -19,7 +19,7 @@ export const audit = (readBy: Reader) =>
     ),
     trustedProxies: Type.Optional(
       list(
-        'Addresses or networks (CIDR) whose X-Forwarded-For is believed.',
+        'Addresses or networks (CIDR) whose X-Forwarded-For is trusted.',
         text(readBy, 'An address or a network.', { min: 1, max: 64 }),
         { max: 1024 },
       ),

@@ -32,13 +32,13 @@ export const headerKeys = {
 /** A CEL rule: no two keys of the map `self` are the same header. Names are compared without case (RFC 9110, 5.1). */
 export const distinctHeaderKeys = {
   rule: 'self.all(one, self.exists_one(other, other.lowerAscii() == one.lowerAscii()))',
-  message: 'a header is there twice: names are compared without case',
+  message: 'a header is set twice: names are compared without case',
 } as const
 
 /** The same rule for the items of the list `self`, whose names are in `field`. */
 export const distinctHeaders = (field: string) => ({
   rule: `self.all(one, self.exists_one(other, other.${field}.lowerAscii() == one.${field}.lowerAscii()))`,
-  message: 'a header is there twice: names are compared without case',
+  message: 'a header is set twice: names are compared without case',
 })
 
 /** Returns a CEL expression: no item of a list, whose names are in `field`, is a header of the map. */
@@ -67,7 +67,7 @@ export const headerForward = (readBy: Reader) =>
           'Headers whose values are in Secrets.',
           object('A header.', {
             headerName: headerName(readBy, 'Name of the header.'),
-            valueSecretRef: secretKeyRef(readBy, 'Where the value is.'),
+            valueSecretRef: secretKeyRef(readBy, 'The Secret with the value.'),
           }),
           { type: { map: ['headerName'] }, rules: [distinctHeaders('headerName')] },
         ),

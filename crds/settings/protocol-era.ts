@@ -5,7 +5,7 @@ export const protocolEra = (reader: Reader) =>
   Type.Optional(
     choice(
       reader,
-      'The era of MCP that the server speaks: with sessions, or stateless. With auto, and when left out, it is found out.',
+      'The era of MCP that the server speaks: with sessions, or stateless. With auto, and when left out, it is detected.',
       ['auto', 'session', 'stateless'],
     ),
   )

@@ -37,7 +37,7 @@ const user = (readBy: Reader) =>
   })
 
 /** The connection settings of Redis that a configuration file has in the same form. */
-export const redisConnection = object('How connections to Redis are opened.', connection('gateway'))
+export const redisConnection = object('Connections to Redis.', connection('gateway'))
 
 /** The other fields of `redis` that a configuration file has. */
 export const redisUser = user('gateway')
@@ -72,7 +72,7 @@ const sentinelConfig = (readBy: Reader) =>
 /** The Redis settings: a single server, a cluster, or Sentinel. */
 export const redis = (readBy: Reader) =>
   object(
-    'How Redis is reached.',
+    'Connection to Redis.',
     {
       addr: Type.Optional(hostAndPort(readBy, 'HOST:PORT of a single server or of one node of a cluster.')),
       sentinelConfig: Type.Optional(sentinelConfig(readBy)),

@@ -68,7 +68,7 @@ export const oidcConfigRef = (readBy: Reader) =>
     ),
     scopes: Type.Optional(
       list(
-        'Scopes told to clients. Tokens that state their scopes must have them, but for those of OpenID Connect.',
+        'Scopes told to clients. Tokens that state their scopes must have them, except those of OpenID Connect.',
         text(readBy, 'A scope.', { min: 1, max: limits.name }),
         { type: 'atomic' },
       ),

@@ -59,12 +59,10 @@ export const configStatus = <const K extends readonly string[], P extends Record
 ) =>
   status({
     configHash: Type.Optional(statusText('`sha256:` and the hash of the spec’s canonical JSON.', { max: 128 })),
-    configHashTime: Type.Optional(
-      time('When `configHash` became what it is; absent where it has stood since before that was written down.'),
-    ),
+    configHashTime: Type.Optional(time('When `configHash` last changed. Absent if that was before this was recorded.')),
     referencingWorkloads: Type.Optional(
       list(
-        'Who refers to this configuration, sorted by kind, then name.',
+        'Objects that refer to this configuration, sorted by kind, then name.',
         object('One referrer.', {
           kind: oneOf('Kind of the referrer.', referrers),
           name: statusText('Name of the referrer.', { min: 1, max: limits.name }),
@@ -72,7 +70,7 @@ export const configStatus = <const K extends readonly string[], P extends Record
         { max: limits.statusNames },
       ),
     ),
-    referencingWorkloadCount: Type.Optional(count('Number of referrers, of which the list may have the first alone.')),
+    referencingWorkloadCount: Type.Optional(count('Number of referrers. The list may be cut.')),
     ...properties,
   })
 
@@ -86,7 +84,7 @@ const workloadParts = {
   message: Type.Optional(statusText('Explanation of the phase.', { max: 32768 })),
   url: Type.Optional(statusText('Address inside the cluster.', { max: limits.url })),
   externalUrl: Type.Optional(statusText('Address at the first host name of the HTTPRoute.', { max: limits.url })),
-  replicas: Type.Optional(count('Pods that should be there.')),
+  replicas: Type.Optional(count('Number of pods that should run.')),
   readyReplicas: Type.Optional(count('Pods that are ready.')),
   configHash: Type.Optional(
     statusText('Hash of the data plane’s configuration file, as its `/status` shows it.', { max: 128 }),

@@ -38,7 +38,7 @@ const openTelemetry = ({ signals, mounts }: TelemetryReaders) =>
           'Headers whose values come from Secrets.',
           object('A header.', {
             name: headerName(mounts, 'Name of the header.'),
-            secretKeyRef: inFile('file', secretKeyRef(mounts, 'Where the value is.')),
+            secretKeyRef: inFile('file', secretKeyRef(mounts, 'The Secret with the value.')),
           }),
           { type: { map: ['name'] }, rules: [distinctHeaders('name')] },
         ),
@@ -68,7 +68,7 @@ const openTelemetry = ({ signals, mounts }: TelemetryReaders) =>
         object('Traces over OTLP.', {
           enabled: defaulted(flag(signals, 'Send traces.', { default: false })),
           samplingRate: defaulted(
-            text(signals, 'Share of traces that are sent, from 0.0 to 1.0.', {
+            text(signals, 'Fraction of traces that are sent, from 0.0 to 1.0.', {
               max: 32,
               pattern: SAMPLING_RATE,
               default: '0.05',

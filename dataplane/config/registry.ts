@@ -83,7 +83,7 @@ const { database, audit: _, ...blocks } = asFile(registryConfig).properties
 export const registryConfigSchema = object('The configuration of a registry.', {
   ...blocks,
   sources: list('Sources of entries.', sourceSchema, { max: MOST_NAMED }),
-  registries: list('What consumers read.', registrySchema, { max: MOST_NAMED }),
+  registries: list('Registries that consumers read.', registrySchema, { max: MOST_NAMED }),
   auth: asFile(auth),
   allowedHosts: Type.Optional(asFile(allowedHostsInFile)),
   database: Type.Optional(

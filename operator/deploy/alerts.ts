@@ -32,28 +32,28 @@ const alerts: readonly Alert[] = [
     expr: 'max by (namespace, job, portico_backend) (portico_backend_circuit{portico_state="open"}) == 1',
     for: '2m',
     severity: 'warning',
-    summary: 'Calls of backend {{ $labels.portico_backend }} are refused, for it has failed too often.',
+    summary: 'Calls to backend {{ $labels.portico_backend }} are refused: its circuit breaker is open.',
   },
   {
     alert: 'PorticoRequestsFail',
     expr: `sum by (namespace, job) (rate(${server}{${FAILED}}[5m])) / sum by (namespace, job) (rate(${server}[5m])) > 0.1`,
     for: '10m',
     severity: 'critical',
-    summary: 'More than a tenth of the requests fail by no fault of their callers.',
+    summary: 'More than a tenth of the requests fail, and their callers are not the cause.',
   },
   {
     alert: 'PorticoConfigRefused',
     expr: 'max by (namespace, job, instance) (portico_config_refused) == 1',
     for: '5m',
     severity: 'warning',
-    summary: 'A newer configuration is refused; the one before serves. /status says why.',
+    summary: 'A newer configuration is refused; the previous one stays in force. /status has the reason.',
   },
   {
     alert: 'PorticoMemoryNearLimit',
     expr: 'portico_memory_held_bytes / portico_memory_limit_bytes > 0.9',
     for: '5m',
     severity: 'warning',
-    summary: 'Callers hold nearly as much memory as they may; more is refused.',
+    summary: 'Requests hold more than 90 % of the memory that they may; beyond it, requests are refused.',
   },
   {
     alert: 'PorticoSessionStorageDown',
@@ -67,7 +67,7 @@ const alerts: readonly Alert[] = [
     expr: 'max by (namespace, job, portico_source) (portico_source_failures) >= 3',
     for: '10m',
     severity: 'warning',
-    summary: 'Source {{ $labels.portico_source }} can’t be synced; what it brought before is served.',
+    summary: 'Source {{ $labels.portico_source }} can’t be synced; the entries of its last sync are served.',
   },
   {
     alert: 'PorticoRegistryStoreDown',
@@ -105,7 +105,7 @@ const alerts: readonly Alert[] = [
     for: '15m',
     severity: 'warning',
     summary:
-      '{{ $value }} of kind {{ $labels.kind }} can’t be served as they stand: {{ $labels.condition }}, {{ $labels.reason }}.',
+      '{{ $value }} of kind {{ $labels.kind }} can’t be served in their current form: {{ $labels.condition }}, {{ $labels.reason }}.',
   },
   {
     alert: 'PorticoWarnings',
@@ -113,7 +113,7 @@ const alerts: readonly Alert[] = [
     for: '1h',
     severity: 'info',
     summary:
-      '{{ $value }} of kind {{ $labels.kind }} are served with something wrong: {{ $labels.condition }}, {{ $labels.reason }}.',
+      '{{ $value }} of kind {{ $labels.kind }} are served with a problem: {{ $labels.condition }}, {{ $labels.reason }}.',
   },
   {
     alert: 'PorticoPodTemplatesEdited',
@@ -121,7 +121,7 @@ const alerts: readonly Alert[] = [
     for: '5m',
     severity: 'warning',
     summary:
-      'Somebody changes pod templates of kind {{ $labels.kind }} again and again; they are put back, and pods made anew each time.',
+      'Somebody keeps changing pod templates of kind {{ $labels.kind }}; the operator reverts them, and each time pods are replaced.',
   },
   {
     alert: 'PorticoRolloutsRepeat',
@@ -129,21 +129,21 @@ const alerts: readonly Alert[] = [
     for: '15m',
     severity: 'warning',
     summary:
-      'The pods of kind {{ $labels.kind }} are made anew more than six times an hour; the rollouts are counted by cause.',
+      'The pods of kind {{ $labels.kind }} are replaced more than six times an hour; the rollouts are counted by cause.',
   },
   {
     alert: 'PorticoConfigsKeepChanging',
     expr: 'max by (namespace, kind) (changes(portico_operator_config_changed_timestamp_seconds{config="newest"}[30m])) > 15',
     for: '30m',
     severity: 'warning',
-    summary: 'Configs of kind {{ $labels.kind }} change all the time: do two writers contend for one?',
+    summary: 'Configs of kind {{ $labels.kind }} change all the time: check whether two writers change the same one.',
   },
   {
     alert: 'PorticoReconcilesFail',
     expr: 'sum by (kind) (rate(portico_operator_reconciles_total{result="error"}[10m])) > 0.1',
     for: '15m',
     severity: 'warning',
-    summary: 'Reconciles of kind {{ $labels.kind }} fail again and again.',
+    summary: 'Reconciles of kind {{ $labels.kind }} keep failing.',
   },
 ]
 

@@ -22,20 +22,20 @@ const objects = { type: 'array', items: { type: 'object' }, default: [] }
 
 const imageOf: Readonly<Record<string, Value>> = {
   repository: {
-    description: 'Where the image lies, without tag.',
+    description: 'Repository of the image, without tag.',
     type: 'string',
     minLength: 1,
     default: 'portico',
   },
-  tag: { description: 'Its tag; empty: the version of the chart.', type: 'string', default: '' },
+  tag: { description: 'Tag of the image. Empty: the version of the chart.', type: 'string', default: '' },
   digest: {
-    description: 'Its digest, sha256:…, which goes before the tag.',
+    description: 'Digest of the image (sha256:…). It wins over the tag.',
     type: 'string',
     pattern: '^(sha256:[0-9a-f]{64})?$',
     default: '',
   },
   pullPolicy: {
-    description: 'When nodes fetch it; empty: as Kubernetes has it.',
+    description: 'When nodes pull the image. Empty: the default of Kubernetes.',
     enum: ['', 'Always', 'IfNotPresent', 'Never'],
     type: 'string',
     default: '',
@@ -44,7 +44,7 @@ const imageOf: Readonly<Record<string, Value>> = {
 
 export const values: Readonly<Record<string, Value>> = {
   apiGroup: {
-    description: 'API group of the kinds: of the CRDs, of the rights and of what the operator looks after.',
+    description: 'API group of the CRDs, the RBAC rules and the objects that the operator manages.',
     type: 'string',
     maxLength: 253,
     pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$',
@@ -52,7 +52,7 @@ export const values: Readonly<Record<string, Value>> = {
   },
   namespaces: {
     description:
-      'Namespaces to look after, with a Role in each and no ClusterRole. Empty: all of the cluster, by a ClusterRole, which can read every Secret.',
+      'Namespaces to manage, with a Role in each and no ClusterRole. Empty: all namespaces, with a ClusterRole, which can read every Secret.',
     type: 'array',
     items: { type: 'string', pattern: LABEL },
     uniqueItems: true,
@@ -60,7 +60,7 @@ export const values: Readonly<Record<string, Value>> = {
   },
   installation: {
     description:
-      'Name of this installation, which looks after the objects with the label <apiGroup>/installation of this value; empty: after those without the label.',
+      'Name of this installation. It manages the objects whose label <apiGroup>/installation has this value. Empty: the objects without the label.',
     type: 'string',
     pattern: `^(${INSTALLATION.source.slice(1, -1)})?$`,
     default: '',
@@ -70,12 +70,12 @@ export const values: Readonly<Record<string, Value>> = {
     type: 'object',
     properties: {
       install: {
-        description: 'Whether this release brings them; false where somebody else installs them beforehand.',
+        description: 'Whether this release installs the CRDs. Set false if somebody else installs them first.',
         type: 'boolean',
         default: true,
       },
       keep: {
-        description: 'Whether they stay, with every object of theirs, when the release is uninstalled.',
+        description: 'Whether the CRDs stay, with all of their objects, when the release is uninstalled.',
         type: 'boolean',
         default: true,
       },
@@ -83,19 +83,19 @@ export const values: Readonly<Record<string, Value>> = {
   },
   image: { description: 'The image of operator and console.', type: 'object', properties: imageOf },
   dataPlaneImage: {
-    description: 'The image of the data plane, whole; empty: the operator’s own.',
+    description: 'Image of the data plane, with tag or digest. Empty: the image of the operator.',
     type: 'string',
     default: '',
   },
-  imagePullSecrets: { description: 'Secrets to fetch the image with, as {name: …}.', ...objects },
+  imagePullSecrets: { description: 'Secrets with which nodes pull the image, as {name: …}.', ...objects },
   replicas: {
-    description: 'Pods of the operator, of which one works and the others wait; 0 stops it.',
+    description: 'Number of operator pods. One works and the others wait; 0 stops the operator.',
     type: 'integer',
     minimum: 0,
     default: DEFAULT_REPLICAS,
   },
   workers: {
-    description: 'Objects that are reconciled at a time; null: as the operator has it.',
+    description: 'Number of objects that are reconciled at a time; null: the default of the operator.',
     type: ['integer', 'null'],
     minimum: 1,
     maximum: 64,
@@ -103,32 +103,32 @@ export const values: Readonly<Record<string, Value>> = {
   },
   podTemplate: {
     description:
-      'What a podTemplateSpec may ask for: what the Pod Security level baseline allows, or any: whoever may write a workload then has the node.',
+      'The limit for podTemplateSpec: the Pod Security level baseline, or any, which gives the nodes to everybody who may write a workload.',
     type: 'string',
     enum: ['baseline', 'any'],
     default: 'baseline',
   },
   podUsers: {
     description:
-      'Users and groups of the pods of workloads: fixed, or whatever the platform allots (OpenShift); for the operator’s own pods there is runAsUser.',
+      'Users and groups of the pods of workloads: fixed, or assigned by the platform (OpenShift). For the operator’s own pods use runAsUser.',
     type: 'string',
     enum: ['fixed', 'platform'],
     default: 'fixed',
   },
   adminFrom: {
     description:
-      'Who may reach the admin listeners of pods (/metrics, /status) besides the operator: a namespace, NAMESPACE/LABEL=VALUE or a CIDR each.',
+      'Peers that may reach the admin listeners of pods (/metrics, /status) besides the operator. Each is a namespace, NAMESPACE/LABEL=VALUE or a CIDR.',
     type: 'array',
     items: { type: 'string', minLength: 1 },
     default: [],
   },
   admission: {
-    description: 'The admission webhook, which warns whoever applies an object of what is wrong with it.',
+    description: 'The admission webhook. It warns users about problems of the objects that they apply.',
     type: 'object',
     properties: {
       enabled: {
         description:
-          'Whether there is one. It refuses nothing, and writes go on without it where it can’t be reached; its certificate is its own.',
+          'Whether the webhook is installed. It refuses nothing, and objects are written without warnings while it can’t be reached. It makes its own certificate.',
         type: 'boolean',
         default: false,
       },
@@ -139,38 +139,40 @@ export const values: Readonly<Record<string, Value>> = {
     type: 'object',
     properties: {
       enabled: {
-        description: 'Whether there is one. Its pod has no ServiceAccount token, and its account no Role.',
+        description:
+          'Whether the console is installed. Its pod has no ServiceAccount token, and its account has no Role.',
         type: 'boolean',
         default: false,
       },
       config: {
         description:
-          'Its configuration file; empty: one for `kubectl port-forward service/portico-console 4480:80`, with pasted tokens.',
+          'Configuration file of the console. Empty: one for `kubectl port-forward service/portico-console 4480:80`, with pasted tokens.',
         type: 'object',
         default: {},
       },
       secretName: {
         description:
-          'Secret whose files lie in /etc/portico/secrets, for what the configuration names; need not be there.',
+          'Secret that is mounted at /etc/portico/secrets, for files that the configuration names. It may be missing.',
         type: 'string',
         minLength: 1,
         default: CONSOLE_NAME,
       },
       replicas: {
-        description: 'Its pods. Several need a common key (config.session.keyFiles), or a proxy that logs in.',
+        description:
+          'Number of console pods. Several need a common key (config.session.keyFiles), or a proxy that logs users in.',
         type: 'integer',
         minimum: 0,
         default: 1,
       },
-      resources: { description: 'Resources of its container.', type: 'object', default: CONSOLE_RESOURCES },
+      resources: { description: 'Resources of the console’s container.', type: 'object', default: CONSOLE_RESOURCES },
       viewerRoles: {
         description:
-          'Whether the ClusterRoles portico-viewer (added to view, edit and admin) and portico-usage-viewer are made.',
+          'Whether the ClusterRoles portico-viewer (added to view, edit and admin) and portico-usage-viewer are installed.',
         type: 'boolean',
         default: true,
       },
     },
-    // A session is of one replica, unless they have a common key.
+    // A session belongs to one replica unless all have a common key.
     anyOf: [
       { properties: { replicas: { maximum: 1 } } },
       { properties: { config: { required: ['session'], properties: { session: { required: ['keyFiles'] } } } } },
@@ -178,14 +180,14 @@ export const values: Readonly<Record<string, Value>> = {
     ],
   },
   logLevel: {
-    description: 'What the operator logs.',
+    description: 'Log level of the operator.',
     type: 'string',
     enum: ['debug', 'info', 'warn', 'error'],
     default: 'info',
   },
   resources: { description: 'Resources of the operator’s container.', type: 'object', default: DEFAULT_RESOURCES },
   runAsUser: {
-    description: 'User of the pods of operator and console; null leaves the choice to the platform (OpenShift).',
+    description: 'User id of the pods of operator and console; null leaves the choice to the platform (OpenShift).',
     type: ['integer', 'null'],
     minimum: 1,
     default: DEFAULT_USER,
@@ -198,9 +200,9 @@ export const values: Readonly<Record<string, Value>> = {
     propertyNames: { not: { enum: Object.keys(labels) } },
   },
   nodeSelector: { description: 'Labels of the nodes on which operator and console may run.', ...strings },
-  tolerations: { description: 'Taints of nodes that operator and console bear.', ...objects },
+  tolerations: { description: 'Tolerations of the pods of operator and console.', ...objects },
   affinity: { description: 'Affinities of the operator’s pods.', ...anything },
-  topologySpreadConstraints: { description: 'How the operator’s pods are spread.', ...objects },
+  topologySpreadConstraints: { description: 'Rules by which the operator’s pods are spread.', ...objects },
   priorityClassName: { description: 'PriorityClass of the operator’s pods.', type: 'string', default: '' },
 }
 

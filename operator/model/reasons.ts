@@ -4,7 +4,7 @@
  */
 export interface Reason {
   readonly means: string
-  /** What to do about it. Absent where nothing is wrong. */
+  /** The action to take. Absent where nothing is wrong. */
   readonly next?: string
 }
 
@@ -14,17 +14,17 @@ export const conditionTypes: Readonly<Record<string, string>> = {
   Valid: 'False when the settings can’t be served. What ran before keeps running.',
   ReferencesResolved: 'False when something that the object refers to is missing or not valid.',
   PodTemplateValid: 'False when the pod template can’t be used.',
-  ProofReady: 'False when proofs of possession (DPoP) can’t be read as the settings ask. Absent where none are read.',
+  ProofReady: 'False when proofs of possession (DPoP) can’t be checked as configured. Absent where none are checked.',
   GrantsValid:
-    'False when grants without a login are not served, or let more in than they seem to. Absent where there are none.',
+    'False when grants without a login are not served, or admit more callers than they seem to. Absent where there are none.',
   Progressing: 'True while pods of the newest revision are missing, with the cause. Absent otherwise.',
-  Reconciling: 'True while waiting helps.',
+  Reconciling: 'True while the operator works towards the desired state. Waiting helps.',
   Stalled: 'True when waiting does not help: somebody has to change something.',
   BackendsReady: 'False when members of the group are not served.',
-  BackendsHealthy: 'False when backends do not answer as they should.',
+  BackendsHealthy: 'False when backends are unavailable.',
   TrustedIssuersReady:
-    'False when tokens of other issuers can’t be taken, or can be those of strangers. Absent without such issuers.',
-  CatalogGate: 'False when a registry decides what is served, and withholds members or can’t be asked.',
+    'False when tokens of trusted issuers can’t be verified, or people of other organizations can present them. Absent without trusted issuers.',
+  CatalogGate: 'False when a registry that decides what is served withholds members or can’t be asked.',
   CompositeToolsReady: 'False when composite tools are not offered in their newest form.',
   SourcesSynced: 'False when sources of a registry could not be read.',
   MembersListed: 'Whether a group has members.',
@@ -34,20 +34,20 @@ export const conditionTypes: Readonly<Record<string, string>> = {
   DefinitionsApproved: 'False when definitions of a server are withheld because no MCPPin approves them.',
   AggregationConflict: 'True when two backends offer one name.',
   AuditLogUnavailable: 'True when audit lines can’t be written.',
-  PodStatusUnknown: 'True when the operator can’t ask the pods.',
+  PodStatusUnknown: 'True when the operator can’t read the status of the pods.',
   ListTruncated: 'True when a list of the status is cut.',
-  IdentitySynthesized: 'True when logins have no lasting identity.',
+  IdentitySynthesized: 'True when each login counts as a new user.',
   PortNameTaken: 'True when a container’s port has a name of the data plane.',
   AuthServerWarning: 'True when a restart loses logins.',
-  AuthzWarning: 'True when policies meet anonymous callers.',
-  BackendNameWarning: 'True when a setting names a backend that is not there.',
-  CompositeToolWarning: 'True when a step names a tool that is not there.',
+  AuthzWarning: 'True when policies are set and callers are anonymous.',
+  BackendNameWarning: 'True when a setting names a backend that does not exist.',
+  CompositeToolWarning: 'True when a step names a tool that does not exist.',
   EnvironmentWarning: 'True when variables of a container may be hidden.',
-  ExposureWarning: 'True when a credential is open to everybody in the cluster.',
+  ExposureWarning: 'True when every pod of the cluster can use a credential.',
   PermissionProfileWarning: 'True when a permission profile is not enforced.',
   PodTemplateWarning: 'True when a pod template uses a service account.',
   ProofWarning: 'True when tokens that the authorization server binds to keys are refused by the endpoint.',
-  ProxyHeadersWarning: 'True when trusting headers of a proxy has no effect.',
+  ProxyHeadersWarning: 'True when `trustProxyHeaders` has no effect.',
   RateLimitWarning: 'True when rate limits are weaker than they seem.',
   SessionStorageWarning: 'True when sessions end with their pod.',
   SettingsWarning: 'True when settings have no effect.',
@@ -58,14 +58,14 @@ export const conditionTypes: Readonly<Record<string, string>> = {
 export const reasons: Readonly<Record<string, Reason>> = {
   BroadWorkload: {
     means:
-      'A rule lets in the ServiceAccount `default` without naming it, and so every pod that has no account of its own.',
+      'A rule admits the ServiceAccount `default` without naming it, and so every pod that has no account of its own.',
     next: 'Name the accounts in `subject`, or in `matcher`.',
   },
   GrantConflict: {
-    means: 'One grant is stated in both forms: in `inboundGrants`, and by fields of its own.',
-    next: 'State it in `inboundGrants` alone, or in `delegateClients` and `trustedIssuers` alone.',
+    means: 'One grant is configured in two forms: in `inboundGrants`, and by fields of its own.',
+    next: 'Configure it either in `inboundGrants`, or in `delegateClients` and `trustedIssuers`.',
   },
-  GrantsValid: { means: 'Callers get tokens without a login as the settings say.' },
+  GrantsValid: { means: 'Callers get tokens without a login as configured.' },
   AddressRefused: {
     means: 'A remote server’s URL names an address that pods do not connect to, such as a link-local one.',
     next: 'Give the address at which the server is reached from the cluster.',
@@ -74,7 +74,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
     means: 'Two backends offer the same name, and only one of them is shown.',
     next: 'Set `spec.config.aggregation.conflictResolution` to `prefix`, or rename one with a tool override.',
   },
-  AllFound: { means: 'Everything that the object refers to is there.' },
+  AllFound: { means: 'Everything that the object refers to exists.' },
   AllServed: { means: 'Every member of the group, or every definition, is served.' },
   AllSynced: { means: 'Every source of the registry was read without an error.' },
   AnonymousCallers: {
@@ -86,7 +86,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Name the audience in one of the two places.',
   },
   AudienceMissing: {
-    means: 'Tokens are checked, and no audience is named that they must carry.',
+    means: 'Tokens are verified, but no audience is configured that they must carry.',
     next: 'Set `audience` where the workload refers to the OIDC configuration.',
   },
   AuditLogNotWritten: {
@@ -102,7 +102,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Repair the members that the message names.',
   },
   BackendsUnavailable: {
-    means: 'Some backends do not answer as they should; the message names them with the last error.',
+    means: 'Some backends are unavailable; the message names them with the last error.',
     next: 'Look at the backend’s own pods or address; `kubectl portico status` shows which one.',
   },
   CABundleInvalid: {
@@ -110,11 +110,11 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Put the CA’s certificate into the key of the ConfigMap that the message names.',
   },
   CatalogStale: {
-    means: 'A registry that decides what is served has not answered for longer than `maxStale`: nothing is served.',
+    means: 'The registry that decides what is served has not answered for longer than `maxStale`: nothing is served.',
     next: 'Look at the registry; the message has the last error.',
   },
   CatalogUnavailable: {
-    means: 'A registry that decides what is served can’t be asked. What it said last counts, if it has ever answered.',
+    means: 'The registry that decides what is served can’t be asked. Its last answer stays in force, if there is one.',
     next: 'Check its address and the token: it needs the role `readGates` there.',
   },
   ChildContested: {
@@ -122,11 +122,11 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'End the other controller’s rule for this object, or leave the field to it.',
   },
   ChildRefused: {
-    means: 'The API server refused an object that the operator made; the message has its words.',
-    next: 'Mostly a quota, an admission policy or a missing right: the message says which.',
+    means: 'The API server refused a child of the object; the message has its answer.',
+    next: 'Look for a quota, an admission policy or a missing right; the message says which.',
   },
   ChildTerminating: {
-    means: 'A child of the same name is being deleted; the operator waits for its end.',
+    means: 'A child of the same name is being deleted; the operator waits until it is gone.',
     next: 'If it does not go, look at the finalizers of the child.',
   },
   ConfigInvalid: {
@@ -147,7 +147,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
   },
   ConfigValid: { means: 'The object’s settings can be served.' },
   CountedByEachPod: {
-    means: 'Each replica counts calls for itself, so that more calls are let through.',
+    means: 'Each replica counts calls on its own, so that more calls are allowed in all.',
     next: 'Set `sessionStorage` with the provider `redis`.',
   },
   CrashLoopBackOff: {
@@ -159,11 +159,11 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Correct the MCPExternalAuthConfig that the message names.',
   },
   DefinitionApproved: {
-    means: 'All that a server shows is approved again.',
+    means: 'All definitions that a server shows are approved again.',
     next: 'Nothing.',
   },
   DefinitionReported: {
-    means: 'Definitions differ from what MCPPins approve, and are served all the same.',
+    means: 'Definitions differ from those that MCPPins approve. They are served nevertheless.',
     next: 'Look at `portico diff --pins`, and approve the new texts with `portico pin` or ask who runs the server.',
   },
   DefinitionWithheld: {
@@ -187,7 +187,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Nothing.',
   },
   IssuerNameMismatch: {
-    means: 'The metadata of a trusted issuer name another issuer. A slash at the end is enough of a difference.',
+    means: 'The metadata of a trusted issuer name another issuer. Even a slash at the end is a difference.',
     next: 'Write `issuerUrl` exactly as the issuer writes itself in its metadata and tokens.',
   },
   IssuersReady: { means: 'No trusted issuer has a problem that is known.' },
@@ -196,7 +196,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Look at the message for the address and the failure: network policies, `caBundleRef`, `jwksUrl`.',
   },
   MultiTenantIssuer: {
-    means: 'An issuer issues for the people of many organizations, and rules without an exact subject let them in.',
+    means: 'A trusted issuer serves many organizations, and rules without an exact subject admit the people of all.',
     next: 'Set `tenants` with the tenants that are yours, or name exact subjects.',
   },
   Withheld: {
@@ -212,7 +212,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Spread the pins over several MCPPins of the server.',
   },
   Reported: {
-    means: 'Definitions are compared with MCPPins and served all the same; the message tells what differs.',
+    means: 'Definitions are compared with MCPPins and always served; the message names the differences.',
     next: 'Set `pinning.mode: enforce` once all is approved.',
   },
   EntryInvalid: {
@@ -225,7 +225,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
   },
   FailedCreate: {
     means: 'The pods can’t be created.',
-    next: 'Mostly a quota or an admission policy: the message has the API server’s words.',
+    next: 'Look for a quota or an admission policy; the message has the API server’s answer.',
   },
   ImagePullBackOff: {
     means: 'A node can’t fetch an image.',
@@ -240,12 +240,12 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Set both to the same URL.',
   },
   KindNotServed: {
-    means: 'The cluster does not serve a kind that is needed, such as HTTPRoute.',
-    next: 'Install its definitions, or remove the field that asks for it.',
+    means: 'The cluster lacks a kind that is needed, such as HTTPRoute.',
+    next: 'Install its definitions, or remove the field that needs it.',
   },
   Listed: { means: 'The members of the group are listed in its status.' },
   MembersWithheld: {
-    means: 'The catalog does not have some members of the group, or has them at another place: they are not served.',
+    means: 'Some members of the group are not in the catalog, or are there with another location: they are not served.',
     next: 'Publish what the message names, or correct its location in the catalog.',
   },
   MemorySessions: {
@@ -261,7 +261,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Rename one of the two, or delete the object that the message names.',
   },
   NoAnswer: {
-    means: 'Not every Gateway has answered to the HTTPRoute yet.',
+    means: 'Not every Gateway has reported on the HTTPRoute yet.',
     next: 'If it lasts, look at the Gateway’s controller.',
   },
   NoBackends: {
@@ -277,11 +277,11 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Set one of the two, so that users are known again.',
   },
   NoMembers: {
-    means: 'Nothing belongs to the group.',
+    means: 'The group has no members.',
     next: 'Set `groupRef` on the servers that belong to it.',
   },
   NoPublicHost: {
-    means: '`trustProxyHeaders` is set, and no host is named that `X-Forwarded-Host` may give.',
+    means: '`trustProxyHeaders` is set, but `allowedHosts` has no host that `X-Forwarded-Host` may name.',
     next: 'Name the public host in `allowedHosts`, or set `resourceUrl`.',
   },
   NoSuchMember: {
@@ -296,18 +296,18 @@ export const reasons: Readonly<Record<string, Reason>> = {
     means: 'A rate limit is for each user, and callers are anonymous: they share it.',
     next: 'Set `oidcConfigRef`, or limit all callers together.',
   },
-  NoneUnavailable: { means: 'Every backend answers as it should.' },
+  NoneUnavailable: { means: 'Every backend is available.' },
   NotEnforced: {
     means: 'A permission profile limits a server’s network, and nothing enforces it on this machine.',
     next: 'Nothing: in a cluster a NetworkPolicy enforces it.',
   },
-  NotObserved: { means: 'The operator has not seen this yet; it waits.' },
+  NotObserved: { means: 'The operator has no report on this yet.' },
   NotPersistent: {
     means: 'The authorization server keeps keys or logins in its pod: after a restart all users log in again.',
     next: 'Set `signingKeySecretRefs`, `hmacSecretRefs` and a `storage` of type redis.',
   },
   NotSupported: {
-    means: 'A field of the widely used operator is not served here.',
+    means: 'A field of the widely used operator is not supported.',
     next: 'The message says what to use instead; without the field the object is served.',
   },
   OpenToAll: {
@@ -323,26 +323,27 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Check that NetworkPolicies let the operator reach the admin port of the pods.',
   },
   PodsNotReady: {
-    means: 'Pods are there and not ready.',
-    next: 'The message has the cause; `kubectl portico logs` shows what they say.',
+    means: 'Pods exist but are not ready.',
+    next: 'The message has the cause; `kubectl portico logs` shows their logs.',
   },
   PodsReady: { means: 'All pods of the newest revision are ready.' },
   PortNameTaken: {
-    means: 'A container of yours names a port as the data plane does. It is served.',
+    means: 'A container of the pod template has a port with a name of the data plane. It is served.',
     next: 'Rename the port if something selects it by name.',
   },
   PortTaken: {
-    means: 'A container of yours listens on a port of the data plane.',
-    next: 'Let it listen on another port, and name that one.',
+    means: 'A container of the pod template listens on a port of the data plane.',
+    next: 'Let it listen on another port, and set that one.',
   },
   ProgressDeadlineExceeded: {
     means: 'The new pods have not become ready in time. The old ones keep serving.',
-    next: 'The message has the cause; `kubectl portico logs` shows what the pods say.',
+    next: 'The message has the cause; `kubectl portico logs` shows the logs of the pods.',
   },
   Progressing: { means: 'Pods are starting.' },
-  ProofsRead: { means: 'Proofs of possession (DPoP) are read as the settings say.' },
+  ProofsRead: { means: 'Proofs of possession (DPoP) are checked as configured.' },
   ProxyShutIn: {
-    means: 'A permission profile lets nothing out of the pod, and the proxy in it must reach what the message names.',
+    means:
+      'A permission profile blocks connections out of the pod, but the proxy in it must reach what the message names.',
     next: 'List these addresses in a profile of type `configmap`.',
   },
   PublishedEntriesInPod: {
@@ -362,21 +363,22 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Create it, or correct the reference.',
   },
   ProofsNotRead: {
-    means: 'The authorization server binds tokens to keys of clients, and the endpoint reads no proofs of possession.',
+    means:
+      'The authorization server binds tokens to keys of clients, but the endpoint does not check proofs of possession.',
     next: 'Set `dpop` in `incomingAuth` (in `oidcConfigRef` of a proxy), too, or take it from the authorization server.',
   },
   ReplayNotShared: {
-    means: 'Used proofs of possession are to be known at all replicas, which have no Redis.',
+    means: 'Replicas must share used proofs of possession, but have no Redis.',
     next: 'Set `sessionStorage` with the provider `redis`, or `replay: replica`.',
   },
   ReplicaFailure: {
     means: 'The pods can’t be created.',
-    next: 'The message has the API server’s words.',
+    next: 'The message has the API server’s answer.',
   },
   RouteAccepted: { means: 'The Gateways carry the HTTPRoute.' },
   RouteRefused: {
     means: 'A Gateway refuses the HTTPRoute.',
-    next: 'The message has the Gateway’s words; check listeners, hostnames and allowed namespaces.',
+    next: 'The message has the Gateway’s answer; check listeners, hostnames and allowed namespaces.',
   },
   SecretKeyNotFound: {
     means: 'A Secret that the object refers to lacks the key.',
@@ -387,7 +389,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Create it, or correct the reference.',
   },
   ServerCardNeedsURL: {
-    means: 'A server card is asked for, and no URL of the endpoint is known that strangers can use.',
+    means: 'A server card is configured, but the endpoint has no URL that strangers can use.',
     next: 'Set `oidcConfigRef.resourceUrl`, or `serverCard.url`, to the public URL (https).',
   },
   ServiceAccountInTemplate: {
@@ -411,11 +413,11 @@ export const reasons: Readonly<Record<string, Reason>> = {
   TemplateValid: { means: 'The pod template can be used.' },
   Terminating: { means: 'The object is being deleted.' },
   TooManyToList: {
-    means: 'A list in the status is cut; nothing else is.',
+    means: 'A list in the status is too long and was cut. Nothing else is affected.',
   },
   Unschedulable: {
-    means: 'No node takes a pod.',
-    next: 'The message has the scheduler’s words.',
+    means: 'No node can run a pod.',
+    next: 'The message has the scheduler’s answer.',
   },
   UpstreamProviderUnknown: {
     means: 'A policy names a login provider that the gateway does not have.',

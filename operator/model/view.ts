@@ -90,9 +90,9 @@ export interface DefinitionsObservation {
   readonly name: string
   readonly approved: number
   readonly withheld: number
-  /** What differs and is served all the same. */
+  /** The number of definitions that differ and are served nevertheless. */
   readonly reported: number
-  /** What is approved and not shown by the backend. */
+  /** The number of approved definitions that the backend does not show. */
   readonly missing: number
   /** The first of what is withheld or reported: its kind and its name, quoted, in ASCII. */
   readonly names: readonly string[]

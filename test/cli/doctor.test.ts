@@ -226,8 +226,8 @@ test('issuers that are trusted, in both forms, and the keys of clients and trust
   const { code, out, err } = await doctor('idp', folder.path)
   assert.equal([code, err], [0, ''], out)
   for (const text of [
-    `VirtualMCPServer default/tools, trusted issuer corp: ${idp.issuer} (its tokens are a grant here)`,
-    `VirtualMCPServer default/tools, trusted issuer: http://127.0.0.1:1 (its tokens are a grant here)`,
+    `VirtualMCPServer default/tools, trusted issuer corp: ${idp.issuer} (its tokens are exchanged here)`,
+    `VirtualMCPServer default/tools, trusted issuer: http://127.0.0.1:1 (its tokens are exchanged here)`,
     'assertions must be for http://127.0.0.1:4483 or https://other.example',
     'are those of the cluster’s API server',
     `VirtualMCPServer default/tools, client robot: ${keys.url} (keys of clients)`,

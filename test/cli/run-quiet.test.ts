@@ -60,7 +60,7 @@ async function goodStart(args: readonly string[]) {
 test('a good start is quiet: the table is all that is shown, the log has the rest', async () => {
   const { out, err, log } = await goodStart([])
   assert.is(err, '')
-  assert.match(out, /^Starting what .* declares; what the processes write is in .*run\.log\n\n/)
+  assert.match(out, /^Starting the workloads of .*; the output of the processes is in .*run\.log\n\n/)
   // On a slow machine some are served later than the table waits, and are told of by a line each.
   assert.match(out, /\n\n {2}KIND |^Still starting: /m)
   assert.not.match(out, /chatter|notice|ECONNREFUSED/)
@@ -78,7 +78,7 @@ test('a bad start tells the cause, and where there is more of it', async () => {
   using folder = temporaryFolder({ 'm/a.yaml': server('broken', 'no-such-program --serve') })
   const { err } = await run(folder, [], (_, errors) => errors.includes('run.log'))
   assert.match(err, /^portico: error: MCPServer default\/broken: .*no-such-program: not found.*\n/)
-  assert.match(err, /portico: more of what they wrote is in .*run\.log/)
+  assert.match(err, /portico: more of their output is in .*run\.log/)
 })
 
 test('a file that can’t be read is told by its line', async () => {

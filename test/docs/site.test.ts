@@ -56,7 +56,7 @@ test('opened from a file, search finds reasons, fields and commands, and leads t
   await search('AudienceMissing')
   await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')])
   assert.match(page.url(), /conditions\.html#audiencemissing$/)
-  assert.match(await page.$eval(':target', (row) => row.textContent ?? ''), 'no audience is named')
+  assert.match(await page.$eval(':target', (row) => row.textContent ?? ''), 'no audience is configured')
   assert.equal(said, [])
 })
 

@@ -132,7 +132,7 @@ class Look {
       sessionId === undefined && !this.#backend.hasStreamSessions
         ? note(
             'session',
-            `initialize (${revision}) gives no session id: nothing of it belongs to a session, and it can ask clients nothing`,
+            `initialize (${revision}) returns no session id: the server has no sessions, and can’t send requests to clients`,
           )
         : ok('session', `initialize opens a session (${revision})`),
     )
@@ -142,14 +142,14 @@ class Look {
       this.#findings.push(
         error(
           'ping',
-          `ping is answered with ${saidBy(answer)}: after each failed request its session is opened anew`,
+          `ping is answered with ${saidBy(answer)}: after each failed request its session is reopened`,
           'have the server answer ping with an empty result',
         ),
       )
     else if (answer.text === '')
-      this.#findings.push(note('ping', `answered with HTTP ${answer.status} and nothing: taken as an answer`))
+      this.#findings.push(note('ping', `answered with HTTP ${answer.status} and an empty body: accepted as an answer`))
     else if (parseObject(answer.text)?.['error'] !== undefined)
-      this.#findings.push(note('ping', 'it has no ping (-32601): taken as an answer'))
+      this.#findings.push(note('ping', 'it has no ping (-32601): accepted as an answer'))
     else this.#findings.push(ok('ping', 'answered'))
   }
 
@@ -228,12 +228,12 @@ class Look {
 }
 
 function streamFinding({ status, hasEnded }: { readonly status: number; readonly hasEnded: boolean }): Finding {
-  if (status === 0) return note('stream', 'the stream for unsolicited messages is not answered: it is asked for again')
+  if (status === 0) return note('stream', 'the stream for unsolicited messages is not answered: it is requested again')
   if (!isSuccess(status)) return ok('stream', `no stream for unsolicited messages (HTTP ${status})`)
   if (!hasEnded) return ok('stream', 'the stream for unsolicited messages is open')
   return warning(
     'stream',
-    'the stream for unsolicited messages ends at once: it is opened again after growing pauses',
+    'the stream for unsolicited messages ends at once: it is reopened after growing pauses',
     'keep the stream open, or answer GET with 405',
   )
 }

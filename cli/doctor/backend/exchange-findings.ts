@@ -28,7 +28,7 @@ function headFindings(exchange: Exchange, url: URL): readonly Finding[] {
   const findings: Finding[] = []
   const encoding = headers['content-encoding']
   if (encoding !== undefined && encoding !== 'identity')
-    findings.push(note('compression', `answers come as ${shown(encoding)}, though identity is asked for: decoded`))
+    findings.push(note('compression', `answers come as ${shown(encoding)}, though identity was requested: decoded`))
   const type = headers['content-type']
   // The caller that needed an answer reports a missing one.
   if (asked === undefined || (type === undefined && body.length === 0)) return findings
@@ -80,7 +80,7 @@ function messageFindings(asked: string, text: string): readonly Finding[] {
   if (typeof message !== 'object' || message === null) return []
   const { id, method } = message as { readonly id?: unknown; readonly method?: unknown }
   if (method === undefined && typeof id === 'string')
-    return [note('id', 'the id of a request, a number, comes back as text: taken as the same')]
+    return [note('id', 'the id of a request, a number, comes back as text: accepted')]
   if (asked.endsWith('/list') && isListChanged(method)) return [listLoop()]
   return []
 }

@@ -54,7 +54,7 @@ const tokenLifespans = (readBy: Reader) => {
       }),
     )
   }
-  return object('How long issued tokens live.', {
+  return object('Lifetimes of issued tokens.', {
     accessTokenLifespan: lifespan('accessTokenLifespan', 'Access tokens'),
     refreshTokenLifespan: lifespan('refreshTokenLifespan', 'Refresh tokens', '; each rotation begins anew'),
     authCodeLifespan: lifespan('authCodeLifespan', 'Authorization codes'),
@@ -66,7 +66,7 @@ export const storageType = (readBy: Reader, options: { readonly default?: 'memor
 
 const storage = (readBy: Reader) =>
   object(
-    'Where sessions, registrations and upstream tokens are kept.',
+    'Storage of sessions, registrations and upstream tokens.',
     {
       type: defaulted(storageType(readBy, { default: 'memory' })),
       redis: Type.Optional(redis(readBy)),
@@ -78,10 +78,10 @@ const cimd = (readBy: Reader) =>
   object('Client identifier metadata documents.', {
     enabled: flag(readBy, 'Accept an https URL as client id.', { default: false }),
     cacheMaxSize: Type.Optional(
-      integer(readBy, 'Documents that are kept, in 32 MiB at most; 256 when left out.', { minimum: 1 }),
+      integer(readBy, 'Number of cached documents, in 32 MiB at most; 256 when left out.', { minimum: 1 }),
     ),
     cacheFallbackTtl: Type.Optional(
-      duration(readBy, 'How long a document is kept that does not say it; `5m` when left out.'),
+      duration(readBy, 'How long a document that does not say so is cached; `5m` when left out.'),
     ),
   })
 
@@ -153,24 +153,22 @@ const settings = (readBy: Reader) => ({
       'signingKeyFiles',
       secretRefs(
         readBy,
-        'Private keys (PEM); the first signs, the rest verify. Absent: a key that is lost at a restart.',
+        'Private keys (PEM); the first signs, the rest verify. Absent: a generated key, which is lost at a restart.',
       ),
     ),
   ),
   hmacSecretRefs: Type.Optional(
     secretRefs(
       readBy,
-      'Secrets of at least 32 bytes for codes, refresh tokens and cookies; the first is in force. Absent: lost at a restart.',
+      'Secrets of at least 32 bytes for codes, refresh tokens and cookies; the first is in force. Absent: generated, and lost at a restart.',
     ),
   ),
   tokenLifespans: Type.Optional(tokenLifespans(readBy)),
   upstreamProviders: defaulted(upstreamProviders(readBy)),
-  primaryUpstreamProvider: Type.Optional(
-    label(readBy, 'Provider whose identity stands for the user. Absent: the first.'),
-  ),
+  primaryUpstreamProvider: Type.Optional(label(readBy, 'Provider that identifies users. Absent: the first.')),
   primaryProviders: Type.Optional(
     list(
-      'Providers of which each login visits one, first, whose identity stands for the user. The user chooses on a page, by an e-mail address where there are `emailDomains`.',
+      'Providers that identify users. Each login visits one of them first. The user chooses it on a page, by an e-mail address if there are `emailDomains`.',
       label(readBy, 'The name of one of `upstreamProviders`.'),
       { min: 1, max: 8, type: 'set' },
     ),
@@ -185,13 +183,13 @@ const settings = (readBy: Reader) => ({
   ),
   forceConfidentialRedirectUris: Type.Optional(
     list(
-      'Redirect URIs whose clients are made confidential.',
+      'Redirect URIs whose clients are registered as confidential.',
       text(readBy, 'An https URI.', { max: limits.url, pattern: '^https://[^\\s#]+$' }),
       { max: 10 },
     ),
   ),
   insecureAllowConfidentialOverLoopbackHTTP: defaulted(
-    flag(readBy, 'Confidential clients also while the issuer is http on loopback.', { default: false }),
+    flag(readBy, 'Allow confidential clients even if the issuer is http on loopback.', { default: false }),
   ),
   insecureAllowHTTP: defaulted(flag(readBy, 'The issuer may be plain http beyond loopback.', { default: false })),
   delegateClients: Type.Optional(delegateClients(readBy)),
@@ -208,7 +206,7 @@ export const authServer = (readBy: Reader) =>
       ...settings(readBy),
       storage: Type.Optional(storage(readBy)),
       disableUpstreamTokenInjection: defaulted(
-        flag(readBy, 'Tokens that providers give at login are not sent to backends.', { default: false }),
+        flag(readBy, 'Do not send the tokens that providers issue at login to backends.', { default: false }),
       ),
     },
     { rules: RULES },

@@ -36,7 +36,7 @@ const policies = (readBy: Reader) => ({
   policies: cedarPolicies(readBy),
   entitiesJson: defaulted(entitiesJson(readBy)),
   primaryUpstreamProvider: Type.Optional(
-    label(readBy, 'Upstream provider whose ID token is judged, instead of the incoming token.'),
+    label(readBy, 'Upstream provider whose ID token policies read, instead of the incoming token.'),
   ),
 })
 
@@ -51,7 +51,7 @@ export const authzConfig = (readBy: Reader) =>
   object(
     'Authorization policies (Cedar).',
     {
-      type: defaulted(choice(readBy, 'Where the policies are.', ['configMap', 'inline'], { default: 'configMap' })),
+      type: defaulted(choice(readBy, 'Source of the policies.', ['configMap', 'inline'], { default: 'configMap' })),
       configMap: Type.Optional(
         configMapKeyRef(readBy, 'The ConfigMap that holds the policies.', { key: 'authz.json' }),
       ),

@@ -10,7 +10,7 @@ const nonce = (readBy: Reader) =>
   defaulted(
     choice(
       readBy,
-      'Whether a proof must hold a nonce that the server has given within the last two minutes.',
+      'Whether a proof must hold a nonce that the server has issued within the last two minutes.',
       ['disabled', 'required'],
       { default: 'disabled' },
     ),
@@ -18,7 +18,7 @@ const nonce = (readBy: Reader) =>
 
 /** The proofs (DPoP, RFC 9449) that callers send with their tokens. */
 export const dpop = (readBy: Reader) =>
-  object('Proofs of possession of the key that a token is bound to (DPoP, RFC 9449). Absent: none is read.', {
+  object('Proofs of possession of the key that a token is bound to (DPoP, RFC 9449). Absent: none is checked.', {
     mode: mode(readBy, 'Whether tokens without a proof are accepted too, or refused.'),
     algs: Type.Optional(
       list(
@@ -28,21 +28,25 @@ export const dpop = (readBy: Reader) =>
       ),
     ),
     maxAge: defaulted(
-      duration(readBy, `How far the time of a proof may differ, from ${shortestProofAge} to ${longestProofAge}.`, {
-        default: longestProofAge,
-        rules: [
-          {
-            rule: `duration(self) >= duration('${shortestProofAge}') && duration(self) <= duration('${longestProofAge}')`,
-            message: `must be from ${shortestProofAge} to ${longestProofAge}`,
-          },
-        ],
-      }),
+      duration(
+        readBy,
+        `Largest difference between the time of a proof and now, from ${shortestProofAge} to ${longestProofAge}.`,
+        {
+          default: longestProofAge,
+          rules: [
+            {
+              rule: `duration(self) >= duration('${shortestProofAge}') && duration(self) <= duration('${longestProofAge}')`,
+              message: `must be from ${shortestProofAge} to ${longestProofAge}`,
+            },
+          ],
+        },
+      ),
     ),
     nonce: nonce(readBy),
     replay: Type.Optional(
       choice(
         readBy,
-        'Where used proofs are known: nowhere, at the replica that got them, or at all by Redis. Absent: `shared` with Redis, otherwise `replica`.',
+        'Where used proofs are remembered: nowhere, in the replica that got them, or in all replicas through Redis. Absent: `shared` with Redis, otherwise `replica`.',
         ['none', 'replica', 'shared'],
       ),
     ),

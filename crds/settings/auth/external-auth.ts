@@ -24,9 +24,7 @@ import {
   url,
 } from '../schema.ts'
 
-const scopes = Type.Optional(
-  list('Scopes that are asked for.', text('gateway', 'A scope.', { min: 1, max: limits.url })),
-)
+const scopes = Type.Optional(list('Scopes to request.', text('gateway', 'A scope.', { min: 1, max: limits.url })))
 
 const subjectProviderName = Type.Optional(
   label('gateway', 'Upstream provider whose stored token is the subject. Absent: the incoming token.'),
@@ -78,11 +76,11 @@ export const tokenExchange = object(
 
 export const headerInjection = object('A header with a fixed value.', {
   headerName: credentialHeaderName('gateway', 'Name of the header.'),
-  valueSecretRef: secretKeyRef('gateway', 'Where the value is.'),
+  valueSecretRef: secretKeyRef('gateway', 'The Secret with the value.'),
 })
 
 export const bearerToken = object('A fixed bearer token.', {
-  tokenSecretRef: secretKeyRef('gateway', 'Where the token is.'),
+  tokenSecretRef: secretKeyRef('gateway', 'The Secret with the token.'),
 })
 
 export const upstreamInject = object('The upstream access token stored at login.', {
@@ -109,13 +107,13 @@ export const awsSts = object(
       text('gateway', 'Claim that names the session.', { min: 1, max: limits.name, default: 'sub' }),
     ),
     sessionDuration: defaulted(
-      integer('gateway', 'Seconds that the credentials live.', { minimum: 900, maximum: 43200, default: 3600 }),
+      integer('gateway', 'Lifetime of the credentials in seconds.', { minimum: 900, maximum: 43200, default: 3600 }),
     ),
     fallbackRoleArn: Type.Optional(roleArn('Role when no mapping matches.')),
     subjectProviderName,
     roleMappings: Type.Optional(
       list(
-        'Which role for whom; the lowest priority number that matches counts.',
+        'Roles of callers. If several match, the one with the lowest priority number counts.',
         object(
           'A mapping.',
           {

@@ -1,4 +1,4 @@
-/** What callers get tokens for without a login here: `inboundGrants` of an authorization server. */
+/** The grants by which callers get tokens without a login here: `inboundGrants` of an authorization server. */
 import { limits } from '../limits.ts'
 import { secretKeyRef } from '../references.ts'
 import { type CelRule, label, list, object, type Reader, scope, Type, text } from '../schema.ts'
@@ -15,11 +15,11 @@ export const delegateClients = (readBy: Reader) =>
       clientId: text(readBy, 'Client id.', { min: 1, max: 256, pattern: '^[!-~]+$' }),
       clientSecretRef: secretKeyRef(readBy, 'Client secret.'),
       audiences: list(
-        'Audiences that it may ask for; the URL of the gateway means the gateway’s audience.',
+        'Audiences that it may request; the URL of the gateway means the gateway’s audience.',
         text(readBy, 'An audience.', { min: 1, max: limits.url }),
         { min: 1, max: 10 },
       ),
-      scopes: list('Scopes that it may ask for.', scope(readBy), { min: 1, max: 10 }),
+      scopes: list('Scopes that it may request.', scope(readBy), { min: 1, max: 10 }),
     }),
     { type: { map: ['clientId'] }, max: 10 },
   )
@@ -27,7 +27,7 @@ export const delegateClients = (readBy: Reader) =>
 const issuerRef = (readBy: Reader) => label(readBy, 'Name of one of `trustedIssuers`.')
 
 const tokenExchange = (readBy: Reader) =>
-  object('Tokens for tokens (RFC 8693). Absent: `delegateClients` and `trustedIssuers` say it.', {
+  object('Token exchange (RFC 8693). Absent: as in `delegateClients` and `trustedIssuers`.', {
     delegateClients: Type.Optional(delegateClients(readBy)),
     issuerPolicies: Type.Optional(
       list(
@@ -43,10 +43,10 @@ const tokenExchange = (readBy: Reader) =>
   })
 
 const jwtBearer = (readBy: Reader) =>
-  object('Tokens for assertions (RFC 7523). Absent: `jwtBearerGrant` of `trustedIssuers` says it.', {
+  object('Tokens for assertions (RFC 7523). Absent: as in `jwtBearerGrant` of `trustedIssuers`.', {
     issuerPolicies: Type.Optional(
       list(
-        'Issuers whose assertions are a grant.',
+        'Issuers whose assertions are accepted as a grant.',
         object(
           'How assertions of one issuer are redeemed.',
           { issuerRef: issuerRef(readBy), ...jwtBearerPolicy(readBy) },

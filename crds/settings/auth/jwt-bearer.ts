@@ -3,20 +3,20 @@ import { limits } from '../limits.ts'
 import { type CelRule, choice, duration, label, list, object, type Reader, scope, Type, text } from '../schema.ts'
 
 const allowedResources = (readBy: Reader) =>
-  list('Resources (audiences) that it may ask for.', text(readBy, 'A resource.', { min: 1, max: limits.url }), {
+  list('Resources (audiences) that it may request.', text(readBy, 'A resource.', { min: 1, max: limits.url }), {
     min: 1,
     max: 50,
   })
 
 const subjectBinding = (readBy: Reader) =>
-  object('What a subject may reach.', {
+  object('Access of one subject.', {
     subject: text(readBy, 'Subject (`sub`), compared exactly.', { min: 1, max: limits.name, pattern: '^[^*]+$' }),
     allowedResources: allowedResources(readBy),
   })
 
 const subjectRule = (readBy: Reader) =>
   object(
-    'What the subjects that fit a rule may reach.',
+    'Access of the subjects that match a rule.',
     {
       name: label(readBy, 'Name, for the audit log.'),
       subject: Type.Optional(
@@ -27,14 +27,14 @@ const subjectRule = (readBy: Reader) =>
         }),
       ),
       matcher: Type.Optional(
-        text(readBy, 'CEL expression over `claims`. One that can not be evaluated does not fit.', {
+        text(readBy, 'CEL expression over `claims`. One that can not be evaluated does not match.', {
           min: 1,
           max: limits.prose,
         }),
       ),
       allowedResources: allowedResources(readBy),
       scopes: Type.Optional(
-        list('Scopes that it may have. Absent: all that clients may ask for.', scope(readBy), { max: 50 }),
+        list('Scopes that it may have. Absent: all that clients may request.', scope(readBy), { max: 50 }),
       ),
     },
     { rules: [{ rule: 'has(self.subject) || has(self.matcher)', message: 'set subject, matcher, or both' }] },
@@ -46,14 +46,14 @@ const tenants = (readBy: Reader) =>
   object('The tenants of an issuer that has several. The subject here is `ISSUER#TENANT#SUB`.', {
     claim: claimName(readBy, 'Claim that names the tenant.'),
     allowed: list(
-      'Tenants that are let in.',
+      'Tenants that are accepted.',
       text(readBy, 'A tenant.', { min: 1, max: limits.name, pattern: '^[^#\\s]+$' }),
       { min: 1, max: 100 },
     ),
   })
 
 const claims = (readBy: Reader) =>
-  object('Claims of the assertion that the token gets, by their names there, which may be dotted paths.', {
+  object('Claims that are copied from the assertion to the token. A name may be a dotted path.', {
     name: Type.Optional(claimName(readBy, 'Claim with the name of the person.')),
     email: Type.Optional(
       claimName(readBy, 'Claim with the e-mail address, which is left out if `email_verified` is false.'),
@@ -92,7 +92,7 @@ export const jwtBearerPolicy = (readBy: Reader) => ({
   replay: Type.Optional(
     choice(
       readBy,
-      'Whether a plain assertion is good once, or until it ends; `once` when left out. An ID-JAG is good once.',
+      'Whether a plain assertion is accepted once, or until it expires; `once` when left out. An ID-JAG is always accepted once.',
       ['once', 'reusable'],
     ),
   ),
@@ -104,16 +104,16 @@ export const jwtBearerPolicy = (readBy: Reader) => ({
     ),
   ),
   defaultScopes: Type.Optional(
-    list('Scopes of an ID-JAG that states none. Absent: all of the rules that fit.', scope(readBy), {
+    list('Scopes of an ID-JAG that states none. Absent: all of the rules that match.', scope(readBy), {
       min: 1,
       max: 50,
     }),
   ),
   subjectBindings: Type.Optional(
-    list('Who may reach what.', subjectBinding(readBy), { type: { map: ['subject'] }, min: 1, max: 50 }),
+    list('Subjects and their access.', subjectBinding(readBy), { type: { map: ['subject'] }, min: 1, max: 50 }),
   ),
   subjectRules: Type.Optional(
-    list('Who may reach what, by rules. All that fit count.', subjectRule(readBy), {
+    list('Rules about subjects and their access. All that match count.', subjectRule(readBy), {
       type: { map: ['name'] },
       max: 50,
     }),

@@ -6,7 +6,7 @@ import { list, object, type Reader, scope, Type, text, url } from '../schema.ts'
 
 const machineClient = (readBy: Reader) =>
   object(
-    'A client. It proves itself by a secret, or by a key of its own (`private_key_jwt`).',
+    'A client. It authenticates with a secret, or with a key of its own (`private_key_jwt`).',
     {
       clientId: text(readBy, 'Client id. Its tokens have the subject `client#` and this id.', {
         min: 1,
@@ -16,20 +16,17 @@ const machineClient = (readBy: Reader) =>
       clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret.')),
       jwksRef: Type.Optional(configMapKeyRef(readBy, 'Public keys of the client (JWK set).', { key: 'jwks.json' })),
       jwksUrl: Type.Optional(
-        url(
-          readBy,
-          'Where its public keys are: a public https address, or http on loopback while the issuer is there.',
-        ),
+        url(readBy, 'URL of its public keys: a public https address, or http on loopback while the issuer is there.'),
       ),
       allowedResources: list(
-        'Resources (audiences) that it may ask for; the URL of the gateway means the gateway’s audience.',
+        'Resources (audiences) that it may request; the URL of the gateway means the gateway’s audience.',
         text(readBy, 'A resource.', { min: 1, max: limits.url }),
         { min: 1, max: 50 },
       ),
-      scopes: Type.Optional(list('Scopes that it may ask for. Absent: none.', scope(readBy), { max: 50 })),
+      scopes: Type.Optional(list('Scopes that it may request. Absent: none.', scope(readBy), { max: 50 })),
       groups: Type.Optional(
         list(
-          'Groups (claim `groups`) by which policies may judge it.',
+          'Groups of the client (claim `groups`), for policies.',
           text(readBy, 'A group.', { min: 1, max: limits.name }),
           {
             max: 50,
@@ -46,7 +43,7 @@ const machineClient = (readBy: Reader) =>
         },
         {
           rule: "!self.clientId.contains('://')",
-          message: 'clientId must not be a URL, by which other clients are known',
+          message: 'clientId must not be a URL: those are the ids of clients with a metadata document',
         },
         ...httpsOrLoopback({ name: 'jwksUrl', optional: true }),
       ],

@@ -8,7 +8,7 @@ export const oidcIssuer = object(
   'An OpenID Connect issuer.',
   {
     issuer: url('gateway', 'Issuer, compared exactly with `iss`.'),
-    jwksUrl: Type.Optional(url('gateway', 'Where the keys are. Absent: found by discovery.')),
+    jwksUrl: Type.Optional(url('gateway', 'URL of the keys. Absent: found by discovery.')),
     audienceClaim: defaulted(
       text(
         'gateway',

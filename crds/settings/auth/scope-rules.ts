@@ -19,7 +19,7 @@ export const scopeRules = list(
 
 /** Scopes that count as others. */
 export const scopeImplies = list(
-  'Scopes that contain others: a token with `scope` is taken as if it had those of `implies`, and what these imply.',
+  'Scopes that contain others: a token with `scope` counts as having those of `implies`, and what these imply.',
   object('A scope and those that it contains.', {
     scope: scope('gateway'),
     implies: scopes('Scopes that it contains.'),

@@ -27,14 +27,14 @@ const PRINCIPAL = `^spiffe://${TRUST_DOMAIN}(/[A-Za-z0-9._-]+)*(/\\*)?$`
 
 const methods = (readBy: Reader) =>
   list(
-    'Ways in which workloads prove themselves.',
+    'Ways in which workloads authenticate.',
     choice(readBy, 'A way.', ['spiffe_x509', 'spiffe_jwt'], { refusedValues: { spiffe_x509: X509 } }),
     { min: 1, max: 2, type: 'set' },
   )
 
 const bundleSource = (readBy: Reader) =>
   object(
-    'Where the keys of a trust domain are.',
+    'Source of the keys of a trust domain.',
     {
       type: choice(readBy, 'Kind of the source.', ['bundle_endpoint', 'file', 'workload_api'], {
         refusedValues: { workload_api: 'the workload API is not supported; use bundle_endpoint or file' },
@@ -44,7 +44,7 @@ const bundleSource = (readBy: Reader) =>
           'A bundle endpoint.',
           {
             url: url(readBy, 'Its URL: a public https address, or http on loopback while the issuer is there.'),
-            profile: choice(readBy, 'How it proves itself.', ['https_web', 'https_spiffe'], {
+            profile: choice(readBy, 'How the endpoint authenticates itself.', ['https_web', 'https_spiffe'], {
               refusedValues: { https_spiffe: X509 },
             }),
           },
@@ -103,9 +103,9 @@ export const spiffeClientAuth = (readBy: Reader) =>
           pattern: '^[!-~]+$',
         }),
         methods: methods(readBy),
-        resources: resources(readBy, 'Resources that it may ask for.'),
+        resources: resources(readBy, 'Resources that it may request.'),
         audiences: resources(readBy, 'Further resources, by their audience.'),
-        scopes: Type.Optional(list('Scopes that it may ask for. Absent: none.', scope(readBy), { max: 50 })),
+        scopes: Type.Optional(list('Scopes that it may request. Absent: none.', scope(readBy), { max: 50 })),
       },
       {
         rules: [
@@ -115,7 +115,7 @@ export const spiffeClientAuth = (readBy: Reader) =>
           },
           {
             rule: "!self.clientId.contains('://')",
-            message: 'clientId must not be a URL, by which other clients are known',
+            message: 'clientId must not be a URL: those are the ids of clients with a metadata document',
           },
         ],
       },

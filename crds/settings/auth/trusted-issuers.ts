@@ -33,8 +33,10 @@ export const tokenExchangePolicy = (readBy: Reader) => ({
     }),
   ),
   actorMatcher: Type.Optional(text(readBy, 'CEL expression over the actor’s claims.', { min: 1, max: limits.prose })),
-  allowMayAct: defaulted(flag(readBy, 'The subject token’s `may_act` names who may act.', { default: false })),
-  allowedActors: Type.Optional(names(readBy, 'Actors that may act.', 50)),
+  allowMayAct: defaulted(
+    flag(readBy, 'Allow the actors that `may_act` of the subject token names.', { default: false }),
+  ),
+  allowedActors: Type.Optional(names(readBy, 'Allowed actors.', 50)),
   allowedDelegateClients: Type.Optional(
     names(readBy, 'Delegate clients that may exchange its tokens; `*` alone for all. Absent: none.', 50, {
       rules: [{ rule: "!('*' in self) || size(self) == 1", message: '"*" must stand alone' }],
@@ -67,7 +69,7 @@ const trustedIssuer = (readBy: Reader) =>
           ['discovery', 'cluster'],
         ),
       ),
-      jwksUrl: Type.Optional(url(readBy, 'Where its keys are. Absent: found by discovery.')),
+      jwksUrl: Type.Optional(url(readBy, 'URL of its keys. Absent: found by discovery.')),
       caBundleRef: Type.Optional(caBundleRef(readBy, 'CA bundle for its metadata and keys.')),
       allowPrivateIPs: defaulted(flag(readBy, 'Its keys may be at a private address.', { default: false })),
       insecureAllowHTTP: defaulted(flag(readBy, 'It may be plain http beyond loopback.', { default: false })),

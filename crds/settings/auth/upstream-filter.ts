@@ -9,7 +9,7 @@ const providers = (description: string, min?: number) =>
 
 /** The providers that a login visits after the first one, by what the first one says of the user. */
 export const upstreamFilter = object(
-  'Which providers a login visits after the first, by a claim that the first gives. The first is always visited, and so is the one that says who users are. What several rules name is joined.',
+  'Which providers a login visits after the first, by a claim from the first. The first one and the one that identifies users are always visited. The providers of all matching rules are visited.',
   {
     claim: text('gateway', 'Claim of the first provider’s ID token that lists the user’s groups.', {
       min: 1,
@@ -28,7 +28,7 @@ export const upstreamFilter = object(
       { max: 50 },
     ),
     defaultUpstreams: Type.Optional(
-      providers('Providers of users of whom the claim is missing or no list. Absent: none but the first.'),
+      providers('Providers of users whose claim is missing or is not a list. Absent: none but the first.'),
     ),
   },
 )

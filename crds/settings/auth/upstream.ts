@@ -29,7 +29,7 @@ const HTTP_METHOD = '^([Gg][Ee][Tt]|[Pp][Oo][Ss][Tt])$'
 
 const path = (readBy: Reader, description: string) => text(readBy, description, { min: 1, max: limits.name })
 
-const scopes = (readBy: Reader, description = 'Scopes that are asked for.') =>
+const scopes = (readBy: Reader, description = 'Scopes to request.') =>
   Type.Optional(list(description, scope(readBy, limits.url)))
 
 const fieldNames = (readBy: Reader, description: string) =>
@@ -37,7 +37,7 @@ const fieldNames = (readBy: Reader, description: string) =>
 
 const userInfo = (readBy: Reader, description: string) =>
   object(description, {
-    endpointUrl: url(readBy, 'Where the user is asked about, with the access token.'),
+    endpointUrl: url(readBy, 'Endpoint that returns the user, called with the access token.'),
     httpMethod: Type.Optional(
       text(readBy, 'GET or POST, in any case; GET when left out.', { max: 4, pattern: HTTP_METHOD }),
     ),
@@ -45,7 +45,7 @@ const userInfo = (readBy: Reader, description: string) =>
       map('Headers of that request.', headerValue(readBy, 'The value.'), { rules: [headerKeys, distinctHeaderKeys] }),
     ),
     fieldMapping: Type.Optional(
-      object('Where the answer holds what; the first field that is there counts.', {
+      object('Fields of the answer. The first one that is present counts.', {
         subjectFields: fieldNames(readBy, 'Fields tried for the subject; `sub` when left out.'),
         nameFields: fieldNames(readBy, 'Fields tried for the name; `name` when left out.'),
         emailFields: fieldNames(readBy, 'Fields tried for the e-mail address; `email` when left out.'),
@@ -100,8 +100,8 @@ const oauth2Config = (readBy: Reader) =>
   object(
     'A provider that speaks OAuth 2 without OpenID Connect.',
     {
-      authorizationEndpoint: url(readBy, 'Where users are sent.'),
-      tokenEndpoint: url(readBy, 'Where codes become tokens.'),
+      authorizationEndpoint: url(readBy, 'Page to which users are sent.'),
+      tokenEndpoint: url(readBy, 'Endpoint that exchanges codes for tokens.'),
       clientId: Type.Optional(text(readBy, 'Client id.', { min: 1 })),
       clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret. Absent: a public client.')),
       dcrConfig: Type.Optional(dcrConfig(readBy)),
@@ -112,9 +112,9 @@ const oauth2Config = (readBy: Reader) =>
           'Callback; when left out `{issuer}/oauth/callback`, or with several `oauth2` providers `{issuer}/oauth/callback/{name}`.',
         ),
       ),
-      userInfo: Type.Optional(userInfo(readBy, 'How the user is found out.')),
+      userInfo: Type.Optional(userInfo(readBy, 'How the user is identified.')),
       tokenResponseMapping: Type.Optional(
-        object('Where a nested token response holds what (dot notation).', {
+        object('Paths in a nested token response (dot notation).', {
           accessTokenPath: Type.Optional(path(readBy, 'Path of the access token; `access_token` when left out.')),
           scopePath: Type.Optional(path(readBy, 'Path of the scope; `scope` when left out.')),
           refreshTokenPath: Type.Optional(path(readBy, 'Path of the refresh token; `refresh_token` when left out.')),
@@ -150,13 +150,13 @@ const oidcConfig = (readBy: Reader) =>
       issuerUrl: url(readBy, 'Issuer; its endpoints are found by discovery.'),
       clientId: text(readBy, 'Client id.', { min: 1 }),
       clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret. Absent: a public client.')),
-      scopes: scopes(readBy, 'Scopes that are asked for; `openid` and `offline_access` when left out.'),
+      scopes: scopes(readBy, 'Scopes to request; `openid` and `offline_access` when left out.'),
       redirectUri: Type.Optional(url(readBy, 'Callback; `{issuer}/oauth/callback` when left out.')),
       subjectClaim: Type.Optional(
         text(readBy, 'Claim used as subject; `sub` when left out.', { min: 1, max: limits.name }),
       ),
       userInfoOverride: Type.Optional(
-        userInfo(readBy, 'Asks elsewhere for the name and e-mail address; who the user is, is said by the ID token.'),
+        userInfo(readBy, 'Another endpoint for name and e-mail address. The ID token identifies the user.'),
       ),
       additionalAuthorizationParams: additionalAuthorizationParams(readBy),
       ...connection(readBy),
@@ -166,7 +166,7 @@ const oidcConfig = (readBy: Reader) =>
 
 const keyConfig = (readBy: Reader) =>
   object('A key that each user has of their own, and enters once on a page of the gateway.', {
-    title: text(readBy, 'What it is a key of, for people: `Jira`.', { min: 1, max: 80 }),
+    title: text(readBy, 'Name of what the key is for, such as `Jira`.', { min: 1, max: 80 }),
     helpUrl: Type.Optional(
       text(readBy, 'Page that tells how to get a key.', { max: limits.url, pattern: '^https://[^\\s]+$' }),
     ),
@@ -190,9 +190,9 @@ const keyConfig = (readBy: Reader) =>
     ),
     verify: Type.Optional(
       object(
-        'A request with the key, before it is kept: a wrong key is told at once.',
+        'A request that tests the key before it is stored, so that users learn at once of a wrong one.',
         {
-          url: text(readBy, 'Where it goes; https, or http on loopback.', {
+          url: text(readBy, 'URL of the request; https, or http on loopback.', {
             max: limits.url,
             pattern: '^https?://[^\\s]+$',
           }),
@@ -220,7 +220,7 @@ const keyConfig = (readBy: Reader) =>
       ),
     ),
     maxLifetime: Type.Optional(
-      duration(readBy, 'After this time the key is asked for again, at most 8760h. Absent: never.', {
+      duration(readBy, 'Time after which the user must enter the key again, at most 8760h. Absent: never.', {
         rules: [
           {
             rule: "duration(self) > duration('0s') && duration(self) <= duration('8760h')",
@@ -229,7 +229,9 @@ const keyConfig = (readBy: Reader) =>
         ],
       }),
     ),
-    remindBefore: defaulted(duration(readBy, 'How long before its end the page of keys says so.', { default: '168h' })),
+    remindBefore: defaulted(
+      duration(readBy, 'How long before its end the page of keys shows a reminder.', { default: '168h' }),
+    ),
   })
 
 const provider = (readBy: Reader) =>
@@ -244,13 +246,13 @@ const provider = (readBy: Reader) =>
       loginPolicy: Type.Optional(
         choice(
           readBy,
-          'Whether every login visits this provider, or only a call that needs it. Absent: every login; a key is asked for by a call.',
+          'Whether users visit this provider at every login, or when a call needs it. Absent: at every login; a key when a call needs it.',
           ['required', 'onDemand'],
         ),
       ),
       emailDomains: Type.Optional(
         list(
-          'Domains of the e-mail addresses whose owners log in here, where `primaryProviders` leaves a choice. An address that somebody types leads to a login, and proves nothing.',
+          'Domains of e-mail addresses whose owners log in here, if there are several `primaryProviders`. An address only chooses the provider: it proves nothing.',
           text(readBy, 'A domain: `example.com`, without those below it.', {
             min: 3,
             max: 253,

@@ -26,7 +26,7 @@ export const toolAnnotations = (readBy: Reader) =>
   })
 
 const toolOverride = (readBy: Reader) =>
-  object('What replaces the name, description or hints of a tool.', {
+  object('Replacements of the name, description or hints of a tool.', {
     name: Type.Optional(text(readBy, 'Name shown to clients, before conflicts are resolved.', { min: 1, max: 128 })),
     description: Type.Optional(text(readBy, 'Description shown to clients.', { max: limits.prose })),
     annotations: Type.Optional(toolAnnotations(readBy)),
@@ -83,7 +83,7 @@ export const aggregation = object(
     excludeAllTools: Type.Optional(flag('gateway', 'Show no backend’s tools.', { default: false })),
     skills: Type.Optional(
       list(
-        'What is shown of which backend’s skills.',
+        'Skills that are shown, by backend.',
         object('A backend.', {
           workload: objectName('gateway', 'Name of the backend.'),
           filter: Type.Optional(
@@ -99,7 +99,7 @@ export const aggregation = object(
     ),
     tools: Type.Optional(
       list(
-        'What is shown of which backend.',
+        'Tools that are shown, by backend.',
         object('A backend.', {
           workload: objectName('gateway', 'Name of the backend.'),
           ...toolShaping('gateway'),

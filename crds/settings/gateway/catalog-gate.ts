@@ -44,14 +44,14 @@ const registry = object(
   },
 )
 
-/** Which backends a caller may use: those that a registry would show the caller. */
+/** The gate that limits callers to the backends that a registry would show them. */
 export const catalogGate = object(
   'Shows callers only the backends that registries show them.',
   {
     mode: defaulted(
       choice(
         'gateway',
-        'Whether backends that are not approved are withheld, or reported alone.',
+        'Whether backends that are not approved are withheld, or only reported.',
         ['disabled', 'report', 'enforce'],
         { default: gateDefaults.mode },
       ),
@@ -74,13 +74,13 @@ export const catalogGate = object(
     onUnavailable: defaulted(
       choice(
         'gateway',
-        'What holds while a registry is away: what it last told, or nothing of it.',
+        'What applies while a registry does not answer: its last answer, or none.',
         ['lastKnown', 'close'],
         { default: gateDefaults.onUnavailable },
       ),
     ),
     maxStale: defaulted(
-      duration('gateway', 'How long what a registry last told holds; then nothing of it. 1m to 168h.', {
+      duration('gateway', 'How long the last answer of a registry stays valid, 1m to 168h.', {
         default: gateDefaults.maxStale,
         rules: [
           {

@@ -5,6 +5,6 @@ import { type Reader, text } from '../schema.ts'
 export const endpointPrefix = (readBy: Reader) =>
   text(
     readBy,
-    'Path under which a proxy in front shows the endpoint: told in URLs, and answered to with and without it.',
+    'Path under which a proxy in front shows the endpoint. Public URLs contain it; requests are served with and without it.',
     { max: limits.text, pattern: '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?$' },
   )

@@ -2,7 +2,7 @@ import { choice, defaulted, duration, flag, integer, object, Type } from '../sch
 import { failureDefaults } from './defaults.ts'
 
 const NO_REPORTS = {
-  refused: 'pods report nothing: the operator asks them and writes the status when it changes; leave it out',
+  refused: 'pods send no reports: the operator asks them and writes the status when it changes; leave it out',
 }
 
 const { circuitBreaker: breakerDefaults } = failureDefaults
@@ -37,7 +37,7 @@ export const failureHandling = object(
       }),
     ),
     partialFailureMode: defaulted(
-      choice('gateway', 'Whether a list fails when one backend does.', ['fail', 'best_effort'], { default: 'fail' }),
+      choice('gateway', 'Whether a list fails when one backend fails.', ['fail', 'best_effort'], { default: 'fail' }),
     ),
     circuitBreaker: Type.Optional(circuitBreaker),
   },

@@ -36,18 +36,22 @@ export const optimizer = object(
       inFile('embeddingApiKeyFile', secretKeyRef('gateway', 'Its API key, sent as a bearer token.')),
     ),
     embeddingAllowPrivateIP: defaulted(
-      flag('gateway', 'It may be at a private address, as those whose name is that of a Service may without this.', {
-        default: false,
-      }),
+      flag(
+        'gateway',
+        'The service may be at a private address. Services of the cluster, by their names, may be there without this.',
+        {
+          default: false,
+        },
+      ),
     ),
     maxToolsToReturn: Type.Optional(
-      integer('gateway', 'Most tools that a search gives; 8 when left out.', { minimum: 1, maximum: 50 }),
+      integer('gateway', 'Most tools that a search returns; 8 when left out.', { minimum: 1, maximum: 50 }),
     ),
     hybridSearchSemanticRatio: Type.Optional(
       decimal('gateway', 'Weight of meaning against words, 0 to 1; 0.5 when left out.'),
     ),
     semanticDistanceThreshold: Type.Optional(
-      decimal('gateway', 'Largest cosine distance of what is found by its meaning, 0 to 2; 1.0 when left out.'),
+      decimal('gateway', 'Largest cosine distance of tools that are found by meaning, 0 to 2; 1.0 when left out.'),
     ),
   },
   {

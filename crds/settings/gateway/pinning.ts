@@ -9,27 +9,27 @@ const mode = (readBy: Reader) =>
   defaulted(
     choice(
       readBy,
-      'With enforce only definitions that MCPPins approve are shown and served. With report all are, and what is not approved is told.',
+      'enforce: only definitions that MCPPins approve are shown and served. report: all are, and those without approval are reported.',
       MODES,
       { default: 'disabled' },
     ),
   )
 
-/** Whether the definitions of a server are held to MCPPins. */
+/** The comparison of a server's definitions with MCPPins. */
 export const pinning = (readBy: Reader) =>
-  object('Whether the definitions of the server are held to MCPPins.', { mode: mode(readBy) })
+  object('Comparison of the server’s definitions with MCPPins.', { mode: mode(readBy) })
 
-/** Whether the definitions of a gateway's members are held to MCPPins. */
-export const gatewayPinning = object('Whether the definitions of the members are held to MCPPins.', {
+/** The comparison of the definitions of a gateway's members with MCPPins. */
+export const gatewayPinning = object('Comparison of the members’ definitions with MCPPins.', {
   mode: mode('gateway'),
   unpinnedBackends: defaulted(
-    choice('gateway', 'What becomes of members that do not enforce pins themselves.', ['withhold', 'allow'], {
+    choice('gateway', 'Treatment of members that do not enforce pins themselves.', ['withhold', 'allow'], {
       default: 'withhold',
     }),
   ),
 })
 
-/** How strictly the definitions of a server are held to its pins. */
+/** The treatment of definitions that no pin approves. */
 export type PinningMode = (typeof MODES)[number]
 
 const digests = list(
@@ -102,9 +102,9 @@ export const pinSpec = object(
         { type: { map: ['uriTemplate'] }, max: pinLimits.items },
       ),
     ),
-    pages: pinsByUri('The approved pages of MCP apps, each by what a read of it answers.', '^ui://'),
+    pages: pinsByUri('The approved pages of MCP apps, by the answer to a read.', '^ui://'),
     unlisted: Type.Optional(
-      object('What becomes of definitions that no pin names. Of several MCPPins of one server the strictest counts.', {
+      object('Treatment of definitions that no pin names. Of several MCPPins of one server the strictest counts.', {
         tools: unlisted('Tools'),
         prompts: unlisted('Prompts'),
         resources: Type.Optional(

@@ -21,15 +21,15 @@ export const serverCard = (readBy: Reader) =>
   object(
     'Description of the endpoint for strangers, at `<endpoint>/server-card` without authentication. Absent: there is none.',
     {
-      name: text(readBy, 'Name in reverse DNS with one slash, such as `com.example/tools`; clients are told it, too.', {
+      name: text(readBy, 'Name in reverse DNS with one slash, such as `com.example/tools`; clients get it, too.', {
         min: 3,
         max: 200,
         pattern: '^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$',
       }),
-      description: text(readBy, 'What the server is for.', { min: 1, max: 100 }),
+      description: text(readBy, 'Purpose of the server.', { min: 1, max: 100 }),
       title: Type.Optional(text(readBy, 'Name shown to people.', { min: 1, max: 100 })),
       version: Type.Optional(
-        text(readBy, 'Version, no range; clients are told it, too. Absent: that of Portico.', {
+        text(readBy, 'Version, no range; clients get it, too. Absent: that of Portico.', {
           min: 1,
           max: 255,
           pattern: '^[A-Za-z0-9][A-Za-z0-9.+_-]*$',

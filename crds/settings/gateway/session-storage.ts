@@ -10,16 +10,16 @@ const onlyOfRedis = {
 }
 
 const fields = (readBy: Reader) => ({
-  provider: choice(readBy, 'Where sessions are kept.', ['memory', 'redis']),
+  provider: choice(readBy, 'Storage of sessions.', ['memory', 'redis']),
   address: Type.Optional(hostAndPort(readBy, 'HOST:PORT of Redis.')),
   db: defaulted(integer(readBy, 'Database number.', { minimum: 0, default: 0 })),
-  keyPrefix: Type.Optional(text(readBy, 'Put before the names of all keys.', { max: limits.name })),
+  keyPrefix: Type.Optional(text(readBy, 'Prefix of all keys.', { max: limits.name })),
 })
 
 /** The storage of sessions and rate-limit counters. */
 export const sessionStorage = (readBy: Reader) =>
   object(
-    'Where sessions and counters are kept. Absent: in memory.',
+    'Storage of sessions and counters. Absent: in memory.',
     {
       ...fields(readBy),
       passwordRef: Type.Optional(secretKeyRef(readBy, 'Password of Redis.')),
@@ -50,7 +50,7 @@ export const sessionStorage = (readBy: Reader) =>
 
 /** The same storage in `config.sessionStorage` of a VirtualMCPServer, without a password. */
 export const plainSessionStorage = (readBy: Reader) =>
-  object('Where sessions and counters are kept.', fields(readBy), {
+  object('Storage of sessions and counters.', fields(readBy), {
     rules: [
       { rule: "self.provider != 'redis' || has(self.address)", message: 'provider redis needs address' },
       onlyOfRedis,

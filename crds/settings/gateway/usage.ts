@@ -4,13 +4,13 @@ import { usageDefaults } from './defaults.ts'
 /** The counters of tool calls by tool, client and person. */
 export const usage = (readBy: Reader) =>
   object(
-    'Counters of tool calls by day, tool, backend, client and person: for people to look at, no audit log and no bill. They are kept in memory, or in Redis where the session storage is Redis. Absent: nothing is counted.',
+    'Counters of tool calls by day, tool, backend, client and person: for information, not for audits or bills. They are kept in memory, or in Redis where the session storage is Redis. Absent: nothing is counted.',
     {
       enabled: defaulted(flag(readBy, 'Count.', { default: false })),
       people: defaulted(
         choice(
           readBy,
-          'How callers are kept: not at all, by a digest of issuer and subject, or by their subject.',
+          'How callers are recorded: not at all, by a digest of issuer and subject, or by their subject.',
           ['disabled', 'digest', 'name'],
           { default: usageDefaults.people },
         ),

@@ -28,7 +28,7 @@ const secretFromEnv = (readBy: Reader, description: string) =>
   Type.Optional(text(readBy, description, { min: 1, max: limits.name }))
 
 export const incomingAuth = (readBy: Reader) =>
-  object('How clients are authenticated, in the gateway’s own words.', {
+  object('How clients are authenticated, in the form of the gateway’s own file.', {
     type: choice(readBy, 'How clients are authenticated.', ['anonymous', 'oidc']),
     oidc: Type.Optional(
       object('Token validation.', {
@@ -38,7 +38,7 @@ export const incomingAuth = (readBy: Reader) =>
         audience: text(readBy, 'Required in `aud`.', { min: 1, max: limits.url }),
         resource: Type.Optional(url(readBy, 'Resource URL.')),
         scopes: Type.Optional(list('Scopes told to clients.', text(readBy, 'A scope.', { min: 1, max: limits.name }))),
-        jwksUrl: Type.Optional(url(readBy, 'Where the keys are.')),
+        jwksUrl: Type.Optional(url(readBy, 'URL of the keys.')),
         introspectionUrl: Type.Optional(url(readBy, 'Introspection endpoint.')),
         caBundlePath: Type.Optional(text(readBy, 'CA bundle in the pod.')),
         jwksAllowPrivateIp: defaulted(flag(readBy, 'The key endpoint may be private.', { default: false })),
@@ -52,7 +52,7 @@ export const incomingAuth = (readBy: Reader) =>
         policies: Type.Optional(cedarPolicies(readBy)),
         entitiesJson: Type.Optional(entitiesJson(readBy)),
         primaryUpstreamProvider: Type.Optional(
-          text(readBy, 'Provider whose claims are judged.', { max: limits.label }),
+          text(readBy, 'Provider whose claims policies read.', { max: limits.label }),
         ),
         ...authzClaims(readBy),
       }),
@@ -100,14 +100,14 @@ const strategy = (readBy: Reader, description: string) =>
   )
 
 export const outgoingAuth = (readBy: Reader) =>
-  object('Credentials towards backends, in the gateway’s own words.', {
+  object('Credentials for backends, in the form of the gateway’s own file.', {
     source: choice(readBy, 'Where credentials are configured.', ['discovered', 'inline']),
     default: Type.Optional(strategy(readBy, 'For backends that are not listed.')),
     backends: Type.Optional(map('By backend.', strategy(readBy, 'For this backend.'))),
   })
 
 export const telemetry = (readBy: Reader) =>
-  object('Telemetry, in the gateway’s own words.', {
+  object('Telemetry, in the form of the gateway’s own file.', {
     endpoint: Type.Optional(text(readBy, 'OTLP endpoint.', { max: limits.url })),
     headers: Type.Optional(map('Headers for it.', headerValue(readBy, 'The value.'))),
     insecure: defaulted(flag(readBy, 'Use HTTP.', { default: false })),

@@ -57,7 +57,7 @@ const action = (readBy: Reader) => ({
   id: identifier(readBy, 'Name of the step, unique in the workflow.'),
   tool: Type.Optional(text(readBy, 'Tool that is called, as clients see it.', { min: 1, max: limits.name })),
   arguments: Type.Optional(raw(readBy, 'Arguments of the call; texts in it may be templates.')),
-  condition: Type.Optional(template(readBy, 'Template; the step is skipped unless it gives `true`.')),
+  condition: Type.Optional(template(readBy, 'Template; the step is skipped unless it yields `true`.')),
   message: Type.Optional(template(readBy, 'Question to the user (elicitation).')),
   schema: Type.Optional(raw(readBy, 'JSON schema of the answer (elicitation).')),
   timeout: Type.Optional(duration(readBy, 'Longest time for this step.')),
@@ -94,9 +94,9 @@ const step = (readBy: Reader) =>
       type: defaulted(choice(readBy, 'Kind of step.', ['tool', 'elicitation', 'forEach'], { default: 'tool' })),
       ...action(readBy),
       dependsOn: Type.Optional(
-        list('Steps that must be done before.', identifier(readBy, 'A step’s id.'), { max: limits.steps }),
+        list('Steps that must end before this one.', identifier(readBy, 'A step’s id.'), { max: limits.steps }),
       ),
-      collection: Type.Optional(template(readBy, 'Template that gives the list (forEach).')),
+      collection: Type.Optional(template(readBy, 'Template that yields the list (forEach).')),
       itemVar: Type.Optional(identifier(readBy, 'Name of the item in templates; `item` when left out (forEach).')),
       maxIterations: Type.Optional(
         integer(readBy, 'Most items; 100 when left out (forEach).', { minimum: 1, maximum: 1000 }),
@@ -126,8 +126,8 @@ const output = (readBy: Reader) =>
         object('A property.', {
           type: choice(readBy, 'JSON type.', ['string', 'integer', 'number', 'boolean', 'object', 'array']),
           description: Type.Optional(text(readBy, 'Description.', { max: limits.prose })),
-          value: Type.Optional(template(readBy, 'Template that gives the value.')),
-          default: Type.Optional(anything(readBy, 'Value when the template gives none.')),
+          value: Type.Optional(template(readBy, 'Template that yields the value.')),
+          default: Type.Optional(anything(readBy, 'Value if the template yields none.')),
           properties: Type.Optional(raw(readBy, 'Properties of an object, of the same shape.')),
         }),
       ),
@@ -152,7 +152,7 @@ const output = (readBy: Reader) =>
  */
 const knownSteps: CelRule = {
   rule: '[self.map(step, step.id)].all(ids, self.all(step, !has(step.dependsOn) || step.dependsOn.all(id, id in ids)))',
-  message: 'dependsOn names a step that is not there',
+  message: 'dependsOn names a step that does not exist',
 }
 
 const parts = (readBy: Reader, rules: readonly CelRule[]) => ({

@@ -25,7 +25,7 @@ const requirement = object(
   'A requirement.',
   {
     key: text('operator', 'Key of the label.', { min: 1, max: KEY_LENGTH, pattern: LABEL_KEY }),
-    operator: choice('operator', 'How the label stands to the values.', ['In', 'NotIn', 'Exists', 'DoesNotExist']),
+    operator: choice('operator', 'Relation of the label to the values.', ['In', 'NotIn', 'Exists', 'DoesNotExist']),
     values: Type.Optional(list('Values, for In and NotIn.', labelValue, { max: MOST })),
   },
   {
@@ -71,7 +71,7 @@ const block = object('A network.', {
 
 /** The peers that may reach the public port of pods. */
 export const networkPeers = list(
-  'Who may reach the public port, as in `ingress[].from` of a NetworkPolicy. Absent: everybody.',
+  'Peers that may reach the public port, as in `ingress[].from` of a NetworkPolicy. Absent: everybody.',
   object(
     'Pods, namespaces or a network.',
     {
@@ -83,7 +83,7 @@ export const networkPeers = list(
       rules: [
         {
           rule: 'has(self.podSelector) || has(self.namespaceSelector) || has(self.ipBlock)',
-          message: 'set podSelector, namespaceSelector or ipBlock: nothing would be everybody',
+          message: 'set podSelector, namespaceSelector or ipBlock: an empty peer would be everybody',
         },
         {
           rule: '!has(self.ipBlock) || (!has(self.podSelector) && !has(self.namespaceSelector))',

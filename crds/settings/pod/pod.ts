@@ -50,7 +50,7 @@ export const resources = (description: string) =>
   Type.Optional(
     object(description, {
       limits: Type.Optional(quantities('Upper bounds, by resource name.')),
-      requests: Type.Optional(quantities('What is reserved, by resource name.')),
+      requests: Type.Optional(quantities('Reserved amounts, by resource name.')),
     }),
   )
 
@@ -70,12 +70,12 @@ export const imagePullSecrets = Type.Optional(
 )
 
 export const serviceAccount = Type.Optional(
-  objectName('operator', 'ServiceAccount of the pods. Absent: the operator makes one where it is needed.'),
+  objectName('operator', 'ServiceAccount of the pods. Absent: the operator creates one if it is needed.'),
 )
 
 const replicaCount = (description: string) => Type.Optional(integer('operator', description, { minimum: 0 }))
 
-export const replicas = replicaCount('Number of pods. Absent: left alone, for an autoscaler; a first start makes one.')
+export const replicas = replicaCount('Number of pods. Absent: left to an autoscaler, beginning with one.')
 
 export const backendReplicas = replicaCount(
   'Number of MCP server pods; must equal `replicas` because the server shares the pod of its proxy.',
@@ -109,7 +109,9 @@ export const networkPolicy = Type.Optional(
     'The NetworkPolicy of the pods.',
     {
       enabled: defaulted(
-        flag('operator', 'Render one: of the pods only the data plane’s own ports can be reached.', { default: true }),
+        flag('operator', 'Create the policy: only the data plane’s own ports of the pods can be reached.', {
+          default: true,
+        }),
       ),
       ingressFrom: Type.Optional(networkPeers),
     },
@@ -153,10 +155,10 @@ const httpRoute = Type.Optional(
 
 const disruption = Type.Optional(
   object(
-    'The PodDisruptionBudget. Absent: one pod may be away where `replicas` is above 1, and there is none where it is not; with neither field the same as `maxUnavailable: 1`.',
+    'The PodDisruptionBudget. Absent: one pod may be down if `replicas` is above 1; otherwise there is no budget. Without fields: the same as `maxUnavailable: 1`.',
     {
       maxUnavailable: Type.Optional(
-        countOrPercentage('operator', 'Pods that may be away when nodes are drained, as a number or percentage.'),
+        countOrPercentage('operator', 'Pods that may be down when nodes are drained, as a number or percentage.'),
       ),
       minAvailable: Type.Optional(
         countOrPercentage('operator', 'Pods that must stay when nodes are drained, as a number or percentage.'),

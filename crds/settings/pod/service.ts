@@ -12,7 +12,7 @@ export const serviceType = defaulted(
 )
 
 export const service = Type.Optional(
-  object('Further fields of the Service. What is absent is left to whoever sets it in the Service itself.', {
+  object('Further fields of the Service. The operator leaves absent fields of the Service as they are.', {
     externalTrafficPolicy: Type.Optional(
       choice(
         'operator',
@@ -22,7 +22,7 @@ export const service = Type.Optional(
     ),
     loadBalancerSourceRanges: Type.Optional(
       list(
-        'Networks whose clients the load balancer lets in. For the type LoadBalancer.',
+        'Networks whose clients the load balancer accepts. For the type LoadBalancer.',
         text('operator', 'A network, such as `192.0.2.0/24`.', { max: 64, pattern: CIDR }),
         { min: 1, max: RANGES },
       ),
@@ -30,7 +30,7 @@ export const service = Type.Optional(
     loadBalancerClass: Type.Optional(
       text(
         'operator',
-        'Which load balancer takes the Service, such as `example.com/internal`. For the type LoadBalancer. Kubernetes lets nobody change or remove it while the type stays: delete the Service for another one.',
+        'Class of the load balancer, such as `example.com/internal`. For the type LoadBalancer. Kubernetes lets nobody change or remove it while the type stays: delete the Service for another one.',
         { min: 1, max: KEY_LENGTH, pattern: LABEL_KEY },
       ),
     ),

@@ -28,7 +28,7 @@ export const proxySettings = {
   telemetryConfigRef: Type.Optional(telemetryConfigRef()),
   toolConfigRef: Type.Optional(objectRef('proxy', 'MCPToolConfig', 'Which tools are shown and how.')),
   externalAuthConfigRef: Type.Optional(
-    objectRef('gateway', 'MCPExternalAuthConfig', 'How the credential towards the server is got.'),
+    objectRef('gateway', 'MCPExternalAuthConfig', 'How the credential for the server is obtained.'),
   ),
   authServerRef: Type.Optional(authServerRef('proxy')),
   authzConfig: Type.Optional(authzConfig('proxy')),
@@ -38,7 +38,7 @@ export const proxySettings = {
   trustProxyHeaders: defaulted(
     flag(
       'proxy',
-      'Tell clients URLs by the X-Forwarded-Host, -Proto, -Port and -Prefix of a proxy in front, where the host is in `allowedHosts`. Nothing else is taken from them, and none beside `oidcConfigRef.resourceUrl`.',
+      'Build the URLs for clients from X-Forwarded-Host, -Proto, -Port and -Prefix of a proxy in front, if the host is in `allowedHosts`. The headers have no other effect, and none beside `oidcConfigRef.resourceUrl`.',
       { default: false },
     ),
   ),

@@ -18,11 +18,11 @@ export const DEFAULT_MANAGED_BYTES = 1024 * 1024 * 1024
 /** The default of `auth.oauth.realm`. */
 export const DEFAULT_REALM = 'mcp-registry'
 
-export const registry = object('A registry: what consumers read under one name.', {
+export const registry = object('A registry: sources that consumers read under one name.', {
   name: label('registry', 'Unique name, used in paths.'),
   sources: list('Sources, most important first.', label('registry', 'Name of a source.'), { type: 'set', min: 1 }),
   claims: Type.Optional(
-    claims('Claims that a caller needs to read it; absent or empty: everybody who is authenticated may.'),
+    claims('Claims that a caller needs to read it; absent or empty: every authenticated caller may.'),
   ),
 })
 
@@ -32,7 +32,7 @@ const provider = object(
     name: label('registry', 'Unique name.'),
     issuerUrl: url('registry', 'Issuer, compared exactly with `iss`.'),
     audience: text('registry', 'Required in `aud`.', { min: 1, max: limits.url }),
-    jwksUrl: Type.Optional(url('registry', 'Where the keys are. Absent: found by discovery.')),
+    jwksUrl: Type.Optional(url('registry', 'URL of the keys. Absent: found by discovery.')),
     clientId: Type.Optional(text('registry', 'Client id for introspection.', { min: 1 })),
     clientSecretRef: Type.Optional(secretKeyRef('registry', 'Client secret for introspection.')),
     introspectionUrl: Type.Optional(
@@ -76,9 +76,12 @@ export type Role = keyof typeof roles
 export const ROLES = Object.keys(roles) as readonly Role[]
 
 export const auth = object(
-  'How callers are authenticated and what they may do.',
+  'Authentication and authorization of callers.',
   {
-    mode: choice('registry', 'Tokens, or none at all (development).', ['oauth', 'anonymous']),
+    mode: choice('registry', 'oauth: callers need tokens; anonymous: everything is open (for development).', [
+      'oauth',
+      'anonymous',
+    ]),
     oauth: Type.Optional(
       object('Token validation.', {
         resourceUrl: Type.Optional(url('registry', 'Public URL of this server, as clients get it.')),
@@ -100,7 +103,7 @@ export const auth = object(
     ),
     authz: Type.Optional(
       object(
-        'Who may do what. Absent: every authenticated caller may do everything.',
+        'Authorization of callers. Absent: every authenticated caller may do everything.',
         {
           roles: Type.Optional(object('Roles; a caller has one when any claim map of it matches.', roles)),
           unlabelled: defaulted(
@@ -169,7 +172,7 @@ const bounds = object('Limits of the server.', {
   sourceBytes: Type.Optional(
     bytes(
       'registry',
-      'Bytes that one source may have; 512 MiB when left out. One with more fails, and what it brought before stays.',
+      'Bytes that one source may have; 512 MiB when left out. The sync of a larger one fails, and its earlier entries stay.',
       { minimum: 1024 },
     ),
   ),
@@ -190,13 +193,15 @@ const bounds = object('Limits of the server.', {
 
 export const registryConfig = object('The configuration of a registry.', {
   sources: Type.Optional(list('Sources of entries.', source, { type: { map: ['name'] }, max: limits.list })),
-  registries: Type.Optional(list('What consumers read.', registry, { type: { map: ['name'] }, max: limits.list })),
+  registries: Type.Optional(
+    list('Registries that consumers read.', registry, { type: { map: ['name'] }, max: limits.list }),
+  ),
   auth: Type.Optional(auth),
   database: Type.Optional(database),
   telemetry: Type.Optional(ownTelemetry),
   audit: Type.Optional(audit('registry')),
   cors: Type.Optional(
-    object('Who may read from a browser.', {
+    object('Web pages that may read the catalog.', {
       origins: list('Origins; `*` for all.', text('registry', 'An origin.', { min: 1, max: limits.url })),
     }),
   ),

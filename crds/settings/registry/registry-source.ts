@@ -68,7 +68,7 @@ const api = object('Another registry (MCP registry API v0.1).', {
       'Headers whose values are in Secrets.',
       object('A header.', {
         name: headerName('registry', 'Name of the header.'),
-        valueSecretRef: inFile('valueFile', secretKeyRef('registry', 'Where the value is.')),
+        valueSecretRef: inFile('valueFile', secretKeyRef('registry', 'The Secret with the value.')),
       }),
       // A CEL rule that names differ in more than case costs too much here. The configuration's own check enforces it.
       { type: { map: ['name'] } },
@@ -83,7 +83,7 @@ const file = object(
       inFile('path', configMapKeyRef('operator', 'A ConfigMap that holds the file.', { key: REGISTRY_FILE })),
     ),
     path: Type.Optional(filePath('registry', 'Path in the pod.')),
-    url: Type.Optional(url('registry', 'Where it is fetched.')),
+    url: Type.Optional(url('registry', 'URL of the file.')),
     data: Type.Optional(text('registry', 'The file itself (JSON).', { min: 1, max: limits.file })),
     timeout: Type.Optional(duration('registry', `Longest wait for the URL; ${FILE_TIMEOUT} when left out.`)),
   },
@@ -130,12 +130,12 @@ export const source = object(
     syncPolicy: Type.Optional(
       object('When the source is read.', {
         interval: defaulted(
-          duration('registry', 'Time between two looks at the source.', { default: DEFAULT_INTERVAL }),
+          duration('registry', 'Time between two polls of the source.', { default: DEFAULT_INTERVAL }),
         ),
       }),
     ),
     filter: Type.Optional(
-      object('Which entries are kept. What is excluded is out, even where it is included too.', {
+      object('Which entries are kept. `exclude` wins over `include`.', {
         names: patterns('By name; globs in which `*` crosses `/`.'),
         tags: patterns('By tag, as it is written.'),
       }),

@@ -128,7 +128,7 @@ function credentialIn(output: string, { apiVersion, command }: ExecSettings) {
   const { token, clientCertificateData: cert, clientKeyData: key, expirationTimestamp } = status
   const isPair = typeof cert === 'string' && typeof key === 'string'
   if (!isPair && typeof token !== 'string')
-    throw new Error(`exec: ${command} gives neither a token nor a certificate with its key`)
+    throw new Error(`exec: ${command} returns neither a token nor a certificate with its key`)
   const expires = typeof expirationTimestamp === 'string' ? Date.parse(expirationTimestamp) : Number.NaN
   return {
     ...(typeof token === 'string' && { token }),

@@ -160,13 +160,13 @@ interface LoadOptions {
 export function loadKubeConfig(file?: string, { context, tell }: LoadOptions = {}): PooledKubeConfig {
   const config = new PooledKubeConfig()
   const files = file ? [file] : defaultFiles()
-  const onMissing = (missing: string) => tell?.(`KUBECONFIG names ${missing}, which is not there: it is left out`)
+  const onMissing = (missing: string) => tell?.(`KUBECONFIG names ${missing}, which does not exist: it is ignored`)
   const { clusters, users, contexts, currentContext } = readKubeConfigs({ files, ...(!file && { onMissing }) })
   config.loadFromOptions({ clusters, users, contexts, currentContext: context ?? currentContext })
   if (!file && contexts.length === 0 && existsSync(SERVICE_ACCOUNT_TOKEN)) config.loadFromCluster()
   const isThere = context === undefined || config.getContextObject(context) !== null
   if (isThere && !config.getCurrentCluster()?.server) {
-    throw new Error(`no cluster to talk to: ${file ?? 'the default kubeconfig'} names none; give --kubeconfig FILE`)
+    throw new Error(`there is no cluster: ${file ?? 'the default kubeconfig'} names none; give --kubeconfig FILE`)
   }
   return config
 }

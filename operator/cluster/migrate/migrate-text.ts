@@ -104,7 +104,11 @@ class TextMigration {
 
   take(document: Document): void {
     if (isDefinition(document) && String(document).includes(this.#groups.from)) {
-      this.say('note', document.contents as Node, 'a definition of kinds is not migrated: `portico crds` prints ours')
+      this.say(
+        'note',
+        document.contents as Node,
+        'a CustomResourceDefinition is not migrated: `portico crds` prints those of Portico',
+      )
       return
     }
     visit(document, {
@@ -126,7 +130,7 @@ function spliced(text: string, migration: TextMigration): string {
     const [from = 0, to = 0] = node.range ?? []
     const source = text.slice(from, to)
     if (!source.includes(before)) {
-      migration.say('error', node, `${before} is spelt in a way that is left as it is`)
+      migration.say('error', node, `${before} is written in a form that is left as it is`)
       continue
     }
     result += text.slice(end, from) + source.replace(before, () => after)

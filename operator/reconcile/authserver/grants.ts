@@ -55,7 +55,7 @@ interface Rule {
  */
 function broadRules({ trustedIssuers = [], inboundGrants }: AuthServerSpec): readonly ProblemDetail[] {
   const told = ({ name }: Rule) =>
-    `the rule ${JSON.stringify(name)} lets in the ServiceAccount "default", which every pod without an account of its own has: name the accounts`
+    `the rule ${JSON.stringify(name)} admits the ServiceAccount "default", which every pod without an account of its own has: name the accounts`
   const found = (at: string, rules: readonly Rule[] = []) =>
     rules.flatMap((rule, index) =>
       isBroad(rule) ? [{ pointer: `${at}/subjectRules/${index}`, message: told(rule) }] : [],
@@ -75,7 +75,7 @@ const ACCOUNT = 'system:serviceaccount:'
 /** The most namespaces that a rule is tried with. */
 const MOST_TRIED = 50
 
-/** Tells whether a rule lets in `default` and also an account whose name only begins so. */
+/** Tells whether a rule admits `default` and also an account whose name only begins with it. */
 function isBroad({ subject, matcher }: Rule): boolean {
   const texts = [subject ?? '', ...(matcher?.match(/"[^"]*"|'[^']*'/g) ?? []).map((text) => text.slice(1, -1))]
   const isAboutAccounts = texts.some((text) => text.startsWith(ACCOUNT.slice(0, 8)) || text === 'kubernetes.io')

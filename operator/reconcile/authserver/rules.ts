@@ -23,7 +23,7 @@ export function checkIssuer(
 ): void {
   if (oidc === undefined || oidc.issuer === issuer) return
   const other = oidc.issuer ?? 'the cluster'
-  const message = `the issuer ${issuer} must be that of MCPOIDCConfig ${JSON.stringify(oidcConfig)}, which checks its tokens, and there it is ${other}`
+  const message = `the issuer ${issuer} must equal that of MCPOIDCConfig ${JSON.stringify(oidcConfig)}, which verifies its tokens: there it is ${other}`
   problems.add('Valid', 'IssuerMismatch', { pointer, message })
 }
 
@@ -69,8 +69,8 @@ export function warnOfLosses(
 }
 
 /**
- * Returns what is wrong with policies that judge callers by their login at a provider. `server` is the
- * authorization server; undefined if there is none.
+ * Returns what is wrong with policies that read a caller's login at a provider. `server` is the authorization server;
+ * undefined if there is none.
  */
 export function judgedProviderProblem(
   name: string,

@@ -9,7 +9,7 @@ const SHARED_ISSUERS = [
   /^https:\/\/(accounts\.google\.com|token\.actions\.githubusercontent\.com|gitlab\.com|api\.anthropic\.com)$/,
 ]
 
-/** Tells whether somebody is let in by another rule than one for an exact subject. */
+/** Tells whether the policy admits callers by another rule than one for an exact subject. */
 const admitsMany = ({ subjectRules = [] }: JwtBearerPolicy): boolean =>
   subjectRules.some(({ subject }) => subject === undefined || subject.endsWith('*'))
 
@@ -39,7 +39,7 @@ export function reportTrustedIssuers(
     conditions.set(type, 'False', found[0], (found[1] ?? []).join('; '))
     return
   }
-  // Until pods have reported to this operator, what they told the one before it stays valid.
+  // The reports to the previous operator stay valid until pods have reported to this one.
   if (seen?.reported !== true) conditions.keep(type)
   const kept = conditions.get(type)
   if (kept === undefined || kept.reason === 'MultiTenantIssuer') conditions.set(type, 'True', 'IssuersReady', '')

@@ -41,7 +41,7 @@ const AUTHORIZATION = 'Authorization'
 const SIGNED = ['X-Amz-Date', 'X-Amz-Security-Token']
 
 /** The problem with a personal credential for anonymous callers. */
-export const NEEDS_CALLERS = 'a credential of each caller needs callers who log in'
+export const NEEDS_CALLERS = 'a credential for each caller needs callers who log in'
 
 function find(ref: CredentialReference, resolver: Resolver): MCPExternalAuthConfig | undefined {
   const found =

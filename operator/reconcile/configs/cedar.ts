@@ -87,7 +87,7 @@ export function cedarFile(text: string): CedarSettings {
     return invalid([{ message: `is not valid JSON: ${(error as Error).message}` }])
   }
   const repeated = repeatedKey(text)
-  if (repeated !== undefined) return invalid([{ pointer: repeated, joint: ' ', message: 'is there twice' }])
+  if (repeated !== undefined) return invalid([{ pointer: repeated, joint: ' ', message: 'is set twice' }])
   if (!isObject(value) || !('cedar' in value || 'type' in value || 'version' in value)) return cedarSettings(value, '')
   const { version, type, cedar, ...others } = value
   const [other] = Object.keys(others)

@@ -81,6 +81,6 @@ function authzInConfigMap(ref: KeyRef, claims: object, resolver: Resolver): Pick
 /** Warns of policies on anonymous callers, who all get the same decision: authentication may have been intended. */
 export function warnOfAuthz(fields: AuthzFields, isAnonymous: boolean, conditions: Conditions): void {
   if (!isAnonymous || (fields.authzConfig ?? fields.authzConfigRef) === undefined) return
-  const message = 'callers are anonymous: to policies all are Client::"anonymous", without groups and claims'
+  const message = 'callers are anonymous: policies see all of them as Client::"anonymous", without groups and claims'
   conditions.set('AuthzWarning', 'True', 'AnonymousCallers', message)
 }

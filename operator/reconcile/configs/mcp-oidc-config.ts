@@ -107,7 +107,7 @@ function checkCluster({ issuer, jwksUrl, useClusterAuth }: Cluster, invalid: Inv
   const at = '/spec/kubernetesServiceAccount'
   if (useClusterAuth && jwksUrl !== undefined && !isAtApiServer(jwksUrl))
     invalid(`${at}/jwksUrl`, `must be at the cluster’s own API server (${API_SERVER}), or useClusterAuth false`)
-  if (!useClusterAuth && issuer === undefined) invalid(`${at}/issuer`, 'must be set where useClusterAuth is false')
+  if (!useClusterAuth && issuer === undefined) invalid(`${at}/issuer`, 'must be set if useClusterAuth is false')
 }
 
 function isAtApiServer(text: string): boolean {

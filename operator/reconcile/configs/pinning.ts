@@ -86,8 +86,8 @@ function joinedPins(pins: readonly MCPPin[]): Pins {
 }
 
 /**
- * Returns the approved definitions of a server; undefined if no MCPPin names it. An invalid MCPPin becomes a problem, so
- * that what runs keeps its last good pins.
+ * Returns the approved definitions of a server; undefined if no MCPPin names it. An invalid MCPPin becomes a problem,
+ * so that running pods keep their last good pins.
  */
 function pinsOf({ kind, metadata: { namespace, name } }: PinnedServer, { view, problems }: Resolver): Pins | undefined {
   const found = pinsFor(view, { kind, namespace, name })

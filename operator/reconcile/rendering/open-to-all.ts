@@ -56,6 +56,6 @@ export function warnOfOpenToAll(
     ...(secrets.length > 0 ? [`Secrets ${secrets.map((name) => JSON.stringify(name)).join(', ')}`] : []),
   ]
   const remedy = 'let callers log in (oidcConfigRef), or name who may reach it in networkPolicy.ingressFrom'
-  const message = `every pod of the cluster can call this without a token, with credentials of its own (${used.join('; ')}): ${remedy}`
+  const message = `every pod of the cluster can call this without a token and use its credentials (${used.join('; ')}): ${remedy}`
   conditions.set('ExposureWarning', 'True', 'OpenToAll', message)
 }

@@ -21,7 +21,7 @@ export function reportProofs(
   if (isOn(incomingAuth.dpop)) {
     if (conditions.get('ProofReady') === undefined) conditions.set('ProofReady', 'True', 'ProofsRead', '')
   } else if (isOn(authServer?.dpop)) {
-    const message = `${pointer} is not on, and the authorization server binds tokens to keys of clients (dpop): they are refused here`
+    const message = `${pointer} is not on, but the authorization server binds tokens to keys of clients (dpop): this endpoint refuses them`
     conditions.set('ProofWarning', 'True', 'ProofsNotRead', message)
   }
 }

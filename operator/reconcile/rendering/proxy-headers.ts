@@ -12,6 +12,6 @@ export function warnOfProxyHeaders(spec: ProxyHeaderSettings, conditions: Condit
   if (!trustProxyHeaders || oidcConfigRef?.resourceUrl !== undefined) return
   if (allowedHosts.length > 0 && !allowedHosts.includes('*')) return
   const message =
-    '/spec/trustProxyHeaders: X-Forwarded-Host is believed for hosts that /spec/allowedHosts names; it names none'
+    '/spec/trustProxyHeaders: X-Forwarded-Host is trusted only for hosts in /spec/allowedHosts, which is empty'
   conditions.set('ProxyHeadersWarning', 'True', 'NoPublicHost', message)
 }

@@ -37,9 +37,9 @@ export interface Member {
   readonly backend: BackendConfig
   /** The way in which the gateway gets the credential for the member; undefined if it sends none. */
   readonly credential: OutgoingCredential | undefined
-  /** How strictly the definitions are held where the server's own bytes arrive. */
+  /** The pinning mode at the place where the server's own bytes arrive. */
   readonly mode: PinningMode
-  /** What registries may know it by. */
+  /** The identity under which registries may know it. */
   readonly identity: CatalogIdentity
 }
 
@@ -65,7 +65,7 @@ interface MemberOptions {
   readonly credentialOf: (name: string, own: CredentialReference) => CredentialReference
   /** True if the gateway authenticates its callers. */
   readonly hasCallers: boolean
-  /** How strictly the gateway holds the definitions of its members to their pins. */
+  /** The pinning settings of the gateway. */
   readonly pinning: GatewayPinning
   /** The providers at which the gateway logs users in; undefined if it logs nobody in. */
   readonly upstreamProviders: UpstreamProviders

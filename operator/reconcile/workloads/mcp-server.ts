@@ -66,7 +66,7 @@ const replicasOf = ({ replicas, backendReplicas }: MCPServer['spec']) => replica
 function checkPorts({ spec }: MCPServer, problems: Problems): void {
   const { mcpPort = MCP_PORT, replicas, backendReplicas, transport } = spec
   if (mcpPort === sidecarListeners.listen || mcpPort === sidecarListeners.admin) {
-    const message = `${mcpPort} is where the proxy in the same pod listens; choose another port`
+    const message = `the proxy in the same pod listens on ${mcpPort}; choose another port`
     problems.add('Valid', 'PortTaken', { pointer: '/spec/mcpPort', message })
   }
   if (replicas !== undefined && backendReplicas !== undefined && replicas !== backendReplicas)
@@ -252,7 +252,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
 function ownNeeds({ incomingAuth, authServer, sessionStorage, telemetry, backends }: GatewayConfig): readonly string[] {
   const { stdio, credential } = backends[0] ?? {}
   return [
-    ...(stdio?.attach ? ['the API server, by which it attaches to a stdio server'] : []),
+    ...(stdio?.attach ? ['the API server, through which it attaches to a stdio server'] : []),
     ...(incomingAuth.oidc ? ['the issuer of tokens'] : []),
     ...(authServer ? ['login providers'] : []),
     ...(sessionStorage?.redis ? ['Redis'] : []),

@@ -492,7 +492,13 @@ function reportHealth(observed: readonly BackendObservation[] | undefined, condi
     status === 'unavailable' ? [`${JSON.stringify(name)}${message === undefined ? '' : `: ${message}`}`] : [],
   )
   if (texts.length === 0) conditions.set('BackendsHealthy', 'True', 'NoneUnavailable', '')
-  else conditions.set('BackendsHealthy', 'False', 'BackendsUnavailable', `unavailable are ${texts.join('; ')}`)
+  else
+    conditions.set(
+      'BackendsHealthy',
+      'False',
+      'BackendsUnavailable',
+      `these backends are unavailable: ${texts.join('; ')}`,
+    )
 }
 
 interface Served {

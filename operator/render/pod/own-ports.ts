@@ -80,7 +80,7 @@ export function takenPorts(kind: string, own: OwnContainer, patch: unknown): rea
     const isOurs = numbers.has(containerPort as number)
     if (container !== own.name) {
       if (!isOurs || !isTcp(port)) return []
-      const message = `${containerPort} is where the proxy in the same pod listens; choose another port`
+      const message = `the proxy in the same pod listens on ${containerPort}; choose another port`
       return [{ pointer: `${pointer}/containerPort`, message }]
     }
     const same = own.ports.find((one) => one.containerPort === containerPort)
@@ -99,7 +99,7 @@ export function takenMounts(own: OwnContainer, patch: unknown): readonly TakenPa
         const volume = volumes.get(mount['mountPath'] as string)
         if (volume === undefined || mount['name'] === undefined || mount['name'] === volume) return []
         const pointer = `/spec/${list}/${at}/volumeMounts/${index}/name`
-        return [{ pointer, message: `${mount['mountPath']} is where the proxy has its own volume ${volume}` }]
+        return [{ pointer, message: `${mount['mountPath']} is the mount path of the proxy’s own volume ${volume}` }]
       }),
     ),
   )
@@ -109,7 +109,12 @@ export function takenMounts(own: OwnContainer, patch: unknown): readonly TakenPa
 export function takenVolumes(patch: unknown, own: ReadonlySet<string>): readonly TakenPart[] {
   return itemsOf(specOf(patch)['volumes']).flatMap(({ name }, at) =>
     typeof name === 'string' && own.has(name)
-      ? [{ pointer: `/spec/volumes/${at}/name`, message: `${name} is a volume of the proxy’s; choose another name` }]
+      ? [
+          {
+            pointer: `/spec/volumes/${at}/name`,
+            message: `${name} is the name of a volume of the proxy; choose another name`,
+          },
+        ]
       : [],
   )
 }

@@ -112,7 +112,7 @@ export function checkImages(spec: Fields, problems: string[]): void {
       const elsewhere = containerLists.find((other) => other !== list && named(other).includes(String(name)))
       const hint = elsewhere
         ? `it is one of ${elsewhere} here`
-        : `there is none of this name; there are ${[...named('initContainers'), ...named('containers')].filter((other) => other !== name).join(', ')}`
+        : `no container has this name; there are ${[...named('initContainers'), ...named('containers')].filter((other) => other !== name).join(', ')}`
       problems.push(`/spec/${list}: container ${JSON.stringify(name)} has no image: ${hint}`)
     }
   }

@@ -49,7 +49,7 @@ function checkKeys(items: readonly Fields[], keys: readonly string[], where: str
   const known = new Set<string>()
   for (const item of items) {
     const id = keys.map((key) => String(item[key] ?? (key === 'protocol' ? 'TCP' : ''))).join(', ')
-    if (known.has(id)) refuse(where, `${id} is there twice`)
+    if (known.has(id)) refuse(where, `${id} occurs twice`)
     known.add(id)
   }
 }

@@ -180,7 +180,7 @@ export class CertificateKeeper {
     const reason = error.message.replaceAll(TOKEN_IN_PATH, '/validate/…')
     if (this.#failure === reason) return
     this.#failure = reason
-    this.#options.log.warn({ error: reason }, 'the admission webhook could not be brought up to date')
+    this.#options.log.warn({ error: reason }, 'the certificate of the admission webhook could not be updated')
   }
 }
 

@@ -121,7 +121,7 @@ export class Checks {
           ? 'can’t be checked in 256 MiB: make it smaller'
           : `can’t be checked: ${error.message}`,
       )
-    const onExit = () => refuse('can’t be checked: the thread that does it has ended')
+    const onExit = () => refuse('can’t be checked: the checking thread has ended')
     const tooLong = `can’t be checked within ${deadlineMs / 1000} seconds: make it smaller`
     const deadline = setTimeout(() => refuse(tooLong), deadlineMs)
     worker.on('message', onResult).on('error', onError).on('exit', onExit)
@@ -131,7 +131,7 @@ export class Checks {
   #start(): Worker {
     const worker = new Worker(ENTRY, { resourceLimits: HEAP })
     // A waiting check reports the failure itself. Without one nobody needs to know.
-    worker.on('error', (error) => this.#options.log.debug({ err: error }, 'the thread that checks has failed'))
+    worker.on('error', (error) => this.#options.log.debug({ err: error }, 'the checking thread has failed'))
     worker.on('exit', () => {
       if (this.#worker === worker) this.#worker = undefined
     })

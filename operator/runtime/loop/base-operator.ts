@@ -70,7 +70,7 @@ export abstract class BaseOperator extends Operator {
   protected abstract addWatch(resource: Resource, onObject: OnObject): void
 
   protected assertLeading(): void {
-    if (!this.leading) throw new NotLeadingError('the lease is not ours')
+    if (!this.leading) throw new NotLeadingError('this process does not hold the lease')
   }
 
   protected override async watchResource(

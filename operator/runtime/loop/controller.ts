@@ -119,7 +119,7 @@ export class PorticoOperator extends BaseOperator {
     watches
       .synced()
       .then(() => this.#begin())
-      .catch((error) => this.#options.log.error({ err: error }, 'the operator can’t start to work'))
+      .catch((error) => this.#options.log.error({ err: error }, 'the operator can’t start'))
   }
 
   /** Starts the election and the workers once the world is known. */

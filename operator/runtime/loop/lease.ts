@@ -76,7 +76,7 @@ export class LeaderElection {
       lease.spec = { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime() }
       await this.#options.api.replace(LEASES, this.#options.namespace, this.#options.name, lease)
     } catch (error) {
-      this.#options.log.debug({ error: String(error) }, 'lease was not given back')
+      this.#options.log.debug({ error: String(error) }, 'the lease could not be released')
     }
   }
 
@@ -107,7 +107,7 @@ export class LeaderElection {
       }
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)
-      this.#options.log.warn({ error: message }, 'lease could not be read or renewed')
+      this.#options.log.warn({ error: message }, 'the lease could not be read or renewed')
     }
   }
 

@@ -29,7 +29,7 @@ async function reconcileOne(key: string, { queue, reconciler, leading, log }: Wo
     // An error of the API server or the network needs no stack. Anything else is a fault of ours.
     const isExpected = error instanceof ApiError || (error as { code?: unknown }).code !== undefined
     const details = isExpected ? { error: (error as Error).message } : { err: error }
-    log.warn({ key, ...details, failures: queue.failures(key) + 1 }, 'reconcile will be tried again')
+    log.warn({ key, ...details, failures: queue.failures(key) + 1 }, 'a reconcile failed and will be tried again')
     const retryAfter = error instanceof ApiError ? (error.retryAfter ?? 0) * 1000 : 0
     queue.retry(key, retryAfter)
     return 'error'

@@ -25,7 +25,7 @@ export async function readOwnPod(
     } catch (error) {
       if (isNotFound(error)) return undefined
       const { message } = error as Error
-      if (message !== last) log.warn({ err: error, pod: `${namespace}/${name}` }, 'waits for the API server')
+      if (message !== last) log.warn({ err: error, pod: `${namespace}/${name}` }, 'waiting for the API server')
       last = message
     }
     await pause(backoffDelay(failures, WAIT), stop)

@@ -17,7 +17,7 @@ export type ReadPodStatus = (pod: Pod) => Promise<ReportedStatus>
 
 function checked(answer: unknown): ReportedStatus {
   if (isReportedStatus(answer)) return answer
-  throw new Error('/status does not have the form of a data plane’s')
+  throw new Error('the answer of /status is not that of a data plane')
 }
 
 interface PortHolder {

@@ -63,7 +63,7 @@ export class RightsKeeper {
       log.info({ objects: length }, 'the operator is being removed: it has released all finalizers')
       await rights.release()
     } catch (error) {
-      log.warn({ err: error }, 'what is held may stay held; once removed, `portico operator --release` lets go of it')
+      log.warn({ err: error }, 'finalizers may stay; after the removal, `portico operator --release` removes them')
     }
   }
 
@@ -112,7 +112,7 @@ export class RightsKeeper {
     this.#givenUp = true
     this.#options.log.warn(
       { reason },
-      'the operator’s own rights are not kept: a removal of everything at once may need `portico operator --release`',
+      'the operator’s own rights can’t be kept: if everything is removed at once, run `portico operator --release` afterwards',
     )
   }
 }

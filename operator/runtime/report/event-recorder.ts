@@ -47,7 +47,7 @@ export class EventRecorder {
       if (saysNamespaceGoes(error)) return
       this.#log.warn(
         { error: String(error), reason: event.reason, object: `${object.kind}/${namespace}/${name}` },
-        'event was not written',
+        'an event could not be written',
       )
     }
   }

@@ -54,7 +54,7 @@ const failures = counter('portico.operator.watch.failures', '{failure}', 'Watche
 const lastSeen = gauge(
   'portico.operator.watch.last_seen',
   's',
-  'When the watch last heard of the API server (Unix time).',
+  'Time of the last message from the API server (Unix time).',
 )
 // The names that Prometheus client libraries use for these two, for dashboards of Go programs.
 const cpu: MetricDescription = {
@@ -73,7 +73,7 @@ const memory: MetricDescription = {
 const changed = gauge(
   'portico.operator.config.changed.timestamp',
   's',
-  'When a config of this kind has changed (Unix time): the one that changed last, and the one that stands the longest.',
+  'Time of the last change of a config (Unix time): of the newest and of the oldest one of this kind.',
 )
 
 const configKinds: ReadonlySet<string> = new Set(

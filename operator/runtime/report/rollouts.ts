@@ -26,7 +26,7 @@ interface RolloutOptions {
 const rolloutsMetric = counter(
   'portico.operator.rollouts',
   '{rollout}',
-  'Changes of pod templates, each of which makes the pods of a workload anew, by what has caused them.',
+  'Changes of pod templates, each of which replaces the pods of a workload, by cause.',
 )
 
 /** The parts of a pod template that decide the cause. */

@@ -94,9 +94,9 @@ export class StatusWriter {
   async #refuse(object: KubernetesObject, wanted: Plan['status'], message: string): Promise<void> {
     const { log } = this.#options
     const { namespace = '', name, generation = 1 } = object.metadata
-    log.warn({ kind: object.kind, namespace, name, error: message }, 'status is refused')
+    log.warn({ kind: object.kind, namespace, name, error: message }, 'the API server refuses a status')
     const conditions = startConditions(object as never, seconds())
-    const text = `the API server refuses the status of this object; is its CRD of this version? ${message}`
+    const text = `the API server refuses the status of this object; install the CRDs of this version: ${message}`
     conditions.set('Ready', 'False', 'StatusRefused', text)
     const status = { conditions: conditions.list(), observedGeneration: generation }
     const isWritten = timeless(object['status']) === timeless(status)
@@ -167,7 +167,7 @@ export class StatusWriter {
   #recordLater(object: KubernetesObject, event: PlannedEvent): void {
     this.#record(object, event).catch((error) => {
       if (!(error instanceof NamespaceGoingError))
-        this.#options.log.warn({ err: error, reason: event.reason }, 'event was not written')
+        this.#options.log.warn({ err: error, reason: event.reason }, 'an event could not be written')
     })
   }
 

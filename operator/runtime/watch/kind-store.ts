@@ -42,7 +42,7 @@ export function kindStore(options: KindStoreOptions): ReflectedStore {
       world.objects.put(object)
     } catch (error) {
       // The object was stored under an earlier schema. It must not affect the others.
-      log.error({ kind, namespace, name, err: error }, 'object is malformed and left out')
+      log.error({ kind, namespace, name, err: error }, 'an object is malformed and left out')
       return
     }
     known.set(`${namespace}/${name}`, { namespace, name })

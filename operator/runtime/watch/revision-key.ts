@@ -55,7 +55,7 @@ async function readKey({ api, place: { namespace, name }, log }: KeyOptions): Pr
     if (!has(error, 403, 404)) throw error
     log.warn(
       { secret: `${namespace}/${name}`, error: String(error) },
-      'pods are rolled for every change of the Secrets that they use: the Secret with the operator’s key is missing',
+      'the Secret with the operator’s key is missing: pods are rolled at every change of a Secret that they use',
     )
     return undefined
   }

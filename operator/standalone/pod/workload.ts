@@ -82,7 +82,7 @@ function serverSpec(input: WorkloadInput, container: Container): ProcessSpec | u
   if (!local) {
     const image = container.image ? ` ${container.image}` : ''
     throw new PodProblem(
-      `the image${image} needs a cluster: the annotation ${group}/local-command says what to start here in its place`,
+      `the image${image} needs a cluster: the annotation ${group}/local-command names the command to start here instead`,
     )
   }
   if (container.stdin) return undefined

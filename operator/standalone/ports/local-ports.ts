@@ -128,7 +128,7 @@ export class LocalPorts {
       const other = taken.owners.get(Number(fixed))
       if (!isPort(fixed)) this.#problems.set(objectKey(id), `local-port must be a port, not ${JSON.stringify(fixed)}`)
       else if (other) {
-        const message = `local-port ${fixed} is that of ${other.kind} ${other.namespace}/${other.name} already`
+        const message = `local-port ${fixed} is already that of ${other.kind} ${other.namespace}/${other.name}`
         this.#problems.set(objectKey(id), message)
       } else taken.listen(id, Number(fixed))
     }

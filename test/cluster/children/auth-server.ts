@@ -89,7 +89,7 @@ test('the object waits for its Secrets, serves once they are there, and keeps th
   apply(login(kept, {}, 'other'))
   await said(
     'Valid',
-    'False IssuerMismatch /spec/authServerConfig/issuer: the issuer https://tools.example.com must be that of MCPOIDCConfig "other"',
+    'False IssuerMismatch /spec/authServerConfig/issuer: the issuer https://tools.example.com must equal that of MCPOIDCConfig "other"',
   )
   assert.is(read('configmap', 'login-vmcp-config').data['gateway.yaml'], text, 'the last good one')
   assert.is(read('deployment', 'login-vmcp').spec.replicas ?? 1, 1)

@@ -83,7 +83,12 @@ test('on a number of the proxy’s nothing is changed, and mended it is', async 
   const { podTemplateSpec: _, ...plain } = manifests.another.spec
   const taken = template({ containers: [{ name: 'mcp', ports: port('web', 14_483) }] })
   stage.apply({ ...manifests.another, spec: { ...plain, ...taken } })
-  await stage.said('MCPServer', 'another', 'Ready', /^False PortNameTaken: .*14483 is where the proxy/)
+  await stage.said(
+    'MCPServer',
+    'another',
+    'Ready',
+    /^False PortNameTaken: .*the proxy in the same pod listens on 14483/,
+  )
   assert.equal((await stage.get('Deployment', 'another-mcp')).spec, spec)
   stage.apply({ ...manifests.another, spec: plain })
   await stage.said('MCPServer', 'another', 'PortNameTaken', /^$/)

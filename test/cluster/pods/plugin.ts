@@ -155,7 +155,7 @@ test('explain asks the gateway that runs', async () => {
   const denied = await plugin(['explain', 'vmcp/front', '--tool=none'])
   assert.is(denied.code, 1)
   assert.match(denied.out, /: denied: /)
-  assert.match(denied.err, /it has no tool none/)
+  assert.match(denied.err, /the workload has no tool none/)
 })
 
 test('render prints what a workload in the cluster becomes', async () => {

@@ -32,7 +32,7 @@ const all: readonly unknown[] = [
   { type: 'awsSts', awsSts: { region: 'eu-west-1', fallbackRoleArn: 'arn:aws:iam::123456789012:role/a' } },
 ]
 
-test('a credential of each caller needs callers who log in', () => {
+test('a credential for each caller needs callers who log in', () => {
   for (const credential of all)
     assert.equal(findings(credential, { type: 'anonymous' }), [''], JSON.stringify(credential))
 })

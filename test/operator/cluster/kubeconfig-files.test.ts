@@ -95,7 +95,7 @@ test('of several files the first wins each entry and the current context; one th
   process.env['KUBECONFIG'] = ['', join(folder, 'none'), first, second, third, second].join(':')
   const told: string[] = []
   const config = loadKubeConfig(undefined, { tell: (text) => told.push(text) })
-  assert.equal(told, [`KUBECONFIG names ${join(folder, 'none')}, which is not there: it is left out`])
+  assert.equal(told, [`KUBECONFIG names ${join(folder, 'none')}, which does not exist: it is ignored`])
   assert.is(config.getCurrentContext(), 'here')
   assert.is(config.getContextObject('here')?.namespace, 'of-second')
   assert.is(config.getCurrentCluster()?.server, url)
@@ -105,12 +105,12 @@ test('of several files the first wins each entry and the current context; one th
   assert.is(config.getUser('more')?.certFile, join(folder, 'second', 'me.crt'))
   assert.throws(() => loadKubeConfig(join(folder, 'none')), 'ENOENT')
   process.env['KUBECONFIG'] = join(folder, 'none')
-  assert.throws(() => loadKubeConfig(), 'no cluster to talk to')
+  assert.throws(() => loadKubeConfig(), 'there is no cluster')
 })
 
 test('a context can be named where none is current', () => {
   const file = write('no-current', { clusters: [cluster()], users: [], contexts: [context({}, 'there')] })
-  assert.throws(() => loadKubeConfig(file), 'no cluster to talk to')
+  assert.throws(() => loadKubeConfig(file), 'there is no cluster')
   assert.is(loadKubeConfig(file, { context: 'there' }).getCurrentCluster()?.server, url)
 })
 

@@ -100,7 +100,7 @@ test('a gateway that is ready tells which of its backends are not', () => {
   )
   assert.is(
     condition(plan, 'BackendsHealthy'),
-    'False BackendsUnavailable: unavailable are "two": unreachable: ECONNREFUSED',
+    'False BackendsUnavailable: these backends are unavailable: "two": unreachable: ECONNREFUSED',
   )
   assert.is(condition(plan, 'Ready'), 'True PodsReady: 1 of 1 pods are ready')
   assert.is(plan?.status['backendCount'], 1)

@@ -182,7 +182,7 @@ test('its issuer is the one that checks tokens', () => {
   const plans = plansFor(settings(), { incomingAuth })
   assert.is(
     told(plans, 'Valid'),
-    'False IssuerMismatch: /spec/authServerConfig/issuer: the issuer https://tools.example must be that of MCPOIDCConfig "other", which checks its tokens, and there it is https://idp.example',
+    'False IssuerMismatch: /spec/authServerConfig/issuer: the issuer https://tools.example must equal that of MCPOIDCConfig "other", which verifies its tokens: there it is https://idp.example',
   )
   assert.ok(isHeld(plans))
 })

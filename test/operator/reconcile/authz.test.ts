@@ -105,9 +105,9 @@ for (const [kind, manifest] of Object.entries(kinds)) {
     const twice = `"policies": ["forbid(principal, action, resource);"], "policies": [${JSON.stringify(POLICY)}]`
     const entities = '[{"uid": {"type": "User", "id": "a"}, "attrs": {"a": 1, "a": 2}, "parents": []}]'
     for (const [text, says] of [
-      [`{${twice}}`, '/policies is there twice'],
-      [`{"policies": [], "polici\\u0065s": [${JSON.stringify(POLICY)}]}`, '/policies is there twice'],
-      [`{"version": "1.0", "type": "cedarv1", "cedar": {${twice}}}`, '/cedar/policies is there twice'],
+      [`{${twice}}`, '/policies is set twice'],
+      [`{"policies": [], "polici\\u0065s": [${JSON.stringify(POLICY)}]}`, '/policies is set twice'],
+      [`{"version": "1.0", "type": "cedarv1", "cedar": {${twice}}}`, '/cedar/policies is set twice'],
       [JSON.stringify({ policies: [POLICY], entitiesJson: entities }), '/entitiesJson says /0/attrs/a twice'],
     ] as const) {
       const file = `kind: ConfigMap\nmetadata: {name: policies}\ndata: {authz.json: ${JSON.stringify(text)}}`

@@ -128,7 +128,7 @@ spec:
     refused(
       `${OIDC}, authServerRef: {name: login}`,
       'Valid',
-      'IssuerMismatch: /spec/authServerRef: the issuer https://tools.example must be that of MCPOIDCConfig "own"',
+      'IssuerMismatch: /spec/authServerRef: the issuer https://tools.example must equal that of MCPOIDCConfig "own"',
       'https://other.example',
     )
     refused(`${OIDC}, authServerRef: {name: login}, externalAuthConfigRef: {name: login}`, 'Valid', 'set only one of')

@@ -7,7 +7,7 @@ const tmp = { name: 'tmp', mountPath: '/a' }
 
 export const refusedTemplates: readonly (readonly [string, object])[] = [
   [
-    'A is there twice',
+    'A occurs twice',
     helper({
       env: [
         { name: 'A', value: '1' },
@@ -24,7 +24,7 @@ export const refusedTemplates: readonly (readonly [string, object])[] = [
   ['exactly one source', mcp({ env: [{ name: 'A', valueFrom: {} }] })],
   ['not a valid name of a variable', mcp({ env: [{ name: 'A=B', value: '1' }] })],
   ['the pod has no volume "data"', mcp({ volumeMounts: [{ name: 'data', mountPath: '/data' }] })],
-  ['/a is there twice', helper({ volumeMounts: [tmp, tmp] })],
+  ['/a occurs twice', helper({ volumeMounts: [tmp, tmp] })],
   ['not a valid mount path', mcp({ volumeMounts: [{ name: 'tmp', mountPath: '' }] })],
   ['within the volume', mcp({ volumeMounts: [{ ...tmp, subPath: '../b' }] })],
   ['subPathExpr', mcp({ volumeMounts: [{ ...tmp, subPath: 'b', subPathExpr: 'c' }] })],
@@ -33,7 +33,7 @@ export const refusedTemplates: readonly (readonly [string, object])[] = [
   ['not a number from 1 to 65535', mcp({ ports: [{ containerPort: 70_000 }] })],
   ['not a valid name of a port', mcp({ ports: [{ containerPort: 9090, name: 'much-too-long-a-name' }] })],
   [
-    'is there twice',
+    'occurs twice',
     helper({
       ports: [
         { containerPort: 1, name: 'a' },
@@ -50,7 +50,7 @@ export const refusedTemplates: readonly (readonly [string, object])[] = [
   ['sleeps 60 seconds', mcp({ lifecycle: { preStop: { sleep: { seconds: 60 } } } })],
   ['not one of Always', mcp({ imagePullPolicy: 'always' })],
   ['not a valid name of a container', helper({ name: 'Helper_1' })],
-  ['mcp is there twice', { spec: { initContainers: [{ name: 'mcp', image: 'a:1' }] } }],
+  ['mcp occurs twice', { spec: { initContainers: [{ name: 'mcp', image: 'a:1' }] } }],
   [
     'only with restartPolicy',
     { spec: { initContainers: [{ name: 'i', image: 'a:1', readinessProbe: { tcpSocket: { port: 1 } } }] } },
@@ -70,7 +70,7 @@ export const refusedTemplates: readonly (readonly [string, object])[] = [
   ['not one of NoSchedule', { spec: { tolerations: [{ key: 'a', value: 'b', effect: 'noSchedule' }] } }],
   ['needs effect NoExecute', { spec: { tolerations: [{ key: 'a', value: 'b', tolerationSeconds: 5 }] } }],
   [
-    '1.2.3.4 is there twice',
+    '1.2.3.4 occurs twice',
     {
       spec: {
         hostAliases: [

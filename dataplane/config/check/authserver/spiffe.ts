@@ -75,7 +75,12 @@ function clientFindings(client: SpiffeClientConfig, domains: readonly SpiffeTrus
     ...(resources.length + audiences.length > 0 ? [] : [{ pointer: at, message: 'must have resources or audiences' }]),
     // The id of a client that publishes a metadata document.
     ...(clientId.includes('://')
-      ? [{ pointer: `${at}/clientId`, message: 'must not be a URL, by which other clients are known' }]
+      ? [
+          {
+            pointer: `${at}/clientId`,
+            message: 'must not be a URL: those are the ids of clients with a metadata document',
+          },
+        ]
       : []),
   ]
 }

@@ -89,7 +89,7 @@ data: {text: see mcp.example.org}
 test('definitions of kinds are left to `portico crds`', () => {
   const text = `kind: CustomResourceDefinition\nmetadata: {name: mcpservers.${OTHER}}\nspec: {group: ${OTHER}}\n`
   assert.is(migrateText(text, to).text, text)
-  assert.match(said(text).join(), /1 note a definition of kinds is not migrated/)
+  assert.match(said(text).join(), /1 note a CustomResourceDefinition is not migrated/)
 })
 
 test('what is no YAML, empty, or of others stays as it is', () => {
@@ -110,7 +110,7 @@ test('what is no YAML, empty, or of others stays as it is', () => {
 test('a group that is spelt with escapes is told, not passed over', () => {
   const text = 'apiVersion: "mcp\\x2eexample.org/v1beta1"\nkind: MCPGroup\nmetadata: {name: g}\n'
   assert.is(migrateText(text, to).text, text)
-  assert.match(said(text).join(), /1 error .* is spelt in a way that is left as it is/)
+  assert.match(said(text).join(), /1 error .* is written in a form that is left as it is/)
 })
 
 test.run()

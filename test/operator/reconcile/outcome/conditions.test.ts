@@ -438,7 +438,7 @@ const invalid: readonly Case[] = [
     ],
     of: 'MCPOIDCConfig/idp',
     says: {
-      Valid: 'False ConfigInvalid: /spec/kubernetesServiceAccount/issuer must be set where useClusterAuth is false',
+      Valid: 'False ConfigInvalid: /spec/kubernetesServiceAccount/issuer must be set if useClusterAuth is false',
     },
     holds: false,
   },
@@ -502,7 +502,7 @@ const invalid: readonly Case[] = [
     what: 'a port of the proxy in the same pod',
     given: [server('mcpPort: 14483')],
     of: 'MCPServer/it',
-    says: { Valid: 'False PortTaken: /spec/mcpPort: 14483 is where the proxy in the same pod listens…' },
+    says: { Valid: 'False PortTaken: /spec/mcpPort: the proxy in the same pod listens on 14483; choose…' },
     holds: true,
   },
   {
@@ -858,7 +858,7 @@ const backends: readonly Case[] = [
     of: 'VirtualMCPServer/it',
     says: {
       BackendsReady:
-        'False BackendsLeftOut: MCPServerEntry "b" is left out: MCPExternalAuthConfig "x": a credential of each caller needs callers who log in: incomingAuth.type oidc',
+        'False BackendsLeftOut: MCPServerEntry "b" is left out: MCPExternalAuthConfig "x": a credential for each caller needs callers who log in: incomingAuth.type oidc',
     },
     holds: false,
   },
@@ -868,7 +868,7 @@ const backends: readonly Case[] = [
     of: 'MCPServer/it',
     says: {
       Valid:
-        'False CredentialUnusable: /spec/externalAuthConfigRef: a credential of each caller needs callers who log in: set oidcConfigRef',
+        'False CredentialUnusable: /spec/externalAuthConfigRef: a credential for each caller needs callers who log in: set oidcConfigRef',
     },
     holds: true,
   },

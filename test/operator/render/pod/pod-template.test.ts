@@ -111,7 +111,7 @@ const broken: readonly (readonly [string, object, string])[] = [
   [
     'a container that is not there',
     { spec: { containers: [{ name: 'vmcp', env: [] }] } },
-    '/spec/containers: container "vmcp" has no image: there is none of this name; there are portico, mcp',
+    '/spec/containers: container "vmcp" has no image: no container has this name; there are portico, mcp',
   ],
   [
     'a sidecar among the containers',

@@ -79,7 +79,7 @@ test('a port that is none, and one that two want, are problems', async () => {
   await ports.assign([gateway('a', 'http'), gateway('b', '5000'), gateway('c', '5000'), gateway('d', '70000')])
   assert.is(ports.problemOf(gateway('a').id), 'local-port must be a port, not "http"')
   assert.is(ports.problemOf(gateway('b').id), undefined)
-  assert.is(ports.problemOf(gateway('c').id), 'local-port 5000 is that of VirtualMCPServer default/b already')
+  assert.is(ports.problemOf(gateway('c').id), 'local-port 5000 is already that of VirtualMCPServer default/b')
   assert.is(ports.problemOf(gateway('d').id), 'local-port must be a port, not "70000"')
 })
 
