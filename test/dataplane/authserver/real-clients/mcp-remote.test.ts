@@ -9,8 +9,12 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { secret } from '../../../secrets/watch.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { textOf } from '../../../support/gateway/clients.ts'
 import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { given } from '../../../support/given.ts'
 import { type AuthServerUnderTest, startAuthServer } from '../../../support/identity/auth-server.ts'
+import { deleteKey, enterKey, keyLinkIn } from '../../../support/identity/key-entry.ts'
 import { UserAgent } from '../../../support/identity/user-agent.ts'
 import { freePort } from '../../../support/network/free-port.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
@@ -22,7 +26,10 @@ let server: AuthServerUnderTest
 let home: string
 const cleanups: (() => Promise<unknown>)[] = []
 test.before(async () => {
-  raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  raw = await startRawServer({
+    era: 'modern',
+    call: (request) => answer(request, OK_RESULT.replace('{', '{"resultType":"complete",')),
+  })
   server = await startAuthServer({
     providers: ['corp', 'code'],
     gateway: { backends: [injecting('b', raw.url, 'code')] },
@@ -37,7 +44,7 @@ test.after(async () => {
 })
 
 /** Starts it with what it has kept so far, and a person at a browser where it asks for one. */
-async function connect(agent: UserAgent) {
+async function connect(agent: UserAgent, options: ConstructorParameters<typeof Client>[1] = {}) {
   const port = await freePort()
   const transport = new StdioClientTransport({
     command: process.execPath,
@@ -57,7 +64,7 @@ async function connect(agent: UserAgent) {
       said += String(error)
     })
   })
-  const client = new Client({ name: 'test', version: '1' })
+  const client = new Client({ name: 'test', version: '1' }, options)
   const late = wait(180_000, undefined, { ref: false }).then(() => {
     throw new Error(`not connected; it has said:\n${said}`)
   })
@@ -89,6 +96,34 @@ test('the next time it goes on with the tokens that it has kept', async () => {
   const { client, isVisited } = await connect(new UserAgent())
   assert.is((await client.listTools()).tools.length, 1)
   assert.not.ok(isVisited())
+})
+
+test('a missing key: the link in the answer, the key typed, and the same call succeeds', async () => {
+  const KEY = secret<string>('desk-0123456789-abcdefgh-remote')
+  const agent = new UserAgent()
+  const plain = server.config()
+  const keyConfig = { title: 'Desk', headerName: 'X-Api-Key', valueTemplate: '{key}' }
+  const desk = { name: 'desk', type: 'key', keyConfig: keyConfig as never } as const
+  await server.gateway.configure(
+    server.config(
+      { upstreamProviders: [...given(plain.authServer).upstreamProviders, desk] },
+      { backends: [injecting('b', raw.url, 'desk')] },
+    ),
+  )
+  // It has tokens of before; the person signs in at the page of the key.
+  for (const era of ['legacy', 'auto'] as const) {
+    const { client } = await connect(agent, { versionNegotiation: { mode: era } })
+    await eventually('the key is asked for', async () =>
+      textOf(await client.callTool({ name: 'b_t', arguments: {} })).includes('/oauth/key?'),
+    )
+    const asked = await client.callTool({ name: 'b_t', arguments: {} })
+    assert.is(asked.isError, true)
+    assert.match((await enterKey(agent, keyLinkIn(textOf(asked)), KEY)).text, 'The key is kept')
+    assert.is((await client.callTool({ name: 'b_t', arguments: {} })).isError, undefined)
+    assert.is(raw.calls('tools/call').at(-1)?.headers['x-api-key'], KEY)
+    assert.is(client.getNegotiatedProtocolVersion(), era === 'legacy' ? '2025-11-25' : '2026-07-28')
+    await deleteKey(agent, server.issuer)
+  }
 })
 
 test.run()

@@ -1,18 +1,23 @@
 /** Keys of users: asked for by a link, typed once by their owner, sent to the backend, and never seen again. */
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import { UrlElicitationRequiredError } from '@modelcontextprotocol/sdk/types.js'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type KeyRefused, UserKeys } from '../../../../dataplane/authserver/account/user-keys.ts'
 import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { connectV1, textOf } from '../../../support/gateway/clients.ts'
 import { injecting } from '../../../support/gateway/login-gateway.ts'
 import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
 import { given } from '../../../support/given.ts'
 import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
-import { openLink } from '../../../support/identity/linking.ts'
-import type { UserAgent } from '../../../support/identity/user-agent.ts'
+import { deleteKey, enterKey, keyLinkIn, openKey } from '../../../support/identity/key-entry.ts'
 import { answer, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const OK = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
@@ -106,41 +111,9 @@ const META = {
 const authorization = () => ({ authorization: `Bearer ${token}` })
 const call = (more: object = {}): Promise<RpcAnswer> =>
   postModern(server.gateway.url, 'tools/call', { name: 'tickets_t', arguments: {}, ...more }, authorization())
-const linkIn = (found: unknown): string => {
-  const url = /http[^\s"\\]+\/oauth\/key\?provider=jira&for=[\w-]+/.exec(
-    JSON.stringify(found).replaceAll('&amp;', '&'),
-  )?.[0]
-  if (url === undefined) throw new Error(`no link in ${JSON.stringify(found)}`)
-  return url
-}
 const sentKeys = () => raw.calls('tools/call').map(({ headers }) => headers['x-api-key'])
 
-/** Opens the page of a key as its user does, who signs in where that is needed. */
-async function open(agent: UserAgent, url: string) {
-  const first = await openLink(agent, url)
-  if (first.form === undefined || first.form.fields['provider'] !== undefined) return first
-  const sent = await agent.post(first.form.action, { ...first.form.fields, action: 'sign-in' })
-  const { url: end } = await agent.follow(given(sent.headers.get('location')), (at) => at.includes('/oauth/key?'))
-  return openLink(agent, end)
-}
-/** Enters a key; gives the page that comes then. */
-async function enter(agent: UserAgent, url: string, key: string) {
-  const { form } = await open(agent, url)
-  const sent = await agent.post(given(form).action, { ...given(form).fields, key })
-  const location = sent.headers.get('location')
-  if (location === null) return { status: sent.status, text: await sent.text() }
-  const page = await agent.get(new URL(location, given(form).action).href)
-  return { status: page.status, text: await page.text() }
-}
-async function forget() {
-  const page = await client.agent.get(`${server.issuer}/oauth/sessions`)
-  const text = await page.text()
-  const [, tokenField = ''] = /name="token" value="([^"]+)"/.exec(text) ?? []
-  const [, id] = /name="delete-key" value="([^"]+)"/.exec(text) ?? []
-  if (id === undefined) return undefined
-  const sent = await client.agent.post(`${server.issuer}/oauth/sessions`, { token: tokenField, 'delete-key': id })
-  return sent.headers.get('location')
-}
+const forget = () => deleteKey(client.agent, server.issuer)
 
 test('the first call gives a link in the form of its era; after entry it succeeds with the header of the template', async () => {
   const asked = await call({ _meta: META })
@@ -167,12 +140,12 @@ test('the first call gives a link in the form of its era; after entry it succeed
     ...session,
   })
   assert.is(required.json.error.code, -32042)
-  const url = linkIn(asked.json)
-  assert.is(linkIn(required.json), url)
-  assert.is(linkIn(plain.json), url)
+  const url = keyLinkIn(asked.json)
+  assert.is(keyLinkIn(required.json), url)
+  assert.is(keyLinkIn(plain.json), url)
   assert.is(raw.calls('tools/call').length, 0, 'no shared credential goes in its place')
 
-  const page = await enter(client.agent, url, `  ${GOOD}\n`)
+  const page = await enterKey(client.agent, url, `  ${GOOD}\n`)
   assert.is(page.status, 200)
   assert.match(page.text, 'The key is kept')
   assert.match(page.text, `…${GOOD.slice(-4)}`)
@@ -197,7 +170,7 @@ test('the gateway’s page and its explanations say that tools need a key, and w
     linked: `${server.issuer}/oauth/sessions`,
   })
   // The link is one that a browser can follow.
-  assert.ok((await open(client.agent, link)).form)
+  assert.ok((await openKey(client.agent, link)).form)
   const explained = async (tool: string) => {
     const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ tool }) }
     const { needs } = (await (await fetch(`${server.gateway.adminUrl}/explain`, init)).json()) as { needs: object[] }
@@ -209,6 +182,84 @@ test('the gateway’s page and its explanations say that tools need a key, and w
   assert.equal(await explained('open_t'), [login])
 })
 
+test('SDK 1 and SDK 2 walk from the missing key to the call that succeeds, each in the form that it takes', async () => {
+  const headers = authorization()
+  const url = new URL(server.gateway.url)
+  const clientInfo = { name: 'test', version: '1' }
+  const urls = { capabilities: { elicitation: { url: {} } } }
+  const args = { name: 'tickets_t', arguments: {} }
+  const failure = async (pending: Promise<unknown>): Promise<{ code?: number; data?: unknown }> => {
+    const value = await pending.then(
+      () => undefined,
+      (error: unknown) => error,
+    )
+    return given(value as { code?: number; data?: unknown } | undefined)
+  }
+  const walk = async (
+    name: string,
+    ask: () => Promise<unknown>,
+    link: (asked: Promise<unknown>) => Promise<string>,
+  ) => {
+    await forget()
+    await eventually('no key', async () => (await call()).json.result.isError === true)
+    const sent = raw.calls('tools/call').length
+    const page = await enterKey(client.agent, await link(ask()), GOOD)
+    assert.match(page.text, 'The key is kept', name)
+    assert.is(raw.calls('tools/call').length, sent, name)
+    assert.is(textOf(await ask()), 'ok', name)
+    assert.is(sentKeys().at(-1), `Token ${GOOD};v=1`)
+  }
+
+  const { client: plain } = await connectV1(url.href, { headers })
+  await walk(
+    'SDK 1, text',
+    () => plain.callTool(args),
+    async (asked) => {
+      const result = await asked
+      assert.is((result as { isError?: boolean }).isError, true)
+      return keyLinkIn(textOf(result))
+    },
+  )
+  await plain.close()
+
+  const one = new ClientV1(clientInfo, urls)
+  await one.connect(new TransportV1(url, { requestInit: { headers } }) as unknown as Transport)
+  await walk(
+    'SDK 1, error',
+    () => one.callTool(args),
+    async (asked) => {
+      const error = await failure(asked)
+      assert.instance(error, UrlElicitationRequiredError)
+      assert.is(error.code, -32042)
+      return keyLinkIn(error.data)
+    },
+  )
+  await one.close()
+
+  const session = new Client(clientInfo, { versionNegotiation: { mode: 'legacy' }, ...urls })
+  await session.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers } }))
+  await walk(
+    'SDK 2, session',
+    () => session.callTool(args),
+    async (asked) => keyLinkIn((await failure(asked)).data),
+  )
+  await session.close()
+
+  const modern = new Client(clientInfo, { versionNegotiation: { mode: { pin: '2026-07-28' } }, ...urls })
+  await modern.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers } }))
+  let visited = 0
+  modern.setRequestHandler('elicitation/create', async ({ params }) => {
+    visited++
+    assert.match((await enterKey(client.agent, keyLinkIn(params), GOOD)).text, 'The key is kept')
+    return { action: 'accept' }
+  })
+  await forget()
+  await eventually('no key', async () => (await call()).json.result.isError === true)
+  assert.is(textOf(await modern.callTool(args)), 'ok')
+  assert.is(visited, 1)
+  await modern.close()
+})
+
 test('another client and a later login of the same person need no link', async () => {
   const second = await TestClient.register(server.issuer)
   token = (await second.login()).access_token
@@ -218,28 +269,28 @@ test('another client and a later login of the same person need no link', async (
 test('another person who follows the link is refused, and nothing is kept', async () => {
   await forget()
   await eventually('no key', async () => (await call()).json.result.isError === true)
-  const url = linkIn((await call()).json)
+  const url = keyLinkIn((await call()).json)
   const mallory = await TestClient.register(server.issuer)
   server.upstream.user = 'mallory'
-  const page = await open(mallory.agent, url)
+  const page = await openKey(mallory.agent, url)
   assert.is(page.status, 400)
   assert.match(page.text, 'somebody else')
   assert.is(page.form, undefined)
   // The form of an own page does not serve a key of somebody else.
-  const own = await open(mallory.agent, `${server.issuer}/oauth/key?provider=jira`)
+  const own = await openKey(mallory.agent, `${server.issuer}/oauth/key?provider=jira`)
   assert.ok(own.form)
   server.upstream.user = 'alice'
   assert.is((await call()).json.result.isError, true)
 })
 
 test('a form token that is missing, foreign or used keeps nothing', async () => {
-  const url = linkIn((await call()).json)
-  const { form } = await open(client.agent, url)
+  const url = keyLinkIn((await call()).json)
+  const { form } = await openKey(client.agent, url)
   const { action, fields } = given(form)
   const { token: formToken = '' } = fields
   const mallory = await TestClient.register(server.issuer)
   server.upstream.user = 'mallory'
-  const foreign = given((await open(mallory.agent, `${server.issuer}/oauth/key?provider=jira`)).form).fields['token']
+  const foreign = given((await openKey(mallory.agent, `${server.issuer}/oauth/key?provider=jira`)).form).fields['token']
   server.upstream.user = 'alice'
   const attempts = [{}, { token: '' }, { token: foreign }, { token: `${formToken.slice(0, 43)}.${'a'.repeat(43)}` }]
   for (const attempt of attempts) {
@@ -267,7 +318,7 @@ test('a key of another form is refused with the reason, and the one before stays
     ['   ', /No key was entered/],
   ]
   for (const [key, text] of wrong) {
-    const page = await enter(client.agent, url, key)
+    const page = await enterKey(client.agent, url, key)
     assert.is(page.status, 400)
     assert.match(page.text, text)
     assert.match(page.text, /role="alert"/)
@@ -280,21 +331,21 @@ test('a key of another form is refused with the reason, and the one before stays
 test('a key that the server refuses when it is tried is not kept; one that can not be tried neither', async () => {
   await forget()
   await configure({ verify: { url: `${verifying.url}/me` } })
-  const page = await enter(client.agent, `${server.issuer}/oauth/key?provider=jira`, OTHER)
+  const page = await enterKey(client.agent, `${server.issuer}/oauth/key?provider=jira`, OTHER)
   assert.is(page.status, 400)
   assert.match(page.text, 'Jira refuses this key (status 403)')
   assert.is(verifying.asked.at(-1)?.headers['x-api-key'], `Token ${OTHER};v=1`)
   await configure({ verify: { url: `${verifying.url}/moved` } })
-  assert.match((await enter(client.agent, `${server.issuer}/oauth/key?provider=jira`, GOOD)).text, 'status 302')
+  assert.match((await enterKey(client.agent, `${server.issuer}/oauth/key?provider=jira`, GOOD)).text, 'status 302')
   for (const url of ['https://10.0.0.1/me', 'https://169.254.169.254/latest']) {
     await configure({ verify: { url, timeout: '1s' } })
     assert.match(
-      (await enter(client.agent, `${server.issuer}/oauth/key?provider=jira`, GOOD)).text,
+      (await enterKey(client.agent, `${server.issuer}/oauth/key?provider=jira`, GOOD)).text,
       'could not be asked',
     )
   }
   await configure({ verify: { url: `${verifying.url}/me`, method: 'HEAD', expectStatus: [200, 204] } })
-  assert.match((await enter(client.agent, `${server.issuer}/oauth/key?provider=jira`, GOOD)).text, 'The key is kept')
+  assert.match((await enterKey(client.agent, `${server.issuer}/oauth/key?provider=jira`, GOOD)).text, 'The key is kept')
   assert.is(verifying.asked.at(-1)?.method, 'HEAD')
   await configure()
 })
@@ -305,14 +356,14 @@ test('a key that the backend refuses is asked for again: one request there, no o
   refusedKey = GOOD
   const refused = await call()
   assert.match(JSON.stringify(refused.json), 'refused your key for Jira')
-  linkIn(refused.json)
+  keyLinkIn(refused.json)
   assert.is(refusals, 1)
   const again = await call()
-  linkIn(again.json)
+  keyLinkIn(again.json)
   assert.is(refusals, 1, 'it is never sent again')
   const page = await client.agent.get(`${server.issuer}/oauth/sessions`)
   assert.match(await page.text(), 'The server has refused this key')
-  const replaced = await enter(client.agent, linkIn(again.json), OTHER)
+  const replaced = await enterKey(client.agent, keyLinkIn(again.json), OTHER)
   assert.match(replaced.text, 'The key is kept')
   await eventually('the new key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
   assert.match(String(sentKeys().at(-1)), OTHER)
@@ -324,16 +375,16 @@ test('a deleted key is used no more within five seconds; one with a lifetime end
   await eventually('no key', async () => (await call()).json.result.isError === true)
   assert.ok(Date.now() - start < 5_500)
   await configure({ maxLifetime: '3s', remindBefore: '1h' })
-  const page = await enter(client.agent, linkIn((await call()).json), GOOD)
+  const page = await enterKey(client.agent, keyLinkIn((await call()).json), GOOD)
   assert.match(page.text, 'This key ends soon')
   await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
   await eventually('its end', async () => (await call()).json.result.isError === true)
-  linkIn((await call()).json)
+  keyLinkIn((await call()).json)
   await configure()
 })
 
 test('a login that ends leaves the key, and a short key shows none of its characters', async () => {
-  await enter(client.agent, `${server.issuer}/oauth/key?provider=jira`, 'jira-short')
+  await enterKey(client.agent, `${server.issuer}/oauth/key?provider=jira`, 'jira-short')
   const page = await (await client.agent.get(`${server.issuer}/oauth/sessions`)).text()
   assert.not.match(page, 'short')
   assert.not.match(page, '<code>…')

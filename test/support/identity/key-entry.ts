@@ -1,0 +1,40 @@
+import { given } from '../given.ts'
+import { openLink } from './linking.ts'
+import type { UserAgent } from './user-agent.ts'
+
+/** The link to the page of a key in an answer of any kind. */
+export function keyLinkIn(answer: unknown): string {
+  const text = JSON.stringify(answer).replaceAll('&amp;', '&')
+  const url = /http[^\s"\\]+\/oauth\/key\?provider=\w+&for=[\w-]+/.exec(text)?.[0]
+  if (url === undefined) throw new Error(`no link in ${JSON.stringify(answer)}`)
+  return url
+}
+
+/** Opens the page of a key as its user does, who signs in where that is needed. */
+export async function openKey(agent: UserAgent, url: string) {
+  const first = await openLink(agent, url)
+  if (first.form === undefined || first.form.fields['provider'] !== undefined) return first
+  const sent = await agent.post(first.form.action, { ...first.form.fields, action: 'sign-in' })
+  const { url: end } = await agent.follow(given(sent.headers.get('location')), (at) => at.includes('/oauth/key?'))
+  return openLink(agent, end)
+}
+
+/** Enters a key; gives the page that comes then. */
+export async function enterKey(agent: UserAgent, url: string, key: string) {
+  const { form } = await openKey(agent, url)
+  const sent = await agent.post(given(form).action, { ...given(form).fields, key })
+  const location = sent.headers.get('location')
+  if (location === null) return { status: sent.status, text: await sent.text() }
+  const page = await agent.get(new URL(location, given(form).action).href)
+  return { status: page.status, text: await page.text() }
+}
+
+/** Deletes the first key of whoever is signed in; gives where that leads, undefined if there is none. */
+export async function deleteKey(agent: UserAgent, issuer: string): Promise<string | undefined> {
+  const text = await (await agent.get(`${issuer}/oauth/sessions`)).text()
+  const [, token = ''] = /name="token" value="([^"]+)"/.exec(text) ?? []
+  const [, id] = /name="delete-key" value="([^"]+)"/.exec(text) ?? []
+  if (id === undefined) return undefined
+  const sent = await agent.post(`${issuer}/oauth/sessions`, { token, 'delete-key': id })
+  return sent.headers.get('location') ?? undefined
+}
