@@ -6,7 +6,7 @@ import type { Observe } from '../../telemetry/observe.ts'
 import type { SyncedSource, SyncResult, SyncState } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
 import { watchKubernetes } from '../sources/kubernetes/watch.ts'
-import type { Slots } from './slots.ts'
+import type { Semaphore } from './semaphore.ts'
 
 /** A source with the time between two polls. */
 export interface ScheduledSource extends SyncedSource {
@@ -23,7 +23,7 @@ export interface ScheduleOptions {
   readonly sync: (source: SyncedSource, call: SyncCall) => Promise<SyncResult>
   /** Stores the state of a source, for the time after a restart. */
   readonly record?: (name: string, state: SyncState) => Promise<void>
-  readonly slots: Slots
+  readonly semaphore: Semaphore
   /** Delays the first run: the schedule that this one replaces is still ending. */
   readonly after?: Promise<unknown> | undefined
   readonly log: Logger
@@ -154,7 +154,7 @@ class SourceSchedule implements Schedule {
   }
 
   async #runAll(): Promise<void> {
-    const { slots, after } = this.#options
+    const { semaphore, after } = this.#options
     const { signal } = this.#stopping
     clearTimeout(this.#timer)
     await after
@@ -162,7 +162,7 @@ class SourceSchedule implements Schedule {
     let wait = 0
     do {
       // Only a stop makes this fail: the source is then not polled any more.
-      wait = await slots.run(() => this.#next(), signal).catch(() => 0)
+      wait = await semaphore.run(() => this.#next(), signal).catch(() => 0)
     } while (this.#again !== 'no' && !signal.aborted)
     // The reset comes at once, so that a later request begins another run.
     this.#running = undefined

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { SyncState } from '../sources/format/source.ts'
 import { type Schedule, type ScheduledSource, type ScheduleOptions, startSchedule } from './schedule.ts'
-import { createSlots } from './slots.ts'
+import { createSemaphore } from './semaphore.ts'
 
 /** Keeps one schedule per source. */
 export interface Scheduler {
@@ -27,8 +27,8 @@ const AT_A_TIME = 4
 /** After this a sync gives its slot away. */
 const SLOW_MS = 10_000
 
-export function createScheduler(options: Omit<ScheduleOptions, 'slots' | 'after'>): Scheduler {
-  const slots = createSlots(AT_A_TIME, SLOW_MS)
+export function createScheduler(options: Omit<ScheduleOptions, 'semaphore' | 'after'>): Scheduler {
+  const semaphore = createSemaphore(AT_A_TIME, SLOW_MS)
   let schedules: ReadonlyMap<string, Schedule> = new Map()
   /** The schedules that are ending, by the name of their source. */
   const ending = new Map<string, Promise<unknown>>()
@@ -51,7 +51,8 @@ export function createScheduler(options: Omit<ScheduleOptions, 'slots' | 'after'
         sources.map((source) => {
           const { name } = source
           // Two passes over one source would remove each other's files and staged entries.
-          const start = () => startSchedule(source, { ...options, slots, after: ending.get(name) }, known?.get(name))
+          const start = () =>
+            startSchedule(source, { ...options, semaphore, after: ending.get(name) }, known?.get(name))
           return [name, kept.get(name) ?? start()]
         }),
       )

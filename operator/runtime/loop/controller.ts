@@ -181,9 +181,9 @@ export class PorticoOperator extends BaseOperator {
 
   async #stop(): Promise<void> {
     const { grace = 8_000, log, kubeConfig } = this.#options
-    const { queue, lull, checks, observers, watches } = this.#parts
+    const { queue, debounce, checks, observers, watches } = this.#parts
     const { leading } = this // Read now: a removal deletes the lease with the rest.
-    lull.close()
+    debounce.close()
     queue.close()
     checks.close()
     this.metrics.close()

@@ -5,15 +5,15 @@ import type { KubernetesObject, World } from '../../model/index.ts'
 import { controllerOf } from '../children/child-cache.ts'
 import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
 import type { Observers } from '../pods/observers.ts'
+import type { Debounce } from '../queue/debounce.ts'
 import { keyOf, partsOf } from '../queue/keys.ts'
-import type { Lull } from '../queue/lull.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
 import { type Dependency, type DependencyGraph, onOwnWorkload } from '../watch/dependencies.ts'
 
 interface DueKeysOptions {
   readonly queue: KeyedQueue
   /** Passes keys on to the queue. */
-  readonly lull: Lull
+  readonly debounce: Debounce
   readonly world: World
   readonly graph: DependencyGraph
   readonly observers: Observers
@@ -60,7 +60,7 @@ export class DueKeys {
 
   /** Handles an object of ours that came, changed or went. */
   objectChanged(type: ResourceEventType, object: KubernetesObject): void {
-    if (type === ResourceEventType.Added) this.#options.lull.arrived()
+    if (type === ResourceEventType.Added) this.#options.debounce.arrived()
     this.#add(object)
   }
 
@@ -91,9 +91,9 @@ export class DueKeys {
   }
 
   #add(object: KubernetesObject): string {
-    const { queue, lull } = this.#options
+    const { queue, debounce } = this.#options
     const key = keyOf(object.kind, object.metadata.namespace ?? '', object.metadata.name)
-    if (isFirstTold(object)) lull.hold(key)
+    if (isFirstTold(object)) debounce.hold(key)
     else queue.add(key)
     return key
   }

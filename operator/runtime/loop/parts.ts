@@ -14,7 +14,7 @@ import { isGoneOwner } from '../children/ownership.ts'
 import { Observers } from '../pods/observers.ts'
 import { keptPod } from '../pods/pod-cache.ts'
 import { PODS, type ReadPodStatus } from '../pods/read-pod-status.ts'
-import { Lull } from '../queue/lull.ts'
+import { Debounce } from '../queue/debounce.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import { EventRecorder } from '../report/event-recorder.ts'
 import { Rollouts } from '../report/rollouts.ts'
@@ -53,7 +53,7 @@ interface Surroundings extends Pick<ReconcilerOptions, 'api' | 'assertLeading' |
 export interface Parts {
   readonly world: World
   readonly queue: KeyedQueue
-  readonly lull: Lull
+  readonly debounce: Debounce
   readonly watches: Watches
   readonly observers: Observers
   readonly contents: Contents
@@ -74,7 +74,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
   const world = createWorld()
   const isLookedAfter = isOfInstallation(context.group, settings.installation)
   const queue = new KeyedQueue(settings.backoff)
-  const lull = new Lull((key) => queue.add(key))
+  const debounce = new Debounce((key) => queue.add(key))
   const watches = new Watches({ api, namespaces: lookedAfter, settings: settings.watchSettings ?? {}, log })
   const namespaces = new Namespaces(api)
   const observers = new Observers({
@@ -128,12 +128,12 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
     log,
   })
   const isOurs = (kind: string) => resources.has(kind)
-  const due = new DueKeys({ queue, lull, world, graph: reconciler.graph, observers, isOurs, log })
+  const due = new DueKeys({ queue, debounce, world, graph: reconciler.graph, observers, isOurs, log })
   watchChildren(watches, observers)
   // An operator for some namespaces only may not watch them.
   if (lookedAfter.length === 0)
     watches.add({ resource: NAMESPACES, metadataOnly: true, storeOf: () => namespaces.store })
-  return { world, queue, lull, watches, observers, contents, checks, reconciler, due, rollouts, isLookedAfter }
+  return { world, queue, debounce, watches, observers, contents, checks, reconciler, due, rollouts, isLookedAfter }
 }
 
 /** Adds the watches of the operator's children and of their pods. */

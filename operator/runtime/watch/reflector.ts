@@ -37,7 +37,7 @@ export interface ReflectorOptions {
   readonly keep?: (object: KubernetesObject) => KubernetesObject
   readonly store: ReflectedStore
   /** Limits the pages that are read at once, across all reflectors that list at the same time. */
-  readonly turns: Turns
+  readonly pages: Semaphore
   readonly log: Logger
   readonly pageSize?: number
   readonly watchSeconds?: number
@@ -174,13 +174,13 @@ export class Reflector {
   }
 
   async #list(): Promise<void> {
-    const { store, turns } = this.#options
+    const { store, pages } = this.#options
     const objects: KubernetesObject[] = []
     let next: string | undefined
     let version: string
     do {
-      // The whole page is garbage before the next turn begins.
-      const page = await turns.take(() => this.#page(next, objects))
+      // The whole page is garbage before the next one is read.
+      const page = await pages.run(() => this.#page(next, objects))
       next = page.continue || undefined
       version = page.resourceVersion
     } while (next)
@@ -261,8 +261,8 @@ export class Reflector {
   }
 }
 
-/** Runs some tasks at once, and the others in the order in which they came. */
-export class Turns {
+/** Runs a number of tasks at a time. The others wait in the order in which they came. */
+export class Semaphore {
   readonly #waiting: (() => void)[] = []
   #free: number
 
@@ -271,7 +271,7 @@ export class Turns {
   }
 
   /** Returns what the task returns, and rejects with its error. */
-  async take<T>(task: () => Promise<T>): Promise<T> {
+  async run<T>(task: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free--
     else await new Promise<void>((resolve) => this.#waiting.push(resolve))
     try {

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
-import { type ReflectedStore, Reflector, type ReflectorMetrics, type ReflectorOptions, Turns } from './reflector.ts'
+import { type ReflectedStore, Reflector, type ReflectorMetrics, type ReflectorOptions, Semaphore } from './reflector.ts'
 
 /** Settings of every watch; tests shorten them. */
 export interface WatchSettings {
@@ -31,7 +31,7 @@ const PAGES_AT_ONCE = 2
 export class Watches {
   readonly #options: WatchesOptions
   readonly #reflectors: Reflector[] = []
-  readonly #turns = new Turns(PAGES_AT_ONCE)
+  readonly #pages = new Semaphore(PAGES_AT_ONCE)
 
   constructor(options: WatchesOptions) {
     this.#options = options
@@ -49,7 +49,7 @@ export class Watches {
           resource,
           store,
           log,
-          turns: this.#turns,
+          pages: this.#pages,
           ...filter,
           ...settings,
           ...(namespace ? { namespace } : {}),

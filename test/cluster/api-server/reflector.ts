@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
 import type { KubernetesObject } from '../../../operator/model/view.ts'
-import { Reflector, type ReflectorOptions, Turns } from '../../../operator/runtime/watch/reflector.ts'
+import { Reflector, type ReflectorOptions, Semaphore } from '../../../operator/runtime/watch/reflector.ts'
 import { given } from '../../support/given.ts'
 import { startCutProxy } from '../../support/network/cut-proxy.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
@@ -29,7 +29,7 @@ function watched(options: Partial<ReflectorOptions> = {}) {
     api,
     resource: CONFIG_MAPS,
     namespace: 'default',
-    turns: new Turns(1),
+    pages: new Semaphore(1),
     log,
     store: {
       put: (object) => void objects.set(object.metadata.name, object),

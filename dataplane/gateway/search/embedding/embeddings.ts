@@ -50,7 +50,7 @@ export class Embeddings {
   readonly #filling = new Map<ToolIndex, Promise<void>>()
   /** Settles after the last list: lists get their vectors one after another. */
   #last: Promise<void> = Promise.resolve()
-  readonly #slots = new CallerSlots(MOST_WAITING)
+  readonly #queue = new FairQueue(MOST_WAITING)
   #requests = 0
   #failures = 0
   /** The failures since its last answer. */
@@ -77,7 +77,7 @@ export class Embeddings {
     bounds: { readonly most: number; readonly furthest: number },
     caller: unknown,
   ): Promise<readonly Hit[] | undefined> {
-    return this.#slots.run(caller, () => this.#closest(index, query, bounds))
+    return this.#queue.run(caller, () => this.#closest(index, query, bounds))
   }
 
   async #closest(
@@ -224,10 +224,10 @@ async function settledWithin(promise: Promise<void>, milliseconds: number): Prom
 }
 
 /**
- * Limits the work of a slow service for each caller. A caller holds at most half of the free slots, so that as many
+ * Limits the work of a slow service for each caller. A caller holds at most half of the free places, so that as many
  * stay for all others; the more callers do so, the fewer each gets.
  */
-class CallerSlots {
+class FairQueue {
   readonly #most: number
   readonly #callers = new Map<unknown, Own>()
   #held = 0
@@ -238,7 +238,7 @@ class CallerSlots {
   }
 
   /**
-   * Runs the work when it is the caller's turn; undefined if the caller holds too many slots. `caller` is any value
+   * Runs the work when it is the caller's turn; undefined if the caller holds too many places. `caller` is any value
    * that is unique to the caller.
    */
   async run<T>(caller: unknown, work: () => Promise<T>): Promise<T | undefined> {

@@ -7,7 +7,7 @@ import { createHttpGet, retryAfterOf } from '../../../../dataplane/registry/sour
 import { parseHeaders } from '../../../../dataplane/registry/sources/http/poll-api.ts'
 import { backoff, type ScheduledSource, type SyncCall } from '../../../../dataplane/registry/sync/schedule.ts'
 import { createScheduler } from '../../../../dataplane/registry/sync/scheduler.ts'
-import { createSlots } from '../../../../dataplane/registry/sync/slots.ts'
+import { createSemaphore } from '../../../../dataplane/registry/sync/semaphore.ts'
 import { observeNothing } from '../../../../dataplane/telemetry/observe.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { keptLog } from '../../../support/kept-log.ts'
@@ -15,44 +15,44 @@ import { keptLog } from '../../../support/kept-log.ts'
 const never = new AbortController().signal
 
 test('so many at a time, the others in order; a slow one gives its place up', async () => {
-  const slots = createSlots(1, 50)
+  const semaphore = createSemaphore(1, 50)
   const order: string[] = []
   const stuck = Promise.withResolvers<void>()
-  const first = slots.run(async () => {
+  const first = semaphore.run(async () => {
     order.push('stuck')
     await stuck.promise
   }, never)
-  const others = ['b', 'c'].map((name) => slots.run(async () => void order.push(name), never))
+  const others = ['b', 'c'].map((name) => semaphore.run(async () => void order.push(name), never))
   assert.equal(order, [])
   await Promise.all(others)
   assert.equal(order, ['stuck', 'b', 'c'])
   stuck.resolve()
   await first
-  await slots.run(async () => void order.push('d'), never)
+  await semaphore.run(async () => void order.push('d'), never)
   assert.is(order.length, 4)
 })
 
 test('who waits can leave', async () => {
-  const slots = createSlots(1, 10_000)
+  const semaphore = createSemaphore(1, 10_000)
   const stuck = Promise.withResolvers<void>()
-  const first = slots.run(() => stuck.promise, never)
+  const first = semaphore.run(() => stuck.promise, never)
   const leaving = new AbortController()
-  const second = slots.run(async () => assert.unreachable(), leaving.signal).catch((error: Error) => error.message)
+  const second = semaphore.run(async () => assert.unreachable(), leaving.signal).catch((error: Error) => error.message)
   leaving.abort(new Error('left'))
   assert.is(await second, 'left')
   stuck.resolve()
   await first
-  assert.is(await slots.run(async () => 'free again', never), 'free again')
+  assert.is(await semaphore.run(async () => 'free again', never), 'free again')
 })
 
 test('who leaves in the moment that it is given a place takes nobody else along', async () => {
   for (let moment = 0; moment < 12; moment++) {
-    const slots = createSlots(1, 10_000)
+    const semaphore = createSemaphore(1, 10_000)
     const stuck = Promise.withResolvers<void>()
-    const first = slots.run(() => stuck.promise, never)
+    const first = semaphore.run(() => stuck.promise, never)
     const leaving = new AbortController()
-    const second = slots.run(async () => 'came first', leaving.signal).catch(() => 'left')
-    const third = slots.run(async () => 'ran', never)
+    const second = semaphore.run(async () => 'came first', leaving.signal).catch(() => 'left')
+    const third = semaphore.run(async () => 'ran', never)
     stuck.resolve()
     for (let step = 0; step < moment; step++) await undefined
     leaving.abort(new Error('left'))

@@ -19,7 +19,7 @@ function observed() {
   const world = createWorld()
   const due = new DueKeys({
     queue: { add: (key: string) => did.push(`add ${key}`) } as never,
-    lull: { arrived: () => did.push('arrived'), hold: (key: string) => did.push(`hold ${key}`) } as never,
+    debounce: { arrived: () => did.push('arrived'), hold: (key: string) => did.push(`hold ${key}`) } as never,
     world,
     graph: new DependencyGraph(),
     observers: { delivery: { check: (key: string) => did.push(`check ${key}`) } } as never,

@@ -5,7 +5,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ApiServer } from '../../../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../../../operator/cluster/kubernetes/kube-config.ts'
-import { Reflector, Turns } from '../../../../operator/runtime/watch/reflector.ts'
+import { Reflector, Semaphore } from '../../../../operator/runtime/watch/reflector.ts'
 import { Watches } from '../../../../operator/runtime/watch/watches.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
@@ -28,7 +28,7 @@ test('a server that stays away is told of once, however often it is tried', asyn
     api: new ApiServer(loadKubeConfig(`${folder.path}/kubeconfig`), 'test'),
     resource: { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
     namespace: 'default',
-    turns: new Turns(1),
+    pages: new Semaphore(1),
     log,
     store: { put: () => undefined, remove: () => undefined, replace: () => undefined },
   })
@@ -58,7 +58,7 @@ test('a watch on which nothing comes is begun anew from where it was, and that i
     api: new ApiServer(loadKubeConfig(`${folder.path}/kubeconfig`), 'test'),
     resource: { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
     namespace: 'default',
-    turns: new Turns(1),
+    pages: new Semaphore(1),
     log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) }),
     store: { put: () => undefined, remove: () => undefined, replace: () => undefined },
     idleLimit: 2_000,
@@ -96,7 +96,7 @@ test('what was known of a resource that the API has no more goes once that lasts
     api: new ApiServer(loadKubeConfig(`${folder.path}/kubeconfig`), 'test'),
     resource: { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
     namespace: 'default',
-    turns: new Turns(1),
+    pages: new Semaphore(1),
     log: pino({ level: 'silent' }),
     store: {
       put: () => undefined,

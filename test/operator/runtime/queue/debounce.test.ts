@@ -1,28 +1,28 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { Lull } from '../../../../operator/runtime/queue/lull.ts'
+import { Debounce } from '../../../../operator/runtime/queue/debounce.ts'
 import { eventually } from '../../../cluster/support/operator-process.ts'
 
 const NEVER = 60_000
 
 function started(times: { quiet: number; longest: number }) {
   const released: string[] = []
-  return { released, lull: new Lull((key) => released.push(key), times) }
+  return { released, debounce: new Debounce((key) => released.push(key), times) }
 }
 
 test('keys go together once no object has come for a while', async () => {
   const quiet = 100
   let last = 0
   const released: [key: string, after: number][] = []
-  const lull = new Lull((key) => released.push([key, performance.now() - last]), { quiet, longest: NEVER })
+  const debounce = new Debounce((key) => released.push([key, performance.now() - last]), { quiet, longest: NEVER })
   const arrive = () => {
     last = performance.now()
-    lull.arrived()
+    debounce.arrived()
   }
   arrive()
-  lull.hold('a')
-  lull.hold('b')
+  debounce.hold('a')
+  debounce.hold('b')
   for (let count = 0; count < 10; count++) {
     await delay(20)
     arrive()
@@ -36,18 +36,18 @@ test('keys go together once no object has come for a while', async () => {
 })
 
 test('where nothing has come it goes at once', async () => {
-  const { lull, released } = started({ quiet: NEVER, longest: NEVER })
-  lull.hold('a')
+  const { debounce, released } = started({ quiet: NEVER, longest: NEVER })
+  debounce.hold('a')
   await eventually(() => released.length === 1, 'it is let go')
 })
 
 test('no key waits longer than the longest time, however many objects come, nor by being held again', async () => {
-  const { lull, released } = started({ quiet: NEVER, longest: 200 })
-  lull.arrived()
-  lull.hold('a')
+  const { debounce, released } = started({ quiet: NEVER, longest: 200 })
+  debounce.arrived()
+  debounce.hold('a')
   await eventually(() => {
-    lull.hold('a')
-    lull.arrived()
+    debounce.hold('a')
+    debounce.arrived()
     return released.length > 0
   }, 'it is let go')
   assert.equal(released, ['a'])
@@ -55,10 +55,10 @@ test('no key waits longer than the longest time, however many objects come, nor 
 })
 
 test('closed it lets nothing go', async () => {
-  const { lull, released } = started({ quiet: 20, longest: 20 })
-  lull.arrived()
-  lull.hold('a')
-  lull.close()
+  const { debounce, released } = started({ quiet: 20, longest: 20 })
+  debounce.arrived()
+  debounce.hold('a')
+  debounce.close()
   await delay(100)
   assert.equal(released, [])
 })

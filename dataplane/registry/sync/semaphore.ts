@@ -1,14 +1,14 @@
-/** Runs so many tasks at a time; the others wait in their order. */
-export interface Slots {
+/** Runs a number of tasks at a time. The others wait in the order in which they came. */
+export interface Semaphore {
   /**
-   * Waits for a slot and runs the work. Work that takes longer than `slowMs` gives its slot to the next and continues
+   * Waits for a place and runs the work. Work that takes longer than `slowMs` gives its place to the next and continues
    * without one, so that hanging tasks do not block the rest. Rejects with the signal's reason if it is aborted while
    * it waits.
    */
   run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>
 }
 
-export function createSlots(size: number, slowMs: number): Slots {
+export function createSemaphore(size: number, slowMs: number): Semaphore {
   const waiting: (() => void)[] = []
   let free = size
 

@@ -1,5 +1,5 @@
 /** Milliseconds. */
-interface LullTimes {
+interface DebounceTimes {
   /** The time without a new object after which the held keys are released. */
   readonly quiet: number
   /** The longest time that a key is held. */
@@ -12,16 +12,16 @@ const now = (): number => performance.now()
  * Holds keys back until no object has come for a moment. Some objects that are applied together have a status that
  * names their referrers. It is then written once, and not again for each referrer that comes later.
  */
-export class Lull {
+export class Debounce {
   readonly #release: (key: string) => void
-  readonly #times: LullTimes
+  readonly #times: DebounceTimes
   /** The held keys, oldest first, with the time at which each is released in any case. */
   readonly #held = new Map<string, number>()
   #quietAt = 0
   #timer: NodeJS.Timeout | undefined
 
   /** @param release gets each key that is released */
-  constructor(release: (key: string) => void, times: LullTimes = { quiet: 300, longest: 10_000 }) {
+  constructor(release: (key: string) => void, times: DebounceTimes = { quiet: 300, longest: 10_000 }) {
     this.#release = release
     this.#times = times
   }

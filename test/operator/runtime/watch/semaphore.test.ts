@@ -1,15 +1,15 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { Turns } from '../../../../operator/runtime/watch/reflector.ts'
+import { Semaphore } from '../../../../operator/runtime/watch/reflector.ts'
 
 test('no more than so many tasks run at once, the others in their order, whatever fails', async () => {
-  const turns = new Turns(2)
+  const semaphore = new Semaphore(2)
   const begun: number[] = []
   let running = 0
   let most = 0
   const ended = Array.from({ length: 7 }, (_, number) =>
-    turns.take(async () => {
+    semaphore.run(async () => {
       begun.push(number)
       most = Math.max(most, ++running)
       await turn()
@@ -27,10 +27,10 @@ test('no more than so many tasks run at once, the others in their order, whateve
   assert.is(most, 2)
 })
 
-test('a turn that is over is free for whoever comes later', async () => {
-  const turns = new Turns(1)
-  assert.is(await turns.take(async () => 'first'), 'first')
-  assert.is(await turns.take(async () => 'second'), 'second')
+test('a place that is free again is for whoever comes later', async () => {
+  const semaphore = new Semaphore(1)
+  assert.is(await semaphore.run(async () => 'first'), 'first')
+  assert.is(await semaphore.run(async () => 'second'), 'second')
 })
 
 test.run()
