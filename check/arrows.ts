@@ -24,6 +24,7 @@ export const rooms: readonly Room[] = [
       'dataplane/config',
       'dataplane/server',
       'dataplane/net',
+      'dataplane/pages',
     ],
   },
   { path: 'crds/settings', mayImport: [] },

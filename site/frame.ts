@@ -5,6 +5,7 @@ import type { Heading } from './markdown.ts'
 /** The rules beyond those of the product's own pages: a navigation beside the text, and text made for reading. */
 export const SITE_STYLE = `${STYLE}
 body{font-size:16px}
+header.top a,nav a,.turn a,.hits a{text-decoration:none}
 .skip{position:absolute;left:-99rem}
 .skip:focus{left:1rem;top:.5rem;background:var(--card);padding:.4rem .8rem;z-index:2}
 header.top{max-width:none;padding:.7rem 1.25rem;border-bottom:1px solid var(--line);background:var(--card);position:sticky;top:0;z-index:1;flex-wrap:wrap}
@@ -21,7 +22,8 @@ border:1px solid var(--line);border-radius:.75rem;box-shadow:0 8px 30px rgb(0 0 
 .frame{display:grid;grid-template-columns:16rem minmax(0,46rem) 13rem;gap:2.5rem;max-width:84rem;margin:0 auto;padding:1.5rem 1.25rem 4rem}
 .frame main{max-width:none;margin:0;padding:0}
 nav.pages{display:block;margin:0;font-size:.925rem}
-nav.pages>details{background:none;border:0;border-radius:0;padding:0;margin:0}
+nav.pages>details{background:none;border:0;border-radius:0;margin:0}
+nav.pages>details>*:not(summary){margin-left:0;margin-right:0}
 nav.pages summary.menu{display:none}
 nav h2{font-size:.75rem;text-transform:uppercase;letter-spacing:.06em;color:var(--soft);margin:1.25rem 0 .35rem}
 nav ul{list-style:none;margin:0;padding:0}
@@ -37,7 +39,7 @@ main h3{font-size:1.1rem;margin:1.75rem 0 .5rem}
 main :is(h1,h2,h3,h4){scroll-margin-top:4.5rem}
 main ul,main ol{padding-left:1.4rem}
 main li{margin:.25rem 0}
-main li a,main p a,main td a{text-decoration:underline;text-underline-offset:.15em;text-decoration-thickness:1px}
+main pre{white-space:pre}
 main p code,main li code,main td code{background:var(--code);border-radius:.3rem;padding:.1em .3em}
 main table{display:block;overflow-x:auto;width:fit-content;max-width:100%;margin:1rem 0}
 main td,main td+td{white-space:normal;vertical-align:top;min-width:7rem;overflow-wrap:break-word}

@@ -136,7 +136,7 @@ export function mapFacts(objects: ObjectIndex, reports: ReportsByObject, query: 
       points: pointsOf([from, ...through, to]),
     })),
     width: xOf(columns) + BOX.width + MARGIN,
-    height: Math.max(0, ...placed.map(({ y }) => y)) + BOX.height + MARGIN,
+    height: Math.max(0, ...[...nodes.values()].map(({ y, box }) => y + (box ? BOX.height : 0))) + 2 * MARGIN,
     folded: all.length - subjects.length,
     namespaces,
     ns: query.ns,

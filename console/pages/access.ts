@@ -14,7 +14,7 @@ const step = ({ step: name, passed, says }: Step): Element =>
       { class: 'top' },
       h('b', {}, name),
       passed === null
-        ? h('span', { class: 'tag' }, '– none')
+        ? h('span', { class: 'tag quiet' }, '– none')
         : stateTag(passed ? 'well' : 'ill', passed ? 'passes' : 'stops here'),
     ),
     h('p', { dir: 'auto' }, says),

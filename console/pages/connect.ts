@@ -12,7 +12,7 @@ const setup = ({ client, hint, text, link }: ClientSetup): Element =>
       'div',
       { class: 'top' },
       h('h3', {}, client),
-      link !== null && h('a', { class: 'button', href: link, 'aria-label': `Add to ${client}` }, 'Add'),
+      link !== null && h('a', { class: 'button mini end', href: link, 'aria-label': `Add to ${client}` }, 'Add'),
     ),
     h('p', {}, hint),
     copyBlock(text, client),

@@ -1,7 +1,7 @@
 import { BOX, type Box, type Edge, type MapFacts } from '../facts/map.ts'
 import { wordOf } from '../facts/places.ts'
 import { type Child, type Element, h, visible } from './element.ts'
-import { empty, stateSign, stateTag, table } from './parts.ts'
+import { empty, NOTHING, stateSign, stateTag, table } from './parts.ts'
 
 /** Characters that fit into a box. */
 const FITTING = 21
@@ -21,7 +21,7 @@ function signOf({ state }: Box): string {
 
 function wordOfState({ state }: Box): Child {
   if (state === 'missing') return stateTag('ill', 'missing')
-  return isState(state) ? stateTag(state) : h('span', { class: 'tag' }, state)
+  return isState(state) ? stateTag(state) : h('span', { class: 'tag quiet' }, state)
 }
 
 function box(one: Box): Element {
@@ -83,7 +83,7 @@ export function mapDrawing(facts: MapFacts): Child {
           title: 'Leads to',
           cell: ({ key }) => {
             const targets = (leads.get(key) ?? []).flatMap(({ to }) => names.get(to) ?? [])
-            return targets.length === 0 ? '–' : targets.map((one, index) => [index > 0 && ', ', link(one)])
+            return targets.length === 0 ? NOTHING : targets.map((one, index) => [index > 0 && ', ', link(one)])
           },
         },
       ],
@@ -118,9 +118,9 @@ export function mapPage(facts: MapFacts): Child {
       ),
       h(
         'label',
-        {},
-        h('span', {}, 'Secrets and ConfigMaps'),
+        { class: 'check' },
         h('input', { type: 'checkbox', name: 'outside', value: 'yes', checked: facts.outside }),
+        'Secrets and ConfigMaps',
       ),
       h('button', {}, 'Show'),
     ),

@@ -11,10 +11,13 @@ export const stateTag = (state: State, word: string = WORDS[state]): Element =>
 
 export const stateSign = (state: State): string => SIGNS[state]
 
+/** The text of a cell that has nothing to say; a narrow screen leaves the cell out. */
+export const NOTHING = '–'
+
 /** A moment in UTC: the time, with the date if it is another day than `now` (milliseconds since 1970). */
 export function moment(at: string | number | null, now: number): Child {
   const date = new Date(at ?? Number.NaN)
-  if (Number.isNaN(date.getTime())) return '–'
+  if (Number.isNaN(date.getTime())) return NOTHING
   const iso = date.toISOString()
   const isToday = iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10)
   return h(
@@ -36,6 +39,13 @@ interface TableOptions<Row> {
   key(row: Row): string
   /** True if somebody reads the table: rows that come or go wait for a click. */
   readonly isRead?: boolean
+}
+
+function cellOf<Row>({ title, isNumber, cell }: Column<Row>, row: Row, isHead: boolean): Element {
+  const content = cell(row)
+  if (isHead) return h('th', { scope: 'row' }, content)
+  const classes = [isNumber === true && 'num', content === NOTHING && 'none'].filter((one) => one !== false)
+  return h('td', { 'data-label': title, class: classes.length > 0 && classes.join(' ') }, content)
 }
 
 /** A table whose first column heads the rows; on a narrow screen each row is a card. */
@@ -63,11 +73,7 @@ export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[]
           h(
             'tr',
             { 'data-key': options.key(row) },
-            columns.map(({ title, isNumber, cell }, index) =>
-              index === 0
-                ? h('th', { scope: 'row' }, cell(row))
-                : h('td', { 'data-label': title, class: isNumber && 'num' }, cell(row)),
-            ),
+            columns.map((column, index) => cellOf(column, row, index === 0)),
           ),
         ),
       ),
@@ -91,7 +97,7 @@ export const copyable = (text: string): Element =>
 export const copyBlock = (text: string, label: string): Element =>
   h(
     'div',
-    {},
+    { class: 'copied' },
     h('pre', { role: 'group', tabindex: 0, 'aria-label': label }, text),
     h('button', { type: 'button', class: 'quiet mini', 'data-copy': text, 'aria-label': `Copy: ${label}` }, 'Copy'),
   )

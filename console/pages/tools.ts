@@ -2,7 +2,7 @@ import type { ResultFacts, ToolRow, ToolsFacts, TryFacts } from '../facts/tools.
 import { partsOf } from '../facts/workload.ts'
 import { type Field, INPUT } from '../mcp/form-values.ts'
 import { type Child, type Element, h } from './element.ts'
-import { empty, facts as list, note, stateTag, table } from './parts.ts'
+import { empty, facts as list, NOTHING, note, stateTag, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
 /** A tool to go back to after a login, and what was typed for it. */
@@ -78,7 +78,7 @@ export function toolsPage(facts: ToolsFacts, token: string, kept?: Kept): Child 
               cell: ({ title, description }) =>
                 h('span', { dir: 'auto', class: 'about' }, title === '' ? '' : `${title}. `, description.slice(0, 400)),
             },
-            { title: 'Hints', cell: ({ hints }) => (hints.length === 0 ? '–' : hints.join(', ')) },
+            { title: 'Hints', cell: ({ hints }) => (hints.length === 0 ? NOTHING : hints.join(', ')) },
           ],
           facts.tools,
           { caption: `${facts.tools.length} tools, as you see them`, key: ({ name }) => name, isRead: true },
@@ -249,7 +249,7 @@ export function tryPage(facts: TryFacts, token: string, tokenFormToken: string):
         'p',
         {},
         'It says of itself: ',
-        tool.hints.map((hint) => [h('span', { class: 'tag' }, hint), ' ']),
+        tool.hints.map((hint) => [h('span', { class: 'tag quiet' }, hint), ' ']),
       ),
     tokenForm({ ...facts, action: `${facts.href}/tools` }, tokenFormToken),
     problem !== null && note('bad', h('p', { role: 'alert' }, problem)),

@@ -4,7 +4,7 @@ import type { Branch } from '../facts/tree.ts'
 import type { WorkloadFacts } from '../facts/workload.ts'
 import { type Child, type Element, h } from './element.ts'
 import { impactText } from './home.ts'
-import { copyable, facts as list, moment, note, stateTag, table, troubleItem } from './parts.ts'
+import { copyable, facts as list, moment, NOTHING, note, stateTag, table, troubleItem } from './parts.ts'
 
 const TITLES: Readonly<Record<string, string>> = {
   '': 'Overview',
@@ -36,7 +36,7 @@ export function workloadHead(head: Head, part: string, state?: Element): Child {
       ' / ',
       h('a', { href: `/workloads?ns=${encodeURIComponent(head.namespace)}` }, head.namespace),
     ),
-    h('div', { class: 'top' }, h('h1', {}, head.name), h('span', { class: 'tag' }, wordOf(head.kind)), state),
+    h('div', { class: 'top' }, h('h1', {}, head.name), h('span', { class: 'tag quiet' }, wordOf(head.kind)), state),
     h(
       'nav',
       { 'aria-label': 'Parts of this page' },
@@ -70,15 +70,19 @@ function backends(facts: WorkloadFacts, now: number): Child {
       [
         { title: 'Server', cell: ({ name }) => name },
         { title: 'State', cell: ({ state, health }) => stateTag(state, health) },
-        { title: 'MCP', cell: ({ revision }) => revision ?? '–' },
-        { title: 'Circuit', cell: ({ circuit }) => circuit ?? '–' },
-        { title: 'Tools', isNumber: true, cell: ({ tools }) => tools ?? '–' },
-        { title: 'Latency', isNumber: true, cell: ({ latencyMs }) => (latencyMs === null ? '–' : `${latencyMs} ms`) },
+        { title: 'MCP', cell: ({ revision }) => revision ?? NOTHING },
+        { title: 'Circuit', cell: ({ circuit }) => circuit ?? NOTHING },
+        { title: 'Tools', isNumber: true, cell: ({ tools }) => tools ?? NOTHING },
+        {
+          title: 'Latency',
+          isNumber: true,
+          cell: ({ latencyMs }) => (latencyMs === null ? NOTHING : `${latencyMs} ms`),
+        },
         {
           title: 'Error',
           cell: ({ error, since }) =>
             error === null
-              ? '–'
+              ? NOTHING
               : [
                   h('span', { dir: 'auto' }, `${error.code}: ${error.message}`),
                   since !== null && [' since ', moment(since, now)],
@@ -104,7 +108,7 @@ function sources(facts: WorkloadFacts, now: number): Child {
           title: 'Last success',
           cell: (source: WorkloadFacts['sources'][number]) => moment(source['lastSuccess'] ?? null, now),
         },
-        { title: 'Error', cell: (source: WorkloadFacts['sources'][number]) => source['error'] ?? '–' },
+        { title: 'Error', cell: (source: WorkloadFacts['sources'][number]) => source['error'] ?? NOTHING },
       ],
       facts.sources,
       { caption: 'What fills the registry', key: (source) => String(source['name']) },
@@ -134,7 +138,7 @@ const conditions = (facts: WorkloadFacts, now: number): Child =>
           { title: 'Condition', cell: ({ type }) => type },
           { title: 'Status', cell: ({ status }) => status },
           { title: 'Reason', cell: ({ reason }) => reason },
-          { title: 'Message', cell: ({ message }) => h('span', { dir: 'auto' }, message) },
+          { title: 'Message', cell: ({ message }) => (message === '' ? NOTHING : h('span', { dir: 'auto' }, message)) },
           { title: 'Since', cell: ({ since }) => moment(since, now) },
         ],
         facts.conditions,

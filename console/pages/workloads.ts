@@ -2,7 +2,7 @@ import { LISTED, type ListFacts, type ListQuery, SORTS, STATES } from '../facts/
 import { wordOf } from '../facts/places.ts'
 import type { Subject } from '../facts/subjects.ts'
 import { type Child, type Element, h } from './element.ts'
-import { empty, stateTag, table } from './parts.ts'
+import { empty, NOTHING, stateTag, table } from './parts.ts'
 
 const select = (name: string, label: string, value: string, options: readonly (readonly [string, string])[]): Element =>
   h(
@@ -46,8 +46,8 @@ const columns = [
   { title: 'State', cell: (row: Subject) => stateTag(row.state) },
   { title: 'Namespace', cell: (row: Subject) => row.namespace },
   { title: 'Kind', cell: (row: Subject) => wordOf(row.kind) },
-  { title: 'Backends', isNumber: true, cell: (row: Subject) => (row.backends === 0 ? '–' : row.backends) },
-  { title: 'Reason', cell: (row: Subject) => row.troubles[0]?.reason ?? '–' },
+  { title: 'Backends', isNumber: true, cell: (row: Subject) => (row.backends === 0 ? NOTHING : row.backends) },
+  { title: 'Reason', cell: (row: Subject) => row.troubles[0]?.reason ?? NOTHING },
 ]
 
 /** The list of workloads: filter, sort and pages work without script. */

@@ -1,76 +1,107 @@
-/** The one style sheet of the pages. Each page contains it, so that nothing else is fetched. */
-export const STYLE = `
-:root{color-scheme:light dark;--bg:#f7f7f5;--card:#fff;--ink:#1c1d21;--soft:#62656e;--line:#e3e3df;--accent:#3a4fd0;
---tint:#eef0fd;--code:#f2f2ee;--warn:#8a5a00;--warn-tint:#fff3d9;--shadow:0 1px 2px rgb(0 0 0/.05)}
-@media(prefers-color-scheme:dark){:root{--bg:#131418;--card:#1b1d23;--ink:#ececf0;--soft:#9ea2ae;--line:#2d3039;
---accent:#a3b0ff;--tint:#242944;--code:#14161b;--warn:#f0c36a;--warn-tint:#3a2f17;--shadow:none}}
+/**
+ * The tokens and parts that the console, the data plane's pages and the documentation share: one type scale of five
+ * sizes, one grid of 4 px, two corners, and colours as variables for light and dark. A state is never colour alone.
+ */
+export const BASE_STYLE = `
+:root{color-scheme:light dark;--bg:#f6f5f1;--side:#efede6;--card:#fffefb;--ink:#1d1c19;--soft:#5d5a52;--line:#dedbd1;
+--edge:#8b877b;--accent:#3346bd;--on-accent:#fff;--tint:#e8eafb;--code:#f3f1ea;--ill:#a8201a;--ill-tint:#fbe6e3;
+--look:#7a5200;--look-tint:#fbeecb;--well:#1d6b3a;--well-tint:#dff1e3;--quiet:#55524b;--quiet-tint:#e9e6dd;
+--s1:.8125rem;--s2:.9375rem;--s3:1.125rem;--s4:1.5rem;--s5:2.25rem;
+--p1:.25rem;--p2:.5rem;--p3:.75rem;--p4:1rem;--p5:1.5rem;--p6:2.5rem;--r1:.375rem;--r2:.625rem;
+--sans:system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",sans-serif;
+--mono:ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace}
+@media(prefers-color-scheme:dark){:root{--bg:#141412;--side:#1a1a17;--card:#1f1e1b;--ink:#efede6;--soft:#b0aca1;
+--line:#3a382f;--accent:#aab5ff;--on-accent:#12153a;--tint:#272b4d;--code:#191916;--ill:#ff9d92;--ill-tint:#45201c;
+--look:#f0c96b;--look-tint:#3d3013;--well:#83d39b;--well-tint:#1a3a25;--quiet:#bdb9ae;--quiet-tint:#2f2d27}}
 *{box-sizing:border-box}
-body{margin:0;background:var(--bg);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",
-"DejaVu Sans",sans-serif;-webkit-text-size-adjust:100%;overflow-wrap:anywhere}
-a{color:var(--accent);text-decoration:none}
-a:hover{text-decoration:underline}
-:focus-visible{outline:2px solid var(--accent);outline-offset:2px;border-radius:4px}
-header,main,footer{max-width:64rem;margin:0 auto;padding:0 1.25rem}
-header{display:flex;align-items:center;gap:.6rem;padding-top:1.5rem;padding-bottom:1.5rem}
-header .mark{width:1.6rem;height:1.6rem;flex:none;color:var(--accent)}
-header a{flex:none;color:var(--ink);font-weight:650;letter-spacing:-.01em}
-header span{color:var(--soft)}
-h1{font-size:1.75rem;line-height:1.2;letter-spacing:-.02em;margin:.25rem 0 .5rem}
-h2{font-size:1.1rem;margin:2.25rem 0 .75rem;letter-spacing:-.01em}
-p{margin:.25rem 0 .75rem;max-width:46rem}
-.soft{color:var(--soft)}
-.small{font-size:.875rem}
-form.search{display:flex;flex-wrap:wrap;gap:.6rem;margin:1rem 0 1.5rem}
-input,select,button{font:inherit;color:inherit;background:var(--card);border:1px solid var(--line);border-radius:.6rem;
-padding:.6rem .85rem;min-width:0}
+html{-webkit-text-size-adjust:100%}
+body{margin:0;background:var(--bg);color:var(--ink);font:var(--s2)/1.55 var(--sans);overflow-wrap:anywhere}
+a{color:var(--accent);text-decoration:underline;text-decoration-thickness:1px;text-underline-offset:.18em}
+a:hover{text-decoration-thickness:2px}
+:focus-visible{outline:3px solid var(--accent);outline-offset:2px;border-radius:var(--r1)}
+.mark{width:1.75rem;height:1.75rem;flex:none;color:var(--accent)}
+h1{font-size:var(--s4);line-height:1.2;letter-spacing:-.02em;margin:0 0 var(--p2);font-weight:680}
+h2{font-size:var(--s3);letter-spacing:-.01em;margin:var(--p6) 0 var(--p3);line-height:1.3}
+h3{font-size:var(--s2);margin:var(--p5) 0 var(--p2)}
+p{margin:var(--p1) 0 var(--p3);max-width:46rem}
+.soft{color:var(--soft)}.small{font-size:var(--s1)}
+pre{background:var(--code);border:1px solid var(--line);border-radius:var(--r2);padding:var(--p3) var(--p4);margin:var(--p2) 0;
+font:var(--s1)/1.55 var(--mono);white-space:pre-wrap;overflow:auto}
+code{font-family:var(--mono);font-size:.9em}
+pre code{font-size:1em}
+table{width:100%;border-collapse:collapse;font-size:var(--s2)}
+th,td{text-align:left;padding:var(--p2) var(--p4);border-top:1px solid var(--line);vertical-align:top}
+thead th{border-top:0;color:var(--soft);font-weight:600;font-size:var(--s1);white-space:nowrap}
+tbody:first-child tr:first-child>*{border-top:0}
+tbody th{font-weight:600}
+input,select,textarea,button,.button{font:inherit;color:var(--ink);background:var(--card);border:1px solid var(--edge);
+border-radius:var(--r2);padding:.4375rem var(--p3);min-width:0;max-width:100%}
+input,select,textarea{font-size:var(--s2);font-weight:400}
+button,.button{display:inline-block;background:var(--accent);border-color:var(--accent);color:var(--on-accent);
+font:600 var(--s2)/1.55 var(--sans);cursor:pointer;text-decoration:none}
+button.quiet,.button.quiet{background:var(--card);color:var(--ink);border-color:var(--edge)}
+button.quiet:hover,.button.quiet:hover{border-color:var(--accent)}
+button.mini,.button.mini{padding:var(--p1) var(--p3);font-size:var(--s1);line-height:1.4;border-radius:var(--r1)}
+.cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,19rem),1fr));gap:var(--p4);list-style:none;margin:0;
+padding:0}
+.cards>*{min-width:0}
+.card{background:var(--card);border:1px solid var(--line);border-radius:var(--r2);padding:var(--p4);display:flex;
+flex-direction:column;gap:var(--p2);min-width:0}
+.about{display:-webkit-box;-webkit-line-clamp:3;-webkit-box-orient:vertical;overflow:hidden;max-height:4.75em}
+.tag{display:inline-block;font-size:var(--s1);line-height:1.5;padding:0 var(--p2);border-radius:var(--r1);
+background:var(--tint);color:var(--accent)}
+.tag.quiet{background:var(--quiet-tint);color:var(--quiet)}
+.tag.warn{background:var(--look-tint);color:var(--look)}
+.note{border-left:.25rem solid var(--line);background:var(--card);padding:var(--p3) var(--p4);margin:var(--p4) 0;
+border-radius:0 var(--r2) var(--r2) 0;max-width:60rem}
+.note.warn{border-color:var(--look);background:var(--look-tint)}
+.note.bad{border-color:var(--ill);background:var(--ill-tint)}
+.note p:last-child{margin-bottom:0}
+.empty{background:var(--card);border:1px dashed var(--edge);border-radius:var(--r2);padding:var(--p6) var(--p4);
+color:var(--soft);text-align:center}
+.empty p{margin-left:auto;margin-right:auto}
+.empty p:last-child{margin-bottom:0}
+.pages{display:flex;flex-wrap:wrap;gap:var(--p3);align-items:center;margin:var(--p4) 0}
+details{background:var(--card);border:1px solid var(--line);border-radius:var(--r2);margin:var(--p3) 0}
+summary{cursor:pointer;padding:var(--p2) var(--p4);font-weight:600}
+details>*:not(summary){margin-left:var(--p4);margin-right:var(--p4)}
+details>*:last-child:not(summary){margin-bottom:var(--p4)}
+`
+
+/** The style sheet of the data plane's pages. Each page contains it, so that nothing else is fetched. */
+export const STYLE = `${BASE_STYLE}
+header,main,footer{max-width:64rem;margin:0 auto;padding:0 var(--p5)}
+header{display:flex;align-items:center;gap:var(--p2);padding-top:var(--p5);padding-bottom:var(--p5);font-size:var(--s3)}
+header a{flex:none;color:var(--ink);font-weight:650;letter-spacing:-.01em;text-decoration:none}
+header span{color:var(--soft);font-size:var(--s2)}
+footer{color:var(--soft);font-size:var(--s1);padding-top:var(--p6);padding-bottom:var(--p6)}
+form.search{display:flex;flex-wrap:wrap;gap:var(--p3);margin:var(--p4) 0 var(--p5)}
 input[type=search]{flex:1 1 16rem}
 input[type=password]{width:100%;max-width:32rem}
-button{background:var(--accent);border-color:var(--accent);color:var(--bg);font-weight:600;cursor:pointer}
-.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,18rem),1fr));gap:.9rem;list-style:none;
-padding:0;margin:0}
-.card{background:var(--card);border:1px solid var(--line);border-radius:.9rem;box-shadow:var(--shadow);padding:1rem 1.1rem;
-display:flex;flex-direction:column;gap:.3rem;height:100%;color:inherit;transition:border-color .15s}
-a.card:hover{border-color:var(--accent);text-decoration:none}
-.card b{font-size:1.05rem;letter-spacing:-.01em}
-.card .name{font:.8rem/1.4 ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace;color:var(--soft)}
-.card .about{color:var(--soft);font-size:.925rem;flex:1;display:-webkit-box;-webkit-line-clamp:3;-webkit-box-orient:vertical;
+li .card{height:100%}
+a.card{color:inherit;text-decoration:none}
+a.card:hover{border-color:var(--accent)}
+li.card{list-style:none}
+.name{font:var(--s1)/1.4 var(--mono);color:var(--soft)}
+b.name{color:inherit}
+.card .about{color:var(--soft);font-size:var(--s1);flex:1 0 auto}
+.tags{display:flex;flex-wrap:wrap;gap:var(--p1)}
+table{background:var(--card);border:1px solid var(--line);border-radius:var(--r2);border-collapse:separate;border-spacing:0;
 overflow:hidden}
-.tags{display:flex;flex-wrap:wrap;gap:.35rem;margin-top:.35rem}
-.tag{font-size:.75rem;line-height:1.5;padding:.05rem .5rem;border-radius:1rem;background:var(--tint);color:var(--accent)}
-.tag.quiet{background:var(--code);color:var(--soft)}
-.tag.warn{background:var(--warn-tint);color:var(--warn)}
-.pages{display:flex;gap:.75rem;margin:1.5rem 0}
-.empty{background:var(--card);border:1px dashed var(--line);border-radius:.9rem;padding:2.5rem 1.25rem;text-align:center;
-color:var(--soft)}
-pre{background:var(--code);border:1px solid var(--line);border-radius:.6rem;padding:.8rem 1rem;overflow:auto;margin:.5rem 0;
-font:.85rem/1.55 ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace}
-code{font-family:ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace;font-size:.9em}
-details{background:var(--card);border:1px solid var(--line);border-radius:.75rem;padding:0 1rem;margin:.6rem 0}
-details[open]{padding-bottom:.75rem}
-summary{cursor:pointer;padding:.7rem 0;font-weight:600}
-table{width:100%;border-collapse:collapse;background:var(--card);border:1px solid var(--line);border-radius:.75rem;
-overflow:hidden;font-size:.925rem}
-th,td{text-align:left;padding:.55rem .9rem;border-top:1px solid var(--line)}
 td+td,th{white-space:nowrap}
 td.wrap{white-space:normal}
-th[scope=row]{border-top:1px solid var(--line)}
-tr:first-child th[scope=row],tbody:first-child tr:first-child td{border-top:0}
-li.card{list-style:none}
-.card b.name{color:inherit;font-size:.875rem}
-th{border-top:0;color:var(--soft);font-weight:600;font-size:.8rem}
-form.choices{display:flex;flex-wrap:wrap;gap:.75rem;margin:1.5rem 0}
-form.choices button{flex:0 1 10rem;padding:.75rem 1.25rem}
-button.quiet{background:var(--card);border-color:var(--line);color:var(--ink)}
-table.facts{max-width:46rem;margin:1.25rem 0}
-table.facts th{white-space:normal;width:10rem;vertical-align:top;font-size:.875rem}
-form div.choices{margin:1.5rem 0}
-details.link{max-width:48rem}
-li.link{border:1px solid var(--line);border-radius:.9rem;background:var(--card);box-shadow:var(--shadow);
-padding:1rem 1.25rem 1.25rem;margin:1.25rem 0;max-width:48rem}
+table.facts{max-width:46rem;margin:var(--p4) 0}
+table.facts th{white-space:normal;width:10rem;color:var(--soft);font-size:var(--s1)}
+form.choices,form div.choices{display:flex;flex-wrap:wrap;gap:var(--p3);margin:var(--p5) 0}
+form.choices button{flex:1 1 8rem;max-width:12rem}
+button.small{padding:var(--p1) var(--p3);font-size:var(--s1)}
+li.link{border:1px solid var(--line);border-radius:var(--r2);background:var(--card);padding:var(--p4);margin:var(--p4) 0;
+max-width:48rem}
 li.link h2{margin:0}
-button.small{padding:.25rem .75rem;font-weight:500}
+details.link{max-width:48rem}
 ul.plain{list-style:none;margin:0;padding:0}
-.note{max-width:46rem;border-left:3px solid var(--line);padding:.1rem 0 .1rem .9rem;margin:1rem 0}
-.note.warn{border-color:var(--warn);background:var(--warn-tint);padding:.6rem .9rem}
-footer{color:var(--soft);font-size:.85rem;padding-top:3rem;padding-bottom:2.5rem}
+.note{max-width:46rem}
+@media(max-width:30rem){header,main,footer{padding-left:var(--p4);padding-right:var(--p4)}
+table.facts :is(th,td){display:block;width:auto}table.facts td{border:0;padding-top:0}}
+@media(forced-colors:active){.tag,.card,.note,li.link{border:1px solid CanvasText}}
 `

@@ -80,7 +80,7 @@ ${more(serverCount - servers.length)}
 ${
   tools.length === 0
     ? html`<div class="empty">There are no tools to show at the moment.</div>`
-    : html`<ul class="grid">${tools.map(toolCard)}</ul>`
+    : html`<ul class="cards">${tools.map(toolCard)}</ul>`
 }
 ${more(toolCount - tools.length)}`
 }

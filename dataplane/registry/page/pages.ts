@@ -49,7 +49,7 @@ ${choice(registries, registry)}
 ${
   rows.length === 0
     ? html`<div class="empty">${search ? html`Nothing here matches “${search}”.` : 'There is nothing here yet that you may see.'}</div>`
-    : html`<ul class="grid">${rows.map((row) => card(registry, row))}</ul>`
+    : html`<ul class="cards">${rows.map((row) => card(registry, row))}</ul>`
 }
 <nav class="pages" aria-label="Pages">
 ${isFirst ? '' : html`<a href="${query()}">← First page</a>`}
