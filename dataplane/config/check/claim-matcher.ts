@@ -26,28 +26,62 @@ const FUNCTIONS = new Set(['has', 'size', 'startsWith', 'endsWith', 'contains', 
 /** Functions that evaluate their second argument for each item of a list. */
 const LOOPS = new Set(['exists', 'all', 'exists_one'])
 
+/** Operators that never fail by themselves, so that they cost little in a loop: an error takes 8 to 20 µs. */
+const CHEAP = new Set(['value', 'id', 'list', '==', '!='])
+/** The same if their operands are conditions. */
+const LOGIC = new Set(['||', '&&', '!_', '?:'])
+const MAYBE_NO_CONDITION = new Set(['value', 'id', '.', '[]'])
+const COSTLY = 100
+/** The most that all loops of an expression may cost for the longest list: 10,000 operations that may fail. */
+const MOST_COST = 1_000_000
+/** Looking for one text of the claims in another takes time by the product of their lengths. */
+const LONGEST_SEARCHED = 4_096
+
 interface Node {
   readonly op: string
   readonly args: unknown
 }
 
+/** What an evaluation costs. */
+interface Cost {
+  /** The cost of all loops together, for each item of a list. */
+  ofItem: number
+  /** Tells whether texts are looked for that may come from the claims. */
+  isSearching: boolean
+}
+
 /**
  * Compiles a CEL expression over `claims`. Conditions come from manifests and claims from identity providers, so the
  * language is limited: evaluation time grows with the size of the claims alone. Throws a TypeError with the reason if
- * the expression is not allowed. An expression that can't be evaluated for some claims does not match them.
+ * the expression is not allowed. An expression that can't be evaluated for some claims does not match them, nor claims
+ * whose lists or texts are too long for it.
  */
 export function compileClaimMatcher(text: string): ClaimMatcher {
   const program = parse(text)
-  checkNode(program.ast as unknown as Node, false)
+  const cost: Cost = { ofItem: 0, isSearching: false }
+  checkNode(program.ast as unknown as Node, { inLoop: false, cost })
   const { valid, type, error } = program.check()
   if (!valid) throw new TypeError(firstLine(error))
   if (type !== 'bool' && type !== 'dyn') throw new TypeError(`returns ${type}, but must return bool`)
   return function matchesClaims(claims) {
     try {
-      return program({ claims: celValue(claims) }) === true
+      const { value, longestList, longestText } = converted(claims)
+      if (cost.ofItem * longestList > MOST_COST || (cost.isSearching && longestText > LONGEST_SEARCHED)) return false
+      return withoutStacks(() => program({ claims: value })) === true
     } catch {
       return false
     }
+  }
+}
+
+/** Runs a function whose errors have no stack: a condition over a long list may fail for each item of it. */
+function withoutStacks<T>(run: () => T): T {
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = 0
+  try {
+    return run()
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit
   }
 }
 
@@ -61,34 +95,74 @@ function parse(text: string) {
 
 const firstLine = (error: unknown) => (error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error))
 
-/** Checks a node. `inLoop`: the node is evaluated for each item of a list, and so may read no other list. */
-function checkNode({ op, args }: Node, inLoop: boolean): void {
+interface Place {
+  /** The node is evaluated for each item of a list, and so may read no other list. */
+  readonly inLoop: boolean
+  /** Counts what the nodes cost. */
+  readonly cost: Cost
+}
+
+function checkNode({ op, args }: Node, place: Place): void {
   if (!OPERATORS.has(op)) throw notAllowed(op)
-  if (op === 'id' && args === 'claims' && inLoop) throw notAllowed('claims for each item of a list')
+  if (op === 'id' && args === 'claims' && place.inLoop) throw notAllowed('claims for each item of a list')
+  if (place.inLoop) place.cost.ofItem += isCheap(op, args) ? 1 : COSTLY
   if (op === 'value' || op === 'id') return
-  if (op === 'call' || op === 'rcall') checkCall(op, args as readonly [string, ...unknown[]], inLoop)
-  else checkParts(Array.isArray(args) ? args : [args], inLoop)
+  if (op === 'call' || op === 'rcall') checkCall(op, args as readonly [string, ...unknown[]], place)
+  else checkParts(Array.isArray(args) ? args : [args], place)
+}
+
+function isCheap(op: string, args: unknown): boolean {
+  if (!LOGIC.has(op)) return CHEAP.has(op)
+  return [args].flat().every((part) => !isNode(part) || !MAYBE_NO_CONDITION.has(part.op))
 }
 
 /** A function `[name, operands]`, or a method `[name, receiver, operands]`. */
-function checkCall(op: 'call' | 'rcall', [name, ...others]: readonly [string, ...unknown[]], inLoop: boolean): void {
+function checkCall(op: 'call' | 'rcall', [name, ...others]: readonly [string, ...unknown[]], place: Place): void {
   const isLoop = op === 'rcall' && LOOPS.has(name)
   if (!isLoop && !FUNCTIONS.has(name)) throw notAllowed(`${name}()`)
-  if (isLoop && inLoop) throw notAllowed(`${name}() for each item of a list`)
-  checkParts(others.slice(0, -1), inLoop)
-  checkParts(others.at(-1) as readonly unknown[], inLoop || isLoop)
+  if (isLoop && place.inLoop) throw notAllowed(`${name}() for each item of a list`)
+  const operands = others.at(-1) as readonly unknown[]
+  if (name === 'contains' && !operands.every((part) => isNode(part) && part.op === 'value'))
+    place.cost.isSearching = true
+  checkParts(others.slice(0, -1), place)
+  checkParts(operands, { ...place, inLoop: place.inLoop || isLoop })
 }
 
-function checkParts(parts: readonly unknown[], inLoop: boolean): void {
-  for (const part of parts) if (isNode(part)) checkNode(part, inLoop)
+function checkParts(parts: readonly unknown[], place: Place): void {
+  for (const part of parts) if (isNode(part)) checkNode(part, place)
 }
 
 const notAllowed = (what: string) => new TypeError(`uses ${what}, which is not allowed here`)
 
 const isNode = (part: unknown): part is Node => isObject(part) && typeof part['op'] === 'string'
 
+interface Converted {
+  readonly value: unknown
+  /** The items of the longest list or object, and the characters of the longest text. */
+  longestList: number
+  longestText: number
+}
+
+/** The claims that were converted last: all rules of an issuer are asked about the same ones. */
+let latest: { readonly of: WeakRef<object>; readonly as: Converted } | undefined
+
+function converted(claims: Readonly<Record<string, unknown>>): Converted {
+  if (latest?.of.deref() === claims) return latest.as
+  const sizes = { longestList: 0, longestText: 0 }
+  const as = { value: celValue(claims, sizes), ...sizes }
+  latest = { of: new WeakRef(claims), as }
+  return as
+}
+
 /** Converts objects to maps, so that a key such as `constructor` is a key like any other. */
-function celValue(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(celValue)
-  return isObject(value) ? new Map(Object.entries(value).map(([key, inner]) => [key, celValue(inner)])) : value
+function celValue(value: unknown, sizes: Pick<Converted, 'longestList' | 'longestText'>): unknown {
+  if (typeof value === 'string') sizes.longestText = Math.max(sizes.longestText, value.length)
+  if (Array.isArray(value)) {
+    sizes.longestList = Math.max(sizes.longestList, value.length)
+    return value.map((item) => celValue(item, sizes))
+  }
+  if (!isObject(value)) return value
+  const entries = Object.entries(value)
+  sizes.longestList = Math.max(sizes.longestList, entries.length)
+  return new Map(entries.map(([key, inner]) => [key, celValue(inner, sizes)]))
 }

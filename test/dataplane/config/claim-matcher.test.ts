@@ -42,6 +42,53 @@ test('what can’t be bounded, or is no condition, is refused when it is written
     )
 })
 
+const or = (count: number, part: string) => Array(count).fill(part).join(' || ')
+
+test('claims of an issuer that would cost more than a moment do not match', () => {
+  const unlike = (length: number) => 'ab'.repeat(length / 2)
+  const texts = { x: `${unlike(15_000)}c${unlike(15_000)}`, y: unlike(60_000) }
+  const list = { l: Array(15_000).fill('x'), m: Array(15_000).fill('x') }
+  const cases: readonly (readonly [string, Readonly<Record<string, unknown>>])[] = [
+    ['claims.y.contains(claims.x)', texts],
+    ['claims.l.exists(g, g.s.contains(g.t))', { l: [{ s: texts.y, t: texts.x }] }],
+    [`claims.l.exists(g, ${or(40, 'g.a.b')})`, list],
+    [`claims.l.exists(g, ${or(40, 'g')})`, list],
+    [`claims.l.exists(g, ${or(40, '!g')})`, list],
+    [`claims.l.all(g, ${or(40, 'g < 1')})`, list],
+    [`claims.l.all(g, ${or(30, 'g[0] == 1')})`, list],
+    [`claims.l.all(g, ${or(30, 'size(g) == 1')})`, list],
+    [`claims.l.exists(g, ${or(20, '(g ? g : g)')})`, list],
+    [or(15, 'claims.l.exists(g, g.a)'), list],
+    [`claims.m.exists(g, ${or(40, 'g.a.b')})`, { m: Object.fromEntries(list.l.map((_, index) => [index, index])) }],
+  ]
+  // Each of them took between 0.2 and 12 s. What isn't evaluated does not match.
+  for (const [text, large] of cases) assert.is(compileClaimMatcher(`${text} || true`)(large), false, text.slice(0, 60))
+  // Whatever is common has room: thousands of groups, and what is long and no text to look in.
+  const groups = [...Array.from({ length: 1_500 }, (_, index) => `group-${index}`), { odd: 1 }, 'dev-x']
+  for (const text of [
+    'claims.groups.exists(g, g.startsWith("dev-"))',
+    `claims.groups.exists(g, ${or(20, 'g == "none"')} || g == "dev-x")`,
+    `claims.groups.exists(g, ${or(5, 'g.startsWith("none")')} || g.endsWith("-x"))`,
+    'claims.long.contains("aaab") && "dev-x" in claims.groups',
+    'claims.short.contains(claims.sub)',
+  ])
+    assert.is(
+      compileClaimMatcher(text)({
+        groups,
+        sub: 's',
+        short: 'is',
+        ...(text.includes('long') && { long: `${'a'.repeat(50_000)}b` }),
+      }),
+      true,
+      text,
+    )
+})
+
+test('claims that have changed are read anew', () => {
+  const matches = compileClaimMatcher('claims.a == "x"')
+  assert.equal([{ a: 'x' }, { a: 'y' }, { a: 'x' }].map(matches), [true, false, true])
+})
+
 test('large claims cost little', () => {
   const large = { a: Array.from({ length: 20_000 }, (_, index) => `group-${index}`), b: 'x'.repeat(200_000) }
   const before = process.cpuUsage()
