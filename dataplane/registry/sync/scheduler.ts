@@ -24,7 +24,7 @@ export interface Scheduler {
 
 /** The most syncs at a time. Each holds a connection or a process, and its content. */
 const AT_A_TIME = 4
-/** After this a sync gives its slot away. */
+/** After this time a sync gives its place to the next. */
 const SLOW_MS = 10_000
 
 export function createScheduler(options: Omit<ScheduleOptions, 'semaphore' | 'after'>): Scheduler {

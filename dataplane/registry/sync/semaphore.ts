@@ -27,7 +27,7 @@ export function createSemaphore(size: number, slowMs: number): Semaphore {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const leave = () => {
       const at = waiting.indexOf(resolve)
-      // The wait has ended: the task has just got a slot.
+      // The wait has ended: the task has just got a place.
       if (at < 0) return
       waiting.splice(at, 1)
       reject(signal.reason)
