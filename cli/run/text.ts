@@ -44,7 +44,7 @@ export function overviewText({ endpoints, starting }: Report, paths: readonly st
   const pages = shownForClients(endpoints).map(({ url }) => new URL('/', url).href)
   return [
     '',
-    ...table([['KIND', 'NAME', 'URL', 'STATUS'], ...endpoints.map(row), ...consoleRow]),
+    ...table([['KIND', 'NAME', 'URL', 'STATUS'], ...consoleRow, ...endpoints.map(row)]),
     '',
     'Connect a client:',
     ...lines.map((line) => `  ${line}`),

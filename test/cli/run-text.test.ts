@@ -54,6 +54,13 @@ Editing samples/quickstart changes what is served; Ctrl-C stops all.
   )
 })
 
+test('the link to the console stands first, and alone where nothing is served', () => {
+  const link = 'http://127.0.0.1:4480/login?secret=x'
+  const [, , first = ''] = overviewText(report([gateway]), ['.'], link).split('\n')
+  assert.match(first, /^ {2}Console {2,}default\/console {2}http:\/\/127\.0\.0\.1:4480\/login\?secret=x$/)
+  assert.match(overviewText(report([]), ['.'], link), `Console: ${link}\nNothing is served yet.`)
+})
+
 test('without a gateway a client connects to the servers themselves; nothing served is said', () => {
   assert.match(overviewText(report([server]), ['.']), 'claude mcp add --transport http clock http://127.0.0.1:5000/mcp')
   assert.is(
