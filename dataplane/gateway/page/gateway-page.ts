@@ -52,10 +52,10 @@ ${scopes.map(
 )}
 ${keys.map(
   ({ title, link, helpUrl }) =>
-    html`<tr><th scope="row">Key</th><td class="wrap"><bdi>${title}</bdi>: <a href="${link}" aria-label="Enter your key for ${title}">enter yours</a>${
+    html`<tr><th scope="row">Key</th><td class="wrap"><bdi>${title}</bdi>: <a href="${link}" aria-label="enter yours for ${title}">enter yours</a>${
       helpUrl === undefined
         ? ''
-        : html`, <a href="${helpUrl}" aria-label="How to get a key for ${title}">how to get one</a>`
+        : html`, <a href="${helpUrl}" aria-label="how to get one for ${title}">how to get one</a>`
     }</td></tr>`,
 )}
 ${accounts.map((host) => html`<tr><th scope="row">Account</th><td class="wrap">yours at ${host}</td></tr>`)}
