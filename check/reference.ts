@@ -3,7 +3,7 @@
  * command, error code and value of the Helm chart. They are made from what is checked and served, so that a page can't
  * contradict it.
  */
-import { helpOf, type Program } from '../cli/command.ts'
+import { formatHelp, type Program } from '../cli/command.ts'
 import { portico } from '../cli/dispatch.ts'
 import { program as kubectlPortico } from '../cli/kubectl/index.ts'
 import { kinds } from '../crds/index.ts'
@@ -155,7 +155,7 @@ function filePage(role: string, schema: FileNode): string {
 async function commandsPage(): Promise<string> {
   const sections = async ({ name, about, commands }: Program) => {
     const parts = Object.entries(commands).map(async ([command, { load }]) => {
-      const help = helpOf((await load()).command, name)
+      const help = formatHelp((await load()).command, name)
       return [`### ${name} ${command}`, '', '```text', help.trimEnd(), '```', '']
     })
     return [`## ${code(name)}`, '', about.replaceAll('\n', ' '), '', ...(await Promise.all(parts)).flat()]

@@ -120,7 +120,7 @@ const optionTerm = (name: string, { short, value, type }: Option) => {
 }
 
 /** Returns the help text of a command of a program. */
-export function helpOf(command: Command, program: string): string {
+export function formatHelp(command: Command, program: string): string {
   const rows = Object.entries(withHelp(command)).map(([name, option]) => {
     const fallback = option.default === undefined ? '' : ` Default: ${option.default}.`
     return [optionTerm(name, option), `${option.description}${fallback}`] as const

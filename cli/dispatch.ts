@@ -1,5 +1,5 @@
 import { closest } from '../crds/settings/closest.ts'
-import { helpOf, type Io, type Program, readArguments, UsageError } from './command.ts'
+import { formatHelp, type Io, type Program, readArguments, UsageError } from './command.ts'
 import { staySmall } from './memory.ts'
 
 /** Each command is one file or folder, loaded when it is called: a gateway's process loads nothing of the operator. */
@@ -73,7 +73,7 @@ async function runCommand(program: Program, argv: readonly string[], io: Io): Pr
   try {
     const given = readArguments(command, rest)
     if (given === 'help') {
-      io.out(helpOf(command, program.name))
+      io.out(formatHelp(command, program.name))
       return 0
     }
     return await command.run(given, io)
@@ -93,7 +93,7 @@ const fileProblems: Readonly<Record<string, string>> = {
   EROFS: 'is on a file system that can only be read',
 }
 
-function textOf(error: unknown): string {
+function describeError(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { code, path } = error as NodeJS.ErrnoException
   const problem = code === undefined ? undefined : fileProblems[code]
@@ -120,7 +120,7 @@ export async function dispatch(argv: readonly string[], io: Io): Promise<number>
       io.err(`portico: ${error.message}; see '${known}'`)
       return 2
     }
-    io.err(`portico: ${textOf(error)}`)
+    io.err(`portico: ${describeError(error)}`)
     return 1
   }
 }

@@ -89,7 +89,7 @@ export function explainAssertion(
     const { issuer, policy } = policyFor(config.authServer, unchecked['iss'], asked.issuer)
     const compiled = compilePolicy(policy, issuer)
     const claims = checkClaims(unchecked, typ, [settings.issuer, ...(policy.acceptedAudiences ?? [])], nowS)
-    const proof = proofOf(unchecked, typ, config.authServer)
+    const proof = findProof(unchecked, typ, config.authServer)
     const client = isIdJag(typ) ? clientIn(unchecked) : undefined
     checkAssertion(compiled, settings, { claims, typ }, nowS)
     const { resource, scope } = asked
@@ -159,7 +159,11 @@ function checkClaims(
 }
 
 /** Returns the key that an assertion is bound to: only an ID-JAG may be, where the token endpoint takes proofs. */
-function proofOf(claims: Assertion['claims'], typ: string | undefined, { dpop }: AuthServerConfig): string | undefined {
+function findProof(
+  claims: Assertion['claims'],
+  typ: string | undefined,
+  { dpop }: AuthServerConfig,
+): string | undefined {
   if (!isBoundToKey(claims)) return undefined
   const key = boundKey(claims)
   if (!isOn(dpop) || key === undefined || !isIdJag(typ)) throw new AssertionRefused('cnf')

@@ -35,7 +35,7 @@ interface Assumed {
   readonly hints: Readonly<Record<string, boolean>>
 }
 
-const actionOf = { Tool: 'call_tool', Prompt: 'get_prompt', Resource: 'read_resource' } as const
+const ACTIONS = { Tool: 'call_tool', Prompt: 'get_prompt', Resource: 'read_resource' } as const
 
 /** Returns the workload of a plan with the configuration of its data plane, if it has one. */
 function workloadsIn({ manifest, plan }: Planned): readonly Guarded[] {
@@ -63,7 +63,7 @@ function readJson(option: string, text: string): unknown {
 }
 
 /** Builds the question from the options. Throws a UsageError for an invalid one. */
-export function questionOf(given: Given): Question {
+export function buildQuestion(given: Given): Question {
   const file = given.text('caller')
   const caller = file === undefined ? undefined : readJson('caller', readFileSync(file, 'utf8'))
   if (file !== undefined && !isCaller(caller)) throw new UsageError('--caller: must hold claims, with a sub')
@@ -77,7 +77,7 @@ export function questionOf(given: Given): Question {
   return question
 }
 
-function assumedOf(given: Given): Assumed {
+function readAssumed(given: Given): Assumed {
   const annotations = readJson('annotations', given.text('annotations') ?? '{}')
   if (!isObject(annotations)) throw new UsageError('--annotations: must be an object')
   const hints = Object.entries(annotations).filter((hint): hint is [string, boolean] => typeof hint[1] === 'boolean')
@@ -107,7 +107,7 @@ function judged(
   const policies = new Policies(authz, config.name)
   const principal = policies.principalOf(caller === undefined ? 'anonymous' : (caller['sub'] as string), caller ?? {})
   const own = config.role === 'proxy' ? config.backends[0]?.name : undefined
-  const subject = { action: actionOf[type], type, id, backend: backend ?? own, hints, key: '' }
+  const subject = { action: ACTIONS[type], type, id, backend: backend ?? own, hints, key: '' }
   return policies.explain(principal, subject, given)
 }
 
@@ -204,8 +204,8 @@ not verified. Exits 1 if no authorization server would redeem it.`,
   },
   async run(given, io) {
     if (given.text('assertion') !== undefined) return assertionExplained(given, io)
-    const question = questionOf(given)
-    const assumed = assumedOf(given)
+    const question = buildQuestion(given)
+    const assumed = readAssumed(given)
     const paths = manifestPaths(given)
     const { planned, findings } = inspectManifests(paths, { group: apiGroup(given, io), image: defaultImage })
     if (hasErrors(findings)) {

@@ -48,7 +48,7 @@ async function liveIn(kubeconfig: string, from: string, namespace: string | unde
   }
 }
 
-function groupsOf(given: Given, io: Io): Groups {
+function readGroups(given: Given, io: Io): Groups {
   const to = apiGroup(given, io, 'to') ?? DEFAULT_GROUP
   const from = apiGroup(given, { ...io, env: {} }, 'from')
   if (from === undefined) throw new UsageError('--from is missing: the API group that the manifests have now')
@@ -56,7 +56,7 @@ function groupsOf(given: Given, io: Io): Groups {
   return { from, to }
 }
 
-async function sourcesOf(given: Given, from: string): Promise<Source[]> {
+async function readSources(given: Given, from: string): Promise<Source[]> {
   const kubeconfig = given.text('kubeconfig')
   if (given.positionals.length > 0 && kubeconfig !== undefined)
     throw new UsageError('takes either files or --kubeconfig')
@@ -95,12 +95,12 @@ objects of a cluster instead of files, without the status and without fields tha
     namespace: { type: 'string', value: 'NAME', description: 'Of these, only those in this namespace.' },
   },
   async run(given, io) {
-    const groups = groupsOf(given, io)
+    const groups = readGroups(given, io)
     const directory = given.text('directory')
     let objects = 0
     let errors = 0
     const texts: string[] = []
-    for (const { name, path, text } of await sourcesOf(given, groups.from)) {
+    for (const { name, path, text } of await readSources(given, groups.from)) {
       const migration = migrateText(text, groups)
       objects += migration.objects
       for (const { severity, line, message } of migration.findings) {

@@ -1,18 +1,18 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inspectManifests, type ObjectId, type Planned } from '../operator/cluster/files/index.ts'
-import { statusOf } from '../operator/reconcile/index.ts'
+import { buildStatus } from '../operator/reconcile/index.ts'
 import { canonicalYaml } from '../operator/render/object/yaml.ts'
 import { type Command, UsageError } from './command.ts'
 import { hasErrors, printFindings } from './findings.ts'
 import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import {
   adminFromOption,
-  adminPeersOf,
   operatorNamespaceOption,
-  podTemplateOf,
   podTemplateOption,
   podUsersOption,
+  readAdminPeers,
+  readPodTemplate,
 } from './options/pod-options.ts'
 import { defaultImage } from './package-info.ts'
 
@@ -25,10 +25,10 @@ interface Rendered {
 }
 
 /** Returns the children in the order of their application, then the status, as an object of its own. */
-function documentsOf({ manifest, plan }: Planned, withStatus: boolean): Rendered {
+function buildDocuments({ manifest, plan }: Planned, withStatus: boolean): Rendered {
   const { id, object } = manifest
   const children = plan.children === 'hold' ? [] : plan.children
-  return { id, documents: withStatus ? [...children, statusOf({ object, plan })] : children }
+  return { id, documents: withStatus ? [...children, buildStatus({ object, plan })] : children }
 }
 
 const stream = (documents: readonly object[]) => documents.map(canonicalYaml).join('---\n')
@@ -73,8 +73,8 @@ it shows every object with the status that the operator would write, even if the
     const { planned, findings } = inspectManifests(manifestPaths(given), {
       group: apiGroup(given, io),
       image,
-      ...podTemplateOf(given),
-      ...adminPeersOf(given, given.text('operator-namespace') ?? ''),
+      ...readPodTemplate(given),
+      ...readAdminPeers(given, given.text('operator-namespace') ?? ''),
     })
     printFindings(findings, io)
     const isWrong = hasErrors(findings)
@@ -83,7 +83,7 @@ it shows every object with the status that the operator would write, even if the
     const withStatus = given.flag('status')
     if (isWrong && !withStatus) return 1
     const rendered = planned
-      .map((plan) => documentsOf(plan, withStatus))
+      .map((plan) => buildDocuments(plan, withStatus))
       .filter(({ documents }) => documents.length > 0)
     const directory = given.text('directory')
     if (directory === undefined) io.out(stream(rendered.flatMap(({ documents }) => documents)))

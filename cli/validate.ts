@@ -2,7 +2,7 @@ import { checkManifests, inspectManifests, type ManifestFinding } from '../opera
 import type { Command } from './command.ts'
 import { hasErrors, printFindings, summary } from './findings.ts'
 import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
-import { podTemplateOf, podTemplateOption } from './options/pod-options.ts'
+import { podTemplateOption, readPodTemplate } from './options/pod-options.ts'
 import { defaultImage, version } from './package-info.ts'
 import { pinTextFindings } from './pin/text-findings.ts'
 
@@ -49,7 +49,7 @@ alone exit 0. Text goes to standard error, one finding a line: FILE:LINE: SEVERI
     const inspection = inspectManifests(manifestPaths(given), {
       group: apiGroup(given, io),
       image: defaultImage,
-      ...podTemplateOf(given),
+      ...readPodTemplate(given),
     })
     const { set } = inspection
     const findings = [...inspection.findings, ...pinTextFindings(checkManifests(set).valid)]

@@ -11,7 +11,7 @@ type Program = (context: { self: unknown }) => unknown
 /** Rules are constants of the schemas, so each text is parsed once. */
 const programs = new Map<string, Program>()
 
-function programOf({ rule }: CelRule): Program {
+function parseRule({ rule }: CelRule): Program {
   const known = programs.get(rule)
   if (known) return known
   const program = environment.parse(rule) as unknown as Program
@@ -32,7 +32,7 @@ export function celValue(node: SchemaNode | undefined, value: unknown): unknown 
 
 function holds(rule: CelRule, self: unknown): boolean {
   try {
-    return programOf(rule)({ self }) === true
+    return parseRule(rule)({ self }) === true
   } catch {
     // The API server also refuses what it can't evaluate, such as an invalid duration.
     return false

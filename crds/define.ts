@@ -3,7 +3,7 @@
  * watches, RBAC, columns.
  */
 import type { Static, TObject, TSchema } from 'typebox'
-import { type ReferenceDeclaration, referencesOf } from './references.ts'
+import { findReferences, type ReferenceDeclaration } from './references.ts'
 
 export type { ReferenceDeclaration }
 
@@ -45,7 +45,7 @@ const CORE = new Set(['Secret', 'ConfigMap'])
 export const defineKind = <Spec extends TObject, Status extends TObject, const Kind extends string>(
   declared: Declared<Spec, Status, Kind>,
 ): KindDeclaration<Spec, Status, Kind> => {
-  const references = referencesOf(declared.spec)
+  const references = findReferences(declared.spec)
   const isCore = ({ kind }: ReferenceDeclaration) => CORE.has(kind)
   return {
     ...declared,

@@ -16,7 +16,7 @@ export interface ReferenceDeclaration {
 const kindsNamedBy = ({ refersTo }: SchemaNode): readonly string[] => (refersTo === undefined ? [] : [refersTo].flat())
 
 /** Returns all references that a spec's schema marks, one declaration for each kind. */
-export function referencesOf(schema: TSchema): ReferenceDeclaration[] {
+export function findReferences(schema: TSchema): ReferenceDeclaration[] {
   const kinds = new Set<string>()
   const gather = (node: SchemaNode): void => {
     for (const kind of kindsNamedBy(node)) kinds.add(kind)

@@ -31,7 +31,7 @@ const structuralProperties = (properties: Properties, isInItem: boolean) =>
   )
 
 /** Returns the required properties, without those that get a default when an object is read. */
-function requiredOf(names: readonly string[], properties: Properties = {}): string[] | undefined {
+function listRequired(names: readonly string[], properties: Properties = {}): string[] | undefined {
   const kept = names.filter((name) => properties[name]?.default === undefined).sort()
   return kept.length === 0 ? undefined : kept
 }
@@ -47,7 +47,7 @@ function structuralValue(keyword: string, value: unknown, node: SchemaNode, isIn
       // A structural schema forbids `false` beside `properties`. Unknown fields are dropped or refused anyway.
       return typeof value === 'object' ? structural(value as SchemaNode, isInItem) : undefined
     case 'required':
-      return requiredOf(value as readonly string[], isInItem ? node.properties : {})
+      return listRequired(value as readonly string[], isInItem ? node.properties : {})
     case 'propertyNames':
       // Structural schemas lack this keyword. A CEL rule replaces it.
       return undefined

@@ -89,7 +89,7 @@ function unknownField(field: string, known: readonly string[]): string {
 }
 
 /** Builds the finding for one of ajv's errors. It never repeats a value, which may be a secret in the wrong place. */
-function findingOf({ instancePath, keyword, params, parentSchema, data }: ErrorObject): Finding {
+function buildFinding({ instancePath, keyword, params, parentSchema, data }: ErrorObject): Finding {
   const node = parentSchema as SchemaNode
   const here = (message: string): Finding => ({ pointer: instancePath, message })
   const inside = (key: unknown, message: string): Finding => ({ pointer: at(instancePath, String(key)), message })
@@ -163,6 +163,6 @@ export function compileStructure(schema: SchemaNode): (value: unknown) => Struct
     return errors
       .filter(({ keyword, instancePath }) => keyword !== 'enum' || !mistyped.has(instancePath))
       .filter(({ keyword, instancePath }) => keyword !== 'pattern' || !empty.has(instancePath))
-      .map((error) => ({ ...findingOf(error), unknownField: error.keyword === 'additionalProperties' }))
+      .map((error) => ({ ...buildFinding(error), unknownField: error.keyword === 'additionalProperties' }))
   }
 }

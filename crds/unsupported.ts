@@ -9,10 +9,10 @@ export interface Unsupported {
 }
 
 /** Returns why every part of this schema is refused, or undefined if somebody acts on a part. */
-function refusalOf(node: SchemaNode): string | undefined {
+function findRefusal(node: SchemaNode): string | undefined {
   const { readBy } = node
   if (readBy !== undefined) return typeof readBy === 'object' ? readBy.refused : undefined
-  const [first, ...others] = schemaChildren(node).map(refusalOf)
+  const [first, ...others] = schemaChildren(node).map(findRefusal)
   return others.every((reason) => reason === first) ? first : undefined
 }
 
@@ -48,7 +48,7 @@ const valueRefusal = (node: SchemaNode, value: unknown): string | undefined =>
 function gather(node: SchemaNode, value: unknown, pointer: string, found: Unsupported[]): void {
   if (!refusesAnything(node)) return
   const valueReason = valueRefusal(node, value)
-  const reason = valueReason ?? refusalOf(node)
+  const reason = valueReason ?? findRefusal(node)
   if (reason !== undefined) {
     if (valueReason !== undefined || isSet(node, value)) found.push({ pointer, reason })
     return

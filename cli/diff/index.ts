@@ -8,7 +8,7 @@ import {
 import { ApiError, ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
 import { childResource } from '../../operator/cluster/kubernetes/child-kinds.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
-import { pathOf } from '../../operator/cluster/kubernetes/resource.ts'
+import { buildPath } from '../../operator/cluster/kubernetes/resource.ts'
 import type { KubernetesObject, World } from '../../operator/model/index.ts'
 import { clusterAddress, type PlannedObject, planAll, type ReconcileContext } from '../../operator/reconcile/index.ts'
 import { canonicalJson, sortedKeys } from '../../operator/render/object/canonical.ts'
@@ -16,25 +16,25 @@ import { canonicalYaml } from '../../operator/render/object/yaml.ts'
 import { MANAGER } from '../../operator/runtime/children/managed-fields.ts'
 import { type Command, type Given, type Io, UsageError } from '../command.ts'
 import { hasErrors, printFindings } from '../findings.ts'
-import { settingsOf } from '../operator/settings.ts'
+import { readSettings } from '../operator/settings.ts'
 import { apiGroup, groupOption, manifestPaths } from '../options/manifests.ts'
 import { operatorNamespaceOption } from '../options/pod-options.ts'
 import { diffPins } from '../pin/diff.ts'
 import { serverOption } from '../pin/servers.ts'
-import { applied, type Contents, liveChildren, liveObjects, revisionsIn, worldOf } from './live.ts'
+import { applied, buildWorld, type Contents, liveChildren, liveObjects, revisionsIn } from './live.ts'
 import { unified } from './unified.ts'
 
 const FAILED = 2
 /** A fixed time: children do not depend on it. */
 const NO_TIME = '1970-01-01T00:00:00Z'
 
-const idOf = ({ kind, metadata }: KubernetesObject) => `${kind}/${metadata.namespace}/${metadata.name}`
+const formatId = ({ kind, metadata }: KubernetesObject) => `${kind}/${metadata.namespace}/${metadata.name}`
 
-function plansOf({ view }: World, context: ReconcileContext): Map<string, PlannedObject> {
-  return new Map(planAll(view, context).map((planned) => [idOf(planned.object), planned]))
+function planWorld({ view }: World, context: ReconcileContext): Map<string, PlannedObject> {
+  return new Map(planAll(view, context).map((planned) => [formatId(planned.object), planned]))
 }
 
-const isOf = (child: KubernetesObject, { metadata }: KubernetesObject) =>
+const isChildOf = (child: KubernetesObject, { metadata }: KubernetesObject) =>
   metadata.uid !== undefined && child.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid)
 
 /** The metadata that the API server and the operator keep for themselves. */
@@ -55,7 +55,7 @@ function text(object: KubernetesObject | undefined, group: string): string {
 async function dryRun(api: ApiServer, child: KubernetesObject): Promise<KubernetesObject> {
   const { namespace, name } = child.metadata
   try {
-    return await api.request<KubernetesObject>('PATCH', pathOf(childResource(child.kind), namespace, name), {
+    return await api.request<KubernetesObject>('PATCH', buildPath(childResource(child.kind), namespace, name), {
       query: { fieldManager: MANAGER, force: true, dryRun: 'All' },
       contentType: 'application/apply-patch+yaml',
       body: child,
@@ -76,7 +76,7 @@ async function childDiff(
 ): Promise<string> {
   const after = child && (await dryRun(api, child))
   const changes = unified(text(live, group), text(after, group))
-  const name = idOf((child ?? live) as KubernetesObject)
+  const name = formatId((child ?? live) as KubernetesObject)
   const [old, next] = [live ? `live/${name}` : '/dev/null', child ? `new/${name}` : '/dev/null']
   return changes === '' ? '' : `--- ${old}\n+++ ${next}\n${changes}`
 }
@@ -89,19 +89,19 @@ async function printDiff(
 ): Promise<number> {
   if (plan.children === 'hold') {
     const { reason, message } = plan.status.conditions.find(({ type }) => type === 'Ready') ?? {}
-    io.err(`portico: ${idOf(object)}: the running children would stay as they are: ${reason}: ${message}`)
+    io.err(`portico: ${formatId(object)}: the running children would stay as they are: ${reason}: ${message}`)
     return 0
   }
-  const wanted = new Set(plan.children.map(idOf))
-  const byId = new Map(live.map((child) => [idOf(child), child]))
+  const wanted = new Set(plan.children.map(formatId))
+  const byId = new Map(live.map((child) => [formatId(child), child]))
   let count = 0
   const show = async (before: KubernetesObject | undefined, after: KubernetesObject | undefined) => {
     const difference = await childDiff(api, group, before, after)
     if (difference !== '') count += 1
     io.out(difference)
   }
-  for (const child of plan.children) await show(byId.get(idOf(child)), child)
-  for (const child of live) if (isOf(child, object) && !wanted.has(idOf(child))) await show(child, undefined)
+  for (const child of plan.children) await show(byId.get(formatId(child)), child)
+  for (const child of live) if (isChildOf(child, object) && !wanted.has(formatId(child))) await show(child, undefined)
   return count
 }
 
@@ -110,13 +110,13 @@ async function comparison(api: ApiServer, set: ManifestSet, valid: readonly Mani
   const { group } = context
   const all = [...valid.map(({ id }) => id), ...set.secrets, ...set.configMaps]
   const namespaces = [...new Set(all.map(({ namespace }) => namespace))]
-  const live = new Map((await liveObjects(api, group, namespaces)).map((object) => [idOf(object), object]))
+  const live = new Map((await liveObjects(api, group, namespaces)).map((object) => [formatId(object), object]))
   const given = new Map(valid.map((one) => [objectKey(one.id), applied(one, live.get(objectKey(one.id)), group)]))
   const contents: Contents = new Map()
   const children = await liveChildren(api, namespaces)
   const known = { ...context, secretRevisionOf: revisionsIn(children, group) }
-  const before = plansOf(await worldOf(api, [...live.values()], contents), known)
-  const after = plansOf(await worldOf(api, [...new Map([...live, ...given]).values()], contents, set), known)
+  const before = planWorld(await buildWorld(api, [...live.values()], contents), known)
+  const after = planWorld(await buildWorld(api, [...new Map([...live, ...given]).values()], contents, set), known)
   const isConcerned = (id: string, { plan }: PlannedObject) =>
     given.has(id) || canonicalJson(plan.children) !== canonicalJson(before.get(id)?.plan.children)
   return {
@@ -133,7 +133,7 @@ async function diff(given: Given, io: Io): Promise<number> {
   const kubeConfig = loadKubeConfig(given.text('kubeconfig'), { tell: (text) => io.err(`portico: ${text}`) })
   try {
     const api = new ApiServer(kubeConfig, 'portico-diff')
-    const settings = await settingsOf(api, given, io)
+    const settings = await readSettings(api, given, io)
     const context = { ...settings, group: set.group, now: NO_TIME, addressOf: clusterAddress }
     const { concerned, children } = await comparison(api, set, valid, context)
     let count = 0

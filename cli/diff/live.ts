@@ -106,7 +106,7 @@ function bring(world: World, { secrets, configMaps }: Brought): void {
  * Builds the world of these objects, with the Secrets and ConfigMaps that they name in the cluster and those in the
  * files.
  */
-export async function worldOf(
+export async function buildWorld(
   api: ApiServer,
   objects: readonly KubernetesObject[],
   contents: Contents,

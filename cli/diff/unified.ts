@@ -41,7 +41,7 @@ function changed(before: readonly string[], after: readonly string[]): Line[] {
 }
 
 /** Returns all lines of both texts in order; equal lines at the beginning and the end need no table. */
-function linesOf(before: readonly string[], after: readonly string[]): Line[] {
+function compareLines(before: readonly string[], after: readonly string[]): Line[] {
   const shorter = Math.min(before.length, after.length)
   let head = 0
   while (head < shorter && before[head] === after[head]) head++
@@ -56,7 +56,7 @@ function linesOf(before: readonly string[], after: readonly string[]): Line[] {
 }
 
 /** Returns the ranges of lines that are shown: changes with their context, joined if they meet. */
-function hunksOf(lines: readonly Line[]): (readonly [from: number, to: number])[] {
+function findHunks(lines: readonly Line[]): (readonly [from: number, to: number])[] {
   const hunks: [number, number][] = []
   lines.forEach(([sign], index) => {
     if (sign === ' ') return
@@ -82,8 +82,8 @@ function range(lines: readonly Line[], from: number, to: number, other: '-' | '+
  * none.
  */
 export function unified(before: string, after: string): string {
-  const lines = linesOf(textLines(before), textLines(after))
-  return hunksOf(lines)
+  const lines = compareLines(textLines(before), textLines(after))
+  return findHunks(lines)
     .map(([from, to]) => {
       const title = `@@ -${range(lines, from, to, '+')} +${range(lines, from, to, '-')} @@\n`
       return (

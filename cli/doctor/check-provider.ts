@@ -34,7 +34,7 @@ interface Options {
 const KEYS_OF_CLUSTER = note('keys', 'are those of the cluster’s API server, which this command does not ask')
 
 /** Reads the metadata of a provider. An issuer whose keys have an address of their own needs none. */
-const metadataOf = async (subject: Subject, fetch: GuardedFetch) =>
+const fetchMetadata = async (subject: Subject, fetch: GuardedFetch) =>
   subject.use === 'assertions' && subject.jwksUrl !== undefined
     ? { metadata: undefined, findings: [] }
     : readMetadata(subject, fetch)
@@ -58,7 +58,7 @@ export async function checkProvider(subject: Subject, options: Options): Promise
     allowLoopback: isLoopback(new URL(issuer)),
   })
   try {
-    const { metadata, findings } = await metadataOf(subject, fetch)
+    const { metadata, findings } = await fetchMetadata(subject, fetch)
     const keys = await checkKeys(subject, metadata, fetch)
     const ofMetadata =
       metadata === undefined

@@ -10,7 +10,7 @@ import { subjectsIn } from './subjects.ts'
  * Returns the provider that the command line names. With a redirect URI users log in there; else its tokens
  * authenticate callers.
  */
-function subjectOf(issuer: string, given: Given): Subject {
+function readSubject(issuer: string, given: Given): Subject {
   const redirectUri = given.text('redirect-uri')
   return {
     where: ISSUER_OPTION,
@@ -75,7 +75,7 @@ handles that. Calls no tool. Exits 1 if a problem keeps their tools from being s
     const issuer = given.text('issuer')
     if ((issuer === undefined) === (paths.length === 0))
       throw new UsageError('takes either files or folders of manifests, or --issuer')
-    const subjects = issuer === undefined ? subjectsIn(paths, apiGroup(given, io)) : [subjectOf(issuer, given)]
+    const subjects = issuer === undefined ? subjectsIn(paths, apiGroup(given, io)) : [readSubject(issuer, given)]
     const options = { caBundleFile: given.text('ca-bundle'), allowPrivateIP: given.flag('allow-private-ip') }
     const diagnoses = await Promise.all(subjects.map((subject) => checkProvider(subject, options)))
     if (given.text('output') === 'json') io.out(`${JSON.stringify({ providers: diagnoses })}\n`)

@@ -1,5 +1,5 @@
 import type { Manifest } from '../../operator/cluster/files/index.ts'
-import { distinct, type Fields, fieldsOf, listOf, textOf, textsOf, whereOf } from './fields.ts'
+import { distinct, type Fields, formatPlace, readFields, readList, readText, readTexts } from './fields.ts'
 import type { Subject } from './subject.ts'
 
 /**
@@ -7,19 +7,19 @@ import type { Subject } from './subject.ts'
  * clients and trust domains.
  */
 export function trustedSubjects(manifest: Manifest, server: Fields): readonly Subject[] {
-  const issuer = textOf(server, 'issuer')
+  const issuer = readText(server, 'issuer')
   if (issuer === undefined) return []
-  const where = whereOf(manifest)
-  const grants = fieldsOf(server, 'inboundGrants')
-  const clients = listOf(fieldsOf(grants, 'clientCredentials'), 'clients')
+  const where = formatPlace(manifest)
+  const grants = readFields(server, 'inboundGrants')
+  const clients = readList(readFields(grants, 'clientCredentials'), 'clients')
   return [
-    ...listOf(server, 'trustedIssuers').flatMap((one) => issuerSubject(one, { where, issuer, grants })),
+    ...readList(server, 'trustedIssuers').flatMap((one) => issuerSubject(one, { where, issuer, grants })),
     ...clients.flatMap((client) =>
-      keySubject(textOf(client, 'jwksUrl'), `${where}, client ${textOf(client, 'clientId')}`, issuer),
+      keySubject(readText(client, 'jwksUrl'), `${where}, client ${readText(client, 'clientId')}`, issuer),
     ),
-    ...listOf(server, 'spiffeTrustDomains').flatMap((domain) => {
-      const url = textOf(fieldsOf(fieldsOf(domain, 'bundleSource'), 'endpoint'), 'url')
-      const found = keySubject(url, `${where}, trust domain ${textOf(domain, 'trustDomain')}`, issuer)
+    ...readList(server, 'spiffeTrustDomains').flatMap((domain) => {
+      const url = readText(readFields(readFields(domain, 'bundleSource'), 'endpoint'), 'url')
+      const found = keySubject(url, `${where}, trust domain ${readText(domain, 'trustDomain')}`, issuer)
       return found.map((subject) => ({ ...subject, keyUse: 'jwt-svid' as const }))
     }),
   ]
@@ -33,27 +33,27 @@ interface Server {
 }
 
 function issuerSubject(trusted: Fields, { where, issuer, grants }: Server): readonly Subject[] {
-  const issuerUrl = textOf(trusted, 'issuerUrl')
+  const issuerUrl = readText(trusted, 'issuerUrl')
   if (issuerUrl === undefined) return []
-  const name = textOf(trusted, 'name')
+  const name = readText(trusted, 'name')
   const policies = ['jwtBearer', 'tokenExchange'].flatMap((grant) =>
-    listOf(fieldsOf(grants, grant), 'issuerPolicies').filter((policy) => textOf(policy, 'issuerRef') === name),
+    readList(readFields(grants, grant), 'issuerPolicies').filter((policy) => readText(policy, 'issuerRef') === name),
   )
-  const all = [trusted, fieldsOf(trusted, 'jwtBearerGrant'), ...(name === undefined ? [] : policies)]
+  const all = [trusted, readFields(trusted, 'jwtBearerGrant'), ...(name === undefined ? [] : policies)]
   return [
     {
       where: `${where}, trusted issuer${name === undefined ? '' : ` ${name}`}`,
       use: 'assertions',
       issuer: issuerUrl,
       isOfCluster: trusted['keySource'] === 'cluster',
-      jwksUrl: textOf(trusted, 'jwksUrl'),
+      jwksUrl: readText(trusted, 'jwksUrl'),
       allowPrivateIP: trusted['allowPrivateIPs'] === true,
       insecureAllowHTTP: trusted['insecureAllowHTTP'] === true,
       allowedBy: 'trustedIssuers[].allowPrivateIPs',
       scopes: [],
       audiences: distinct([
         issuer,
-        ...all.flatMap((policy) => [textOf(policy, 'expectedAudience'), ...textsOf(policy, 'acceptedAudiences')]),
+        ...all.flatMap((policy) => [readText(policy, 'expectedAudience'), ...readTexts(policy, 'acceptedAudiences')]),
       ]),
     },
   ]

@@ -3,7 +3,7 @@ import { podOf } from '../../console/places/pods.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import type { Explanation } from '../../dataplane/policy/index.ts'
 import { type Command, UsageError } from '../command.ts'
-import { printExplanation, questionOf, questionOptions } from '../explain.ts'
+import { buildQuestion, printExplanation, questionOptions } from '../explain.ts'
 import { clusterOptions, inCluster } from './cluster.ts'
 import { boundedText } from './endpoint.ts'
 import { withForwarded } from './forward.ts'
@@ -54,7 +54,7 @@ Exits 1 if the call is denied.`,
   },
   run: (given, io) =>
     inCluster(given, io, async (cluster) => {
-      const { type, id, caller, arguments: parameters } = questionOf(given)
+      const { type, id, caller, arguments: parameters } = buildQuestion(given)
       const workload = await givenWorkload(given, cluster)
       if (workload.kind === 'MCPRegistry') throw new UsageError('an MCPRegistry has no policies on calls')
       const pod = await podOf(cluster, workload)

@@ -3,11 +3,11 @@ import type { KubernetesObject } from '../../operator/model/index.ts'
 import { dataPlanePort } from '../../operator/runtime/pods/read-pod-status.ts'
 import type { Io } from '../command.ts'
 import type { Cluster } from './cluster.ts'
-import { exitOf, startKubectl } from './program.ts'
+import { awaitExit, startKubectl } from './program.ts'
 
 const FORWARDING = /^Forwarding from 127\.0\.0\.1:(\d+) -> /
 
-function portOf(pod: KubernetesObject, name: 'admin' | 'http' | 'mcp'): number {
+function findPort(pod: KubernetesObject, name: 'admin' | 'http' | 'mcp'): number {
   const found = dataPlanePort(pod, name)
   if (found === undefined) throw new Error(`the proxy in pod ${pod.metadata.name} has no port ${name}`)
   return found
@@ -32,10 +32,10 @@ export async function withForwarded<T>(
   io: Io,
   use: (base: string) => Promise<T>,
 ): Promise<T> {
-  const target = [`pod/${pod.metadata.name}`, `:${portOf(pod, name)}`]
+  const target = [`pod/${pod.metadata.name}`, `:${findPort(pod, name)}`]
   const args = ['port-forward', ...cluster.kubectlOptions, '--address=127.0.0.1', ...target]
   const kubectl = startKubectl(args, io, ['ignore', 'pipe', 'inherit'])
-  const ended = exitOf(kubectl)
+  const ended = awaitExit(kubectl)
   try {
     const opened = forwardedPort(kubectl.stdout as NodeJS.ReadableStream)
     const port = await Promise.race([opened, ended.then(() => undefined)])

@@ -2,7 +2,7 @@ import { selectorText } from '../../console/places/pods.ts'
 import { dataPlaneContainerName } from '../../operator/render/object/names.ts'
 import type { Command } from '../command.ts'
 import { clusterOptions, inCluster } from './cluster.ts'
-import { exitOf, startKubectl } from './program.ts'
+import { awaitExit, startKubectl } from './program.ts'
 import { givenWorkload, WORKLOAD } from './workload.ts'
 
 export const command: Command = {
@@ -32,6 +32,6 @@ beside it.`,
         ...(given.flag('follow') ? ['--follow', '--max-log-requests=50'] : []),
         '--prefix',
       ]
-      return exitOf(startKubectl(args, io, ['ignore', 'inherit', 'inherit']))
+      return awaitExit(startKubectl(args, io, ['ignore', 'inherit', 'inherit']))
     }),
 }

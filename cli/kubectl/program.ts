@@ -7,7 +7,7 @@ export function startKubectl(args: readonly string[], io: Io, stdio: StdioOption
 }
 
 /** Returns the exit code of a started kubectl. Throws if it can't be started. */
-export async function exitOf(child: ChildProcess): Promise<number> {
+export async function awaitExit(child: ChildProcess): Promise<number> {
   return new Promise((resolve, reject) => {
     child.once('error', (error) => {
       if (error.name === 'AbortError') resolve(0)

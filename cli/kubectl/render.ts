@@ -1,8 +1,8 @@
-import { clusterAddress, reconcile, statusOf } from '../../operator/reconcile/index.ts'
+import { buildStatus, clusterAddress, reconcile } from '../../operator/reconcile/index.ts'
 import { canonicalYaml } from '../../operator/render/object/yaml.ts'
 import type { Command } from '../command.ts'
-import { liveObjects, worldOf } from '../diff/live.ts'
-import { settingsOf } from '../operator/settings.ts'
+import { buildWorld, liveObjects } from '../diff/live.ts'
+import { readSettings } from '../operator/settings.ts'
 import { operatorNamespaceOption } from '../options/pod-options.ts'
 import { clusterOptions, inCluster } from './cluster.ts'
 import { givenWorkload, WORKLOAD } from './workload.ts'
@@ -21,13 +21,13 @@ cluster’s operator. If something is missing or wrong, it prints that and exits
   run: (given, io) =>
     inCluster(given, io, async ({ api, group, namespace, ...cluster }) => {
       const workload = await givenWorkload(given, { api, group, namespace, ...cluster })
-      const world = await worldOf(api, await liveObjects(api, group, [namespace]), new Map())
+      const world = await buildWorld(api, await liveObjects(api, group, [namespace]), new Map())
       const object = world.objects.get(workload.kind, namespace, workload.metadata.name) ?? workload
-      const settings = await settingsOf(api, given, io)
+      const settings = await readSettings(api, given, io)
       const now = new Date().toISOString().replace(/\.\d+Z$/, 'Z')
       const plan = reconcile(object, world.view, { ...settings, group, now, addressOf: clusterAddress })
       const children = plan.children === 'hold' ? [] : plan.children
-      const documents = given.flag('status') ? [...children, statusOf({ object, plan })] : children
+      const documents = given.flag('status') ? [...children, buildStatus({ object, plan })] : children
       io.out(documents.map(canonicalYaml).join('---\n'))
       if (plan.children !== 'hold') return 0
       const { reason, message } = plan.status.conditions.find(({ type }) => type === 'Ready') ?? {}

@@ -14,7 +14,7 @@ import { givenWorkload } from './workload.ts'
 /**
  * Returns the reports of a pod of the workload on each backend or source, by name; if it reports nothing, the reason.
  */
-async function reportsOf(cluster: Cluster, workload: KubernetesObject, io: Io): Promise<Reports | string> {
+async function readReports(cluster: Cluster, workload: KubernetesObject, io: Io): Promise<Reports | string> {
   try {
     const pod = await runningPod(cluster, workload)
     if (pod === undefined) return 'no pod runs'
@@ -24,7 +24,7 @@ async function reportsOf(cluster: Cluster, workload: KubernetesObject, io: Io): 
   }
 }
 
-async function objectsOf({ api, group }: Cluster, namespace: string | undefined): Promise<ObjectIndex> {
+async function listObjects({ api, group }: Cluster, namespace: string | undefined): Promise<ObjectIndex> {
   const { objects } = createWorld()
   for (const { kind, plural } of Object.values(kinds))
     for (const object of await listServed(api, { group, version: VERSION, plural, kind }, { namespace }))
@@ -50,12 +50,12 @@ Exits 1 if a workload isn’t ready.`,
   run: (given, io) =>
     inCluster(given, io, async (cluster) => {
       const one = given.positionals.length > 0 ? await givenWorkload(given, cluster) : undefined
-      const objects = await objectsOf(cluster, given.flag('all-namespaces') ? undefined : cluster.namespace)
+      const objects = await listObjects(cluster, given.flag('all-namespaces') ? undefined : cluster.namespace)
       const workloads = one
         ? [one]
         : objects.all().filter(({ kind }) => kinds[kind as keyof typeof kinds]?.role === 'workload')
       // Each pod needs a kubectl process of its own. For several workloads the operator's status is used instead.
-      const reports = one ? await reportsOf(cluster, one, io) : new Map()
+      const reports = one ? await readReports(cluster, one, io) : new Map()
       const trees = workloads.map((workload) => treeOf(objects, workload, reports))
       if (given.text('output') === 'json') io.out(`${JSON.stringify(trees)}\n`)
       else io.out(treeText(trees))

@@ -11,7 +11,7 @@ const MOST_PAGES = 1000
 const DESCRIPTION = 80
 
 /** Reads the tools that a caller sees. Throws an Error with the reason if that fails. */
-export async function toolsOf(endpoint: Endpoint): Promise<readonly Record<string, unknown>[]> {
+export async function listTools(endpoint: Endpoint): Promise<readonly Record<string, unknown>[]> {
   const tools: Record<string, unknown>[] = []
   let cursor: unknown
   for (let page = 0; page < MOST_PAGES; page++) {
@@ -27,7 +27,7 @@ export async function toolsOf(endpoint: Endpoint): Promise<readonly Record<strin
   throw new Error(`there are more than ${MOST_PAGES} pages of tools`)
 }
 
-function rowOf({ name, description }: Record<string, unknown>): readonly string[] {
+function formatRow({ name, description }: Record<string, unknown>): readonly string[] {
   const text = typeof description === 'string' ? printable(description) : ''
   return [String(name), text.length > DESCRIPTION ? `${text.slice(0, DESCRIPTION - 1)}…` : text]
 }
@@ -45,9 +45,9 @@ export const command: Command = {
     inCluster(given, io, async (cluster) => {
       const workload = await givenWorkload(given, cluster)
       if (workload.kind === 'MCPRegistry') throw new UsageError('an MCPRegistry has no tools')
-      const tools = await withEndpoint({ workload, token: givenToken(given, io) }, cluster, io, toolsOf)
+      const tools = await withEndpoint({ workload, token: givenToken(given, io) }, cluster, io, listTools)
       if (given.text('output') === 'json') io.out(`${JSON.stringify(tools)}\n`)
-      else io.out(columns([['NAME', 'DESCRIPTION'], ...tools.map(rowOf)]))
+      else io.out(columns([['NAME', 'DESCRIPTION'], ...tools.map(formatRow)]))
       return 0
     }),
 }

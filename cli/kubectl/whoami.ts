@@ -2,7 +2,7 @@ import { decodeJwt } from 'jose'
 import type { Command, Io } from '../command.ts'
 import { clusterOptions, inCluster } from './cluster.ts'
 import { callerOptions, type Endpoint, givenToken, refusalText, withEndpoint } from './endpoint.ts'
-import { toolsOf } from './tools.ts'
+import { listTools } from './tools.ts'
 import { printable } from './tree.ts'
 import { givenWorkload, WORKLOAD } from './workload.ts'
 
@@ -17,7 +17,7 @@ function claimsIn(token: string): Record<string, unknown> | undefined {
 
 /** Shows the caller's identity at a gateway or proxy: it verifies the token, which holds the identity. */
 async function atGateway(endpoint: Endpoint, token: string | undefined, io: Io): Promise<number> {
-  const tools = await toolsOf(endpoint)
+  const tools = await listTools(endpoint)
   const claims = token === undefined ? undefined : claimsIn(token)
   io.out(`${token === undefined ? 'anonymous' : 'the token is accepted'}; ${tools.length} tools are shown\n`)
   for (const [name, value] of Object.entries(claims ?? {}))

@@ -21,16 +21,16 @@ import { readStatusByAddress, readStatusByProxy } from '../../operator/runtime/p
 import { finalizerName, rightsFinalizerName } from '../../operator/runtime/queue/keys.ts'
 import { clusterRights, namespacedRights, OwnRights, takeTogether } from '../../operator/runtime/removal/own-rights.ts'
 import { findHeld, type Released, releaseAll } from '../../operator/runtime/removal/release.ts'
-import { removalOf } from '../../operator/runtime/removal/removal.ts'
+import { createIsRemoved } from '../../operator/runtime/removal/removal.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from '../command.ts'
 import { collect, giveBackAfterWork, giveBackStartUp } from '../memory.ts'
 import { apiGroup } from '../options/manifests.ts'
 import {
   adminFromOption,
-  adminPeersOf,
-  podTemplateOf,
   podTemplateOption,
   podUsersOption,
+  readAdminPeers,
+  readPodTemplate,
 } from '../options/pod-options.ts'
 import { address, logLevel } from '../options/serving.ts'
 import { defaultImage } from '../package-info.ts'
@@ -51,7 +51,7 @@ interface Scope {
   readonly installation: string | undefined
 }
 
-function scopeOf(given: Given): Scope {
+function readScope(given: Given): Scope {
   const installation = given.text('installation')
   if (installation !== undefined && !INSTALLATION.test(installation))
     throw new UsageError(
@@ -60,7 +60,7 @@ function scopeOf(given: Given): Scope {
   const namespaces = given.texts('namespace')
   // Authors set the label themselves: without this check they could claim rights over nodes that only this installation
   // grants.
-  if (installation !== undefined && namespaces.length === 0 && podTemplateOf(given).podTemplate === 'any')
+  if (installation !== undefined && namespaces.length === 0 && readPodTemplate(given).podTemplate === 'any')
     throw new UsageError(
       `--pod-template any: with --installation ${installation} it needs --namespace, once for each namespace that it is meant for: any author of an object can give it the label`,
     )
@@ -84,7 +84,7 @@ function ownObjects(
  * Returns the pod of this process; undefined outside a cluster. Waits while the API server is unreachable, until
  * `io.stop`.
  */
-async function ownPodOf({ env, stop }: Io, api: ApiServer, log: Logger): Promise<Pod | undefined> {
+async function findOwnPod({ env, stop }: Io, api: ApiServer, log: Logger): Promise<Pod | undefined> {
   const { POD_NAME: name, POD_NAMESPACE: namespace } = env
   return name && namespace ? readOwnPod(api, { namespace, name }, log, stop) : undefined
 }
@@ -109,7 +109,7 @@ async function release(given: Given, group: string, kubeConfig: PooledKubeConfig
   const api = new ApiServer(kubeConfig, 'portico-operator')
   const resources = Object.values(kinds).map(({ kind, plural }) => ({ group, version: VERSION, plural, kind }))
   try {
-    const { namespaces, installation } = scopeOf(given)
+    const { namespaces, installation } = readScope(given)
     // Cluster-wide objects are removed with the last of the configs.
     const rights = namespaces.length > 0 ? namespacedRights : [...clusterRights, ...namespacedRights]
     const isMeant = isOfInstallation(group, installation)
@@ -150,7 +150,7 @@ function removalIn(
   if (ownPod === undefined || namespace === undefined) return {}
   const own = { namespace, lookedAfter: of.namespaces, installation: of.installation }
   const rights = new OwnRights(kubeConfig, api, own, rightsFinalizerName(of.group))
-  return { removal: { isRemoved: removalOf(api, ownPod), rights, onGoing } }
+  return { removal: { isRemoved: createIsRemoved(api, ownPod), rights, onGoing } }
 }
 
 export const command: Command = {
@@ -216,8 +216,8 @@ Install it with 'kubectl apply -k operator/deploy'. Several replicas may run wit
     if (given.positionals.length > 0) throw new UsageError(`too many arguments: ${given.positionals.join(' ')}`)
     const group = apiGroup(given, io) ?? DEFAULT_GROUP
     const count = workers(given)
-    const scope = scopeOf(given)
-    const adminPeers = adminPeersOf(given, io.env['POD_NAMESPACE'] || OPERATOR_NAMESPACE)
+    const scope = readScope(given)
+    const adminPeers = readAdminPeers(given, io.env['POD_NAMESPACE'] || OPERATOR_NAMESPACE)
     const addresses = { health: address(given, 'health-listen') ?? '', metrics: address(given, 'metrics-listen') ?? '' }
     const admissionAddress = address(given, 'admission-listen') ?? ''
     const log = createLog({ name: 'operator', level: logLevel(io) })
@@ -230,7 +230,7 @@ Install it with 'kubectl apply -k operator/deploy'. Several replicas may run wit
     await using open = new AsyncDisposableStack()
     open.defer(() => kubeConfig.closePool())
     const listening = await serve(() => running, addresses, { admission: () => admission, io, log, group, open })
-    const ownPod = await ownPodOf(io, api, log)
+    const ownPod = await findOwnPod(io, api, log)
     if (io.stop.aborted) return 0
     const image = dataPlaneImage(given, io, ownPod)
     const removed = new AbortController()
@@ -239,7 +239,7 @@ Install it with 'kubectl apply -k operator/deploy'. Several replicas may run wit
       context: {
         group,
         image,
-        ...podTemplateOf(given),
+        ...readPodTemplate(given),
         ...adminPeers,
         addressOf: ({ namespace, name, port }) => `http://${name}.${namespace}.svc.cluster.local:${port}`,
       },

@@ -2,7 +2,7 @@ import { ApiError, type ApiServer, isNotFound } from '../../operator/cluster/kub
 import type { ReconcileContext } from '../../operator/reconcile/index.ts'
 import { OPERATOR_NAME, OPERATOR_NAMESPACE } from '../../operator/render/network/admin-peers.ts'
 import { type Given, type Io, readArguments } from '../command.ts'
-import { adminPeersOf, podTemplateOf } from '../options/pod-options.ts'
+import { readAdminPeers, readPodTemplate } from '../options/pod-options.ts'
 import { defaultImage } from '../package-info.ts'
 import { command as operatorCommand } from './index.ts'
 
@@ -17,7 +17,7 @@ interface OperatorDeployment {
 type Settings = Pick<ReconcileContext, 'image' | 'adminPeers' | 'podTemplate' | 'podUsers'>
 
 /** Returns the settings of the cluster's operator, by its Deployment; the defaults if no Deployment can be read. */
-export async function settingsOf(api: ApiServer, given: Given, io: Io): Promise<Settings> {
+export async function readSettings(api: ApiServer, given: Given, io: Io): Promise<Settings> {
   const namespace = given.text('operator-namespace') ?? OPERATOR_NAMESPACE
   let args: readonly string[] = []
   let image = defaultImage
@@ -34,7 +34,7 @@ export async function settingsOf(api: ApiServer, given: Given, io: Io): Promise<
   if (settings === 'help') return { image }
   return {
     image: given.text('image') ?? settings.text('image') ?? image,
-    ...podTemplateOf(settings),
-    ...adminPeersOf(settings, namespace),
+    ...readPodTemplate(settings),
+    ...readAdminPeers(settings, namespace),
   }
 }

@@ -37,13 +37,13 @@ export const operatorNamespaceOption: Option = {
   description: 'Namespace in which the operator runs: it reaches the admin listeners.',
 }
 
-export const podTemplateOf = (given: Given): Pick<ReconcileContext, 'podTemplate' | 'podUsers'> => ({
+export const readPodTemplate = (given: Given): Pick<ReconcileContext, 'podTemplate' | 'podUsers'> => ({
   podTemplate: given.text('pod-template') === 'any' ? 'any' : 'baseline',
   podUsers: given.text('pod-users') === 'platform' ? 'platform' : 'fixed',
 })
 
 /** Returns the operator in its namespace, and the named peers. Throws a UsageError for an invalid peer. */
-export function adminPeersOf(given: Given, operatorNamespace: string): Pick<ReconcileContext, 'adminPeers'> {
+export function readAdminPeers(given: Given, operatorNamespace: string): Pick<ReconcileContext, 'adminPeers'> {
   const named = given.texts('admin-from').map((text) => {
     const peer = parseAdminPeer(text)
     if (!peer)

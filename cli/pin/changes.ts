@@ -53,7 +53,7 @@ const linksIn = (value: unknown) =>
 
 const lastStep = (pointer: string) => pointer.slice(pointer.lastIndexOf('/') + 1)
 
-const textOf = (value: unknown): string =>
+const formatValue = (value: unknown): string =>
   value === MISSING ? '' : typeof value === 'string' ? value : JSON.stringify(value)
 
 /** Returns the labels of one changed member, except those that depend on all members. */
@@ -65,7 +65,7 @@ function labelsOfMember(list: ListName, { pointer, before, after }: MemberChange
     ['new field', before === MISSING],
     ['permission hint changed', isHint],
     ['new link', [...linksIn(after)].some((link) => !known.has(link))],
-    ['hidden characters', hasHidden(textOf(after))],
+    ['hidden characters', hasHidden(formatValue(after))],
   ]
   return checks.filter(([, holds]) => holds).map(([label]) => label)
 }
@@ -73,7 +73,7 @@ function labelsOfMember(list: ListName, { pointer, before, after }: MemberChange
 const isWording = ({ pointer, before, after }: MemberChange) =>
   WORDING.has(lastStep(pointer)) && typeof before === 'string' && typeof after === 'string'
 
-function labelsOf(list: ListName, changes: readonly MemberChange[]): ReadonlySet<Label> {
+function findLabels(list: ListName, changes: readonly MemberChange[]): ReadonlySet<Label> {
   const found = new Set(changes.flatMap((change) => labelsOfMember(list, change)))
   if (found.size === 0 && changes.length > 0 && changes.every(isWording)) found.add('wording only')
   return found
@@ -84,7 +84,7 @@ const written = (value: unknown) => cut(shown(typeof value === 'string' ? value 
 
 /** Tells what the eye does not: hidden characters, tags that spell a text, the same letters by other code points. */
 function* remarks(before: unknown, after: unknown): Generator<string> {
-  const [old, now] = [textOf(before), textOf(after)]
+  const [old, now] = [formatValue(before), formatValue(after)]
   const tags = decodeTags(now)
   if (tags !== '' && tags !== decodeTags(old)) yield `tag characters spell: ${JSON.stringify(tags)}`
   if (old !== now && old !== '' && old.normalize('NFC') === now.normalize('NFC')) {
@@ -109,7 +109,7 @@ export interface Change {
   readonly lines: readonly string[]
 }
 
-function* linesOf({ pointer, before, after }: MemberChange): Generator<string> {
+function* formatChange({ pointer, before, after }: MemberChange): Generator<string> {
   const place = pointer === '' ? '' : `${shown(pointer)}: `
   if (before !== MISSING) yield `- ${place}${written(before)}`
   if (after !== MISSING) yield `+ ${place}${written(after)}`
@@ -119,25 +119,25 @@ function* linesOf({ pointer, before, after }: MemberChange): Generator<string> {
 const parsed = (list: ListName, text: string): unknown => (list === 'instructions' ? text : JSON.parse(text))
 
 /** Compares the approved text of a definition with another one. */
-export function changeOf(list: ListName, before: string, after: string): Change {
+export function describeChange(list: ListName, before: string, after: string): Change {
   const changes = [...membersThatDiffer(parsed(list, before), parsed(list, after), '')]
-  const found = labelsOf(list, changes)
+  const found = findLabels(list, changes)
   const rest = changes.length - MOST
   return {
     labels: LABELS.filter((label) => found.has(label)),
     lines: [
-      ...changes.slice(0, MOST).flatMap((change) => [...linesOf(change)]),
+      ...changes.slice(0, MOST).flatMap((change) => [...formatChange(change)]),
       ...(rest > 0 ? [`  and ${rest} more members`] : []),
     ],
   }
 }
 
 /** Describes a definition that nobody has approved. */
-export function additionOf(list: ListName, text: string): Change {
+export function describeAddition(list: ListName, text: string): Change {
   const value = parsed(list, text)
-  const { lines } = changeOf(list, list === 'instructions' ? '' : '{}', text)
+  const { lines } = describeChange(list, list === 'instructions' ? '' : '{}', text)
   const found: Label[] = []
   if (linksIn(value).size > 0) found.push('new link')
-  if (hasHidden(textOf(value))) found.push('hidden characters')
+  if (hasHidden(formatValue(value))) found.push('hidden characters')
   return { labels: found, lines: lines.filter((line) => line !== '- ') }
 }

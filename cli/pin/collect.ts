@@ -10,7 +10,7 @@ import { type Manifest, objectKey } from '../../operator/cluster/files/index.ts'
 import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import { listAll } from '../../operator/cluster/kubernetes/list-all.ts'
-import { pathOf } from '../../operator/cluster/kubernetes/resource.ts'
+import { buildPath } from '../../operator/cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { dataPlanePort, PODS } from '../../operator/runtime/pods/read-pod-status.ts'
 import { type Report, Standalone } from '../../operator/standalone/index.ts'
@@ -55,7 +55,7 @@ async function definitionsAt(admin: string, query = ''): Promise<unknown> {
 
 const NOT_LISTED = 'its data plane has no list yet: the server does not answer'
 
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
+const describeError = (error: unknown) => (error instanceof Error ? error.message : String(error))
 
 /** Asks the data planes of a cluster. */
 export async function collectFromCluster(
@@ -76,7 +76,7 @@ export async function collectFromCluster(
         }
         collected.set(objectKey(server), await shownInCluster(server, cluster, io))
       } catch (error) {
-        collected.set(objectKey(server), messageOf(error))
+        collected.set(objectKey(server), describeError(error))
       }
     }
   } finally {
@@ -85,7 +85,7 @@ export async function collectFromCluster(
   return collected
 }
 
-async function workloadsOf({ kind, namespace, name, group }: Server, { api, group: apiGroup }: Cluster) {
+async function findWorkloads({ kind, namespace, name, group }: Server, { api, group: apiGroup }: Cluster) {
   const at = kind === 'MCPServerEntry' ? 'VirtualMCPServer' : kind
   const plural = kindNamed(at)?.plural ?? ''
   const all = await listAll(api, { group: apiGroup, version: VERSION, plural, kind: at }, { namespace })
@@ -98,7 +98,7 @@ async function workloadsOf({ kind, namespace, name, group }: Server, { api, grou
 
 /** Asks every running pod: a caller's own list is known to the pod that the caller uses. */
 async function shownInCluster(server: Server, cluster: Cluster, io: Io): Promise<readonly Shown[] | string> {
-  const workloads = await workloadsOf(server, cluster)
+  const workloads = await findWorkloads(server, cluster)
   const pods = (await Promise.all(workloads.map((workload) => runningPods(cluster, workload)))).flat()
   if (pods.length === 0) return 'no pod of it runs in the cluster'
   const answers: (readonly Shown[])[] = []
@@ -118,7 +118,7 @@ async function definitionsOfPod(
 ): Promise<unknown> {
   const query = `?backend=${encodeURIComponent(backend)}`
   const { namespace, name } = pod.metadata
-  const path = `${pathOf(PODS, namespace, `${name}:${dataPlanePort(pod, 'admin')}`, 'proxy')}/definitions`
+  const path = `${buildPath(PODS, namespace, `${name}:${dataPlanePort(pod, 'admin')}`, 'proxy')}/definitions`
   try {
     return await cluster.api.request<unknown>('GET', path, { query: { backend }, timeout: ANSWER_MS })
   } catch {
@@ -200,7 +200,7 @@ async function settledServer(
   for (;;) {
     await pause(LOOK_MS)
     const found = await shownHere(server, report(), '?pages=none')
-    const failure = typeof found === 'string' ? failureOf(server, report()) : undefined
+    const failure = typeof found === 'string' ? findFailure(server, report()) : undefined
     if (failure !== undefined || isOver()) return failure ?? found
     const text = typeof found === 'string' ? '' : JSON.stringify(found)
     if (text !== '' && text === before) return await shownHere(server, report())
@@ -209,7 +209,7 @@ async function settledServer(
 }
 
 /** Returns the problem of a server that will not start here. */
-function failureOf(server: Server, report: Report | undefined): string | undefined {
+function findFailure(server: Server, report: Report | undefined): string | undefined {
   const key = objectKey(server)
   const isFailed = report !== undefined && !report.starting.some((one) => objectKey(one) === key)
   const isServing = report?.endpoints.some((one) => objectKey(one) === key) === true
@@ -228,6 +228,6 @@ async function shownHere({ kind, namespace, name, group }: Server, report: Repor
     const found = shownBy(await definitionsAt(endpoint.admin, query), name)
     return found?.isListed === true ? distinct(found.shown) : NOT_LISTED
   } catch (error) {
-    return messageOf(error)
+    return describeError(error)
   }
 }

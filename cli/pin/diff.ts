@@ -1,6 +1,6 @@
 import { objectKey } from '../../operator/cluster/files/index.ts'
 import type { Given, Io } from '../command.ts'
-import { additionOf, type Change, changeOf } from './changes.ts'
+import { type Change, describeAddition, describeChange } from './changes.ts'
 import type { Server } from './collect.ts'
 import { shown as printable } from './hidden.ts'
 import { LISTS, type ListName } from './pinned.ts'
@@ -42,8 +42,8 @@ function printShown(head: string, { list, name, text, digest }: Shown, { digests
   const approved = digests(list, name)
   const before = approved.toReversed().flatMap((one) => texts.get(`${list} ${one}`) ?? [])[0]
   if (digest === undefined) io.out(`${head}: can’t be approved: it repeats a member, or is nested too deeply\n`)
-  else if (approved.length === 0) print(`${head}: added`, additionOf(list, text), io)
-  else if (before !== undefined) print(`${head}: changed`, changeOf(list, before, text), io)
+  else if (approved.length === 0) print(`${head}: added`, describeAddition(list, text), io)
+  else if (before !== undefined) print(`${head}: changed`, describeChange(list, before, text), io)
   else io.out(`${head}: changed; the approved text is in no file beside its MCPPin\n`)
 }
 

@@ -25,7 +25,7 @@ function tell(server: Server, { changes, refused, outside }: PinPlan, io: Io): v
   for (const text of [...refused, ...outside]) io.err(`portico: ${title(server)}: ${text}`)
 }
 
-function plansOf(input: PinInput, collected: Awaited<ReturnType<typeof collect>>, given: Given, io: Io) {
+function planAll(input: PinInput, collected: Awaited<ReturnType<typeof collect>>, given: Given, io: Io) {
   const folder = pinsFolder(given)
   const namespaces = new Map<string, Set<string>>()
   for (const { kind, namespace, name } of input.servers) {
@@ -70,7 +70,7 @@ Merging is approving: read the texts, or what diff --pins says, before.`,
   async run(given, io) {
     const input = readPinInput(given, io)
     if (input === undefined) return 1
-    const { plans, failed } = plansOf(input, await collect(input, given, io), given, io)
+    const { plans, failed } = planAll(input, await collect(input, given, io), given, io)
     const isOther = plans.some(([, { writes }]) => writes.size > 0)
     for (const [server, plan] of plans) tell(server, plan, io)
     if (!given.flag('check')) for (const [, plan] of plans) writePlan(plan)

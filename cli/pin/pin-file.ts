@@ -10,7 +10,7 @@ import { canonicalJson } from '../../operator/render/object/canonical.ts'
 import type { Server } from './collect.ts'
 import { externalReferences } from './external-references.ts'
 import { shown as printable } from './hidden.ts'
-import { LISTS, type ListName, type Pinned, pinnedIn, specOf } from './pinned.ts'
+import { buildSpec, LISTS, type ListName, type Pinned, pinnedIn } from './pinned.ts'
 import type { Shown } from './shown.ts'
 import { plainText, readTexts, textFiles, textKey } from './text-files.ts'
 
@@ -100,7 +100,7 @@ function joined(before: Pinned, seen: readonly Shown[], { prune, elsewhere }: Pi
   return Object.fromEntries(LISTS.map((list) => [list, listed(list)])) as unknown as Pinned
 }
 
-const changesOf = (before: Pinned, after: Pinned): readonly PinChange[] =>
+const findChanges = (before: Pinned, after: Pinned): readonly PinChange[] =>
   LISTS.flatMap((list) =>
     [...new Set([...before[list].keys(), ...after[list].keys()])].sort().flatMap((name): PinChange[] => {
       const [old = [], now = []] = [before[list].get(name), after[list].get(name)]
@@ -134,7 +134,7 @@ export function planPins(server: Server, seen: readonly Shown[], options: PinOpt
   const { kind, namespace, name } = server
   const spec = {
     targetRef: { kind, name },
-    ...specOf(after),
+    ...buildSpec(after),
     ...(current?.spec.unlisted && { unlisted: current.spec.unlisted }),
   }
   if (Buffer.byteLength(JSON.stringify(spec)) > pinLimits.bytes)
@@ -153,7 +153,7 @@ export function planPins(server: Server, seen: readonly Shown[], options: PinOpt
     const found = externalReferences(list, text)
     return found === undefined ? [] : [`${list} ${JSON.stringify(printable(own))}: ExternalReference: ${found}`]
   })
-  return { changes: changesOf(before, after), refused, outside, writes }
+  return { changes: findChanges(before, after), refused, outside, writes }
 }
 
 /** Returns the text files that differ. A text that is approved and not seen now is taken from its file. */
@@ -161,7 +161,7 @@ function textWrites(base: string, seen: readonly Shown[], after: Pinned): Readon
   const found = readTexts(base)
   const contents = new Map(found.map(({ path, content }) => [path, content]))
   const texts = new Map(seen.map(({ list, name, digest, text }) => [textKey(list, name, digest as string), text]))
-  for (const { list, digest, text } of found.map((one) => ({ ...one, text: textOf(one) })))
+  for (const { list, digest, text } of found.map((one) => ({ ...one, text: readPlainText(one) })))
     for (const [name, digests] of after[list])
       if (digest !== undefined && digests.includes(digest) && !texts.has(textKey(list, name, digest)))
         texts.set(textKey(list, name, digest), text)
@@ -172,7 +172,7 @@ function textWrites(base: string, seen: readonly Shown[], after: Pinned): Readon
   return writes
 }
 
-const textOf = ({ list, content }: ReturnType<typeof readTexts>[number]) => plainText(list, content)
+const readPlainText = ({ list, content }: ReturnType<typeof readTexts>[number]) => plainText(list, content)
 
 /** Writes what a plan wants. */
 export function writePlan({ writes }: PinPlan): void {

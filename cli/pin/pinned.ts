@@ -27,7 +27,7 @@ export function pinnedIn(spec: Spec): Pinned {
 }
 
 /** Writes pins as the fields of an MCPPin's spec, sorted by name. */
-export function specOf(pinned: Pinned): Omit<Spec, 'targetRef' | 'unlisted'> {
+export function buildSpec(pinned: Pinned): Omit<Spec, 'targetRef' | 'unlisted'> {
   const sorted = (list: ListName) => [...pinned[list]].sort(([a], [b]) => (a < b ? -1 : 1))
   const field = (list: Exclude<ListName, 'instructions'>, key: 'name' | 'uri' | 'uriTemplate') =>
     pinned[list].size === 0 ? {} : { [list]: sorted(list).map(([name, digests]) => ({ [key]: name, digests })) }

@@ -17,20 +17,20 @@ const MOST = 100
  * @param manifests valid ones
  */
 export function pinTextFindings(manifests: readonly Manifest[]): readonly ManifestFinding[] {
-  return manifests.filter(({ id }) => id.kind === 'MCPPin').flatMap(findingsOf)
+  return manifests.filter(({ id }) => id.kind === 'MCPPin').flatMap(compareTexts)
 }
 
 /** Tells what a text refers to outside of itself. A text without a digest may be no JSON. */
-const outsideOf = ({ list, digest, content }: ReturnType<typeof readTexts>[number]): string | undefined =>
+const findOutside = ({ list, digest, content }: ReturnType<typeof readTexts>[number]): string | undefined =>
   digest === undefined ? undefined : externalReferences(list, plainText(list, content))
 
-function findingsOf({ object, id, file, lineOf }: Manifest): readonly ManifestFinding[] {
+function compareTexts({ object, id, file, lineOf }: Manifest): readonly ManifestFinding[] {
   const folder = file.replace(/\.[^./\\]+$/, '')
   const texts = readTexts(folder)
   if (texts.length === 0) return []
   const pinned = pinnedIn(object['spec'] as PinSpec)
   const found: ManifestFinding[] = texts.flatMap((text) => {
-    const message = outsideOf(text)
+    const message = findOutside(text)
     if (message === undefined) return []
     return [
       { severity: 'warning', reason: 'ExternalReference', message, file: join(folder, text.path), line: 1, object: id },

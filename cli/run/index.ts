@@ -5,7 +5,7 @@ import { createLog } from '../../dataplane/server/log.ts'
 import { listenError, type Report, Standalone } from '../../operator/standalone/index.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from '../command.ts'
 import { apiGroup, groupOption } from '../options/manifests.ts'
-import { podTemplateOf, podTemplateOption } from '../options/pod-options.ts'
+import { podTemplateOption, readPodTemplate } from '../options/pod-options.ts'
 import { address, givenLogLevel, isLoopback } from '../options/serving.ts'
 import { quickstartFolder } from '../package-info.ts'
 import { serveRunConsole } from './console.ts'
@@ -140,7 +140,7 @@ Default: ${quickstart()}.`,
       state: given.text('state') ?? (io.env['PORTICO_STATE_DIR'] || '.portico'),
       host,
       group: apiGroup(given, io),
-      ...podTemplateOf(given),
+      ...readPodTemplate(given),
       self: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
       environment: io.env,
       onReport: isJson ? json.report : textReporter({ paths, logFile: () => logFile, served: () => served }, io),

@@ -1,6 +1,6 @@
 import type { Endpoint, Problem, Report } from '../../operator/standalone/index.ts'
 
-const nameOf = ({ namespace, name }: { readonly namespace: string; readonly name: string }) =>
+const formatName = ({ namespace, name }: { readonly namespace: string; readonly name: string }) =>
   namespace === '' ? name : `${namespace}/${name}`
 
 const table = (rows: readonly (readonly string[])[]) => {
@@ -8,7 +8,7 @@ const table = (rows: readonly (readonly string[])[]) => {
   return rows.map((row) => `  ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}`.trimEnd())
 }
 
-const row = ({ kind, url, admin, ...id }: Endpoint) => [kind, nameOf(id), url, `${admin}/status`]
+const row = ({ kind, url, admin, ...id }: Endpoint) => [kind, formatName(id), url, `${admin}/status`]
 
 /** Returns the exact lines that connect a client to an endpoint. */
 function connectLines({ kind, name, url, registries }: Endpoint): string[] {
@@ -34,7 +34,7 @@ export function overviewText({ endpoints, starting }: Report, paths: readonly st
   const later =
     starting.length === 0
       ? []
-      : [`Still starting: ${starting.map((one) => `${one.kind} ${nameOf(one)}`).join(', ')}`, '']
+      : [`Still starting: ${starting.map((one) => `${one.kind} ${formatName(one)}`).join(', ')}`, '']
   const consoleRow = consoleUrl === undefined ? [] : [['Console', 'default/console', consoleUrl, '']]
   if (endpoints.length === 0) {
     const consoleLine = consoleUrl === undefined ? [] : [`Console: ${consoleUrl}`]
@@ -58,10 +58,10 @@ export function overviewText({ endpoints, starting }: Report, paths: readonly st
 }
 
 /** Returns the subject of a problem. For a file without an object the message itself names the file. */
-const subjectOf = (problem: Problem) => (problem.kind === 'File' ? '' : `${problem.kind} ${nameOf(problem)}: `)
+const formatSubject = (problem: Problem) => (problem.kind === 'File' ? '' : `${problem.kind} ${formatName(problem)}: `)
 
 const problemText = (problem: Problem): string =>
-  `${problem.severity}: ${subjectOf(problem)}${problem.message} (${problem.reason})`
+  `${problem.severity}: ${formatSubject(problem)}${problem.message} (${problem.reason})`
 
 const texts = (report: Report | undefined) => new Set(report?.problems.map(problemText))
 
@@ -72,7 +72,7 @@ export function changeText(report: Report, before: Report, changes: readonly str
   const solved = [...texts(before)].filter((text) => !texts(report).has(text))
   return [
     ...(changes.length > 0 ? [`changed: ${changes.join('; ')}`] : []),
-    ...added.map((endpoint) => `serving: ${endpoint.kind} ${nameOf(endpoint)} on ${endpoint.url}`),
+    ...added.map((endpoint) => `serving: ${endpoint.kind} ${formatName(endpoint)} on ${endpoint.url}`),
     ...solved.map((text) => `solved: ${text}`),
   ]
 }

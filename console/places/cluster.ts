@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { type KindDeclaration, kinds, VERSION } from '../../crds/index.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import { ApiError, type ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
-import { pathOf } from '../../operator/cluster/kubernetes/resource.ts'
+import { buildPath } from '../../operator/cluster/kubernetes/resource.ts'
 import { createWorld, type KubernetesObject } from '../../operator/model/index.ts'
 import { serviceName } from '../../operator/render/object/names.ts'
 import type { Pod } from '../../operator/runtime/pods/observation.ts'
@@ -304,7 +304,7 @@ export class ClusterPlaces implements Places {
       return readJson(`http://${host}:${port}${path}`, body === undefined ? {} : { method: 'POST', body })
     }
     const { namespace, name } = pod.metadata
-    const proxied = `${pathOf(PODS, namespace, `${name}:${port}`, 'proxy')}${path}`
+    const proxied = `${buildPath(PODS, namespace, `${name}:${port}`, 'proxy')}${path}`
     return this.#options.apiFor(viewer).request(body === undefined ? 'GET' : 'POST', proxied, { timeout: 5_000, body })
   }
 
@@ -373,7 +373,7 @@ interface Right {
 async function logOf(api: Api, pod: Pod): Promise<readonly string[]> {
   const { namespace, name } = pod.metadata
   const container = dataPlaneContainer(pod)
-  const answer = await api.open('GET', pathOf(PODS, namespace, name, 'log'), {
+  const answer = await api.open('GET', buildPath(PODS, namespace, name, 'log'), {
     query: { tailLines: LOG_LINES, limitBytes: 1024 * 1024, container },
   })
   const text = await answer.body.text()

@@ -2,7 +2,7 @@ import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { childResource } from '../../operator/cluster/kubernetes/child-kinds.ts'
 import { listAll } from '../../operator/cluster/kubernetes/list-all.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
-import { childName, selectorOf } from '../../operator/render/object/names.ts'
+import { buildSelector, childName } from '../../operator/render/object/names.ts'
 import type { Pod } from '../../operator/runtime/pods/observation.ts'
 import { isPollable, PODS } from '../../operator/runtime/pods/read-pod-status.ts'
 
@@ -14,7 +14,7 @@ const REPLICA_SETS = { group: 'apps', version: 'v1', plural: 'replicasets', kind
 
 /** Returns the label selector of a workload's pods. */
 export const selectorText = ({ kind, metadata: { name, namespace = '' } }: KubernetesObject): string =>
-  Object.entries(selectorOf({ kind, metadata: { name, namespace } }))
+  Object.entries(buildSelector({ kind, metadata: { name, namespace } }))
     .map(([label, value]) => `${label}=${value}`)
     .join(',')
 

@@ -15,7 +15,7 @@ export const escapeStep = (step: string): string => step.replaceAll('~', '~0').r
 export const at = (pointer: string, step: string | number): string => `${pointer}/${escapeStep(String(step))}`
 
 /** Splits a JSON pointer into its unescaped steps (RFC 6901 section 4). The whole value has none. */
-export const stepsOf = (pointer: string): readonly string[] =>
+export const splitPointer = (pointer: string): readonly string[] =>
   pointer
     .split('/')
     .slice(1)

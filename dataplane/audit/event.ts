@@ -61,5 +61,5 @@ export const noAudit: Auditing = { log: undefined, problem: undefined }
 const DENYING: ReadonlySet<number> = new Set([401, 403, 429])
 
 /** Returns the outcome for an HTTP status. */
-export const outcomeOf = (status: number): AuditOutcome =>
+export const classifyStatus = (status: number): AuditOutcome =>
   DENYING.has(status) ? 'denied' : status >= 400 ? 'failure' : 'success'

@@ -38,7 +38,7 @@ export class FileTarget implements Target {
     }
     await this.close()
     const handle = await open(this.#path, FLAGS, OWNER_ALONE)
-    this.#inode = inodeOf(await handle.stat())
+    this.#inode = formatInode(await handle.stat())
     this.#handle = handle
     this.#checkedAt = now
   }
@@ -55,10 +55,10 @@ export class FileTarget implements Target {
   }
 }
 
-const inodeOf = ({ dev, ino }: { readonly dev: number; readonly ino: number }): string => `${dev}:${ino}`
+const formatInode = ({ dev, ino }: { readonly dev: number; readonly ino: number }): string => `${dev}:${ino}`
 
 const inodeAt = (path: string): Promise<string | undefined> =>
-  stat(path).then(inodeOf, (error: NodeJS.ErrnoException) => {
+  stat(path).then(formatInode, (error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined
     throw error
   })

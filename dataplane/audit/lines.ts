@@ -33,7 +33,7 @@ export class AuditLines implements AuditLog {
   readonly #subjects: Subjects
   readonly #agents = new KeptTexts(cleanedAgent)
   readonly #values = new KeptTexts(cleanedText)
-  readonly #digests = new KeptTexts(digestOf)
+  readonly #digests = new KeptTexts(digestSession)
   #writtenAt = 0
   #timeText = ''
   readonly #take: (line: string) => void
@@ -65,7 +65,7 @@ export class AuditLines implements AuditLog {
   #lineOf(event: AuditEvent): string {
     const { type, outcome, error, request, requestId, caller, client, session, durationMs, target, data } = event
     const subject = caller && this.#subjects.textOf(caller)
-    const traceId = traceIdOf(event.traceparent)
+    const traceId = readTraceId(event.traceparent)
     let line = `{"level":"audit","time":"${this.#time()}","audit_id":"${uniqueId()}","type":"${type}","outcome":"${outcome}"`
     if (error !== undefined) line += `,"error":${JSON.stringify(error)}`
     line += this.#component
@@ -125,13 +125,13 @@ export class AuditLines implements AuditLog {
 }
 
 /** Returns a digest that tells sessions apart and can't be used as a session id. */
-const digestOf = (session: string): string => hash('sha256', session, 'base64url').slice(0, DIGEST)
+const digestSession = (session: string): string => hash('sha256', session, 'base64url').slice(0, DIGEST)
 
 const cleanedAgent = (text: string): string => JSON.stringify(withoutCredentials(text))
 
 const cleanedText = (text: string): string => JSON.stringify(withoutUrlSecrets(withoutCredentials(text)))
 
-const traceIdOf = (traceparent: unknown): string | undefined =>
+const readTraceId = (traceparent: unknown): string | undefined =>
   typeof traceparent === 'string' ? TRACE_ID.exec(traceparent)?.[1] : undefined
 
 /** Caches derived texts by key, the least recently used evicted first. Keys have a maximum length. */
@@ -163,7 +163,7 @@ class Subjects {
   textOf(caller: Caller): string | undefined {
     if (caller.kind === 'anonymous') return undefined
     let text = this.#texts.get(caller)
-    if (text === undefined) this.#texts.set(caller, (text = JSON.stringify(subjectOf(caller, this.#depth))))
+    if (text === undefined) this.#texts.set(caller, (text = JSON.stringify(buildSubject(caller, this.#depth))))
     return text
   }
 }
@@ -187,12 +187,12 @@ interface Subject {
 /**
  * Builds the subject of a caller. It takes only names from the claims, and at most `depth` links of a delegation chain.
  */
-function subjectOf(caller: Caller, depth: number): Subject | undefined {
+function buildSubject(caller: Caller, depth: number): Subject | undefined {
   if (caller.kind === 'anonymous') return undefined
   const { claims, issuer, subject } = caller
   const name = claims['name'] ?? claims['preferred_username'] ?? claims['email']
   const client = claims['client_id'] ?? claims['azp']
-  const delegation = chainOf(claims['act'], depth)
+  const delegation = buildChain(claims['act'], depth)
   return {
     issuer: cut(issuer),
     id: cut(subject),
@@ -202,7 +202,7 @@ function subjectOf(caller: Caller, depth: number): Subject | undefined {
   }
 }
 
-function chainOf(act: unknown, depth: number) {
+function buildChain(act: unknown, depth: number) {
   const chain: { issuer: string | undefined; id: string | undefined }[] = []
   let actor = act
   while (isObject(actor) && chain.length < depth) {

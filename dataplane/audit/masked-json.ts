@@ -25,7 +25,7 @@ interface Masked {
  * words. It runs in linear time and reads no further than it writes, except for what it masks.
  */
 export function maskedJson(json: string, maxBytes: number): Masked {
-  const { text, isWhole } = scanned(json, maxBytes, 0) ?? wordsOf(json, maxBytes)
+  const { text, isWhole } = scanned(json, maxBytes, 0) ?? maskAsWords(json, maxBytes)
   const bytes = Buffer.from(text)
   if (bytes.length <= maxBytes) return { text, isCut: !isWhole }
   // A character that the cut splits is left out.
@@ -40,7 +40,7 @@ interface Part {
 }
 
 /** Masks a text that is not JSON. */
-function wordsOf(text: string, most: number): Part {
+function maskAsWords(text: string, most: number): Part {
   return { text: maskedText(text.slice(0, most + LOOK_AHEAD)), isWhole: text.length <= most + LOOK_AHEAD }
 }
 

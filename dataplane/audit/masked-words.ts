@@ -25,7 +25,7 @@ export function maskedWords(text: string): string {
   let written = 0
   SECRETS.lastIndex = 0
   for (let found = SECRETS.exec(plain); found !== null; found = SECRETS.exec(plain)) {
-    const nameEnd = endOf(REST_OF_NAME, plain, SECRETS.lastIndex)
+    const nameEnd = findEnd(REST_OF_NAME, plain, SECRETS.lastIndex)
     SECRETS.lastIndex = nameEnd
     SEPARATOR.lastIndex = nameEnd
     const separator = SEPARATOR.exec(plain)
@@ -41,7 +41,7 @@ export function maskedWords(text: string): string {
   return masked + plain.slice(written)
 }
 
-function endOf(pattern: RegExp, text: string, start: number): number {
+function findEnd(pattern: RegExp, text: string, start: number): number {
   pattern.lastIndex = start
   pattern.exec(text)
   return pattern.lastIndex

@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { Auditing } from '../audit/event.ts'
 import type { AuthServerConfig } from '../config/auth-server.ts'
 import { delegateClientsIn, issuerPolicies } from '../config/authserver/inbound-grants.ts'
-import { isIdentified, isOnDemand, keyProviders, loginProviders, primariesOf } from '../config/authserver/provider.ts'
+import { findPrimaries, isIdentified, isOnDemand, keyProviders, loginProviders } from '../config/authserver/provider.ts'
 import { isOn } from '../config/check/dpop.ts'
 import { isLoopback } from '../config/check/url.ts'
 import type { AuthServerStatus } from '../config/status.ts'
@@ -248,7 +248,7 @@ function openProviders(
 }
 
 function warnOfNoIdentity(config: AuthServerConfig, log: Logger): void {
-  const primary = primariesOf(config).find((one) => !isIdentified(one))
+  const primary = findPrimaries(config).find((one) => !isIdentified(one))
   if (primary !== undefined)
     log.warn(
       { provider: primary.name },
@@ -324,7 +324,7 @@ interface PartsOfLogins extends Parts, Pick<Ground, 'pageSealer' | 'loginsUnderW
 function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<Front, 'login' | 'loginLinks'> {
   const { issuer, grantS, freshGrantS, linkEndpoint: url, callbackNames } = settings
   const loginS = LOGIN_TIME_S
-  const primaries = primariesOf(config).map(({ name }) => name)
+  const primaries = findPrimaries(config).map(({ name }) => name)
   const onDemand = new Set(config.upstreamProviders.filter(isOnDemand).map(({ name }) => name))
   const { upstreamFilter: filter } = config
   const ofChain = { issuer, primaries, onDemand, callbackNames, loginS, keepS: freshGrantS }

@@ -8,7 +8,7 @@ const POLL_MS = 400
 const SETTLE_MS = 40
 
 /**
- * Calls `onChange` after each change of the file since `first` was taken (by `stampOf`): written in place, replaced by
+ * Calls `onChange` after each change of the file since `first` was taken (by `readStamp`): written in place, replaced by
  * rename, or swapped by the `..data` link of a Kubernetes volume. Calls never overlap; a change during a call causes
  * one more. `onChange` handles its own errors. The signal ends it.
  */
@@ -55,8 +55,8 @@ export function followFile(
     schedule()
   }
   const pollTimer = setInterval(() => {
-    stampOf(file).then(scheduleIfChanged, () => {
-      // `stampOf` returns `absent` instead of rejecting.
+    readStamp(file).then(scheduleIfChanged, () => {
+      // `readStamp` returns `absent` instead of rejecting.
     })
   }, POLL_MS)
   pollTimer.unref()
@@ -89,7 +89,7 @@ function watchFolder(folder: string, changed: (name: string | null) => void): FS
 }
 
 /** Identifies the file that a path leads to and its version: differs after each write, rename and swapped link. */
-export async function stampOf(file: string): Promise<string> {
+export async function readStamp(file: string): Promise<string> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs }: BigIntStats = await stat(file, { bigint: true })
     return `${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`

@@ -12,7 +12,7 @@ const CLASS = /\[(!?)([^\]]+)\]/y
  * as many steps as the lengths of pattern and name multiplied.
  */
 export function compileGlob(glob: string): (name: string) => boolean {
-  const steps = stepsOf(glob)
+  const steps = parseSteps(glob)
   return function matchesGlob(name) {
     let step = 0
     let at = 0
@@ -37,7 +37,7 @@ export function compileGlob(glob: string): (name: string) => boolean {
   }
 }
 
-function stepsOf(glob: string): readonly Step[] {
+function parseSteps(glob: string): readonly Step[] {
   const steps: Step[] = []
   for (let at = 0; at < glob.length; at++) {
     const character = glob[at] as string
@@ -48,7 +48,7 @@ function stepsOf(glob: string): readonly Step[] {
       CLASS.lastIndex = at
       const [whole = '', not, members = ''] = CLASS.exec(glob) ?? []
       if (whole === '') throw new TypeError('has a [ without its ]')
-      steps.push(classOf(members, not === '!'))
+      steps.push(parseClass(members, not === '!'))
       at += whole.length - 1
     } else {
       const code = character.charCodeAt(0)
@@ -58,7 +58,7 @@ function stepsOf(glob: string): readonly Step[] {
   return steps
 }
 
-function classOf(members: string, negated: boolean): (code: number) => boolean {
+function parseClass(members: string, negated: boolean): (code: number) => boolean {
   const ranges: (readonly [number, number])[] = []
   for (let at = 0; at < members.length; at++) {
     const first = members.charCodeAt(at)

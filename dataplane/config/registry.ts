@@ -121,6 +121,6 @@ export type DatabaseConfig = NonNullable<RegistryConfig['database']>
 export type SourceKind = (typeof SOURCE_KINDS)[number]
 
 /** Returns the kind of a source that has passed the check: it has exactly one. */
-export function kindOf(source: Omit<SourceConfig, 'name'>): SourceKind {
+export function findKind(source: Omit<SourceConfig, 'name'>): SourceKind {
   return SOURCE_KINDS.find((kind) => source[kind] !== undefined) ?? 'managed'
 }

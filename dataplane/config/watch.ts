@@ -1,5 +1,5 @@
 import { dirname, resolve } from 'node:path'
-import { followFile, stampOf } from './follow-file.ts'
+import { followFile, readStamp } from './follow-file.ts'
 import { ConfigError, type Finding, type Loaded, readConfigText } from './load.ts'
 
 export interface WatchOptions<T> {
@@ -24,7 +24,7 @@ export async function watchConfig<T>(file: string, options: WatchOptions<T>): Pr
   const { read } = options
   const directory = dirname(resolve(file))
   // The stamp is taken before the file is read, so that a write in between is seen as a change.
-  const stamp = await stampOf(file)
+  const stamp = await readStamp(file)
   const first = await readConfigText(file)
   const loaded: Loaded<T> = { config: await read(first.text, file), hash: first.hash, directory }
 

@@ -2,7 +2,7 @@ import { type LookupAddress, lookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import { createSecureContext, getCACertificates } from 'node:tls'
 import { buildConnector, type Dispatcher, Pool } from 'undici'
-import { type AddressClass, classOf } from '../config/check/address.ts'
+import { type AddressClass, classifyAddress } from '../config/check/address.ts'
 import { secretFile } from '../config/secret-file.ts'
 
 export interface ConnectOptions {
@@ -48,7 +48,7 @@ export function guardedConnect(options: ConnectOptions): buildConnector.connecto
   return function connect(target, callback) {
     const host = target.hostname.replace(/^\[|\]$/g, '')
     if (isIP(host) !== 0 && !allowed(host, options)) {
-      callback(new AddressRefused(host, classOf(host)), null)
+      callback(new AddressRefused(host, classifyAddress(host)), null)
       return
     }
     let connector: buildConnector.connector
@@ -63,7 +63,7 @@ export function guardedConnect(options: ConnectOptions): buildConnector.connecto
 }
 
 function allowed(address: string, { allowPrivateIP, allowLoopback }: ConnectOptions): boolean {
-  switch (classOf(address)) {
+  switch (classifyAddress(address)) {
     case 'public':
       return true
     case 'private':
@@ -108,7 +108,7 @@ export function guardedLookup(options: ConnectOptions, resolve = lookup as Looku
       const addresses = found as unknown as LookupAddress[]
       if (error !== null) return callback(error, [])
       const refused = addresses.find(({ address }) => !allowed(address, options))
-      if (refused !== undefined) return callback(new AddressRefused(hostname, classOf(refused.address)), [])
+      if (refused !== undefined) return callback(new AddressRefused(hostname, classifyAddress(refused.address)), [])
       if (lookupOptions.all === true) return callback(null, addresses)
       const [first] = addresses
       return first === undefined

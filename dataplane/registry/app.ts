@@ -73,7 +73,7 @@ export function registryApp({
   // Clients look here for an authorization server before they have a token. It is no secret that there is none.
   app.get('/.well-known/*', () => errorResponse(new PublicError('not_found')))
   app.use(async function identify(c, next) {
-    const incoming = incomingOf(c.env)
+    const incoming = findIncoming(c.env)
     try {
       c.set('actor', await api.identity.actorOf(c.req.header('authorization'), rawPath(c.env, c.req.path), incoming))
     } catch (error) {
@@ -99,10 +99,10 @@ export function registryApp({
   return app
 }
 
-const incomingOf = (env: unknown): IncomingMessage | undefined =>
+const findIncoming = (env: unknown): IncomingMessage | undefined =>
   ((env ?? {}) as { incoming?: IncomingMessage }).incoming
 
 /** Returns the path as sent, without the query. Hono's is decoded in part, and dot segments are resolved in it. */
 function rawPath(env: unknown, path: string): string {
-  return (incomingOf(env)?.url ?? path).split('?', 1)[0] as string
+  return (findIncoming(env)?.url ?? path).split('?', 1)[0] as string
 }

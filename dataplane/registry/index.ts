@@ -20,10 +20,10 @@ import { type Configuration, followConfiguration } from './settings/configuratio
 import { createIdentity, type Identity } from './settings/identity.ts'
 import type { RegistrySettings } from './settings/settings.ts'
 import type { SyncState } from './sources/format/source.ts'
-import { measureRegistry, readiness, statusOf } from './status.ts'
+import { buildStatus, measureRegistry, readiness } from './status.ts'
 import type { SourceRecord } from './store/database/records.ts'
+import { buildSchedule } from './sync/build-schedule.ts'
 import { openStore, type Store } from './sync/open-store.ts'
-import { scheduleOf } from './sync/schedule-of.ts'
 import { createScheduler, type Scheduler } from './sync/scheduler.ts'
 
 interface ServeRegistryOptions {
@@ -186,7 +186,7 @@ function schedulesOfApi(sources: readonly SourceRecord[], { directory, limits }:
   const options = { directory, publicOnly: privateSources === 'deny', sourceBytes }
   return sources
     .filter(({ origin }) => origin === 'api')
-    .flatMap(({ name, config }) => scheduleOf({ name, ...config }, options) ?? [])
+    .flatMap(({ name, config }) => buildSchedule({ name, ...config }, options) ?? [])
 }
 
 async function startListeners(
@@ -198,7 +198,7 @@ async function startListeners(
   const isReady = readiness(scheduler, store.away)
   const adminListener = await listenAdmin(options.adminListen, {
     status: () => ({
-      ...statusOf(configuration, scheduler, audit.problem),
+      ...buildStatus(configuration, scheduler, audit.problem),
       ...telemetry.status(),
       ...audit.status(),
     }),
@@ -212,7 +212,7 @@ async function startListeners(
     // Probes are answered to the end: not ready, but alive.
     await adminListener.close(ADMIN_GRACE_MS)
   })
-  const api = apiOf(parts)
+  const api = buildApi(parts)
   const origins = () => configuration.current().origins
   const hosts = () => configuration.current().hosts
   const memory = new CallerMemory(callerLimits(options.memoryBytes, () => configuration.current().limits.bodyBytes))
@@ -222,7 +222,7 @@ async function startListeners(
   return { url: listener.url, adminUrl: adminListener.url }
 }
 
-function apiOf({ configuration, store, identity, scheduler, schedule, ends }: Parts): Api {
+function buildApi({ configuration, store, identity, scheduler, schedule, ends }: Parts): Api {
   return {
     reader: store.reader,
     writer: store.writer,

@@ -27,7 +27,7 @@ interface MeasuredParts {
  * Builds the response of `/status`: the configuration in force, the faults of a later one, and the state of each
  * source.
  */
-export function statusOf(
+export function buildStatus(
   configuration: Configuration,
   scheduler: Scheduler,
   auditProblem: string | undefined,

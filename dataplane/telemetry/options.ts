@@ -31,7 +31,7 @@ export interface TelemetryOptions extends ExportTimes {
 }
 
 /** Returns the reporting workload as OpenTelemetry resource attributes. Only the workload sets `service.name`. */
-export function resourceAttributesOf(
+export function buildResourceAttributes(
   { telemetry, workload, namespace }: TelemetryConfig,
   { version }: Pick<TelemetryOptions, 'version'>,
 ): Readonly<Record<string, string>> {

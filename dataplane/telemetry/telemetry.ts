@@ -15,7 +15,7 @@ import {
   observeNothing,
   type TraceContext,
 } from './observe.ts'
-import { resourceAttributesOf, type TelemetryConfig, type TelemetryOptions } from './options.ts'
+import { buildResourceAttributes, type TelemetryConfig, type TelemetryOptions } from './options.ts'
 import type { Pipeline, PipelineCounts } from './sdk/pipeline.ts'
 import type { Spans, Traced } from './sdk/spans.ts'
 
@@ -84,7 +84,7 @@ export class Telemetry {
   prometheus(accept: string | undefined): PrometheusText | undefined {
     const config = this.#inForce
     if (config?.telemetry?.prometheus?.enabled !== true) return undefined
-    return this.#metrics?.text(resourceAttributesOf(config, this.#options), accept)
+    return this.#metrics?.text(buildResourceAttributes(config, this.#options), accept)
   }
 
   /** Returns its part of `/status`: the outcomes of spans, if any are sent. */

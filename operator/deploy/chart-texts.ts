@@ -1,15 +1,15 @@
 /** The readable texts of the chart, and its schema, all made from the list of values. */
 import { canonicalYaml } from '../render/object/yaml.ts'
-import { defaultOf, type Value, values } from './values.ts'
+import { findDefault, type Value, values } from './values.ts'
 
 /** Returns the default of a value. `group` is the API group of the committed files. */
-const given = (name: string, value: Value, group: string) => (name === 'apiGroup' ? group : defaultOf(value))
+const given = (name: string, value: Value, group: string) => (name === 'apiGroup' ? group : findDefault(value))
 
 const comment = (text: string) => `# ${text}\n`
 
 function partsYaml(name: string, { properties = {} }: Value): string {
   const parts = Object.entries(properties).map(([part, value]) =>
-    `${comment(value.description)}${canonicalYaml({ [part]: defaultOf(value) })}`.replace(/^(?=.)/gm, '  '),
+    `${comment(value.description)}${canonicalYaml({ [part]: findDefault(value) })}`.replace(/^(?=.)/gm, '  '),
   )
   return `${name}:\n${parts.join('')}`
 }

@@ -81,7 +81,7 @@ export function unreachablePlaces(node: SchemaNode, path = 'spec'): readonly str
 }
 
 /** Returns every field of a kind that names an object. */
-const placesOf = ({ kind, role, spec }: KindDeclaration): readonly Place[] => [
+const findPlaces = ({ kind, role, spec }: KindDeclaration): readonly Place[] => [
   ...placesIn(spec as SchemaNode, 'spec'),
   ...(role === 'workload' ? OF_WORKLOADS : []),
   ...(OF_KINDS[kind] ?? []),
@@ -96,13 +96,13 @@ const GROUPS: Readonly<Record<string, string>> = { Gateway: 'gateway.networking.
  */
 export function nameReferences(kinds: readonly KindDeclaration[], group: string): readonly NameReference[] {
   const places = kinds.flatMap((declaration) =>
-    placesOf(declaration).map(([named, path]) => ({ named, field: { group, kind: declaration.kind, path } })),
+    findPlaces(declaration).map(([named, path]) => ({ named, field: { group, kind: declaration.kind, path } })),
   )
   const isOurs = (named: string) => kinds.some(({ kind }) => kind === named)
-  const groupOf = (named: string) => (isOurs(named) ? group : GROUPS[named])
+  const findGroup = (named: string) => (isOurs(named) ? group : GROUPS[named])
   return [...new Set(places.map(({ named }) => named))].sort().map((named) => {
     const fields = places.filter((place) => place.named === named).map(({ field }) => field)
-    const own = groupOf(named)
+    const own = findGroup(named)
     return {
       kind: named,
       ...(own === undefined ? {} : { group: own }),

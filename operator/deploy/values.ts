@@ -20,7 +20,7 @@ const strings = { type: 'object', additionalProperties: { type: 'string' }, defa
 const anything = { type: 'object', default: {} }
 const objects = { type: 'array', items: { type: 'object' }, default: [] }
 
-const imageOf: Readonly<Record<string, Value>> = {
+const imageValues: Readonly<Record<string, Value>> = {
   repository: {
     description: 'Repository of the image, without tag.',
     type: 'string',
@@ -81,7 +81,7 @@ export const values: Readonly<Record<string, Value>> = {
       },
     },
   },
-  image: { description: 'The image of operator and console.', type: 'object', properties: imageOf },
+  image: { description: 'The image of operator and console.', type: 'object', properties: imageValues },
   dataPlaneImage: {
     description: 'Image of the data plane, with tag or digest. Empty: the image of the operator.',
     type: 'string',
@@ -207,7 +207,7 @@ export const values: Readonly<Record<string, Value>> = {
 }
 
 /** Returns the default of a value, or the defaults of its parts. */
-export const defaultOf = (value: Value): unknown =>
+export const findDefault = (value: Value): unknown =>
   value.properties
-    ? Object.fromEntries(Object.entries(value.properties).map(([name, part]) => [name, defaultOf(part)]))
+    ? Object.fromEntries(Object.entries(value.properties).map(([name, part]) => [name, findDefault(part)]))
     : value.default

@@ -62,7 +62,7 @@ const insert = <T>(into: Map<string, Bucket<T>>, key: string, order: (a: T, b: T
 const byName = (a: KubernetesObject, b: KubernetesObject) => byText(a.metadata.name, b.metadata.name)
 
 /** Returns every name that the object's spec contains, once each: objects of our kinds, Secrets and ConfigMaps. */
-function referencesOf(declaration: KindDeclaration, object: KubernetesObject): readonly ObjectName[] {
+function findReferences(declaration: KindDeclaration, object: KubernetesObject): readonly ObjectName[] {
   const found = new Map<string, ObjectName>()
   const spec = (object['spec'] ?? {}) as never
   for (const { kind, names } of [...declaration.references, ...declaration.coreReferences]) {
@@ -97,7 +97,7 @@ export function createObjectIndex(kinds: Readonly<Record<string, KindDeclaration
       const { name, namespace = 'default' } = object.metadata
       unlink(kind, namespace, name)
       insert(buckets, bucketKey(kind, namespace), byName).set(name, completed(declaration, object))
-      const targets = referencesOf(declaration, object)
+      const targets = findReferences(declaration, object)
       if (targets.length === 0) return
       const key = objectKey(kind, namespace, name)
       forward.set(key, targets)

@@ -70,12 +70,17 @@ function observed(report: unknown): BackendObservation | undefined {
     status,
     ...(revision && { mcpRevision: revision.slice(0, 32).toWellFormed() }),
     ...(circuit && { circuitBreakerState: circuit }),
-    ...(lastError && !isWell && { message: textOf(lastError) }),
+    ...(lastError && !isWell && { message: formatProblem(lastError) }),
   }
 }
 
-const textOf = ({ code = 'unknown', message = '' }: { readonly code?: string; readonly message?: string }): string =>
-  withoutUrlSecrets(`${code}: ${message}`.slice(0, MESSAGE_LIMIT)).toWellFormed()
+const formatProblem = ({
+  code = 'unknown',
+  message = '',
+}: {
+  readonly code?: string
+  readonly message?: string
+}): string => withoutUrlSecrets(`${code}: ${message}`.slice(0, MESSAGE_LIMIT)).toWellFormed()
 
 /**
  * Merges what several pods report of the same things: of each name the worst report, because somebody has to act on it.
@@ -101,28 +106,28 @@ export function worstByName<Report extends { readonly name: string }>(
  * shape are ignored. A running sync adds nothing, so that a steady registry has a steady status.
  */
 export const reportedSources = (answers: readonly unknown[]): readonly SourceObservation[] =>
-  worstByName(answers, sourceOf, ({ state }) => WORST_SOURCE_LAST.indexOf(state))
+  worstByName(answers, readSource, ({ state }) => WORST_SOURCE_LAST.indexOf(state))
 
-function sourceOf(report: unknown): SourceObservation | undefined {
+function readSource(report: unknown): SourceObservation | undefined {
   if (!isReportedSource(report)) return undefined
   const { name, lastSuccess, error, servers, skills, leftOut } = report
   if (name.length > limits.label || !NAME.test(name)) return undefined
-  const failure = errorOf(error)
+  const failure = readError(error)
   return {
     name,
     state: failure ? 'Failed' : lastSuccess ? 'Synced' : 'Waiting',
-    servers: countOf(servers),
-    skills: countOf(skills),
-    leftOut: countOf(leftOut),
+    servers: clampCount(servers),
+    skills: clampCount(skills),
+    leftOut: clampCount(leftOut),
     ...(failure && { error: failure }),
   }
 }
 
-const errorOf = (error: ReportedSource['error']): SourceObservation['error'] =>
+const readError = (error: ReportedSource['error']): SourceObservation['error'] =>
   error ? { code: boundedText(error.code) || 'unknown', message: boundedText(error.message) } : undefined
 
 const boundedText = (value = '') => value.slice(0, MESSAGE_LIMIT).toWellFormed()
-const countOf = (value = 0) => (Number.isInteger(value) ? Math.min(Math.max(value, 0), 2 ** 31 - 1) : 0)
+const clampCount = (value = 0) => (Number.isInteger(value) ? Math.min(Math.max(value, 0), 2 ** 31 - 1) : 0)
 
 /** The most names of definitions that an observation has, and the longest of them in characters. */
 const MOST_NAMES = 10
@@ -153,10 +158,10 @@ const definitionsIn =
     const own = texts.find((text) => text.startsWith(`${name}: `)) ?? ''
     return {
       name,
-      approved: countOf(approved),
-      withheld: countOf(withheld),
-      reported: countOf(reported),
-      missing: countOf(missing),
+      approved: clampCount(approved),
+      withheld: clampCount(withheld),
+      reported: clampCount(reported),
+      missing: clampCount(missing),
       names: namesIn(own.slice(name.length)),
     }
   }

@@ -81,7 +81,7 @@ export const planAll = (view: WholeView, context: ReconcileContext): readonly Pl
   view.all().map((object) => ({ object, plan: reconcile(object, view, context) }))
 
 /** Returns the object with the status of its plan and without what only a cluster knows: for `render --status`. */
-export function statusOf({ object, plan }: PlannedObject): KubernetesObject {
+export function buildStatus({ object, plan }: PlannedObject): KubernetesObject {
   const { apiVersion, kind, metadata } = object
   const { name, namespace } = metadata
   return {

@@ -45,7 +45,7 @@ const fileProblem = ({ object, file, line, pointer, message, reason, severity }:
   severity,
 })
 
-export function reportOf(
+export function buildReport(
   pods: readonly { readonly running: RunningPod; readonly base: string }[],
   planned: readonly Planned[],
   findings: readonly ManifestFinding[],

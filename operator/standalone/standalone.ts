@@ -8,14 +8,14 @@ import type { ServerCommand } from '../reconcile/outcome/plan.ts'
 import { valueRevision } from '../render/object/canonical.ts'
 import { ManifestFeed } from './manifest-feed.ts'
 import { PodProblem } from './pod/environment.ts'
-import { podOf, servicesOf, sourcesOf } from './pod/pod.ts'
+import { collectSources, findPod, listServices } from './pod/pod.ts'
 import { PodSet } from './pod/pod-set.ts'
 import { StatusPoller } from './pod/status-poller.ts'
-import { folderOf, type LocalCommand, localPod } from './pod/workload.ts'
+import { type LocalCommand, localPod, nameFolder } from './pod/workload.ts'
 import { LocalPorts } from './ports/local-ports.ts'
 import { StateDirectory } from './ports/state.ts'
 import { redactor } from './process/lines.ts'
-import { type Endpoint, type Report, reportOf } from './report.ts'
+import { buildReport, type Endpoint, type Report } from './report.ts'
 
 /** Milliseconds after which a set that has not settled is reported as it is. */
 const SETTLE_LIMIT_MS = 10_000
@@ -232,8 +232,9 @@ export class Standalone {
 
   #learnServices(planned: readonly Planned[]): void {
     for (const { manifest, plan } of planned) {
-      if (plan.children === 'hold' || !podOf(plan.children)) continue
-      for (const name of servicesOf(plan.children)) this.#services.set(`${manifest.id.namespace}/${name}`, manifest.id)
+      if (plan.children === 'hold' || !findPod(plan.children)) continue
+      for (const name of listServices(plan.children))
+        this.#services.set(`${manifest.id.namespace}/${name}`, manifest.id)
     }
   }
 
@@ -289,7 +290,7 @@ export class Standalone {
       this.#statuses.set(objectKey(id), plan.status)
       // Held workloads keep running as they are.
       if (plan.children === 'hold') wanted.add(objectKey(id))
-      else if (podOf(plan.children)) {
+      else if (findPod(plan.children)) {
         wanted.add(objectKey(id))
         this.#applyPod(id, plan.children)
       }
@@ -305,7 +306,7 @@ export class Standalone {
   }
 
   #applyPod(id: ObjectId, children: readonly KubernetesObject[]): void {
-    const root = join(this.#state.path, folderOf(id))
+    const root = join(this.#state.path, nameFolder(id))
     const running = this.#pods.getOrAdd(id, root)
     const ports = this.#ports.of(id)
     if (!running || !ports) return
@@ -318,7 +319,7 @@ export class Standalone {
       const pod = localPod({
         id,
         children,
-        sources: sourcesOf(id, this.#feed.accepted, children),
+        sources: collectSources(id, this.#feed.accepted, children),
         root,
         ports,
         local: this.#localCommand(id),
@@ -336,7 +337,7 @@ export class Standalone {
 
   /** Stores ports and folders for the next run. */
   #remember(): void {
-    const folders = this.#pods.all().map(({ id }) => folderOf(id))
+    const folders = this.#pods.all().map(({ id }) => nameFolder(id))
     for (const folder of this.#leftFolders) {
       if (!folders.includes(folder)) rmSync(join(this.#state.path, folder), { recursive: true, force: true })
     }
@@ -357,7 +358,7 @@ export class Standalone {
         return
       }
     } else this.#unsettledSince = undefined
-    const report = reportOf(
+    const report = buildReport(
       pods.map((running) => ({ running, base: this.#ports.urlOf(running.id) ?? '' })),
       planned,
       this.#feed.findings,

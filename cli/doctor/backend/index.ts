@@ -8,14 +8,14 @@ import { type BackendDiagnosis, checkBackend } from './check-backend.ts'
 /** Runs `portico doctor backend URL …`. */
 export async function lookAtBackends(urls: readonly string[], given: Given, io: Io): Promise<number> {
   if (urls.length === 0) throw new UsageError('the URL of an MCP server is missing')
-  const configs = urls.map((url) => backendOf(url, given))
+  const configs = urls.map((url) => readBackend(url, given))
   const diagnoses = await Promise.all(configs.map((config) => checkBackend(config, version)))
   if (given.text('output') === 'json') io.out(`${JSON.stringify({ backends: diagnoses })}\n`)
   else io.out(diagnoses.map(backendText).join('\n'))
   return diagnoses.some(({ findings }) => findings.some(({ severity }) => severity === 'error')) ? 1 : 0
 }
 
-function backendOf(url: string, given: Given): BackendConfig {
+function readBackend(url: string, given: Given): BackendConfig {
   if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw new UsageError(`${url} is not a URL of http or https`)
   const caBundleFile = given.text('ca-bundle')
   const config: BackendConfig = {

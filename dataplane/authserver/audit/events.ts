@@ -1,4 +1,4 @@
-import { type AuditOutcome, outcomeOf } from '../../audit/event.ts'
+import { type AuditOutcome, classifyStatus } from '../../audit/event.ts'
 import type { AuditEventType } from '../../config/audit/event-types.ts'
 import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
 import type { Purpose } from '../login/login.ts'
@@ -45,7 +45,7 @@ const DENYING: ReadonlySet<string> = new Set([
 /** Returns the outcome of a response with this status and error. */
 export function authOutcome(error: string | undefined, status: number): AuditOutcome {
   if (error === undefined) return 'success'
-  return DENYING.has(error) ? 'denied' : outcomeOf(Math.max(status, 400))
+  return DENYING.has(error) ? 'denied' : classifyStatus(Math.max(status, 400))
 }
 
 /** Returns the code of RFC 6749 for a response that has none, which is a page for people. */

@@ -2,14 +2,14 @@ import { lifespanBounds } from '../../../crds/settings/auth/auth-server-bounds.t
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { AuthServerConfig, UpstreamProviderConfig } from '../../config/auth-server.ts'
 import {
-  callbackNameOf,
+  buildRedirectUri,
   callbackUrlOf,
+  findLoginUrl,
+  findPrimaries,
   isChosen,
   isOnDemand,
   keyUrlOf,
-  loginUrlOf,
-  primariesOf,
-  redirectUriOf,
+  readCallbackName,
 } from '../../config/authserver/provider.ts'
 
 /** OpenID Connect scopes that every client may ask for. */
@@ -112,12 +112,12 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     [own.resource, own.audience],
   ])
   const authorizationEndpoint = `${base}/oauth/authorize`
-  const callbacks = config.upstreamProviders.map((provider) => redirectUriOf(config, provider))
+  const callbacks = config.upstreamProviders.map((provider) => buildRedirectUri(config, provider))
   // All callbacks have one host. The path of the first one counts.
   const callback = callbackUrlOf(config)
   const loginEndpoint = callback.replace(/\/callback$/, '/login')
   const issuerPath = new URL(issuer).pathname.replace(/\/$/, '')
-  const primaries = primariesOf(config).map(primaryProvider)
+  const primaries = findPrimaries(config).map(primaryProvider)
   const isOnlyOwn = new Set(audiences.values()).size === 1
   return {
     issuer,
@@ -145,7 +145,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     allowKeys: config.allowPrivateKeyJWTRegistration === true,
     providers: config.upstreamProviders.map(shownProvider),
     callbackNames: new Map(
-      config.upstreamProviders.map(({ name }, index) => [name, callbackNameOf(callbacks[index] ?? '')]),
+      config.upstreamProviders.map(({ name }, index) => [name, readCallbackName(callbacks[index] ?? '')]),
     ),
     primaries,
     providerHosts: hostsOf(config, primaries),
@@ -169,7 +169,7 @@ const hostsOf = (config: AuthServerConfig, primaries: readonly PrimaryProvider[]
   ...(primaries.length > 1 ? [alternatives(primaries)] : []),
   ...config.upstreamProviders
     .filter((provider) => !isOnDemand(provider) && !isChosen(config, provider.name))
-    .map((provider) => loginUrlOf(provider).host),
+    .map((provider) => findLoginUrl(provider).host),
 ]
 
 const primaryProvider = (provider: UpstreamProviderConfig): PrimaryProvider => ({
@@ -179,7 +179,7 @@ const primaryProvider = (provider: UpstreamProviderConfig): PrimaryProvider => (
 
 const shownProvider = (provider: UpstreamProviderConfig): ShownProvider => ({
   name: provider.name,
-  host: loginUrlOf(provider).host,
+  host: findLoginUrl(provider).host,
 })
 
 const URL_PARTS = /^([a-z][a-z\d+.-]*):\/\/([^/?#@]+)([^?#]*)(\?[^#]*)?$/i

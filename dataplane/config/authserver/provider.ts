@@ -1,7 +1,7 @@
 import type { AuthServerConfig, KeyProviderConfig, UpstreamProviderConfig } from '../auth-server.ts'
 
 /** Returns the provider that identifies users, for a server without `primaryProviders`. */
-const primaryOf = <Provider extends { readonly name: string }>({
+const findPrimary = <Provider extends { readonly name: string }>({
   upstreamProviders,
   primaryUpstreamProvider: primary,
 }: {
@@ -11,7 +11,7 @@ const primaryOf = <Provider extends { readonly name: string }>({
   primary === undefined ? upstreamProviders[0] : upstreamProviders.find(({ name }) => name === primary)
 
 /** Returns the providers that identify users. A login visits one of them; if there are several, the user chooses. */
-export const primariesOf = <Provider extends { readonly name: string }>(server: {
+export const findPrimaries = <Provider extends { readonly name: string }>(server: {
   readonly upstreamProviders: readonly Provider[]
   readonly primaryUpstreamProvider?: string
   readonly primaryProviders?: readonly string[]
@@ -19,7 +19,7 @@ export const primariesOf = <Provider extends { readonly name: string }>(server: 
   const { primaryProviders, upstreamProviders } = server
   if (primaryProviders !== undefined)
     return primaryProviders.flatMap((name) => upstreamProviders.filter((one) => one.name === name))
-  const primary = primaryOf(server)
+  const primary = findPrimary(server)
   return primary === undefined ? [] : [primary]
 }
 
@@ -81,7 +81,7 @@ export interface Returning {
  * provider issued the code. With several providers each has a callback of its own, so that no provider gets the code of
  * another (mix-up, RFC 9700 section 4.4).
  */
-export function redirectUriOf(
+export function buildRedirectUri(
   { issuer, upstreamProviders }: { readonly issuer: string; readonly upstreamProviders: readonly Returning[] },
   { name, oidcConfig: oidc, oauth2Config: oauth2 }: Returning,
 ): string {
@@ -93,14 +93,14 @@ export function redirectUriOf(
 }
 
 /** Returns the URL of the first provider's callback without the provider's name. The pages for users are beside it. */
-export const callbackUrlOf = (server: Parameters<typeof redirectUriOf>[0]): string => {
+export const callbackUrlOf = (server: Parameters<typeof buildRedirectUri>[0]): string => {
   const [first] = server.upstreamProviders
-  const callback = first === undefined ? `${server.issuer}/oauth/callback` : redirectUriOf(server, first)
+  const callback = first === undefined ? `${server.issuer}/oauth/callback` : buildRedirectUri(server, first)
   return callback.replace(/\/oauth\/callback\/[^/]+$/, '/oauth/callback')
 }
 
 /** Returns the URL of the page on which users enter keys of their own; `provider`: the key. */
-export const keyUrlOf = (server: Parameters<typeof redirectUriOf>[0], provider?: string): string => {
+export const keyUrlOf = (server: Parameters<typeof buildRedirectUri>[0], provider?: string): string => {
   const page = callbackUrlOf(server).replace(/\/callback$/, '/key')
   return provider === undefined ? page : `${page}?${new URLSearchParams({ provider })}`
 }
@@ -112,9 +112,9 @@ export const linkedUrlOf = ({ issuer }: { readonly issuer: string }): string => 
  * Returns the last part of a callback's path, which names its provider; undefined if the path ends with
  * `/oauth/callback`.
  */
-export const callbackNameOf = (redirectUri: string): string | undefined =>
+export const readCallbackName = (redirectUri: string): string | undefined =>
   /\/oauth\/callback\/([^/]+)$/.exec(new URL(redirectUri).pathname)?.[1]
 
 /** Returns the URL at which browsers log in, as far as the configuration tells: an issuer, or the endpoint itself. */
-export const loginUrlOf = ({ oidcConfig: oidc, oauth2Config: oauth2 }: UpstreamProviderConfig): URL =>
+export const findLoginUrl = ({ oidcConfig: oidc, oauth2Config: oauth2 }: UpstreamProviderConfig): URL =>
   new URL(oidc?.issuerUrl ?? oauth2?.authorizationEndpoint ?? '')

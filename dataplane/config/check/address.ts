@@ -47,11 +47,11 @@ const NEVER = block(
  * Returns the class of an IP address. An IPv6 address that carries an IPv4 one (mapped, compatible, translated, NAT64,
  * 6to4) has the class of the IPv4 address. Anything that is not an IP address is `never`.
  */
-export function classOf(address: string): AddressClass {
+export function classifyAddress(address: string): AddressClass {
   const plain = address.split('%')[0] ?? ''
   if (isIP(plain) === 0) return 'never'
   const inner = isIPv6(plain) ? embeddedIPv4(plain) : undefined
-  if (inner !== undefined) return classOf(inner)
+  if (inner !== undefined) return classifyAddress(inner)
   const family = isIPv4(plain) ? 'ipv4' : 'ipv6'
   if (METADATA.check(plain, family)) return 'never'
   if (LOOPBACK.check(plain, family)) return 'loopback'
@@ -71,7 +71,7 @@ const CARRIERS = [
 const COMPATIBLE = block('::/96')
 
 function embeddedIPv4(address: string): string | undefined {
-  const groups = groupsOf(address)
+  const groups = parseGroups(address)
   // BlockList treats a mapped address as the IPv4 address that it carries, so a check of networks alone is not enough.
   const mapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff
   const carrier = mapped ? CARRIERS[0] : CARRIERS.find(({ network }) => network.check(address, 'ipv6'))
@@ -85,7 +85,7 @@ function ipv4At(groups: readonly number[], at: number): string {
 }
 
 /** Splits an IPv6 address into its eight 16-bit groups. */
-function groupsOf(address: string): readonly number[] {
+function parseGroups(address: string): readonly number[] {
   // The URL parser writes every form (`::`, a dotted tail) in its canonical one.
   const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1)
   const [head = '', tail] = canonical.split('::')

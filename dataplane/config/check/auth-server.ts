@@ -1,7 +1,7 @@
 import { lifespanBounds } from '../../../crds/settings/auth/auth-server-bounds.ts'
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { AuthServerConfig } from '../auth-server.ts'
-import { isChosen, isIdentified, isKey, isOnDemand, primariesOf } from '../authserver/provider.ts'
+import { findPrimaries, isChosen, isIdentified, isKey, isOnDemand } from '../authserver/provider.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { OidcConfig } from '../gateway-oidc.ts'
 import type { Finding } from '../load.ts'
@@ -96,7 +96,7 @@ function lifespanFindings({ tokenLifespans = {} }: AuthServerConfig, at: string)
  * Checks that every login identifies the user and that a later login at another provider is linked to the same user.
  */
 function loginPolicyFindings(server: AuthServerConfig, at: string): readonly Finding[] {
-  const primaries = primariesOf(server)
+  const primaries = findPrimaries(server)
   const key = primaries.find(isKey)
   if (key !== undefined) {
     const index = server.upstreamProviders.indexOf(key)

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import type { Finding } from '../load.ts'
-import { type AddressClass, classOf } from './address.ts'
+import { type AddressClass, classifyAddress } from './address.ts'
 
 /** Checks a URL that our side calls or publishes. `pointer` is its place in the configuration. */
 export function urlFindings(text: string, pointer: string): readonly Finding[] {
@@ -20,7 +20,7 @@ export function urlFindings(text: string, pointer: string): readonly Finding[] {
 function literalClass({ hostname }: URL): AddressClass | undefined {
   const host = hostname.replace(/^\[|\]$|\.$/g, '')
   if (host === 'localhost' || host.endsWith('.localhost')) return 'loopback'
-  return isIP(host) === 0 ? undefined : classOf(host)
+  return isIP(host) === 0 ? undefined : classifyAddress(host)
 }
 
 /** Tells whether a URL leads to this machine alone. */

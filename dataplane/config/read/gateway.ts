@@ -1,7 +1,7 @@
 import { checkAuthzStepwise } from '../check/authz.ts'
 import { checkGateway } from '../check/gateway.ts'
 import type { GatewayConfig } from '../gateway.ts'
-import { jsonOf } from '../load.ts'
+import { parseJsonObject } from '../load.ts'
 import { compileStepwise } from '../workflow/compile.ts'
 import { acceptsGateway } from './accepts-gateway.ts'
 import { isLong, readAside } from './aside.ts'
@@ -15,7 +15,8 @@ import { isLong, readAside } from './aside.ts'
  */
 export async function readGateway(text: string, file?: string, inForce?: GatewayConfig): Promise<GatewayConfig> {
   const isAside = inForce !== undefined && isLong(text)
-  const value = jsonOf(text) ?? (isAside ? await readAside<unknown>('yaml', text, file) : await yamlOf(text))
+  const value =
+    parseJsonObject(text) ?? (isAside ? await readAside<unknown>('yaml', text, file) : await parseYaml(text))
   if (acceptsGateway(value)) {
     const config = value as GatewayConfig
     if (inForce !== undefined) await checkStepwise(config, inForce)
@@ -34,7 +35,7 @@ async function checkStepwise({ authz, name, compositeTools = [] }: GatewayConfig
 }
 
 /** Returns the value of a YAML text; undefined if it is no YAML. */
-async function yamlOf(text: string): Promise<unknown> {
+async function parseYaml(text: string): Promise<unknown> {
   const { readYaml, valueOfYaml } = await import('./yaml.ts')
   try {
     return valueOfYaml(readYaml(text))

@@ -1,7 +1,7 @@
 import type { Static, TSchema } from 'typebox'
 import { isMap, isScalar, isSeq, type Node, type Pair, type YAMLMap } from 'yaml'
-import { stepsOf } from '../../../crds/settings/json.ts'
-import { type Check, ConfigError, type Finding, findingLine, jsonOf } from '../load.ts'
+import { splitPointer } from '../../../crds/settings/json.ts'
+import { type Check, ConfigError, type Finding, findingLine, parseJsonObject } from '../load.ts'
 import { compile, type Violation } from '../schema-violations.ts'
 import { readYaml, valueOfYaml, type YamlText } from './yaml.ts'
 
@@ -40,7 +40,7 @@ export function configParser<S extends TSchema>(
     // The schema is compiled at the first text: an operator has parsers for kinds that most clusters never use.
     compiled ??= compile(schema)
     const violations = compiled
-    const json = jsonOf(text)
+    const json = parseJsonObject(text)
     const yaml = json === undefined ? readYaml(text) : undefined
     const value = yaml === undefined ? json : valueOfYaml(yaml, file)
     const violated = violations(value)
@@ -105,7 +105,7 @@ function checkMended<T>(
 
 /** Puts a value at a pointer. Returns false if there is no such place: the whole value is of the wrong type. */
 function putAt(root: unknown, pointer: string, value: unknown): boolean {
-  const steps = [...stepsOf(pointer)]
+  const steps = [...splitPointer(pointer)]
   const last = steps.pop()
   let parent = root
   for (const step of steps) parent = (parent as Record<string, unknown> | undefined)?.[step]
@@ -121,7 +121,7 @@ function located(
 ): readonly Finding[] {
   const known: Pairs = new Map()
   return findings.map(({ pointer, message }) => {
-    const offset = offsetOf(document.contents, pointer, known)
+    const offset = findOffset(document.contents, pointer, known)
     return {
       pointer,
       message,
@@ -134,7 +134,7 @@ function located(
 /** The pairs of the visited maps, by key: a text may have as many findings as keys. */
 type Pairs = Map<YAMLMap, ReadonlyMap<string, Pair>>
 
-function pairsOf(map: YAMLMap, known: Pairs): ReadonlyMap<string, Pair> {
+function readPairs(map: YAMLMap, known: Pairs): ReadonlyMap<string, Pair> {
   let pairs = known.get(map)
   if (pairs === undefined) {
     pairs = new Map(map.items.flatMap((pair) => (isScalar(pair.key) ? [[String(pair.key.value), pair]] : [])))
@@ -147,12 +147,12 @@ function pairsOf(map: YAMLMap, known: Pairs): ReadonlyMap<string, Pair> {
  * Returns the offset of `pointer` in the text: that of its key if it has one; that of its closest parent if it is
  * absent.
  */
-function offsetOf(root: Node | null, pointer: string, known: Pairs): number | undefined {
+function findOffset(root: Node | null, pointer: string, known: Pairs): number | undefined {
   let node: unknown = root
   let offset = root?.range?.[0]
-  for (const step of stepsOf(pointer)) {
+  for (const step of splitPointer(pointer)) {
     if (isMap(node)) {
-      const pair = pairsOf(node, known).get(step)
+      const pair = readPairs(node, known).get(step)
       if (pair === undefined) break
       offset = (pair.key as Node).range?.[0] ?? offset
       node = pair.value

@@ -33,7 +33,7 @@ export function readYaml(text: string): YamlText {
 }
 
 /** Returns the message of an error without the parser's advice to programmers. */
-const textOf = ({ code, message }: Document.Parsed['errors'][number]): string =>
+const formatError = ({ code, message }: Document.Parsed['errors'][number]): string =>
   code === 'MULTIPLE_DOCS' ? 'must be one YAML document; a second one begins here' : message
 
 /** Returns the value of a YAML text. Throws a ConfigError if the text is no YAML, or empty. */
@@ -45,7 +45,7 @@ export function valueOfYaml({ document, lineAt }: YamlText, file?: string): unkn
   const exhausted = document.errors.find(({ code }) => code === 'RESOURCE_EXHAUSTION')
   if (exhausted !== undefined) throw refuse([at(exhausted.pos[0], 'nests too deeply')])
   if (document.errors.length > 0)
-    throw refuse(document.errors.slice(0, MOST_ERRORS).map((error) => at(error.pos[0], textOf(error))))
+    throw refuse(document.errors.slice(0, MOST_ERRORS).map((error) => at(error.pos[0], formatError(error))))
   if (document.contents === null) throw whole('the file is empty')
   const aliases = aliasProblem(document, MOST_ALIASES)
   if (aliases !== undefined) throw whole(aliases)

@@ -18,7 +18,7 @@ export interface Known {
 export function checkPaths(uses: readonly Use[], known: Known, reading: Reading): void {
   for (const { pointer, paths, itemName } of uses)
     for (const path of paths) {
-      const message = problemOf(path, known, itemName)
+      const message = findProblem(path, known, itemName)
       if (message !== undefined) reading.find(pointer, `${message} (character ${path.at + 1})`)
     }
 }
@@ -31,7 +31,7 @@ export const stepsRead = (uses: readonly Use[]): ReadonlySet<string> =>
     ),
   )
 
-function problemOf(path: Path, known: Known, itemName: string | undefined): string | undefined {
+function findProblem(path: Path, known: Known, itemName: string | undefined): string | undefined {
   if (path.root === 'params') return parameterProblem(path, known)
   return path.root === 'steps' ? stepProblem(path, known) : itemProblem(path, itemName)
 }

@@ -2,7 +2,7 @@ import { at, isObject } from '../../../crds/settings/json.ts'
 import { stepsRead } from './check-paths.ts'
 import type { Output, OutputProperty } from './compiled.ts'
 import type { Definition } from './definition.ts'
-import { type JsonSchema, violationOf } from './json-schema.ts'
+import { findViolation, type JsonSchema } from './json-schema.ts'
 import { workflowLimits } from './limits.ts'
 import type { Reading, Use } from './values.ts'
 
@@ -56,7 +56,7 @@ function checkProperty(property: JsonSchema, { reading, pointer }: Place, depth:
   const find = (field: string, message: string) => reading.find(at(pointer, field), message)
   for (const name of Object.keys(property)) if (!FIELDS.has(name)) find(name, 'unknown field')
   if (!TYPES.has(type)) find('type', `must be one of ${[...TYPES].join(', ')}`)
-  else if (fallback !== undefined && violationOf({ type }, fallback) !== undefined)
+  else if (fallback !== undefined && findViolation({ type }, fallback) !== undefined)
     find('default', `must be of type ${String(type)}`)
   if (value !== undefined && typeof value !== 'string') find('value', 'must be a template, which is a string')
   if (value === undefined && properties === undefined && fallback === undefined)
@@ -67,11 +67,11 @@ function checkProperty(property: JsonSchema, { reading, pointer }: Place, depth:
 }
 
 /** Returns the JSON schema of the structured result, which clients see. */
-export function outputSchemaOf({ properties, required = [] }: NonNullable<Definition['output']>): JsonSchema {
-  return { type: 'object', properties: schemasOf(properties), ...(required.length === 0 ? {} : { required }) }
+export function buildOutputSchema({ properties, required = [] }: NonNullable<Definition['output']>): JsonSchema {
+  return { type: 'object', properties: buildSchemas(properties), ...(required.length === 0 ? {} : { required }) }
 }
 
-const schemasOf = (properties: JsonSchema): JsonSchema =>
+const buildSchemas = (properties: JsonSchema): JsonSchema =>
   Object.fromEntries(
     Object.entries(properties).map(([name, property]) => {
       const { type, description, properties: inner } = isObject(property) ? property : {}
@@ -80,7 +80,7 @@ const schemasOf = (properties: JsonSchema): JsonSchema =>
         {
           type,
           ...(description === undefined ? {} : { description }),
-          ...(isObject(inner) ? { properties: schemasOf(inner) } : {}),
+          ...(isObject(inner) ? { properties: buildSchemas(inner) } : {}),
         },
       ]
     }),

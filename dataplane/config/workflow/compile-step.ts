@@ -38,12 +38,12 @@ function common(step: SimpleDefinition | StepDefinition, place: StepPlace, longe
     id: step.id ?? '',
     condition: condition === undefined ? undefined : reading.template(condition, `${pointer}/condition`, uses),
     timeoutMs,
-    onError: onErrorOf(step),
+    onError: compileOnError(step),
     defaultResults,
   }
 }
 
-function onErrorOf({ onError }: Pick<StepDefinition, 'onError'>): OnError {
+function compileOnError({ onError }: Pick<StepDefinition, 'onError'>): OnError {
   const { action = 'abort', retryCount = workflowLimits.retries, retryDelay } = onError ?? {}
   const delayMs = retryDelay === undefined ? workflowLimits.retryDelayMs : parseTimer(retryDelay)
   return { action, retries: action === 'retry' ? retryCount : 0, delayMs }

@@ -4,7 +4,7 @@ import { atOnce, type Steps, stepwise } from '../../../crds/settings/stepwise.ts
 import { duplicates } from '../check/duplicates.ts'
 import type { Finding } from '../load.ts'
 import { checkPaths } from './check-paths.ts'
-import { compileOutput, outputSchemaOf } from './compile-output.ts'
+import { buildOutputSchema, compileOutput } from './compile-output.ts'
 import { compileStep } from './compile-step.ts'
 import type { Output, Step, Workflow } from './compiled.ts'
 import type { Definition } from './definition.ts'
@@ -62,8 +62,8 @@ function* compiling(definition: Definition): Steps<CompiledWorkflow> {
     timeoutMs,
     steps,
     output: output === undefined ? undefined : readOutput(definition, parameters, output, reading),
-    outputSchema: output === undefined ? undefined : outputSchemaOf(output),
-    tools: toolsOf(steps),
+    outputSchema: output === undefined ? undefined : buildOutputSchema(output),
+    tools: listTools(steps),
     digest: createHash('sha256').update(text).digest('base64url'),
     size: text.length,
   }
@@ -112,7 +112,7 @@ function readOutput(
   return compiled
 }
 
-function toolsOf(steps: readonly Step[]): readonly string[] {
+function listTools(steps: readonly Step[]): readonly string[] {
   const names = steps.flatMap((step) => {
     const simple = step.type === 'forEach' ? step.step : step
     return simple.type === 'tool' ? [simple.tool] : []

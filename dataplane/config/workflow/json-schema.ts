@@ -50,8 +50,8 @@ const rules: Readonly<Record<string, { isRight(rule: unknown): boolean; holds: C
     maximum: bound(isNumber, (value, rule) => !isNumber(value) || value <= rule, 'must be at most'),
     exclusiveMinimum: bound(isNumber, (value, rule) => !isNumber(value) || value > rule, 'must be more than'),
     exclusiveMaximum: bound(isNumber, (value, rule) => !isNumber(value) || value < rule, 'must be less than'),
-    minLength: bound(isSize, (value, rule) => !isText(value) || lengthOf(value) >= rule, 'characters: at least'),
-    maxLength: bound(isSize, (value, rule) => !isText(value) || lengthOf(value) <= rule, 'characters: at most'),
+    minLength: bound(isSize, (value, rule) => !isText(value) || countCharacters(value) >= rule, 'characters: at least'),
+    maxLength: bound(isSize, (value, rule) => !isText(value) || countCharacters(value) <= rule, 'characters: at most'),
     minItems: bound(isSize, (value, rule) => !Array.isArray(value) || value.length >= rule, 'items: at least'),
     maxItems: bound(isSize, (value, rule) => !Array.isArray(value) || value.length <= rule, 'items: at most'),
     required: {
@@ -66,7 +66,7 @@ function bound(isRight: (rule: unknown) => boolean, holds: (value: unknown, rule
 }
 
 /** Counts characters as JSON Schema does, which are code points. */
-function lengthOf(text: string): number {
+function countCharacters(text: string): number {
   let pairs = 0
   for (let index = 0; index < text.length; index++) if ((text.charCodeAt(index) & 0xfc00) === 0xd800) pairs++
   return text.length - pairs
@@ -110,7 +110,7 @@ function subschemas(keyword: string, rule: unknown): readonly (readonly [string,
 }
 
 /** Returns the first place where a value violates a schema without findings; undefined if the value is valid. */
-export function violationOf(schema: unknown, value: unknown, pointer = ''): Finding | undefined {
+export function findViolation(schema: unknown, value: unknown, pointer = ''): Finding | undefined {
   if (schema === false) return { pointer, message: 'is not allowed here' }
   if (!isObject(schema)) return undefined
   for (const [keyword, rule] of Object.entries(schema)) {
@@ -126,14 +126,14 @@ export function violationOf(schema: unknown, value: unknown, pointer = ''): Find
 function combined(schema: JsonSchema, value: unknown, pointer: string): Finding | undefined {
   const { anyOf, oneOf, allOf, not } = schema
   const holding = (list: unknown): number =>
-    (list as unknown[]).filter((one) => violationOf(one, value, pointer) === undefined).length
+    (list as unknown[]).filter((one) => findViolation(one, value, pointer) === undefined).length
   if (anyOf !== undefined && holding(anyOf) === 0) return { pointer, message: 'must match one of the schemas in anyOf' }
   if (oneOf !== undefined && holding(oneOf) !== 1)
     return { pointer, message: 'must match exactly one of the schemas in oneOf' }
-  if (not !== undefined && violationOf(not, value, pointer) === undefined)
+  if (not !== undefined && findViolation(not, value, pointer) === undefined)
     return { pointer, message: 'must not match the schema in not' }
   for (const one of (allOf as unknown[] | undefined) ?? []) {
-    const violation = violationOf(one, value, pointer)
+    const violation = findViolation(one, value, pointer)
     if (violation !== undefined) return violation
   }
   return undefined
@@ -144,7 +144,7 @@ function inObject(schema: JsonSchema, value: Readonly<Record<string, unknown>>, 
   const own = isObject(properties) ? properties : {}
   for (const [name, inner] of Object.entries(value)) {
     const rule = Object.hasOwn(own, name) ? own[name] : additionalProperties
-    const violation = violationOf(rule, inner, at(pointer, name))
+    const violation = findViolation(rule, inner, at(pointer, name))
     if (violation !== undefined) return violation
   }
   return undefined
@@ -153,7 +153,7 @@ function inObject(schema: JsonSchema, value: Readonly<Record<string, unknown>>, 
 function inArray({ items }: JsonSchema, value: unknown, pointer: string): Finding | undefined {
   if (items === undefined || !Array.isArray(value)) return undefined
   for (const [index, inner] of value.entries()) {
-    const violation = violationOf(items, inner, at(pointer, index))
+    const violation = findViolation(items, inner, at(pointer, index))
     if (violation !== undefined) return violation
   }
   return undefined

@@ -1,11 +1,11 @@
 import {
+  findLoginUrl,
+  findPrimaries,
   isOnDemand,
   keyProviders,
   keyUrlOf,
   linkedUrlOf,
   loginProviders,
-  loginUrlOf,
-  primariesOf,
 } from '../../config/authserver/provider.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { CallNeed, Explanation, LoginNeed } from '../../policy/index.ts'
@@ -39,7 +39,7 @@ export function callNeeds(
     }
     const found = authServer.upstreamProviders.find(({ name }) => name === provider)
     if (found === undefined || !isOnDemand(found)) return []
-    return [{ kind: 'account', backend, provider, host: loginUrlOf(found).host, links: [linkedUrlOf(authServer)] }]
+    return [{ kind: 'account', backend, provider, host: findLoginUrl(found).host, links: [linkedUrlOf(authServer)] }]
   })
   return [login, ...own]
 }
@@ -67,10 +67,10 @@ export function needsOfTools({ authServer, incomingAuth }: Asked): NeedsOfTools 
     link: keyUrlOf(authServer, name),
     ...(helpUrl !== undefined && { helpUrl }),
   }))
-  const hasLogins = primariesOf(authServer).length > 0
+  const hasLogins = findPrimaries(authServer).length > 0
   return {
     scopes,
-    accounts: [...new Set(accounts.map((provider) => loginUrlOf(provider).host))],
+    accounts: [...new Set(accounts.map((provider) => findLoginUrl(provider).host))],
     keys,
     ...(hasLogins && { linked: linkedUrlOf(authServer) }),
   }

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Logger } from 'pino'
-import { loginProviders, redirectUriOf } from '../../config/authserver/provider.ts'
+import { buildRedirectUri, loginProviders } from '../../config/authserver/provider.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Loaded } from '../../config/load.ts'
 import {
@@ -74,7 +74,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
   const { authServer } = config
   const { issuer, authorizationEndpointBaseUrl, upstreamProviders = [] } = authServer ?? {}
   const callbacks = authServer
-    ? loginProviders(upstreamProviders).map((provider) => redirectUriOf(authServer, provider))
+    ? loginProviders(upstreamProviders).map((provider) => buildRedirectUri(authServer, provider))
     : []
   const urls = [config.resourceUrl, options.listenerUrl, issuer, authorizationEndpointBaseUrl, ...callbacks]
   const names = hostNames(urls, config.allowedHosts)

@@ -1,6 +1,6 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import type { ElicitationStep, SimpleStep, ToolStep } from '../../config/workflow/compiled.ts'
-import { violationOf } from '../../config/workflow/json-schema.ts'
+import { findViolation } from '../../config/workflow/json-schema.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'
 import { PublicError } from '../../server/errors.ts'
 import { Members, skipSpace } from '../mcp/json.ts'
@@ -93,7 +93,7 @@ export function readAnswer(text: string): UserAnswer {
 function judged(step: ElicitationStep, { action, content }: UserAnswer): Finished {
   if (action === 'accept') {
     const given = isObject(content) ? content : {}
-    const violation = violationOf(step.schema, given)
+    const violation = findViolation(step.schema, given)
     if (violation !== undefined)
       throw new StepFailure(`the answer of the user is not as asked: ${violation.pointer || '/'} ${violation.message}`)
     return { status: 'completed', action, content: given, output: given }

@@ -31,7 +31,7 @@ const NO_CLAIMS: TokenClaims = Object.freeze({})
 const NO_ROLES: ReadonlySet<Role> = new Set()
 const EVERY_ROLE: ReadonlySet<Role> = new Set(ROLES)
 
-export function modeOf({ mode, authz }: AuthConfig): AuthorizationMode {
+export function findMode({ mode, authz }: AuthConfig): AuthorizationMode {
   if (mode === 'anonymous') return 'anonymous'
   return authz === undefined ? 'auth-only' : 'full'
 }
@@ -41,7 +41,7 @@ export function modeOf({ mode, authz }: AuthConfig): AuthorizationMode {
  * token.
  */
 export function createActors(auth: AuthConfig): (caller: Caller) => Actor {
-  const mode = modeOf(auth)
+  const mode = findMode(auth)
   const rules: RoleRules = auth.authz?.roles ?? {}
   const unlabelled = auth.authz?.unlabelled ?? 'allow'
   const known = new WeakMap<Caller, Actor>()

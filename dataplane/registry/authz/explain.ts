@@ -30,7 +30,7 @@ export function explain(actor: Actor, { registry, entries, showsHidden }: Explai
     check: 'registry',
     subject: registry.name,
     allowed: passes,
-    reason: reasonOf(actor, { what: 'the registry', claims: registry.claims, allowed: passes }, showsHidden),
+    reason: explainDecision(actor, { what: 'the registry', claims: registry.claims, allowed: passes }, showsHidden),
   }
   if (!passes) return { visible: false, checks: [gate] }
 
@@ -41,7 +41,7 @@ export function explain(actor: Actor, { registry, entries, showsHidden }: Explai
       check: 'entry',
       subject: source,
       allowed,
-      reason: reasonOf(actor, { what: 'the entry', claims, allowed }, showsHidden),
+      reason: explainDecision(actor, { what: 'the entry', claims, allowed }, showsHidden),
     }),
   )
   const winner = seen.find(({ allowed }) => allowed)
@@ -75,7 +75,7 @@ interface Decision {
   readonly allowed: boolean
 }
 
-function reasonOf(actor: Actor, { what, claims, allowed }: Decision, showsHidden: boolean): string {
+function explainDecision(actor: Actor, { what, claims, allowed }: Decision, showsHidden: boolean): string {
   if (actor.mode === 'anonymous') return 'authentication is off'
   if (actor.mode === 'auth-only') return 'authorization is not configured'
   if (actor.unrestricted) return 'super-admins pass every claim check'

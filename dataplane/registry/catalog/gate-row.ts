@@ -27,17 +27,17 @@ export function gateRow({ name, version, status, claims, document }: GateVersion
     claims,
     remotes: picked(remotes, ['type', 'url']),
     packages: picked(packages, ['registryType', 'registryBaseUrl', 'identifier', 'version', 'fileSha256']),
-    kubernetes: kubernetesOf(_meta),
+    kubernetes: findKubernetes(_meta),
   })
 }
 
 /** Returns the objects of a list, reduced to these text members. */
 function picked(list: unknown, members: readonly string[]): object[] {
   if (!Array.isArray(list)) return []
-  return list.filter(isObject).map((item) => textsOf(item, members))
+  return list.filter(isObject).map((item) => pickTexts(item, members))
 }
 
-function textsOf(item: Readonly<Record<string, unknown>>, members: readonly string[]): Record<string, string> {
+function pickTexts(item: Readonly<Record<string, unknown>>, members: readonly string[]): Record<string, string> {
   const texts: Record<string, string> = {}
   for (const member of members) {
     const value = Object.hasOwn(item, member) ? item[member] : undefined
@@ -47,15 +47,15 @@ function textsOf(item: Readonly<Record<string, unknown>>, members: readonly stri
 }
 
 /** Returns the object that an entry of a cluster stands for (`sources/kubernetes`); undefined if it stands for none. */
-function kubernetesOf(meta: unknown): object | undefined {
-  const publishers = valuesOf(memberOf(meta, PUBLISHER_PROVIDED))
+function findKubernetes(meta: unknown): object | undefined {
+  const publishers = listValues(readMember(meta, PUBLISHER_PROVIDED))
   return publishers
-    .flatMap(valuesOf)
-    .map((block) => memberOf(memberOf(block, 'metadata'), 'kubernetes'))
+    .flatMap(listValues)
+    .map((block) => readMember(readMember(block, 'metadata'), 'kubernetes'))
     .filter(isObject)
-    .map((found) => textsOf(found, KUBERNETES))
+    .map((found) => pickTexts(found, KUBERNETES))
     .find((named) => KUBERNETES.every((member) => named[member] !== undefined))
 }
 
-const memberOf = (value: unknown, name: string): unknown => (isObject(value) ? value[name] : undefined)
-const valuesOf = (value: unknown): unknown[] => (isObject(value) ? Object.values(value) : [])
+const readMember = (value: unknown, name: string): unknown => (isObject(value) ? value[name] : undefined)
+const listValues = (value: unknown): unknown[] => (isObject(value) ? Object.values(value) : [])

@@ -40,8 +40,8 @@ export function readUpstreamMeta(meta: unknown): UpstreamMeta {
   return {
     status: STATUSES.includes(status) ? (status as Status) : 'active',
     statusMessage: typeof statusMessage === 'string' ? printable(statusMessage) : null,
-    statusChangedAt: timeOf(statusChangedAt),
-    publishedAt: timeOf(publishedAt),
+    statusChangedAt: readTime(statusChangedAt),
+    publishedAt: readTime(publishedAt),
     others: Object.keys(others).length === 0 ? null : JSON.stringify(others),
   }
 }
@@ -49,7 +49,7 @@ export function readUpstreamMeta(meta: unknown): UpstreamMeta {
 /** Returns the time when an upstream last changed a version, from its outer `_meta`. */
 export function upstreamTime(meta: unknown): string | undefined {
   const official = isObject(meta) ? meta[OFFICIAL] : undefined
-  return isObject(official) ? (timeOf(official['updatedAt']) ?? undefined) : undefined
+  return isObject(official) ? (readTime(official['updatedAt']) ?? undefined) : undefined
 }
 
 /**
@@ -64,6 +64,6 @@ export function writeMeta(official: OfficialMeta, others: string | null): string
   return `{"${OFFICIAL}":${block}${others === null ? '}' : `,${others.slice(1)}`}`
 }
 
-function timeOf(value: unknown): string | null {
+function readTime(value: unknown): string | null {
   return typeof value === 'string' ? (timestamp(value) ?? null) : null
 }

@@ -27,12 +27,12 @@ interface ShownServer {
 
 /** Returns the commands that add a server to common clients; none if the document names no way to reach it. */
 export function clientSetups(server: Reachable): readonly Setup[] {
-  const connection = remoteOf(server) ?? packageOf(server)
+  const connection = findRemote(server) ?? findPackage(server)
   if (connection === undefined) return []
   return setupsFor(server.name.split('/').at(-1) ?? server.name, connection)
 }
 
-function remoteOf({ remotes }: Reachable): Connection | undefined {
+function findRemote({ remotes }: Reachable): Connection | undefined {
   for (const { type, url } of remotes ?? [])
     if (typeof url === 'string' && /^https?:\/\//i.test(url)) return { type: type === 'sse' ? 'sse' : 'http', url }
   return undefined
@@ -52,7 +52,7 @@ const RUNNERS: Readonly<Record<string, (identifier: string, version: string | un
   nuget: (identifier, version) => ['dnx', version === undefined ? identifier : `${identifier}@${version}`, '--yes'],
 }
 
-function packageOf({ packages }: Reachable): Connection | undefined {
+function findPackage({ packages }: Reachable): Connection | undefined {
   for (const { registryType, identifier, version, environmentVariables } of packages ?? []) {
     const runner = typeof registryType === 'string' && Object.hasOwn(RUNNERS, registryType) && RUNNERS[registryType]
     if (!runner || typeof identifier !== 'string') continue
@@ -76,21 +76,21 @@ function variableNames(variables: unknown): readonly string[] {
 }
 
 /** Reads a stored document. Its parts were checked on arrival; texts are escaped when they are shown. */
-export function documentOf(text: string): ShownServer {
+export function parseDocument(text: string): ShownServer {
   const server = JSON.parse(text) as Reachable & Record<string, unknown>
   const { remotes = [], packages = [] } = server
   const kinds = packages.map(({ registryType }) => registryType).filter((kind) => typeof kind === 'string') as string[]
   return {
     server,
-    title: textOf(server['title']),
-    description: textOf(server['description']),
+    title: readText(server['title']),
+    description: readText(server['description']),
     ways: [...new Set([...(remotes.length > 0 ? ['remote'] : []), ...kinds])].slice(0, 4),
     websiteUrl: webUrl(server['websiteUrl']),
     repositoryUrl: isObject(server['repository']) ? webUrl(server['repository']['url']) : undefined,
   }
 }
 
-function textOf(value: unknown): string | undefined {
+function readText(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 

@@ -3,7 +3,7 @@ import { setupList } from '../../pages/client-setup.ts'
 import type { Markup, Page } from '../../pages/page.ts'
 import { LONGEST_SEARCH } from '../api/schemas/catalog.ts'
 import type { VersionRow } from '../store/database/version-columns.ts'
-import { clientSetups, documentOf } from './document.ts'
+import { clientSetups, parseDocument } from './document.ts'
 
 export interface ListPageContent {
   /** The registries that the caller may read. */
@@ -66,7 +66,7 @@ function choice(registries: readonly string[], chosen: string): Markup {
 }
 
 function card(registry: string, row: VersionRow): Markup {
-  const { title, description, ways } = documentOf(row.document)
+  const { title, description, ways } = parseDocument(row.document)
   return html`<li><a class="card" href="${entryPath(registry, row.name)}">
 <b>${title ?? row.name.split('/').at(-1)}</b>
 <span class="name">${row.name}</span>
@@ -84,7 +84,7 @@ export function entryPath(registry: string, name: string): string {
 /** Renders one server: its description, how a client gets it, and its versions. */
 export function entryPage({ registry, rows, more }: EntryPageContent): Omit<Page, 'footer'> {
   const shown = rows.find(({ is_latest }) => is_latest === 1) ?? (rows[0] as VersionRow)
-  const { server, title, description, ways, websiteUrl, repositoryUrl } = documentOf(shown.document)
+  const { server, title, description, ways, websiteUrl, repositoryUrl } = parseDocument(shown.document)
   const setups = clientSetups(server)
   const name = title ?? shown.name.split('/').at(-1) ?? shown.name
   return {

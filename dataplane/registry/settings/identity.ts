@@ -16,7 +16,7 @@ import { Retired } from '../../identity/retired.ts'
 import { verifyTokens } from '../../identity/verify.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Observe } from '../../telemetry/observe.ts'
-import { type Actor, createActors, modeOf } from '../authz/actor.ts'
+import { type Actor, createActors, findMode } from '../authz/actor.ts'
 import { isPublicPath } from '../authz/public-path.ts'
 
 interface IdentityOptions {
@@ -97,7 +97,7 @@ export function createIdentity({ log, observe }: IdentityOptions): Identity {
       if (isDeepStrictEqual(current?.auth, auth)) return
       const before = current
       const providers =
-        auth.mode === 'anonymous' ? [] : (auth.oauth?.providers ?? []).map((one) => providerOf(one, directory))
+        auth.mode === 'anonymous' ? [] : (auth.oauth?.providers ?? []).map((one) => buildProvider(one, directory))
       const options = {
         realm: auth.oauth?.realm ?? DEFAULT_REALM,
         resourceMetadataUrl: metadataUrl,
@@ -116,7 +116,7 @@ export function createIdentity({ log, observe }: IdentityOptions): Identity {
           : verifyTokens(providers, options)
       if (before !== undefined && !keeps) retired.add(before.authenticate)
       current = { auth, providers, actorOf: createActors(auth), authenticate }
-      warnOf(auth, log)
+      warnOfMissingChecks(auth, log)
     },
     async close() {
       await Promise.all([retired.close(), current?.authenticate.close()])
@@ -125,8 +125,8 @@ export function createIdentity({ log, observe }: IdentityOptions): Identity {
 }
 
 /** Warns once per configuration that fewer checks run than one may expect. */
-function warnOf(auth: AuthConfig, log: Logger): void {
-  switch (modeOf(auth)) {
+function warnOfMissingChecks(auth: AuthConfig, log: Logger): void {
+  switch (findMode(auth)) {
     case 'anonymous':
       log.warn('auth.mode is anonymous: nothing is checked, and everybody may do everything; for development only')
       return
@@ -137,7 +137,7 @@ function warnOf(auth: AuthConfig, log: Logger): void {
   }
 }
 
-function providerOf(provider: ProviderConfig, directory: string): Provider {
+function buildProvider(provider: ProviderConfig, directory: string): Provider {
   const { issuerUrl, audience, jwksUrl, clientId, clientSecretFile, introspectionUrl, caCertPath } = provider
   return {
     issuer: issuerUrl,

@@ -12,8 +12,8 @@ import type { TelemetrySettings } from '../../config/telemetry.ts'
 import { hostNames } from '../../server/hosts.ts'
 import type { PostgresConfig } from '../../storage/sql-postgres.ts'
 import type { StoreSettings } from '../store/apply/apply-settings.ts'
+import { buildSchedule } from '../sync/build-schedule.ts'
 import type { ScheduledSource } from '../sync/schedule.ts'
-import { scheduleOf } from '../sync/schedule-of.ts'
 import { type AnsweredHosts, answeredHosts } from './host-check.ts'
 
 /** A configuration in force, with resolved paths and durations. */
@@ -52,7 +52,7 @@ export function resolveSettings(
     hash,
     directory,
     auth: config.auth,
-    postgres: config.database && postgresOf(config.database, directory),
+    postgres: config.database && buildPostgres(config.database, directory),
     telemetry: config.telemetry,
     audit: config.audit,
     logLevel: config.logLevel,
@@ -72,12 +72,12 @@ export function resolveSettings(
       ),
     ),
     schedules: config.sources.flatMap(
-      (source) => scheduleOf(source, { directory, publicOnly: false, sourceBytes }) ?? [],
+      (source) => buildSchedule(source, { directory, publicOnly: false, sourceBytes }) ?? [],
     ),
   }
 }
 
-function postgresOf(database: DatabaseConfig, directory: string): PostgresConfig {
+function buildPostgres(database: DatabaseConfig, directory: string): PostgresConfig {
   const { urlFile, passwordFile, pgpassFile, caFile } = database
   const absolute = (file: string | undefined) => file && resolve(directory, file)
   return {

@@ -1,6 +1,6 @@
 import type { SyncedSource } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
-import { settingsOf } from './sync-markers.ts'
+import { hashSettings } from './sync-markers.ts'
 
 /** The last unreadable content of each source. It is not fetched again while it stays. */
 export interface FailedContents {
@@ -23,7 +23,7 @@ export function createFailedContents(): FailedContents {
   return {
     of(source) {
       const found = failed.get(source.name)
-      return found?.settings === settingsOf(source) ? found : undefined
+      return found?.settings === hashSettings(source) ? found : undefined
     },
     note(source, error) {
       // A source that can't be reached tells nothing new about its content.
@@ -32,7 +32,7 @@ export function createFailedContents(): FailedContents {
       if (error === undefined) return
       const [oldest] = failed.keys()
       if (failed.size >= MOST && oldest !== undefined) failed.delete(oldest)
-      failed.set(source.name, { cursor: error.cursor as string, error, settings: settingsOf(source) })
+      failed.set(source.name, { cursor: error.cursor as string, error, settings: hashSettings(source) })
     },
   }
 }

@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { SyncedSource, SyncResult } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
 import type { SyncCall } from './schedule.ts'
-import { abandonedMarkers, ownMarkers, removeMarker, settingsOf } from './sync-markers.ts'
+import { abandonedMarkers, hashSettings, ownMarkers, removeMarker } from './sync-markers.ts'
 
 /** A source during whose sync the writing thread, or the process, ended. */
 interface QuarantinedSource {
@@ -44,7 +44,7 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
   const folder = join(stateDirectory, 'aside')
   const known = new Map<string, QuarantinedSource | undefined>()
 
-  function entryOf(source: string): QuarantinedSource | undefined {
+  function findEntry(source: string): QuarantinedSource | undefined {
     if (!known.has(source)) known.set(source, readEntry(join(folder, source)))
     return known.get(source)
   }
@@ -61,51 +61,51 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
   }
 
   function clear(source: string): void {
-    if (entryOf(source) === undefined) return
+    if (findEntry(source) === undefined) return
     known.set(source, undefined)
     rmSync(join(folder, source), { force: true })
   }
 
   for (const { source, settings: marked } of abandonedMarkers(stateDirectory)) {
     removeMarker(stateDirectory, source)
-    const before = entryOf(source)
+    const before = findEntry(source)
     const settings = marked ?? before?.settings ?? ''
     // A failure with other settings does not count against the current ones.
     const ends = before?.settings === '' || before?.settings === settings ? before.ends : 0
-    const until = ends === 0 ? 0 : Date.now() + waitOf(ends)
+    const until = ends === 0 ? 0 : Date.now() + computeWait(ends)
     add(source, { settings, ends: ends + 1, until, what: PROCESS_ENDED })
   }
 
   return {
     check(source) {
-      const entry = entryOf(source.name)
+      const entry = findEntry(source.name)
       if (entry === undefined) return
-      if (entry.settings !== '' && entry.settings !== settingsOf(source)) return clear(source.name)
+      if (entry.settings !== '' && entry.settings !== hashSettings(source)) return clear(source.name)
       const left = entry.until - Date.now()
       // A longer time than any wait of ours means that the clock was ahead then.
       if (left > 0 && left <= LONGEST_WAIT_MS) throw tooEarly(entry, left)
     },
-    isSuspect: (source) => entryOf(source) !== undefined,
+    isSuspect: (source) => findEntry(source) !== undefined,
     clear,
     threadEnded(running, what) {
       const withMarker = new Set(ownMarkers(stateDirectory))
       for (const source of withMarker) removeMarker(stateDirectory, source)
       const reading = running.filter(({ name }) => withMarker.has(name))
       const possible = reading.length > 0 ? reading : running
-      const before = possible.filter(({ name }) => entryOf(name) !== undefined)
+      const before = possible.filter(({ name }) => findEntry(name) !== undefined)
       const suspects = before.length > 0 ? before : possible
       for (const source of suspects) {
-        const ends = (entryOf(source.name)?.ends ?? 0) + 1
+        const ends = (findEntry(source.name)?.ends ?? 0) + 1
         // One of several is the cause. They are tried again one at a time, which shows which one it is.
-        const until = suspects.length === 1 ? Date.now() + waitOf(ends) : 0
-        add(source.name, { settings: settingsOf(source), ends, until, what })
+        const until = suspects.length === 1 ? Date.now() + computeWait(ends) : 0
+        add(source.name, { settings: hashSettings(source), ends, until, what })
       }
     },
   }
 }
 
 /** Returns the wait, which grows by a factor of four each time. */
-const waitOf = (ends: number) => Math.min(FIRST_WAIT_MS * 4 ** Math.min(ends - 1, 10), LONGEST_WAIT_MS)
+const computeWait = (ends: number) => Math.min(FIRST_WAIT_MS * 4 ** Math.min(ends - 1, 10), LONGEST_WAIT_MS)
 
 function tooEarly({ ends, until, what }: QuarantinedSource, retryAfterMs: number): SourceError {
   const times = ends === 1 ? '' : `, ${ends} times in a row`

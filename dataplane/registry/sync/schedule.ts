@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Auditing, AuditTarget } from '../../audit/event.ts'
-import { followFile, stampOf } from '../../config/follow-file.ts'
+import { followFile, readStamp } from '../../config/follow-file.ts'
 import { backoffDelay, whole } from '../../retry/backoff.ts'
 import type { Observe } from '../../telemetry/observe.ts'
 import type { SyncedSource, SyncResult, SyncState } from '../sources/format/source.ts'
@@ -106,7 +106,7 @@ class SourceSchedule implements Schedule {
     this.#options = options
     // The recorded state has the last success and the failures in a row. The next run shows whether it still holds.
     this.#state = { ...before, state: 'waiting', tried: false, nextRun: null }
-    this.#recorded = outcomeOf(before)
+    this.#recorded = formatOutcome(before)
   }
 
   start(): void {
@@ -139,7 +139,7 @@ class SourceSchedule implements Schedule {
   /** The file's stamp is taken before the first poll, so that a write in between shows up as a change. */
   async #follow(path: string): Promise<void> {
     const { signal } = this.#stopping
-    const stamp = await stampOf(path)
+    const stamp = await readStamp(path)
     if (signal.aborted) return
     followFile(path, stamp, () => this.run(), signal)
     this.#begin()
@@ -195,7 +195,7 @@ class SourceSchedule implements Schedule {
       this.#tell(startedAt, { changed: synced.changed ? 1 : 0, ...counts(this.#state) })
       return intervalMs
     } catch (error) {
-      const { retryAfterMs, ...failure } = failureOf(error)
+      const { retryAfterMs, ...failure } = describeFailure(error)
       observed.end({ result: 'error', code: failure.code })
       this.#tell(startedAt, {}, failure.code)
       if (signal.aborted) return 0
@@ -220,7 +220,7 @@ class SourceSchedule implements Schedule {
   /** Shows a state once it is recorded. Only a changed outcome is recorded: an unchanged source costs no write. */
   async #finish(state: SyncState): Promise<void> {
     const { record, log } = this.#options
-    const outcome = outcomeOf(state)
+    const outcome = formatOutcome(state)
     if (record !== undefined && outcome !== this.#recorded)
       try {
         await record(this.source.name, state)
@@ -249,7 +249,7 @@ function succeeded({ servers, skills, problems }: SyncResult): Partial<SyncState
 }
 
 /** Returns the parts of a state that are worth recording, without its times. */
-function outcomeOf({ state, error, servers, skills, leftOut }: SyncState): string {
+function formatOutcome({ state, error, servers, skills, leftOut }: SyncState): string {
   return JSON.stringify([state, error, servers, skills, leftOut])
 }
 
@@ -257,7 +257,7 @@ function counts({ servers, skills, leftOut }: SyncState) {
   return { servers, skills, leftOut }
 }
 
-function failureOf(error: unknown) {
+function describeFailure(error: unknown) {
   const { message } = error as Error
   return error instanceof SourceError
     ? { code: error.code, message, retryAfterMs: error.retryAfterMs }

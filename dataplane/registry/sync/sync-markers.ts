@@ -18,7 +18,7 @@ interface Marker {
 
 const folderOf = (stateDirectory: string) => join(stateDirectory, 'syncing')
 /** Returns the hash of the settings that affect the reading of a source. */
-export const settingsOf = ({ location, filter, maxBytes }: SyncedSource): string =>
+export const hashSettings = ({ location, filter, maxBytes }: SyncedSource): string =>
   hash('sha256', JSON.stringify([location, filter, maxBytes]), 'base64url')
 
 const self: Marker = { pid: process.pid, began: Math.round(performance.timeOrigin / 1000) }
@@ -32,7 +32,7 @@ export function writeSyncMarker(stateDirectory: string, source: SyncedSource): D
   const file = join(folder, source.name)
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    writeFileSync(file, JSON.stringify({ ...self, settings: settingsOf(source) } satisfies Marker), { mode: 0o600 })
+    writeFileSync(file, JSON.stringify({ ...self, settings: hashSettings(source) } satisfies Marker), { mode: 0o600 })
   } catch {
     return {
       [Symbol.dispose]() {

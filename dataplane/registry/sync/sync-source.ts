@@ -102,7 +102,7 @@ async function syncChanged(
     const content = await readChange()
     if (!('newCursor' in content)) {
       // A pass over changes tells nothing about left-out entries of the rest.
-      const before = content.complete ? [] : problemsOf(now)
+      const before = content.complete ? [] : readProblems(now)
       return await apply(database, source, { settingsHash, content, before, signal })
     }
     if (failed !== undefined) throw ofContent(failed.error, content.newCursor)
@@ -137,7 +137,7 @@ async function apply(
       const versions = await filterInTurns(batch.versions, wanted)
       await stored(staging.add(versions))
       // A complete pass has met all names itself.
-      const twins = content.complete ? [] : await stored(twinsOf(database, name, versions))
+      const twins = content.complete ? [] : await stored(findTwins(database, name, versions))
       const added = [...batch.problems, ...twins].filter((problem) => !known.has(keyOf(problem)))
       for (const problem of added) known.add(keyOf(problem))
       problems.push(...added.slice(0, MOST_PROBLEMS - problems.length))
@@ -157,7 +157,7 @@ async function apply(
 }
 
 /** Reports names that differ by case alone from one that the source has already. */
-async function twinsOf(
+async function findTwins(
   database: Database,
   source: string,
   versions: readonly IncomingVersion[],
@@ -231,9 +231,9 @@ function lastApplied(database: Database, source: string) {
 function outcome(applied: Applied, changed: boolean): SyncResult {
   if (applied === undefined) throw new SourceError('store_failed', 'the source is no longer configured')
   const { servers, skills } = applied
-  return { changed, servers, skills, problems: problemsOf(applied) }
+  return { changed, servers, skills, problems: readProblems(applied) }
 }
 
-function problemsOf(applied: Applied): readonly Problem[] {
+function readProblems(applied: Applied): readonly Problem[] {
   return JSON.parse(applied?.problems ?? '[]') as Problem[]
 }

@@ -21,7 +21,7 @@ import { underLease } from './lease.ts'
 import { syncSource } from './sync-source.ts'
 import type { Answer, Call, WorkerData } from './writer.ts'
 
-const port = portOf(parentPort)
+const port = requirePort(parentPort)
 
 const { location, stateDirectory, replica, pulse } = workerData as WorkerData
 
@@ -36,7 +36,7 @@ const { observeStatement, sendStatements } = batchStatements((statements) =>
   port.postMessage({ statements } satisfies Answer),
 )
 
-function portOf(parent: MessagePort | null): MessagePort {
+function requirePort(parent: MessagePort | null): MessagePort {
   if (parent === null) throw new Error('this file is the entry of a worker thread')
   return parent
 }
@@ -104,7 +104,7 @@ async function serve(call: Call): Promise<void> {
     controller.signal,
   ).then(
     async (result): Promise<Answer> => {
-      const scope = scopeOf(job, result)
+      const scope = chooseScope(job, result)
       const notify = async (changed: ChangeScope) => notifyReplicas(await database(), replica, changed)
       if (scope !== undefined)
         await notify(scope).catch(() => {
@@ -122,7 +122,7 @@ async function serve(call: Call): Promise<void> {
 }
 
 /** Returns the scope of the notification to the other replicas after a job. A group commit sends its own. */
-function scopeOf(job: keyof Work, result: unknown): ChangeScope | undefined {
+function chooseScope(job: keyof Work, result: unknown): ChangeScope | undefined {
   if (job === 'applySettings' || job === 'recordSync') return 'settings'
   return job === 'syncSource' && (result as SyncResult).changed ? 'entries' : undefined
 }

@@ -149,7 +149,7 @@ class WriterThread {
     const waiting = this.#pending.get(answer.id)
     this.#pending.delete(answer.id)
     this.#logFailure(answer)
-    if ('error' in answer) waiting?.reject(errorOf(answer.error))
+    if ('error' in answer) waiting?.reject(buildError(answer.error))
     else waiting?.resolve(answer.result)
   }
 
@@ -209,7 +209,7 @@ interface SyncArgument {
   readonly full: boolean
 }
 
-function errorOf({ message, code, retryAfterMs, away }: PlainError): Error {
+function buildError({ message, code, retryAfterMs, away }: PlainError): Error {
   if (away) return new PublicError('unavailable', { cause: new Error(message) })
   return code === undefined ? new Error(message) : new SourceError(code, message, { retryAfterMs })
 }

@@ -204,7 +204,7 @@ export class Durations {
     if (histogram === undefined) {
       const { metric: name, description, label, of = BACKEND, bounds = BOUNDS, hasTargets } = this.#measureOf(kind)
       const labels = hasTargets === true ? [label, ERROR, TOOL, PROMPT] : [of, label, ERROR]
-      const limits = limitsOf(kind, hasTargets)
+      const limits = chooseLimits(kind, hasTargets)
       histogram = this.#metrics.add({ name, unit: 's', description, labels, bounds, ...limits })
       this.#histograms.set(kind, histogram)
     }
@@ -212,7 +212,7 @@ export class Durations {
   }
 }
 
-function limitsOf(kind: Measured, hasTargets: boolean | undefined): { readonly mostOfFirst?: number } {
+function chooseLimits(kind: Measured, hasTargets: boolean | undefined): { readonly mostOfFirst?: number } {
   if (hasTargets === true) return { mostOfFirst: MOST_OF_A_METHOD }
   return kind === 'backend-call' || kind === 'exchange' ? { mostOfFirst: MOST_OF_A_BACKEND } : {}
 }

@@ -25,22 +25,22 @@ const UNITS: ReadonlyMap<string, string> = new Map([
 export function prometheusText(families: readonly Family[], resource: Labels, accept = ''): PrometheusText {
   const isOpen = accept.includes('application/openmetrics-text')
   const target = isOpen ? typed('target', 'info', 'Who reports.') : typed('target_info', 'gauge', 'Who reports.')
-  const lines = [...target, sample('target_info', pairsOf(resource), 1)]
-  for (const family of families) lines.push(...linesOf(family, isOpen))
+  const lines = [...target, sample('target_info', formatPairs(resource), 1)]
+  for (const family of families) lines.push(...formatFamily(family, isOpen))
   if (isOpen) lines.push('# EOF')
   return { text: `${lines.join('\n')}\n`, contentType: isOpen ? OPEN : PLAIN }
 }
 
-function linesOf(family: Family, isOpen: boolean): readonly string[] {
+function formatFamily(family: Family, isOpen: boolean): readonly string[] {
   const { type, description } = family.metric
-  const { base, unit } = nameOf(family)
+  const { base, unit } = splitName(family)
   const name = type === 'counter' ? `${base}_total` : base
   const head = typed(isOpen ? base : name, type, description)
   // In OpenMetrics the family of a counter has the name without its suffix.
   if (isOpen && unit !== undefined) head.push(`# UNIT ${base} ${unit}`)
   const samples =
     'points' in family
-      ? family.points.map(({ labels, value }) => sample(name, pairsOf(labels), value))
+      ? family.points.map(({ labels, value }) => sample(name, formatPairs(labels), value))
       : histogramLines(base, family)
   return [...head, ...samples]
 }
@@ -52,7 +52,7 @@ const typed = (name: string, type: string, help: string): string[] => [
 
 function histogramLines(name: string, { bounds, series }: Extract<Family, { series: unknown }>): readonly string[] {
   return series.flatMap(({ labels, buckets, count, sum }) => {
-    const pairs = pairsOf(labels)
+    const pairs = formatPairs(labels)
     let within = 0
     const lines = buckets.map((inBucket, index) => {
       within += inBucket
@@ -63,7 +63,7 @@ function histogramLines(name: string, { bounds, series }: Extract<Family, { seri
 }
 
 /** Returns the name without the suffix of its type, and the unit that it ends with. */
-function nameOf({ metric }: Family): { readonly base: string; readonly unit: string | undefined } {
+function splitName({ metric }: Family): { readonly base: string; readonly unit: string | undefined } {
   const { name, unit, type } = metric
   const plain = sanitized(name)
   const suffix = unit === '1' && type === 'gauge' ? 'ratio' : UNITS.get(unit)
@@ -77,7 +77,7 @@ function nameOf({ metric }: Family): { readonly base: string; readonly unit: str
 const sanitized = (name: string): string => name.replaceAll(/[^A-Za-z0-9]+/g, '_').replace(/^(?=\d|$)/, '_')
 
 /** Formats labels. Values of labels whose names become equal are joined, as the specification requires. */
-function pairsOf(labels: Labels): readonly string[] {
+function formatPairs(labels: Labels): readonly string[] {
   const values = new Map<string, string>()
   for (const name of Object.keys(labels).sort()) {
     const before = values.get(sanitized(name))

@@ -15,7 +15,7 @@ import {
 import type { OpenTelemetrySettings } from '../../config/telemetry.ts'
 import type { Family } from '../metrics/family.ts'
 import type { Metrics } from '../metrics/metrics.ts'
-import { resourceAttributesOf, type TelemetryConfig, type TelemetryOptions } from '../options.ts'
+import { buildResourceAttributes, type TelemetryConfig, type TelemetryOptions } from '../options.ts'
 import { CountedSpans, Outcomes, type SpanCounts } from './counted-spans.ts'
 import { exportOptions, signalUrl } from './exporting.ts'
 import { Spans } from './spans.ts'
@@ -39,7 +39,7 @@ export class Pipeline {
     options: TelemetryOptions,
     metrics: Metrics | undefined,
   ) {
-    const resource = resourceFromAttributes(resourceAttributesOf(config, options))
+    const resource = resourceFromAttributes(buildResourceAttributes(config, options))
     const exporting = exportOptions(settings, config.directory)
     const { tracing, useLegacyAttributes } = settings
     if (tracing?.enabled === true) {
@@ -56,7 +56,7 @@ export class Pipeline {
     if (metrics !== undefined) {
       const exporter = new OTLPMetricExporter({ ...exporting, url: signalUrl(settings, 'metrics') })
       const producer = metricProducer(metrics, options.version)
-      this.#meters = metersOf(this.#logged(exporter, options), producer, resource, options.metricsEveryMs)
+      this.#meters = buildMeters(this.#logged(exporter, options), producer, resource, options.metricsEveryMs)
     }
   }
 
@@ -97,7 +97,7 @@ export class Pipeline {
   }
 }
 
-function metersOf(
+function buildMeters(
   exporter: PushMetricExporter,
   producer: MetricProducer,
   resource: Resource,
@@ -118,13 +118,13 @@ function metricProducer(metrics: Metrics, version: string): MetricProducer {
     async collect() {
       const endTime = millisToHrTime(Date.now())
       const scope = { name: 'portico', version }
-      const scopeMetrics = [{ scope, metrics: metrics.read().map((family) => metricDataOf(family, endTime)) }]
+      const scopeMetrics = [{ scope, metrics: metrics.read().map((family) => buildMetricData(family, endTime)) }]
       return { resourceMetrics: { resource: emptyResource(), scopeMetrics }, errors: [] }
     },
   }
 }
 
-function metricDataOf(family: Family, endTime: HrTime): MetricData {
+function buildMetricData(family: Family, endTime: HrTime): MetricData {
   const { name, description, unit, type } = family.metric
   const common = {
     descriptor: { name, description, unit, valueType: ValueType.DOUBLE },

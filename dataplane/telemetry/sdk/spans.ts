@@ -138,10 +138,10 @@ export class Spans {
   begin(operation: Operation, origin: Origin | undefined, parent: Traced | undefined, startedAt: number): Traced {
     if (parent !== undefined)
       return 'span' in parent ? this.#start(operation, origin, parent.span.spanContext(), startedAt) : parent
-    const incoming = incomingOf(origin)
+    const incoming = readIncoming(origin)
     if (incoming !== undefined) {
       if ((incoming.traceFlags & SAMPLED) !== 0) return this.#start(operation, origin, incoming, startedAt)
-      return contextOf(incoming)
+      return formatContext(incoming)
     }
     const { traceparent, share } = this.#ids.next()
     if (share >= this.#sampledBelow) return { traceparent }
@@ -152,20 +152,20 @@ export class Spans {
   #start(operation: Operation, origin: Origin | undefined, parent: SpanContext | undefined, startTime: number): Traced {
     const { kind, name } = operation
     const context = parent === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, parent)
-    const attributes = attributesOf({ ...operation.attributes, ...origin?.details?.() }, this.#older)
+    const attributes = buildAttributes({ ...operation.attributes, ...origin?.details?.() }, this.#older)
     const span = this.#tracer.startSpan(name, { kind: kinds[kind], attributes, startTime }, context)
-    return { span, context: contextOf(span.spanContext()) }
+    return { span, context: formatContext(span.spanContext()) }
   }
 
   /** Adds a finished step to a span. */
   step(parent: Span, { name, from, to, details = {} }: Step): void {
     const context = trace.setSpanContext(ROOT_CONTEXT, parent.spanContext())
-    const attributes = attributesOf(details, this.#older)
+    const attributes = buildAttributes(details, this.#older)
     this.#tracer.startSpan(name, { startTime: from, attributes }, context).end(to)
   }
 
   tell(span: Span, details: Details): void {
-    span.setAttributes(attributesOf(details, this.#older))
+    span.setAttributes(buildAttributes(details, this.#older))
   }
 
   /** Links a span to a trace context of our own making. */
@@ -197,7 +197,7 @@ export class Spans {
 }
 
 /** Returns the context from outside if it is valid. */
-function incomingOf(origin: Origin | undefined): SpanContext | undefined {
+function readIncoming(origin: Origin | undefined): SpanContext | undefined {
   const { traceparent, tracestate } = origin?.incoming?.() ?? {}
   if (typeof traceparent !== 'string' || traceparent.length > LONGEST_PARENT) return undefined
   const context = parseTraceParent(traceparent)
@@ -211,7 +211,7 @@ function incomingOf(origin: Origin | undefined): SpanContext | undefined {
   }
 }
 
-function contextOf({ traceId, spanId, traceFlags, traceState }: SpanContext): TraceContext {
+function formatContext({ traceId, spanId, traceFlags, traceState }: SpanContext): TraceContext {
   const traceparent = `00-${traceId}-${spanId}-0${traceFlags & SAMPLED}`
   const tracestate = traceState?.serialize()
   return tracestate === undefined || tracestate === '' ? { traceparent } : { traceparent, tracestate }
@@ -221,7 +221,7 @@ function contextOf({ traceId, spanId, traceFlags, traceState }: SpanContext): Tr
  * Converts details to attributes; with `older` under the former names, too. Undefined values are left out, and so are
  * parts of texts that look like credentials, which may be a caller's.
  */
-function attributesOf(details: Details, older: boolean): Attributes {
+function buildAttributes(details: Details, older: boolean): Attributes {
   const attributes: Attributes = {}
   for (const name in details) {
     const value = details[name]

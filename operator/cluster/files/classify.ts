@@ -1,7 +1,7 @@
 import { apiVersionOf, kindNamed, kinds, VERSION } from '../../../crds/index.ts'
 import { closest } from '../../../crds/settings/closest.ts'
 import { isCoreKind } from './core.ts'
-import { groupOf, isGroup, type OwnGroup, versionOf } from './group.ts'
+import { isGroup, type OwnGroup, parseGroup, parseVersion } from './group.ts'
 import type { ObjectFinding } from './metadata.ts'
 
 /** The class of an object in a file: one of our kinds, a Secret or ConfigMap, or something else with a finding. */
@@ -30,7 +30,7 @@ export function classify(object: Readonly<Record<string, unknown>>, group: OwnGr
   if (typeof apiVersion !== 'string') return nothing('error', 'ApiVersionInvalid', '/apiVersion', 'must be set')
   if (typeof kind !== 'string') return nothing('error', 'KindInvalid', '/kind', 'must be set')
   if (apiVersion === 'v1' && isCoreKind(kind)) return { is: 'core', kind }
-  return groupOf(apiVersion) === group.name
+  return parseGroup(apiVersion) === group.name
     ? ofOurGroup(apiVersion, kind, group)
     : ofOtherGroup(apiVersion, kind, group)
 }
@@ -45,13 +45,13 @@ function ofOurGroup(apiVersion: string, kind: string, { name }: OwnGroup): Class
       `${name} has no kind ${kind}${meant ? `; did you mean ${meant}?` : ''}`,
     )
   }
-  if (versionOf(apiVersion) === VERSION) return { is: 'manifest', kind }
+  if (parseVersion(apiVersion) === VERSION) return { is: 'manifest', kind }
   return nothing('error', 'ApiVersionInvalid', '/apiVersion', `${apiVersion} is not served; use ${apiVersionOf(name)}`)
 }
 
 function ofOtherGroup(apiVersion: string, kind: string, group: OwnGroup): Classified {
   if (!kindNamed(kind)) return nothing('note', 'Ignored', '/kind', `${kind} (${apiVersion}) is not read: ignored`)
-  const name = groupOf(apiVersion)
+  const name = parseGroup(apiVersion)
   if (name !== '' && !isGroup(name))
     return nothing(
       'error',

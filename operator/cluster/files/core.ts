@@ -21,7 +21,7 @@ const decodeBase64: Decode = (value) => {
 }
 
 /** Fields in ascending priority: the last one that sets a key wins. */
-const fieldsOf: Record<string, readonly (readonly [string, Decode])[]> = {
+const FIELDS: Record<string, readonly (readonly [string, Decode])[]> = {
   Secret: [
     ['data', decodeBase64],
     ['stringData', decodeText],
@@ -32,7 +32,7 @@ const fieldsOf: Record<string, readonly (readonly [string, Decode])[]> = {
   ],
 }
 
-export const isCoreKind = (kind: string): kind is 'Secret' | 'ConfigMap' => Object.hasOwn(fieldsOf, kind)
+export const isCoreKind = (kind: string): kind is 'Secret' | 'ConfigMap' => Object.hasOwn(FIELDS, kind)
 
 /** Reads the values of a Secret or ConfigMap. A finding never shows a value. */
 export function readCoreObject(kind: 'Secret' | 'ConfigMap', object: Record<string, unknown>) {
@@ -41,7 +41,7 @@ export function readCoreObject(kind: 'Secret' | 'ConfigMap', object: Record<stri
   const refuse = (pointer: string, message: string) =>
     findings.push({ severity: 'error', reason: `${kind}Invalid`, message, pointer })
 
-  for (const [field, decode] of fieldsOf[kind] ?? []) {
+  for (const [field, decode] of FIELDS[kind] ?? []) {
     const map = object[field]
     if (map === undefined || map === null) continue
     if (!isObject(map)) {

@@ -13,7 +13,7 @@ import {
   type Tags,
   type YAMLMap,
 } from 'yaml'
-import { at, stepsOf } from '../../../crds/settings/json.ts'
+import { at, splitPointer } from '../../../crds/settings/json.ts'
 import { kubectlScalar } from '../../../crds/settings/kubectl-scalar.ts'
 import { aliasProblem } from '../../../dataplane/config/read/aliases.ts'
 import { duplicateKeys } from '../../../dataplane/config/read/duplicate-keys.ts'
@@ -79,21 +79,21 @@ function resolve(document: Document, node: unknown): unknown {
   return isAlias(node) ? node.resolve(document) : node
 }
 
-const offsetOf = (node: unknown): number | undefined => (isNode(node) ? node.range?.[0] : undefined)
+const findOffset = (node: unknown): number | undefined => (isNode(node) ? node.range?.[0] : undefined)
 
 /** The pairs of the maps that were read so far, by key. An object may have as many findings as keys. */
 type Pairs = WeakMap<YAMLMap, ReadonlyMap<string, Pair>>
 
-function pairOf(map: YAMLMap, key: string, known: Pairs): Pair | undefined {
+function findPair(map: YAMLMap, key: string, known: Pairs): Pair | undefined {
   const pairs = known.get(map) ?? new Map(map.items.map((pair) => [keyText(pair), pair]))
   known.set(map, pairs)
   return pairs.get(key)
 }
 
 /** Returns what a map or a list holds at one step of a pointer, and the key or item where it begins. */
-function partOf(parent: unknown, step: string, known: Pairs): { node: unknown; from: unknown } | undefined {
+function findPart(parent: unknown, step: string, known: Pairs): { node: unknown; from: unknown } | undefined {
   if (isMap(parent)) {
-    const pair = pairOf(parent, step, known)
+    const pair = findPair(parent, step, known)
     return pair && { node: pair.value, from: pair.key }
   }
   if (!isSeq(parent) || !(Number(step) < parent.items.length)) return undefined
@@ -101,13 +101,13 @@ function partOf(parent: unknown, step: string, known: Pairs): { node: unknown; f
   return { node: item, from: item }
 }
 
-function positionOf(document: Document, pointer: string, known: Pairs): NodePosition {
+function findPosition(document: Document, pointer: string, known: Pairs): NodePosition {
   let node: unknown = document.contents
-  let offset = offsetOf(node) ?? 0
-  for (const token of stepsOf(pointer)) {
-    const part = partOf(resolve(document, node), token, known)
+  let offset = findOffset(node) ?? 0
+  for (const token of splitPointer(pointer)) {
+    const part = findPart(resolve(document, node), token, known)
     if (!part) return { node: undefined, offset, exact: false }
-    offset = offsetOf(part.from) ?? offset
+    offset = findOffset(part.from) ?? offset
     node = part.node
   }
   return { node, offset, exact: true }
@@ -115,7 +115,7 @@ function positionOf(document: Document, pointer: string, known: Pairs): NodePosi
 
 const kindOfValue = (value: unknown) => (value === null ? 'null' : `the ${typeof value} ${String(value)}`)
 
-function misreadingOf(node: unknown): string | undefined {
+function describeMisreading(node: unknown): string | undefined {
   if (!isScalar(node) || node.type !== 'PLAIN' || typeof node.value === 'string' || node.source === undefined) return
   const { source } = node
   if (source === '') return
@@ -196,10 +196,10 @@ function manifestDocument(
   findSurprisingBooleans(document.contents, '', wordsReadAsBooleans)
   return {
     value,
-    lineOf: (pointer) => lineAt(positionOf(document, pointer, pairs).offset),
+    lineOf: (pointer) => lineAt(findPosition(document, pointer, pairs).offset),
     misreading: (pointer) => {
-      const { node, exact } = positionOf(document, pointer, pairs)
-      return exact ? misreadingOf(node) : undefined
+      const { node, exact } = findPosition(document, pointer, pairs)
+      return exact ? describeMisreading(node) : undefined
     },
     wordsReadAsBooleans,
   }

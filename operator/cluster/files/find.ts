@@ -24,7 +24,7 @@ const isOfTexts = (name: string, beside: ReadonlySet<string>) =>
 
 const byName = (left: Dirent, right: Dirent) => (left.name < right.name ? -1 : left.name > right.name ? 1 : 0)
 
-const reasonOf = (error: unknown) => {
+const describeError = (error: unknown) => {
   const code = (error as NodeJS.ErrnoException).code
   if (code === 'ENOENT') return 'no such file or folder'
   return code === 'EACCES' ? 'no permission to read it' : String((error as Error).message)
@@ -67,7 +67,7 @@ export function findFiles(paths: readonly string[]): FoundFiles {
       if (statSync(path).isDirectory()) visitFolder(path)
       else if (isNew(path)) files.push({ path, named: true })
     } catch (error) {
-      missing.push({ path, reason: reasonOf(error) })
+      missing.push({ path, reason: describeError(error) })
     }
   }
   return { files, folders, missing }

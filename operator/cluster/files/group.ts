@@ -13,12 +13,12 @@ const GROUP = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$
 /** Tells whether a text can be an API group of custom resources: a DNS name with a dot. */
 export const isGroup = (text: string): boolean => text.length <= 253 && GROUP.test(text)
 
-export const groupOf = (apiVersion: string): string => {
+export const parseGroup = (apiVersion: string): string => {
   const slash = apiVersion.indexOf('/')
   return slash < 0 ? '' : apiVersion.slice(0, slash)
 }
 
-export const versionOf = (apiVersion: string): string => apiVersion.slice(apiVersion.indexOf('/') + 1)
+export const parseVersion = (apiVersion: string): string => apiVersion.slice(apiVersion.indexOf('/') + 1)
 
 /**
  * Returns the API group of a set of manifests: the chosen one, or the one on which all objects of our kinds agree. If
@@ -33,7 +33,7 @@ export function agreedGroup(
   const counts = new Map<string, number>()
   for (const { apiVersion, kind } of objects) {
     if (typeof apiVersion !== 'string' || typeof kind !== 'string' || !isOurKind(kind)) continue
-    const group = groupOf(apiVersion)
+    const group = parseGroup(apiVersion)
     if (isGroup(group)) counts.set(group, (counts.get(group) ?? 0) + 1)
   }
   const [most] = [...counts].sort((left, right) => right[1] - left[1])

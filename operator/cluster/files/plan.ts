@@ -49,7 +49,7 @@ const inOrder = (left: Manifest, right: Manifest) =>
   compare(left.id.namespace, right.id.namespace) ||
   compare(left.id.name, right.id.name)
 
-const textOf = (values: ReadonlyMap<string, Buffer>) =>
+const decodeTexts = (values: ReadonlyMap<string, Buffer>) =>
   Object.fromEntries([...values].map(([key, value]) => [key, value.toString()]))
 
 /** Plans every object of a set of checked manifests, in the order of kind, namespace and name. */
@@ -72,7 +72,7 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
         input.revisionOf?.(`${namespace}/${name}/${key}`, value) ?? '',
       ]),
     })),
-    configMaps: input.configMaps.map(({ namespace, name, values }) => ({ namespace, name, data: textOf(values) })),
+    configMaps: input.configMaps.map(({ namespace, name, values }) => ({ namespace, name, data: decodeTexts(values) })),
     observations: input.observations ?? [],
     sources: input.sources ?? [],
   })
@@ -87,7 +87,7 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
 export const planFindings = (planned: readonly Planned[]): readonly ManifestFinding[] =>
   planned.flatMap(({ manifest, plan, problems }) =>
     conditionProblems(plan).flatMap((said) =>
-      partsOf(manifest, said, problems).map(({ message, pointer }) => ({
+      splitProblem(manifest, said, problems).map(({ message, pointer }) => ({
         severity: said.severity,
         reason: said.reason,
         message: `${manifest.id.kind} ${manifest.id.namespace}/${manifest.id.name}: ${message}`,
@@ -103,7 +103,11 @@ export const planFindings = (planned: readonly Planned[]): readonly ManifestFind
  * Returns the problems behind a condition, or the condition's own message if it has none, as a warning or a report of
  * pods.
  */
-function partsOf({ object }: Manifest, said: ConditionProblem, problems: readonly Problem[]): readonly PlacedProblem[] {
+function splitProblem(
+  { object }: Manifest,
+  said: ConditionProblem,
+  problems: readonly Problem[],
+): readonly PlacedProblem[] {
   const behind = problems.filter(({ condition }) => condition === said.condition)
   return behind.length === 0 ? [{ message: said.message }] : placedProblems(object, behind)
 }

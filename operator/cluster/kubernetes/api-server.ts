@@ -2,7 +2,7 @@ import { HttpMethod, RequestContext } from '@kubernetes/client-node'
 import { request as httpRequest } from 'undici'
 import type { KubernetesObject } from '../../model/view.ts'
 import type { PooledKubeConfig } from './kube-config.ts'
-import { pathOf, type Resource } from './resource.ts'
+import { buildPath, type Resource } from './resource.ts'
 
 /** An error answer of the API server, with its Status object if it sent one. */
 export class ApiError extends Error {
@@ -118,11 +118,11 @@ export class ApiServer {
     const response = await this.open(method, path, options)
     const text = await response.body.text()
     if (response.statusCode >= 200 && response.statusCode < 300) return JSON.parse(text) as T
-    throw errorOf(response.statusCode, text, response.headers['retry-after'])
+    throw parseError(response.statusCode, text, response.headers['retry-after'])
   }
 
   get<T = KubernetesObject>(resource: Resource, namespace: string | undefined, name: string): Promise<T> {
-    return this.request<T>('GET', pathOf(resource, namespace, name))
+    return this.request<T>('GET', buildPath(resource, namespace, name))
   }
 
   /** Reads one page of a list. To get the next one, pass `continue` of the last page's metadata. */
@@ -131,16 +131,16 @@ export class ApiServer {
     namespace: string | undefined,
     options: RequestOptions,
   ): Promise<ListOf<T>> {
-    return this.request<ListOf<T>>('GET', pathOf(resource, namespace), options)
+    return this.request<ListOf<T>>('GET', buildPath(resource, namespace), options)
   }
 
   create<T = KubernetesObject>(resource: Resource, namespace: string | undefined, object: unknown): Promise<T> {
-    return this.request<T>('POST', pathOf(resource, namespace), { body: object })
+    return this.request<T>('POST', buildPath(resource, namespace), { body: object })
   }
 
   /** Replaces an object. A `resourceVersion` in it makes the write conditional (409 Conflict). */
   replace<T = KubernetesObject>(resource: Resource, namespace: string, name: string, object: unknown): Promise<T> {
-    return this.request<T>('PUT', pathOf(resource, namespace, name), { body: object })
+    return this.request<T>('PUT', buildPath(resource, namespace, name), { body: object })
   }
 
   /** Sends a server-side apply under a field manager, which takes over fields of others. */
@@ -151,7 +151,7 @@ export class ApiServer {
     subresource?: string,
   ): Promise<T> {
     const { namespace, name } = object.metadata
-    return this.request<T>('PATCH', pathOf(resource, namespace, name, subresource), {
+    return this.request<T>('PATCH', buildPath(resource, namespace, name, subresource), {
       query: { fieldManager, force: true },
       contentType: APPLY,
       body: object,
@@ -159,7 +159,7 @@ export class ApiServer {
   }
 
   mergePatch<T = KubernetesObject>(resource: Resource, namespace: string, name: string, patch: unknown): Promise<T> {
-    return this.request<T>('PATCH', pathOf(resource, namespace, name), {
+    return this.request<T>('PATCH', buildPath(resource, namespace, name), {
       contentType: 'application/merge-patch+json',
       body: patch,
     })
@@ -167,7 +167,7 @@ export class ApiServer {
 
   /** Sends a JSON patch (RFC 6902) under a field manager. A failed `test` is 422. */
   jsonPatch<T = KubernetesObject>(resource: Resource, namespace: string, name: string, patch: JsonPatch): Promise<T> {
-    return this.request<T>('PATCH', pathOf(resource, namespace, name, patch.subresource), {
+    return this.request<T>('PATCH', buildPath(resource, namespace, name, patch.subresource), {
       query: { fieldManager: patch.fieldManager },
       contentType: 'application/json-patch+json',
       body: patch.operations,
@@ -176,12 +176,12 @@ export class ApiServer {
 
   /** Deletes one object if it still has this uid. An object that is gone already is a success. */
   remove(resource: Resource, namespace: string, name: string, uid?: string): Promise<void> {
-    return this.#delete(pathOf(resource, namespace, name), 'Background', uid)
+    return this.#delete(buildPath(resource, namespace, name), 'Background', uid)
   }
 
   /** Does the same, but keeps what belongs to the object. */
   removeAlone(resource: Resource, namespace: string, name: string, uid?: string): Promise<void> {
-    return this.#delete(pathOf(resource, namespace, name), 'Orphan', uid)
+    return this.#delete(buildPath(resource, namespace, name), 'Orphan', uid)
   }
 
   async #delete(path: string, propagationPolicy: 'Background' | 'Orphan', uid: string | undefined): Promise<void> {
@@ -198,7 +198,7 @@ export class ApiServer {
   }
 }
 
-function errorOf(status: number, text: string, retryAfterHeader: string | string[] | undefined): ApiError {
+function parseError(status: number, text: string, retryAfterHeader: string | string[] | undefined): ApiError {
   let body: { reason?: string; message?: string; details?: { retryAfterSeconds?: number } } = {}
   try {
     body = JSON.parse(text)

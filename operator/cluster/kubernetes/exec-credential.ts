@@ -73,7 +73,7 @@ async function askPlugin(settings: ExecSettings, cluster: () => object) {
     kind: 'ExecCredential',
     spec: { interactive, ...(provideClusterInfo && { cluster: cluster() }) },
   }
-  return credentialIn(await outputOf(settings, JSON.stringify(info), interactive), settings)
+  return credentialIn(await runPlugin(settings, JSON.stringify(info), interactive), settings)
 }
 
 function isInteractive({ apiVersion, command, interactiveMode }: ExecSettings): boolean {
@@ -91,7 +91,7 @@ function isInteractive({ apiVersion, command, interactiveMode }: ExecSettings): 
   }
 }
 
-async function outputOf(settings: ExecSettings, info: string, interactive: boolean): Promise<string> {
+async function runPlugin(settings: ExecSettings, info: string, interactive: boolean): Promise<string> {
   const { command, args, env, installHint } = settings
   const child = spawn(command, args, {
     env: { ...process.env, ...env, KUBERNETES_EXEC_INFO: info },

@@ -76,7 +76,7 @@ export class PooledKubeConfig extends KubeConfig {
     const ofThisRequest: KubeConfig = Object.create(this, {
       createDispatcherOptions: {
         value: (cluster: Cluster | null, agentOptions: AgentOptions): DispatcherOptions => {
-          material = materialOf(cluster, agentOptions)
+          material = joinMaterial(cluster, agentOptions)
           pool = this.#poolFor(material, number)
           // The pool will do, so nothing has to be built.
           return pool ? { type: 'none' } : this.createDispatcherOptions(cluster, agentOptions)
@@ -122,7 +122,7 @@ export class PooledKubeConfig extends KubeConfig {
   }
 }
 
-const materialOf = (cluster: Cluster | null, { ca, cert, key }: AgentOptions): string =>
+const joinMaterial = (cluster: Cluster | null, { ca, cert, key }: AgentOptions): string =>
   [cluster?.server, ca, cert, key].map(String).join('\n')
 
 /** Returns the cluster information for a plugin (ExecCredential, `spec.cluster`). */

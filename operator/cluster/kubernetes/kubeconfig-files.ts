@@ -72,9 +72,9 @@ function readOne(file: string, onMissing: KubeConfigFiles['onMissing']): KubeCon
   const fields: Fields = isObject(content) ? content : {}
   const folder = dirname(file)
   return {
-    clusters: named(fields['clusters'], 'cluster').map(([name, cluster]) => clusterOf(name, cluster, folder)),
-    users: named(fields['users'], 'user').map(([name, user]) => userOf(name, user, folder)),
-    contexts: named(fields['contexts'], 'context').map(([name, context]) => contextOf(name, context)),
+    clusters: named(fields['clusters'], 'cluster').map(([name, cluster]) => readCluster(name, cluster, folder)),
+    users: named(fields['users'], 'user').map(([name, user]) => readUser(name, user, folder)),
+    contexts: named(fields['contexts'], 'context').map(([name, context]) => readContext(name, context)),
     currentContext: textIn(fields, 'current-context') ?? '',
   }
 }
@@ -118,7 +118,7 @@ function materialIn(fields: Fields, name: string, folder: string) {
 const present = <T extends object>(members: T) =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
 
-function clusterOf(name: string, fields: Fields, folder: string): KubeCluster {
+function readCluster(name: string, fields: Fields, folder: string): KubeCluster {
   const { data: caData, file: caFile } = materialIn(fields, 'certificate-authority', folder)
   const skips = fields['insecure-skip-tls-verify'] === true
   const knowsTls = skips || caData !== undefined || caFile !== undefined
@@ -141,14 +141,14 @@ function clusterOf(name: string, fields: Fields, folder: string): KubeCluster {
   }
 }
 
-function userOf(name: string, fields: Fields, folder: string): KubeUser {
+function readUser(name: string, fields: Fields, folder: string): KubeUser {
   const { data: certData, file: certFile } = materialIn(fields, 'client-certificate', folder)
   const { data: keyData, file: keyFile } = materialIn(fields, 'client-key', folder)
   const tokenFile = pathIn(fields, 'tokenFile', folder)
   const authProvider = fields['auth-provider']
   return {
     name,
-    impersonation: impersonationOf(fields),
+    impersonation: readImpersonation(fields),
     ...present({
       certData,
       certFile,
@@ -159,12 +159,12 @@ function userOf(name: string, fields: Fields, folder: string): KubeUser {
       username: textIn(fields, 'username'),
       password: textIn(fields, 'password'),
       authProvider: isObject(authProvider) ? authProvider : undefined,
-      plugin: pluginOf(fields['exec'], folder),
+      plugin: readPlugin(fields['exec'], folder),
     }),
   }
 }
 
-function impersonationOf(fields: Fields): KubeUser['impersonation'] {
+function readImpersonation(fields: Fields): KubeUser['impersonation'] {
   const extra = isObject(fields['as-user-extra']) ? fields['as-user-extra'] : {}
   const groups = textsIn(fields, 'as-groups')
   return present({
@@ -178,7 +178,7 @@ function impersonationOf(fields: Fields): KubeUser['impersonation'] {
 }
 
 /** Reads the plugin. A command with a slash is relative to the kubeconfig; one without is searched in PATH. */
-function pluginOf(exec: unknown, folder: string): ExecSettings | undefined {
+function readPlugin(exec: unknown, folder: string): ExecSettings | undefined {
   if (!isObject(exec)) return undefined
   const command = textIn(exec, 'command') ?? ''
   const variables = Array.isArray(exec['env']) ? exec['env'].filter(isObject) : []
@@ -193,7 +193,7 @@ function pluginOf(exec: unknown, folder: string): ExecSettings | undefined {
   }
 }
 
-function contextOf(name: string, fields: Fields): Context {
+function readContext(name: string, fields: Fields): Context {
   const namespace = textIn(fields, 'namespace')
   return {
     name,

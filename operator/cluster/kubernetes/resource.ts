@@ -14,7 +14,7 @@ export const apiVersionOf = (resource: Resource): string =>
  * Returns the path of a collection, or of one object if `name` is given, or of its subresource. Without a namespace it
  * is the collection of all namespaces.
  */
-export function pathOf(resource: Resource, namespace?: string, name?: string, subresource?: string): string {
+export function buildPath(resource: Resource, namespace?: string, name?: string, subresource?: string): string {
   const root = resource.group ? `/apis/${resource.group}/${resource.version}` : `/api/${resource.version}`
   const parts = [root]
   if (namespace) parts.push('namespaces', encodeURIComponent(namespace))

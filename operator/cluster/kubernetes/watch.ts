@@ -1,6 +1,6 @@
 import { errors } from 'undici'
 import { ApiError, type ApiServer } from './api-server.ts'
-import { pathOf, type Resource } from './resource.ts'
+import { buildPath, type Resource } from './resource.ts'
 
 interface WatchEvent<T> {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'
@@ -30,7 +30,7 @@ export async function* watch<T>(
   resource: Resource,
   options: WatchOptions,
 ): AsyncGenerator<WatchEvent<T>> {
-  const response = await api.open('GET', pathOf(resource, options.namespace), {
+  const response = await api.open('GET', buildPath(resource, options.namespace), {
     query: {
       watch: true,
       allowWatchBookmarks: true,
@@ -42,7 +42,7 @@ export async function* watch<T>(
     timeout: options.idleLimit,
     ...(options.accept ? { accept: options.accept } : {}),
   })
-  if (response.statusCode !== 200) throw errorOf(response.statusCode, await response.body.text())
+  if (response.statusCode !== 200) throw parseError(response.statusCode, await response.body.text())
   response.body.setEncoding('utf8')
   let rest = ''
   for await (const chunk of untilIdle(response.body as AsyncIterable<string>)) {
@@ -50,12 +50,12 @@ export async function* watch<T>(
     rest = lines.pop() as string
     for (const line of lines) {
       if (line === '') continue
-      yield eventOf<T>(line)
+      yield parseEvent<T>(line)
     }
   }
 }
 
-function errorOf(statusCode: number, text: string): ApiError {
+function parseError(statusCode: number, text: string): ApiError {
   let reason = `HTTP ${statusCode}`
   try {
     reason = JSON.parse(text).reason ?? reason
@@ -66,7 +66,7 @@ function errorOf(statusCode: number, text: string): ApiError {
 }
 
 /** Parses the event of one line. Throws the error that an ERROR event reports. */
-function eventOf<T>(line: string): WatchEvent<T> {
+function parseEvent<T>(line: string): WatchEvent<T> {
   const event = JSON.parse(line) as { type: string; object: unknown }
   if (event.type !== 'ERROR') return event as WatchEvent<T>
   const status = event.object as { code?: number; reason?: string; message?: string }

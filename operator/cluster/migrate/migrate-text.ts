@@ -14,7 +14,7 @@ import {
 import { kindNamed, unsupportedFields, VERSION, validateObject } from '../../../crds/index.ts'
 import { isObject } from '../../../crds/settings/json.ts'
 import { type ManifestDocument, parseDocuments } from '../files/document.ts'
-import { groupOf } from '../files/group.ts'
+import { parseGroup } from '../files/group.ts'
 
 export interface Migration {
   readonly text: string
@@ -54,11 +54,11 @@ interface MigrationFinding {
   readonly message: string
 }
 
-const keyOf = (pair: unknown) => (isPair(pair) && isScalar(pair.key) ? String(pair.key.value) : '')
+const readKey = (pair: unknown) => (isPair(pair) && isScalar(pair.key) ? String(pair.key.value) : '')
 const nearestPair = (path: readonly unknown[], back = 0): unknown => path.filter((one) => isPair(one)).at(-1 - back)
 
 function changeOfApiVersion(value: string, parent: unknown, { from, to }: Groups): Change {
-  if (groupOf(value) !== from) return 'names the group and is left as it is'
+  if (parseGroup(value) !== from) return 'names the group and is left as it is'
   const kind = isMap(parent) ? String(parent.get('kind') ?? '') : ''
   return kindNamed(kind)
     ? { before: value, after: `${to}/${VERSION}` }
@@ -72,10 +72,10 @@ function changeOfKey(value: string, holder: string, { from, to }: Groups): Chang
   return `${value} has no counterpart and is left as it is`
 }
 
-function changeOf(node: Scalar, role: unknown, path: readonly unknown[], groups: Groups): Change {
+function planChange(node: Scalar, role: unknown, path: readonly unknown[], groups: Groups): Change {
   const value = String(node.value)
-  if (role === 'key') return changeOfKey(value, keyOf(nearestPair(path, 1)), groups)
-  const field = keyOf(nearestPair(path))
+  if (role === 'key') return changeOfKey(value, readKey(nearestPair(path, 1)), groups)
+  const field = readKey(nearestPair(path))
   const parent = path.at(-1)
   if (field === 'apiVersion' && isPair(parent)) return changeOfApiVersion(value, path.at(-2), groups)
   const isGroupField = isSeq(parent) ? field === 'apiGroups' : GROUP_FIELDS.has(field)
@@ -114,7 +114,7 @@ class TextMigration {
     visit(document, {
       Scalar: (role, node, path) => {
         if (typeof node.value !== 'string' || !node.value.includes(this.#groups.from)) return
-        const change = changeOf(node, role, path as readonly (Node | Pair)[], this.#groups)
+        const change = planChange(node, role, path as readonly (Node | Pair)[], this.#groups)
         if (typeof change === 'string') this.say(/no counterpart/.test(change) ? 'error' : 'note', node, change)
         else this.replacements.push({ node, ...change })
       },
@@ -168,7 +168,7 @@ export function migrateText(text: string, groups: Groups): Migration {
 }
 
 /** Returns the objects of a document: itself, or the items of a List. */
-function objectsOf(document: ManifestDocument): Found[] {
+function findObjects(document: ManifestDocument): Found[] {
   const { value } = document
   if (!isObject(value)) return []
   const { items } = value
@@ -176,7 +176,7 @@ function objectsOf(document: ManifestDocument): Found[] {
   return items.flatMap((item, index) => (isObject(item) ? [{ value: item, document, base: `/items/${index}` }] : []))
 }
 
-function findingsOf({ value, document, base }: Found, group: string): MigrationFinding[] {
+function findProblems({ value, document, base }: Found, group: string): MigrationFinding[] {
   const declaration = kindNamed(String(value['kind']))
   if (!declaration) return []
   const unsupported = unsupportedFields(declaration, { spec: value['spec'] }).map(({ pointer, reason }) => ({
@@ -193,7 +193,7 @@ function findingsOf({ value, document, base }: Found, group: string): MigrationF
 /** Finds parts of objects of our kinds that our schemas don't know or that are refused. */
 function noCounterparts(text: string, group: string): { objects: number; findings: MigrationFinding[] } {
   const found = parseDocuments(text)
-    .documents.flatMap(objectsOf)
-    .filter(({ value }) => groupOf(String(value['apiVersion'])) === group && kindNamed(String(value['kind'])))
-  return { objects: found.length, findings: found.flatMap((one) => findingsOf(one, group)) }
+    .documents.flatMap(findObjects)
+    .filter(({ value }) => parseGroup(String(value['apiVersion'])) === group && kindNamed(String(value['kind'])))
+  return { objects: found.length, findings: found.flatMap((one) => findProblems(one, group)) }
 }

@@ -79,17 +79,17 @@ const MOST_TRIED = 50
 function isBroad({ subject, matcher }: Rule): boolean {
   const texts = [subject ?? '', ...(matcher?.match(/"[^"]*"|'[^']*'/g) ?? []).map((text) => text.slice(1, -1))]
   const isAboutAccounts = texts.some((text) => text.startsWith(ACCOUNT.slice(0, 8)) || text === 'kubernetes.io')
-  const fits = isAboutAccounts ? matcherOf(subject, matcher) : undefined
+  const fits = isAboutAccounts ? compileMatcher(subject, matcher) : undefined
   if (fits === undefined) return false
   const namespaces = new Set(['default', 'any', ...texts.flatMap((text) => text.split(':'))])
   return [...namespaces]
     .filter((namespace) => namespace !== '' && !namespace.includes('*'))
     .slice(0, MOST_TRIED)
-    .some((namespace) => ['default', 'default-0'].every((name) => fits(claimsOf(namespace, name))))
+    .some((namespace) => ['default', 'default-0'].every((name) => fits(buildClaims(namespace, name))))
 }
 
 /** Returns the matcher of a rule; undefined if its expression is not allowed, which is told elsewhere. */
-function matcherOf(subject: string | undefined, matcher: string | undefined): ClaimMatcher | undefined {
+function compileMatcher(subject: string | undefined, matcher: string | undefined): ClaimMatcher | undefined {
   try {
     const judge = matcher === undefined ? () => true : compileClaimMatcher(matcher)
     return (claims) => isNamed(subject, String(claims['sub'])) && judge(claims)
@@ -102,7 +102,7 @@ const isNamed = (subject: string | undefined, sub: string): boolean =>
   subject === undefined || (subject.endsWith('*') ? sub.startsWith(subject.slice(0, -1)) : sub === subject)
 
 /** Builds the claims of a ServiceAccount's token. */
-const claimsOf = (namespace: string, name: string) => ({
+const buildClaims = (namespace: string, name: string) => ({
   sub: `${ACCOUNT}${namespace}:${name}`,
   'kubernetes.io': { namespace, serviceaccount: { name, uid: '0' }, pod: { name, uid: '0' } },
 })

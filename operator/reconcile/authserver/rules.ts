@@ -1,5 +1,5 @@
 import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
-import { isChosen, isIdentified, isOnDemand, primariesOf } from '../../../dataplane/config/authserver/provider.ts'
+import { findPrimaries, isChosen, isIdentified, isOnDemand } from '../../../dataplane/config/authserver/provider.ts'
 import type { OidcConfig } from '../../../dataplane/config/gateway-oidc.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { Problems } from '../outcome/problems.ts'
@@ -49,7 +49,7 @@ export function checkReplicas(spec: AuthServerSpec, replicas: number | undefined
 
 /** Warns if the primary provider gives no identity of its users, so that returning users are not recognized. */
 export function warnOfNoIdentity(spec: AuthServerSpec | undefined, at: string, conditions: Conditions): void {
-  const primary = spec && primariesOf(spec).find((one) => !isIdentified(one))
+  const primary = spec && findPrimaries(spec).find((one) => !isIdentified(one))
   if (primary === undefined) return
   const message = `${at}: the provider ${JSON.stringify(primary.name)} has neither userInfo nor identityFromToken: each login counts as a new user and is asked for consent: set one of the two`
   conditions.set('IdentitySynthesized', 'True', 'NoIdentity', message)

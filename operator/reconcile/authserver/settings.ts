@@ -35,19 +35,19 @@ export function authServerSettings(
       ...provider,
       ...(loginPolicy === 'onDemand' ? { loginPolicy } : {}),
     })),
-    ...storageOf(owner, spec, place),
-    ...clusterOf(spec, mounts),
+    ...buildStorage(owner, spec, place),
+    ...buildCluster(spec, mounts),
   }
 }
 
 /** Builds where keys of ServiceAccounts come from, if they are trusted: the API server, by the token of the pod. */
-function clusterOf({ trustedIssuers = [] }: AuthServerSpec, mounts: Mounts): Pick<AuthServerConfig, 'cluster'> {
+function buildCluster({ trustedIssuers = [] }: AuthServerSpec, mounts: Mounts): Pick<AuthServerConfig, 'cluster'> {
   if (trustedIssuers.every(({ keySource }) => keySource !== 'cluster')) return {}
   return { cluster: { tokenFile: mounts.clusterFile('token'), caFile: mounts.clusterFile('ca.crt') } }
 }
 
 /** Builds the storage of registrations and logins. Each workload has its own key prefix in a shared Redis. */
-function storageOf(
+function buildStorage(
   { kind, metadata }: Owner,
   { storage: { type, redis } = { type: 'memory' } }: AuthServerSpec,
   { at, ...place }: MountPlace,

@@ -58,9 +58,9 @@ interface SpeakingSpec {
 /** Builds the transport settings of a server behind a URL. Defaults are omitted. */
 export const httpTransport = (spec: SpeakingSpec): Pick<BackendConfig, 'transport' | 'protocolEra'> => ({
   ...(spec.transport === 'sse' ? { transport: spec.transport } : {}),
-  ...eraOf(spec),
+  ...buildEra(spec),
 })
 
 /** Builds the setting of a server's protocol era. It is absent if the era is detected. */
-export const eraOf = ({ protocolEra }: Pick<SpeakingSpec, 'protocolEra'>): Pick<BackendConfig, 'protocolEra'> =>
+export const buildEra = ({ protocolEra }: Pick<SpeakingSpec, 'protocolEra'>): Pick<BackendConfig, 'protocolEra'> =>
   protocolEra === undefined || protocolEra === 'auto' ? {} : { protocolEra }

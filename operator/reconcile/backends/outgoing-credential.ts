@@ -8,7 +8,7 @@ import {
 } from '../../../crds/index.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
-import { type CredentialSettings, credentialSettings, providerOf } from '../configs/credential-settings.ts'
+import { type CredentialSettings, credentialSettings, findProvider } from '../configs/credential-settings.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
 import { referencedConfig } from '../configs/referenced-config.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -94,7 +94,7 @@ export function outgoingCredential(
     type,
     settings,
     isPersonal: credential !== undefined,
-    provider: providerOf(credential),
+    provider: findProvider(credential),
   }
 }
 
@@ -165,7 +165,7 @@ interface ProxySpec {
   readonly groupRef?: object
 }
 
-function headerOf({ type, headerInjection, tokenExchange }: MCPExternalAuthConfig['spec']): string {
+function findHeader({ type, headerInjection, tokenExchange }: MCPExternalAuthConfig['spec']): string {
   if (type === 'headerInjection' && headerInjection) return headerInjection.headerName
   return (type === 'tokenExchange' ? tokenExchange?.externalTokenHeaderName : undefined) ?? AUTHORIZATION
 }
@@ -188,6 +188,6 @@ export function forwardedCredential(
   })
   const configs = refs.flatMap(({ name }) => view.get(mcpExternalAuthConfig, namespace, name) ?? [])
   const names = new Map([[AUTHORIZATION.toLowerCase(), AUTHORIZATION]])
-  for (const config of configs) names.set(headerOf(config.spec).toLowerCase(), headerOf(config.spec))
+  for (const config of configs) names.set(findHeader(config.spec).toLowerCase(), findHeader(config.spec))
   return { credential: { type: 'forwarded', forwarded: { headerNames: [...names.values()].sort() } } }
 }

@@ -4,7 +4,7 @@ import type { AuthServerSpec } from '../authserver/settings.ts'
 /** Names of the providers whose tokens a gateway may send; undefined if it logs nobody in. */
 export type UpstreamProviders = readonly string[] | 'disabled' | undefined
 
-export const upstreamProvidersOf = ({ authServerConfig }: VirtualMCPServer['spec']): UpstreamProviders =>
+export const listUpstreamProviders = ({ authServerConfig }: VirtualMCPServer['spec']): UpstreamProviders =>
   sentProviders(authServerConfig)
 
 /** Returns the same for an authorization server, wherever it runs. */

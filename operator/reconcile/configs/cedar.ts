@@ -31,7 +31,7 @@ export function cedarSettings(value: unknown, at: string): CedarSettings {
   const { settings, problems } = named(value, at)
   problems.push(...shapeProblems(settings, at))
   if (problems.length > 0) return invalid(problems)
-  const authz = authzOf(settings as unknown as AuthzConfig)
+  const authz = buildAuthz(settings as unknown as AuthzConfig)
   const found = authzFindings(authz, at)
   if (found.length > 0) return invalid(found)
   const repeated = authz.entitiesJson && repeatedKey(authz.entitiesJson)
@@ -66,7 +66,7 @@ function shapeProblems({ policies, ...texts }: Readonly<Record<string, unknown>>
 }
 
 /** Builds the authorization block of the gateway's configuration, without empty settings. */
-function authzOf(settings: AuthzConfig): AuthzConfig {
+function buildAuthz(settings: AuthzConfig): AuthzConfig {
   const { policies, entitiesJson, primaryUpstreamProvider, groupClaimName, roleClaimName, groupEntityType } = settings
   return {
     policies: [...policies],

@@ -1,7 +1,7 @@
 import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import type { ClusterView, ObjectName } from '../../model/view.ts'
 import { hashOf } from '../../render/object/canonical.ts'
-import { type Conditions, generationOf, startConditions } from '../outcome/conditions.ts'
+import { type Conditions, readGeneration, startConditions } from '../outcome/conditions.ts'
 import { warnOfNoEffect } from '../outcome/no-effect.ts'
 import type { ExplainedPlan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
 import { joined, type ProblemDetail, type Problems, startProblems } from '../outcome/problems.ts'
@@ -97,7 +97,7 @@ export function planConfig<K extends KindDeclaration>(
         conditions: conditions.list(),
         configHash,
         ...hashTime(object.status, configHash, context.now),
-        observedGeneration: generationOf(object),
+        observedGeneration: readGeneration(object),
         referencingWorkloads: referrers,
         referencingWorkloadCount: referrers.length,
       },

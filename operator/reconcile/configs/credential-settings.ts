@@ -13,7 +13,7 @@ type Credential = NonNullable<BackendConfig['credential']>
 type Spec = MCPExternalAuthConfig['spec']
 
 /** Returns the upstream provider whose token is the credential or is exchanged for it. */
-export const providerOf = (credential: Credential | undefined): string | undefined =>
+export const findProvider = (credential: Credential | undefined): string | undefined =>
   credential?.upstreamInject?.providerName ??
   credential?.tokenExchange?.subjectProviderName ??
   credential?.xaa?.subjectProviderName ??

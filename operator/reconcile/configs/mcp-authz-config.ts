@@ -37,7 +37,7 @@ export function authzSettings(
   { at, authServer }: { readonly at: string; readonly authServer?: GatewayConfig['authServer'] },
   resolver: Resolver,
 ): Pick<GatewayConfig, 'authz'> {
-  const found = policiesOf(fields, at, resolver)
+  const found = buildPolicies(fields, at, resolver)
   const provider = found.authz?.primaryUpstreamProvider
   const problem = provider === undefined ? undefined : judgedProviderProblem(provider, authServer)
   const pointer = `${at}/${fields.authzConfigRef === undefined ? 'authzConfig' : 'authzConfigRef'}`
@@ -45,12 +45,12 @@ export function authzSettings(
   return found
 }
 
-function policiesOf(fields: AuthzFields, at: string, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
+function buildPolicies(fields: AuthzFields, at: string, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
   const { authzConfig, authzConfigRef } = fields
   if (authzConfigRef !== undefined) return sharedAuthz(authzConfigRef.name, resolver)
   if (authzConfig === undefined) return {}
   const { type, configMap, inline, groupClaimName, roleClaimName, groupEntityType } = authzConfig
-  const claims = definedOf({ groupClaimName, roleClaimName, groupEntityType })
+  const claims = pickDefined({ groupClaimName, roleClaimName, groupEntityType })
   if (type === 'configMap' && configMap !== undefined) return authzInConfigMap(configMap, claims, resolver)
   const { policies, entitiesJson, primaryUpstreamProvider: provider } = inline ?? { policies: [], entitiesJson: '[]' }
   const source = { policies, entitiesJson, ...(provider === undefined ? {} : { primaryUpstreamProvider: provider }) }
@@ -59,7 +59,7 @@ function policiesOf(fields: AuthzFields, at: string, resolver: Resolver): Pick<G
   return authz === undefined ? {} : { authz }
 }
 
-const definedOf = (fields: object): Readonly<Record<string, string>> =>
+const pickDefined = (fields: object): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(fields).filter((field): field is [string, string] => field[1] !== undefined))
 
 function sharedAuthz(name: string, resolver: Resolver): Pick<GatewayConfig, 'authz'> {

@@ -62,7 +62,7 @@ function checkEmbedded(owner: MCPExternalAuthConfig, spec: AuthServerSpec, resol
   if (resolver.problems.none) noteInvalid(partFindings({ authServer }, { '/authServer': at }), resolver.problems)
 }
 
-const unusedOf = ({ spec: { awsSts } }: MCPExternalAuthConfig): readonly ProblemDetail[] =>
+const findUnused = ({ spec: { awsSts } }: MCPExternalAuthConfig): readonly ProblemDetail[] =>
   awsSts === undefined || awsSts.roleClaim === ROLE_CLAIM || choosesByClaim(awsSts.roleMappings)
     ? []
     : [
@@ -76,7 +76,7 @@ const unusedOf = ({ spec: { awsSts } }: MCPExternalAuthConfig): readonly Problem
 export const reconcileMcpExternalAuthConfig = planConfig(
   mcpExternalAuthConfig,
   checkExternalAuthConfig,
-  unusedOf,
+  findUnused,
   ({ spec: { embeddedAuthServer } }, conditions) =>
     reportGrants(embeddedAuthServer, '/spec/embeddedAuthServer', conditions),
 )

@@ -8,7 +8,7 @@ import {
   virtualMcpServer,
 } from '../../../crds/index.ts'
 import { oidcIssuer } from '../../../crds/settings/auth/oidc.ts'
-import { classOf } from '../../../dataplane/config/check/address.ts'
+import { classifyAddress } from '../../../dataplane/config/check/address.ts'
 import { issuerFindings } from '../../../dataplane/config/check/issuer.ts'
 import {
   API_SERVER,
@@ -37,16 +37,16 @@ const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resolver) =>
     return problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/${type}`, joint: ' ', message: 'must be set' })
   const invalid: Invalid = (pointer, message) =>
     problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
-  const privacy = { ...privacyOf(object), ...(isOwnIssuer(object, resolver) ? { allowPrivateIP: true } : {}) }
+  const privacy = { ...readPrivacy(object), ...(isOwnIssuer(object, resolver) ? { allowPrivateIP: true } : {}) }
   noteInvalid(issuerFindings({ ...issuer, ...privacy }, `/spec/${type}`), problems)
   if (type === 'inline' && inline) checkInline(inline, invalid, resolver)
   if (type === 'kubernetesServiceAccount' && cluster) checkCluster(cluster, invalid)
   if (!problems.none) return
   const oidc = { ...issuerSettings(object, resolver, startMounts('')), audience: 'any' }
-  noteInvalid(partFindings({ incomingAuth: { type: 'oidc', oidc } }, placesOf(type)), problems)
+  noteInvalid(partFindings({ incomingAuth: { type: 'oidc', oidc } }, buildPlaces(type)), problems)
 }
 
-const placesOf = (type: MCPOIDCConfig['spec']['type']): Places => ({
+const buildPlaces = (type: MCPOIDCConfig['spec']['type']): Places => ({
   '/incomingAuth/oidc': `/spec/${type}`,
   '/incomingAuth/oidc/introspection': `/spec/${type}`,
   '/incomingAuth/oidc/introspection/url': `/spec/${type}/introspectionUrl`,
@@ -56,7 +56,7 @@ const placesOf = (type: MCPOIDCConfig['spec']['type']): Places => ({
 })
 
 /** Returns which addresses the issuer may have, by the name of the field that says so. */
-const privacyOf = ({ spec: { inline, kubernetesServiceAccount: cluster } }: MCPOIDCConfig) =>
+const readPrivacy = ({ spec: { inline, kubernetesServiceAccount: cluster } }: MCPOIDCConfig) =>
   inline
     ? { allowPrivateIP: inline.jwksAllowPrivateIP, allowedBy: 'jwksAllowPrivateIP' }
     : { allowPrivateIP: cluster?.useClusterAuth, allowedBy: 'useClusterAuth' }
@@ -66,7 +66,7 @@ const privacyOf = ({ spec: { inline, kubernetesServiceAccount: cluster } }: MCPO
  * and calls nobody for them, so that the address may be private. For other workloads the data plane checks the address.
  */
 function isOwnIssuer({ metadata, spec }: MCPOIDCConfig, { view, namespace }: Resolver): boolean {
-  const issuersOf = (kind: string, name: string): (string | undefined)[] => {
+  const findIssuers = (kind: string, name: string): (string | undefined)[] => {
     if (kind === 'VirtualMCPServer') return [view.get(virtualMcpServer, namespace, name)?.spec.authServerConfig?.issuer]
     const proxy =
       kind === 'MCPServer' ? view.get(mcpServer, namespace, name) : view.get(mcpRemoteProxy, namespace, name)
@@ -77,7 +77,7 @@ function isOwnIssuer({ metadata, spec }: MCPOIDCConfig, { view, namespace }: Res
   }
   const issuer = spec.inline?.issuer
   const users = view.referrers(mcpOidcConfig, namespace, metadata.name)
-  return issuer !== undefined && users.some(({ kind, name }) => issuersOf(kind, name).includes(issuer))
+  return issuer !== undefined && users.some(({ kind, name }) => findIssuers(kind, name).includes(issuer))
 }
 
 type Inline = NonNullable<MCPOIDCConfig['spec']['inline']>
@@ -119,7 +119,7 @@ function isAtApiServer(text: string): boolean {
  * Returns a finding if the client id has no effect: only introspection uses it, and the secret turns that on. The
  * specification allows an id alone.
  */
-const unusedOf = ({ spec: { inline } }: MCPOIDCConfig): readonly ProblemDetail[] =>
+const findUnused = ({ spec: { inline } }: MCPOIDCConfig): readonly ProblemDetail[] =>
   inline?.clientId === undefined || inline.clientSecretRef
     ? []
     : [
@@ -130,7 +130,7 @@ const unusedOf = ({ spec: { inline } }: MCPOIDCConfig): readonly ProblemDetail[]
         },
       ]
 
-export const reconcileMcpOidcConfig = planConfig(mcpOidcConfig, checkOidcConfig, unusedOf)
+export const reconcileMcpOidcConfig = planConfig(mcpOidcConfig, checkOidcConfig, findUnused)
 
 /** The audience of ServiceAccount tokens if nothing names one: that of the widely used operator. */
 const CLUSTER_AUDIENCE = 'toolhive'
@@ -143,7 +143,7 @@ export interface OidcReference {
 }
 
 /** Returns the audience. Two fields may set it; different values are a problem. */
-function audienceOf(
+function chooseAudience(
   config: MCPOIDCConfig,
   ref: OidcReference,
   besides: string | undefined,
@@ -171,7 +171,7 @@ function audienceOf(
 function checkResource({ resourceUrl }: OidcReference, { spec }: MCPOIDCConfig, problems: Problems): void {
   const host = URL.parse(resourceUrl ?? '')?.hostname.replace(/^\[|\]$/g, '') ?? ''
   if (isIP(host) === 0 || spec.type !== 'inline') return
-  const addressClass = classOf(host)
+  const addressClass = classifyAddress(host)
   if (addressClass === 'never')
     problems.add('Valid', 'ConfigInvalid', {
       message: `oidcConfigRef.resourceUrl: ${host} is an address at which nothing can be served`,
@@ -281,7 +281,7 @@ export function oidcSettings(
 ): OidcConfig | undefined {
   const config = referencedConfig({ kind: mcpOidcConfig, check: checkOidcConfig }, ref.name, resolver)
   if (!config) return undefined
-  const audience = audienceOf(config, ref, besides, resolver.problems)
+  const audience = chooseAudience(config, ref, besides, resolver.problems)
   if (audience === undefined) return undefined
   checkResource(ref, config, resolver.problems)
   return {

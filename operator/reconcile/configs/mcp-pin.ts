@@ -4,7 +4,7 @@ import { PIN_LISTS, pinLimits } from '../../../crds/settings/gateway/pinning.ts'
 import { byText } from '../../model/index.ts'
 import type { ClusterView, ObjectName } from '../../model/view.ts'
 import { hashOf } from '../../render/object/canonical.ts'
-import { generationOf, startConditions } from '../outcome/conditions.ts'
+import { readGeneration, startConditions } from '../outcome/conditions.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { startResolver } from '../references/resolver.ts'
@@ -15,7 +15,7 @@ type Spec = MCPPin['spec']
 /** The bytes of specs as JSON. A spec of a view does not change, and many plans look at it. */
 const sizes = new WeakMap<Spec, number>()
 
-function bytesOf(spec: Spec): number {
+function measureSpec(spec: Spec): number {
   let bytes = sizes.get(spec)
   if (bytes === undefined) sizes.set(spec, (bytes = Buffer.byteLength(JSON.stringify(spec))))
   return bytes
@@ -23,7 +23,7 @@ function bytesOf(spec: Spec): number {
 
 /** Finds what is wrong with pins beyond their schema. The schema can't bound the size of the whole. */
 export function checkPins({ spec }: MCPPin, problems: Problems): void {
-  const bytes = bytesOf(spec)
+  const bytes = measureSpec(spec)
   if (bytes > pinLimits.bytes)
     problems.add('Valid', 'PinsInvalid', {
       message: `the spec has ${bytes} bytes; at most ${pinLimits.bytes} are read: use several MCPPins`,
@@ -81,7 +81,7 @@ export function reconcileMcpPin(object: MCPPin, view: ClusterView, context: Reco
       conditions: conditions.list(),
       configHash,
       ...hashTime(object.status, configHash, context.now),
-      observedGeneration: generationOf(object),
+      observedGeneration: readGeneration(object),
       referencingWorkloads: holders,
       referencingWorkloadCount: holders.length,
     },

@@ -23,7 +23,7 @@ export interface GatewayPinning {
 }
 
 /** Returns the pinning of a gateway by its settings, with defaults. */
-export const gatewayPinningOf = (config: { readonly pinning?: GatewayPinning } | undefined): GatewayPinning =>
+export const readGatewayPinning = (config: { readonly pinning?: GatewayPinning } | undefined): GatewayPinning =>
   config?.pinning ?? { mode: 'disabled', unpinnedBackends: 'withhold' }
 
 const STRICTEST_LAST = ['disabled', 'report', 'enforce'] as const
@@ -89,7 +89,10 @@ function joinedPins(pins: readonly MCPPin[]): Pins {
  * Returns the approved definitions of a server; undefined if no MCPPin names it. An invalid MCPPin becomes a problem,
  * so that running pods keep their last good pins.
  */
-function pinsOf({ kind, metadata: { namespace, name } }: PinnedServer, { view, problems }: Resolver): Pins | undefined {
+function readPins(
+  { kind, metadata: { namespace, name } }: PinnedServer,
+  { view, problems }: Resolver,
+): Pins | undefined {
   const found = pinsFor(view, { kind, namespace, name })
   for (const pin of found) {
     const inner = startProblems()
@@ -111,7 +114,7 @@ const withPins = (mode: 'report' | 'enforce', pins: Pins | undefined): { readonl
 /** Builds the pinning of a proxy's backend: nothing unless the server's own object asks for it. */
 export function serverPinning(server: PinnedServer, resolver: Resolver): Pick<BackendConfig, 'pinning'> {
   const mode = pinningMode(server)
-  return mode === 'disabled' ? {} : withPins(mode, pinsOf(server, resolver))
+  return mode === 'disabled' ? {} : withPins(mode, readPins(server, resolver))
 }
 
 /**
@@ -135,7 +138,7 @@ export function memberPinning(
   }
   const mode = stricter(own, ofGateway)
   if (mode === 'disabled') return {}
-  const pins = pinsOf(member, resolver)
+  const pins = readPins(member, resolver)
   if (pins !== undefined) return withPins(mode, pins)
   return own !== 'enforce' && unpinnedBackends === 'allow' ? unpinned(own) : unpinned(mode)
 }

@@ -13,7 +13,7 @@ function endOfString(text: string, start: number): number {
 const PUNCTUATION = new Set('{}[],:')
 
 /** Yields strings, with their quotes, and the punctuation between values. */
-function* tokensOf(text: string): Generator<string> {
+function* readTokens(text: string): Generator<string> {
   for (let offset = 0; offset < text.length; offset++) {
     const char = text[offset] as string
     if (PUNCTUATION.has(char)) yield char
@@ -51,7 +51,7 @@ function isRepeated(object: Open, key: string): boolean {
 export function repeatedKey(text: string): string | undefined {
   const open: Open[] = []
   let before = ''
-  for (const token of tokensOf(text)) {
+  for (const token of readTokens(text)) {
     const inner = open.at(-1)
     if (token === '{' || token === '[') open.push(openIn(inner))
     else if (token === '}' || token === ']') open.pop()

@@ -21,9 +21,9 @@ interface Conditioned {
 }
 
 /** Returns the generation of an object. An object from a file has none and counts as just created. */
-export const generationOf = (object: Conditioned): number => object.metadata.generation ?? 1
+export const readGeneration = (object: Conditioned): number => object.metadata.generation ?? 1
 
-export const conditionsOf = ({
+export const readConditions = ({
   status,
 }: {
   readonly metadata: object
@@ -36,8 +36,8 @@ export const conditionsOf = ({
  */
 export function startConditions(object: Conditioned, now: string): Conditions {
   const before = new Map<string, Condition>()
-  for (const condition of conditionsOf(object)) before.set(condition.type, condition)
-  const observedGeneration = generationOf(object)
+  for (const condition of readConditions(object)) before.set(condition.type, condition)
+  const observedGeneration = readGeneration(object)
   const found = new Map<string, Condition>()
   return {
     set(type, status, reason, given) {

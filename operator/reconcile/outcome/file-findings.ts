@@ -11,11 +11,11 @@ export type Places = Readonly<Record<string, string>>
 /** Finds everything that `portico serve gateway` would refuse in a configuration: its schema first, then its rules. */
 export function gatewayFindings(config: GatewayConfig): readonly Finding[] {
   // A copy, because the validator fills in defaults, which the rendered file must not have.
-  return acceptsGateway(structuredClone(config)) ? checkGateway(config) : findingsOf(parseGateway, config)
+  return acceptsGateway(structuredClone(config)) ? checkGateway(config) : collectFindings(parseGateway, config)
 }
 
 /** Finds what a parser of the served file refuses in a configuration. */
-export function findingsOf(parse: (text: string) => unknown, config: object): readonly Finding[] {
+export function collectFindings(parse: (text: string) => unknown, config: object): readonly Finding[] {
   try {
     parse(JSON.stringify(config))
     return []
@@ -47,14 +47,14 @@ const NOTHING: GatewayConfig = {
 export function partFindings(part: Partial<GatewayConfig>, places: Places): readonly Finding[] {
   const config = { ...NOTHING, ...part }
   if (acceptsGateway(structuredClone(config))) return []
-  return findingsOf(parseGateway, config).flatMap(({ pointer, message }) => {
-    const place = placeOf(pointer, places)
+  return collectFindings(parseGateway, config).flatMap(({ pointer, message }) => {
+    const place = translatePointer(pointer, places)
     return place === undefined ? [] : [{ pointer: place, message }]
   })
 }
 
 /** Translates a pointer by the longest prefix in `places`. Returns undefined if none matches. */
-export function placeOf(pointer: string, places: Places): string | undefined {
+export function translatePointer(pointer: string, places: Places): string | undefined {
   const part = Object.keys(places)
     .filter((place) => pointer === place || pointer.startsWith(`${place}/`))
     .reduce((longest, place) => (place.length > longest.length ? place : longest), '')

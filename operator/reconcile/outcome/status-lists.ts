@@ -27,13 +27,13 @@ interface Bounded {
   readonly status?: object
 }
 
-const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? '')
+const countBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? '')
 
 /** Returns how many of the first items fit into the given bytes. */
 function fitting(items: readonly unknown[], bytes: number): number {
   let used = 0
   const over = items.findIndex((item) => {
-    used += bytesOf(item) + 1
+    used += countBytes(item) + 1
     return used > bytes
   })
   return over < 0 ? items.length : over
@@ -50,7 +50,7 @@ function cut(
   for (const [name, items] of [...lists].sort(([, a], [, b]) => a.length - b.length)) {
     const first = items.slice(0, limits.statusNames)
     const part = first.slice(0, fitting(first, Math.max(0, left)))
-    left -= bytesOf(part)
+    left -= countBytes(part)
     if (part.length < items.length) kept.set(name, part)
   }
   return kept
@@ -63,7 +63,7 @@ export function withBoundedLists(object: Bounded, plan: Plan, now: string): Plan
   )
   if (lists.reduce((sum, [, items]) => sum + items.length, 0) < FEW) return plan
   const { status: _, ...rest } = object
-  const budget = Math.min(LIST_BYTES, OBJECT_BYTES - STATUS_REST - bytesOf(rest))
+  const budget = Math.min(LIST_BYTES, OBJECT_BYTES - STATUS_REST - countBytes(rest))
   const kept = cut(lists, budget)
   if (kept.size === 0) return plan
   const texts = lists.flatMap(([name, items]) => {

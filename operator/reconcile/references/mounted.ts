@@ -59,7 +59,7 @@ interface ConfigMapKey {
   readonly configMapKey: string
 }
 
-const keyRefOf = (ref: KeyRef | ConfigMapKey): KeyRef =>
+const readKeyRef = (ref: KeyRef | ConfigMapKey): KeyRef =>
   'configMapName' in ref ? { name: ref.configMapName, key: ref.configMapKey } : ref
 
 function filePath(
@@ -69,7 +69,7 @@ function filePath(
   isRequired: boolean,
 ): string | undefined {
   if (mountedAs === 'caBundle') return caBundleFile(ref as Parameters<typeof caBundleFile>[0], at, resolver, mounts)
-  const { name, key } = keyRefOf(ref as KeyRef | ConfigMapKey)
+  const { name, key } = readKeyRef(ref as KeyRef | ConfigMapKey)
   const isFound =
     mountedAs === 'secret' ? resolver.secretKey({ name, key }) : resolver.configMapKey({ name, key }) !== undefined
   if (!isFound && !isRequired) return undefined

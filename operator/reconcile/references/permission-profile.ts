@@ -67,7 +67,7 @@ function unenforceable({ read = [], write = [], privileged, network = {} }: Prof
 
 const parseProfile = longParser('permission profiles', configParser(profileSchema, unenforceable))
 
-function outboundOf({ network = {} }: Profile): Outbound {
+function buildOutbound({ network = {} }: Profile): Outbound {
   const { mode, outbound = {} } = network
   if (mode === 'none') return 'nothing'
   const { insecure_allow_all: isOpen, allow_host: hosts = [], allow_port: ports = [] } = outbound
@@ -110,7 +110,7 @@ function profileInConfigMap(name: string, key: string | undefined, resolver: Res
   const text = resolver.configMapKey({ name, key })
   if (text === undefined) return undefined
   const parsed = parseProfile(text)
-  if ('value' in parsed) return outboundOf(parsed.value)
+  if ('value' in parsed) return buildOutbound(parsed.value)
   const about = { kind: 'ConfigMap', name }
   const found = parsed.findings.map(findingLine).join('; ')
   const message = `ConfigMap ${JSON.stringify(name)}, ${key}: ${found}`

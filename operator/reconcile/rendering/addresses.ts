@@ -25,11 +25,11 @@ export interface Addresses {
 }
 
 /** Returns the base URL of a workload's Service on its public port. */
-export const addressOf = ({ kind, metadata }: Addressed, port: number, context: ReconcileContext): string =>
+export const buildAddress = ({ kind, metadata }: Addressed, port: number, context: ReconcileContext): string =>
   context.addressOf({ namespace: metadata.namespace, name: serviceName(kind, metadata.name), port })
 
 /** Returns the MCP endpoint below a base URL, normalized by a URL parser, because clients compare it as text. */
-export const endpointOf = (address: string): string => new URL(`${address}/mcp`).href
+export const buildEndpoint = (address: string): string => new URL(`${address}/mcp`).href
 
 /** Returns the host names under which pods know a Service, from the shortest to that of its address. */
 function serviceHosts({ kind, metadata }: Addressed, address: string): string[] {
@@ -39,13 +39,13 @@ function serviceHosts({ kind, metadata }: Addressed, address: string): string[] 
 }
 
 /** Returns the addresses of a workload on its public port. `urlAt` builds the served URL from a base URL. */
-export function addressesOf(
+export function buildAddresses(
   object: Routed,
   port: number,
   urlAt: (address: string) => string,
   context: ReconcileContext,
 ): Addresses {
-  const address = addressOf(object, port, context)
+  const address = buildAddress(object, port, context)
   // There is no Gateway on a user's own machine.
   const routeHosts = context.isOwnMachine ? [] : (object.spec.httpRoute?.hostnames ?? [])
   const [first] = routeHosts

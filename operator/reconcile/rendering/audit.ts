@@ -5,5 +5,5 @@ import { sortedKeys } from '../../render/object/canonical.ts'
 export type AuditSpec = { readonly [Key in keyof AuditSettings]: Readonly<AuditSettings[Key]> }
 
 /** Builds the block `audit` of its data plane; empty if no audit log is written. */
-export const auditOf = (audit: AuditSpec | undefined): { readonly audit?: AuditSettings } =>
+export const buildAudit = (audit: AuditSpec | undefined): { readonly audit?: AuditSettings } =>
   audit?.enabled === true ? { audit: sortedKeys(audit) as AuditSettings } : {}

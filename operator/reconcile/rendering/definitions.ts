@@ -1,6 +1,6 @@
 import type { PinningMode } from '../../../crds/settings/gateway/pinning.ts'
 import type { DefinitionsObservation } from '../../model/view.ts'
-import { type Conditions, conditionsOf } from '../outcome/conditions.ts'
+import { type Conditions, readConditions } from '../outcome/conditions.ts'
 import type { PlannedEvent } from '../outcome/plan.ts'
 import type { Problems } from '../outcome/problems.ts'
 
@@ -27,7 +27,7 @@ const sum = (all: readonly HeldDefinitions[], field: 'approved' | 'withheld' | '
   all.reduce((total, { seen }) => total + (seen?.[field] ?? 0), 0)
 
 /** Returns the counts and the first names, without digests: a text that flaps must not write a status each time. */
-function messageOf(all: readonly HeldDefinitions[], isOfGateway: boolean): string {
+function formatMessage(all: readonly HeldDefinitions[], isOfGateway: boolean): string {
   const names = all.flatMap(({ name, seen }) =>
     (seen?.names ?? []).map((found) => (isOfGateway ? `${name}: ${found}` : found)),
   )
@@ -51,7 +51,7 @@ function setCondition(
   }
   const unpinned = held.filter(({ mode, isPinned }) => mode === 'enforce' && !isPinned)
   const others = held.filter(({ mode, isPinned }) => mode === 'enforce' && isPinned)
-  const message = messageOf(held, isOfGateway)
+  const message = formatMessage(held, isOfGateway)
   if (sum(others, 'withheld') > 0) {
     conditions.set(TYPE, 'False', 'Withheld', message)
     return
@@ -92,7 +92,7 @@ interface Conditioned {
 
 /** Returns the event of a transition: something new is withheld, or everything is approved again. */
 export function definitionEvents(object: Conditioned, conditions: Conditions): readonly PlannedEvent[] {
-  const before = conditionsOf(object).find(({ type }) => type === TYPE)
+  const before = readConditions(object).find(({ type }) => type === TYPE)
   const now = conditions.get(TYPE)
   const wasWithheld = before?.status === 'False'
   if (now?.status === 'False' && now.reason !== 'PinsInvalid') {

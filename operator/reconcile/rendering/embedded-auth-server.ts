@@ -1,5 +1,5 @@
 import { mcpExternalAuthConfig } from '../../../crds/index.ts'
-import { primariesOf } from '../../../dataplane/config/authserver/provider.ts'
+import { findPrimaries } from '../../../dataplane/config/authserver/provider.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { reportGrants } from '../authserver/grants.ts'
@@ -61,7 +61,7 @@ export function embeddedAuthServer(
 
 /** Returns the provider whose token replaces the caller's token towards the server; undefined if there is none. */
 export const injectedProvider = ({ spec }: EmbeddedAuthServer): string | undefined =>
-  spec.disableUpstreamTokenInjection ? undefined : primariesOf(spec)[0]?.name
+  spec.disableUpstreamTokenInjection ? undefined : findPrimaries(spec)[0]?.name
 
 interface ProxyObject {
   readonly kind: string
@@ -101,7 +101,7 @@ export function proxyAuthServer(
 }
 
 /** Returns the issuer of the authorization server that a proxy's object names; undefined if it names none. */
-export const ownIssuerOf = (
+export const findOwnIssuer = (
   { authServerRef, externalAuthConfigRef }: NamingSpec,
   { view, namespace }: Resolver,
 ): string | undefined =>

@@ -2,7 +2,7 @@ import { mcpGroup, virtualMcpServer } from '../../../crds/index.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
 import type { NetworkPeers } from '../../render/network/network-policy.ts'
-import { selectorOf } from '../../render/object/names.ts'
+import { buildSelector } from '../../render/object/names.ts'
 import type { PodSettings } from '../../render/pod/pod-settings.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
@@ -24,7 +24,7 @@ export function gatewayPeers({ metadata, spec }: MemberObject, view: ClusterView
     .referrers(mcpGroup, namespace, groupRef.name)
     .flatMap(({ kind, name }) => (kind === 'VirtualMCPServer' && view.get(virtualMcpServer, namespace, name)) || [])
   if (gateways.every((gateway) => gateway.spec.incomingAuth.type === 'anonymous')) return undefined
-  return gateways.map((gateway) => ({ podSelector: { matchLabels: selectorOf(gateway) } }))
+  return gateways.map((gateway) => ({ podSelector: { matchLabels: buildSelector(gateway) } }))
 }
 
 interface ServedTo {

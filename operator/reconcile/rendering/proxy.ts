@@ -12,16 +12,16 @@ import { sharedShaping } from '../configs/mcp-tool-config.ts'
 import { type PinnedServer, pinningMode, serverPinning } from '../configs/pinning.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
-import { type Addressed, type Addresses, addressesOf, endpointOf, spelledBy } from './addresses.ts'
-import { type AuditSpec, auditOf } from './audit.ts'
-import { corsOf } from './cors.ts'
+import { type Addressed, type Addresses, buildAddresses, buildEndpoint, spelledBy } from './addresses.ts'
+import { type AuditSpec, buildAudit } from './audit.ts'
+import { buildCors } from './cors.ts'
 import type { HeldDefinitions } from './definitions.ts'
-import { ownIssuerOf, proxyAuthServer } from './embedded-auth-server.ts'
+import { findOwnIssuer, proxyAuthServer } from './embedded-auth-server.ts'
 import { checkProofs } from './proofs.ts'
-import { rateLimitsOf } from './rate-limits.ts'
-import { serverCardOf } from './server-card.ts'
-import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
-import { usageOf } from './usage.ts'
+import { buildRateLimits } from './rate-limits.ts'
+import { buildServerCard } from './server-card.ts'
+import { buildSessionStorage, type SessionStorageSpec } from './session-storage.ts'
+import { buildUsage } from './usage.ts'
 
 /** A data-plane configuration, its files, and the addresses at which it is served. */
 export interface Assembly extends Addresses {
@@ -96,13 +96,13 @@ export function assembleProxy(
   const { proxyPort, oidcConfigRef, telemetryConfigRef, toolConfigRef, allowedHosts = [] } = object.spec
   const prefix = plainPrefix(object.spec.endpointPrefix)
   const mounts = startMounts(configMapName(object))
-  const urlAt = (address: string) => endpointOf(`${address}${prefix ?? ''}`)
-  const found = addressesOf(object, proxyPort, urlAt, context)
+  const urlAt = (address: string) => buildEndpoint(`${address}${prefix ?? ''}`)
+  const found = buildAddresses(object, proxyPort, urlAt, context)
   const addresses = spelledBy(found, [oidcConfigRef?.resourceUrl, oidcConfigRef?.audience])
   const backend = { name, ...backendOf(mounts), ...serverPinning(object, resolver) }
   const shaping = sharedShaping(toolConfigRef, resolver)
   const oidc =
-    oidcConfigRef && oidcSettings(oidcConfigRef, { ownIssuer: ownIssuerOf(object.spec, resolver) }, resolver, mounts)
+    oidcConfigRef && oidcSettings(oidcConfigRef, { ownIssuer: findOwnIssuer(object.spec, resolver) }, resolver, mounts)
   // If OIDC is configured but unavailable, there is already a problem, and this configuration is not used.
   const incomingAuth = oidcConfigRef
     ? { type: 'oidc' as const, ...(oidc && { oidc }), ...(oidcConfigRef.dpop && { dpop: oidcConfigRef.dpop }) }
@@ -119,18 +119,18 @@ export function assembleProxy(
     // An explicit URL makes the headers unnecessary.
     ...(object.spec.trustProxyHeaders && !oidcConfigRef?.resourceUrl ? { trustProxyHeaders: true } : {}),
     allowedHosts: [...addresses.hosts, ...allowedHosts],
-    ...corsOf(object.spec.cors),
-    ...serverCardOf(object.spec.serverCard, resourceUrl, resolver.problems),
+    ...buildCors(object.spec.cors),
+    ...buildServerCard(object.spec.serverCard, resourceUrl, resolver.problems),
     incomingAuth,
     ...authServer,
     ...authzSettings(object.spec, { at: '/spec', ...authServer }, resolver),
     backends: [backend],
     ...(shaping === undefined ? {} : { aggregation: { tools: [{ workload: name, ...shaping }] } }),
-    ...sessionStorageOf(object, object.spec.sessionStorage, resolver, mounts),
-    ...rateLimitsOf(object.spec.rateLimiting),
+    ...buildSessionStorage(object, object.spec.sessionStorage, resolver, mounts),
+    ...buildRateLimits(object.spec.rateLimiting),
     ...(telemetry === undefined ? {} : { telemetry }),
-    ...auditOf(object.spec.audit),
-    ...usageOf(object.spec.usage),
+    ...buildAudit(object.spec.audit),
+    ...buildUsage(object.spec.usage),
   }
   checkProofs(config, PROOFS, resolver.problems)
   return { config, mounts, ...addresses }

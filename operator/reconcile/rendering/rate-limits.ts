@@ -6,7 +6,7 @@ import type { Conditions } from '../outcome/conditions.ts'
 type RateLimiting = GatewayConfig['rateLimiting']
 
 /** Builds the limits of tool calls as the data plane reads them: tools by name. */
-export function rateLimitsOf(rateLimiting: RateLimiting): Pick<GatewayConfig, 'rateLimiting'> {
+export function buildRateLimits(rateLimiting: RateLimiting): Pick<GatewayConfig, 'rateLimiting'> {
   if (rateLimiting === undefined) return {}
   const { tools } = rateLimiting
   if (tools === undefined) return { rateLimiting: sortedKeys(rateLimiting) }
@@ -30,7 +30,7 @@ interface Proxy {
 }
 
 /** Returns a proxy's input of `warnOfRateLimits`. `replicas` is undefined if an autoscaler sets the number of pods. */
-export function limitedOf(
+export function readLimited(
   { kind, metadata, spec }: Proxy,
   replicas: number | undefined,
   view: Pick<ClusterView, 'observe'>,

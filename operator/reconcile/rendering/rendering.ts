@@ -19,7 +19,7 @@ import type { PodTemplate } from '../../render/pod/pod-template.ts'
 import { type Resources, renderResources } from '../../render/pod/resources.ts'
 import { type PodOptions, renderWorkload, type WorkloadOptions } from '../../render/pod/workload.ts'
 import type { PodRights } from '../../render/rights.ts'
-import { type Places, placeOf } from '../outcome/file-findings.ts'
+import { type Places, translatePointer } from '../outcome/file-findings.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Problems } from '../outcome/problems.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -70,7 +70,7 @@ export function noteFindings(
   origins: Places = {},
 ): void {
   for (const { pointer, message } of findings) {
-    const place = placeOf(pointer, places)
+    const place = translatePointer(pointer, places)
     if (place !== undefined) problems.add('Valid', 'ConfigInvalid', { pointer: place, joint: ' ', message })
     else {
       const origin = Object.keys(origins).find((part) => pointer === part || pointer.startsWith(`${part}/`))

@@ -7,7 +7,7 @@ import type { Problems } from '../outcome/problems.ts'
  * Builds the block `serverCard` of a data plane; empty if the object has none. A card without a URL that strangers can
  * use is a problem.
  */
-export function serverCardOf(
+export function buildServerCard(
   serverCard: ServerCard | undefined,
   resourceUrl: string | undefined,
   problems: Problems,

@@ -21,7 +21,7 @@ interface Owner {
  * Builds the session storage of a workload's pods. Each workload has its own key prefix, after the configured one,
  * because several workloads may share a Redis. Missing references are recorded in the resolver's problems.
  */
-export function sessionStorageOf(
+export function buildSessionStorage(
   owner: Owner,
   storage: SessionStorageSpec | undefined,
   resolver: Resolver,

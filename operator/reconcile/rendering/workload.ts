@@ -3,7 +3,7 @@ import { CONFIG_BYTES, type RenderedConfig } from '../../render/object/config-ma
 import { takenPortNames } from '../../render/pod/own-ports.ts'
 import { accountUses } from '../../render/pod/pod-security.ts'
 import type { PodSettings } from '../../render/pod/pod-settings.ts'
-import { type Conditions, generationOf, startConditions } from '../outcome/conditions.ts'
+import { type Conditions, readGeneration, startConditions } from '../outcome/conditions.ts'
 import type { ExplainedPlan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
 import { joined, type Problem, type Problems, problemConditions } from '../outcome/problems.ts'
 import { definitionEvents } from './definitions.ts'
@@ -108,7 +108,7 @@ function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: Workl
  * Returns one event for `Ready`, one for each other condition of the kind that says what isn't served, and one for each
  * that tells of what pods do without.
  */
-function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEvent[] {
+function buildEvents(ready: Readiness, conditions: Conditions): readonly PlannedEvent[] {
   if (ready.status === 'Unknown' || ready.phase === 'Terminating') return []
   const { reason, message } = ready
   const parts = ['BackendsReady', 'CompositeToolsReady', 'SourcesSynced', 'RouteAccepted'].map((type) =>
@@ -196,7 +196,7 @@ function served(plan: WorkloadPlan, rendered: Rendered | undefined): Readonly<Re
  */
 export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
   const rendered = renderGood(plan)
-  const told = (): ExplainedPlan => ({ ...tellOf(plan, rendered), retold: told })
+  const told = (): ExplainedPlan => ({ ...buildPlan(plan, rendered), retold: told })
   return told()
 }
 
@@ -209,7 +209,7 @@ const TOLD_BY_PODS = [
   'EntriesValid',
 ] as const
 
-function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPlan {
+function buildPlan(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPlan {
   const { object, view, context, problems } = plan
   const { kind, metadata } = object
   const seen = view.observe(kind, metadata.namespace, metadata.name)
@@ -254,14 +254,14 @@ function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPl
     children: rendered?.children ?? 'hold',
     status: {
       conditions: conditions.list(),
-      observedGeneration: generationOf(object),
+      observedGeneration: readGeneration(object),
       phase: ready.phase,
       ...(ready.message === '' ? {} : { message: conditions.get('Ready')?.message }),
       ...inForce,
       ...plan.observed?.(inForce, seen),
       ...(seen === undefined ? {} : { replicas: seen.replicas, readyReplicas: seen.readyReplicas }),
     },
-    events: [...eventsOf(ready, conditions), ...definitionEvents(object, conditions)],
+    events: [...buildEvents(ready, conditions), ...definitionEvents(object, conditions)],
     finalizer: false,
     problems: problems.all(),
   }

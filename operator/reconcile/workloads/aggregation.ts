@@ -46,7 +46,7 @@ function overrideClashes(strategy: string, shapings: readonly ToolShaping[]): st
 }
 
 /** Builds the settings that combine all backends' tools. Missing references become the resolver's problems. */
-export function aggregationOf(
+export function buildAggregation(
   aggregation: Aggregation | undefined,
   resolver: Resolver,
 ): Pick<GatewayConfig, 'aggregation'> {

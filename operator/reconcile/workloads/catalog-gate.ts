@@ -10,7 +10,7 @@ import type { Conditions } from '../outcome/conditions.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { ProblemDetail } from '../outcome/problems.ts'
 import { type MountPlace, mounted } from '../references/mounted.ts'
-import { addressOf } from '../rendering/addresses.ts'
+import { buildAddress } from '../rendering/addresses.ts'
 
 type Gate = NonNullable<NonNullable<VirtualMCPServer['spec']['config']>['catalogGate']>
 export type CatalogIdentity = NonNullable<CatalogGateConfig['members']>[number]
@@ -31,7 +31,7 @@ export function unusedGateSettings(gate: Gate | undefined): readonly ProblemDeta
 }
 
 /** Builds the gate of a gateway's configuration. Missing references are recorded as problems. */
-export function catalogGateOf(
+export function buildCatalogGate(
   gate: Gate | undefined,
   members: readonly { readonly identity: CatalogIdentity }[],
   { resolver, mounts, context }: Omit<MountPlace, 'at'> & { readonly context: ReconcileContext },
@@ -47,7 +47,7 @@ export function catalogGateOf(
     }
     return {
       ...file,
-      url: registryRef === undefined ? (url ?? '') : addressOf(server, registryListeners.listen, context),
+      url: registryRef === undefined ? (url ?? '') : buildAddress(server, registryListeners.listen, context),
       // Processes on somebody's own machine have no service account.
       ...(serviceAccountAudience === undefined || context.isOwnMachine
         ? {}
@@ -66,7 +66,7 @@ export function catalogIdentity(
   const annotation = (name: string) => metadata.annotations?.[`${group}/${name}`] || undefined
   const server = annotation('registry-server')
   const version = annotation('registry-server-version')
-  const image = 'image' in spec ? imageOf(spec) : undefined
+  const image = 'image' in spec ? findImage(spec) : undefined
   return {
     backend: metadata.name,
     name: metadata.name,
@@ -79,7 +79,7 @@ export function catalogIdentity(
 }
 
 /** Returns the image that runs: a pod template may replace that of the server's container. */
-function imageOf({ image, podTemplateSpec }: MCPServer['spec']): string {
+function findImage({ image, podTemplateSpec }: MCPServer['spec']): string {
   const { containers } = (podTemplateSpec?.['spec'] ?? {}) as { readonly containers?: unknown }
   const own = Array.isArray(containers)
     ? containers.find((one: { readonly name?: unknown } | null) => one?.name === serverContainerName)

@@ -66,13 +66,13 @@ function definitionNamed(name: string, { view, namespace }: Resolver): Definitio
 const inOrder = (refs: readonly { readonly name: string }[], texts: LastGood, resolver: Resolver) =>
   refs
     .map(({ name }) => ({ name, found: definitionNamed(name, resolver) }))
-    .map((one) => ({ ...one, isNew: typeof one.found === 'string' || textOf(one.found) !== texts[one.name] }))
+    .map((one) => ({ ...one, isNew: typeof one.found === 'string' || formatDefinition(one.found) !== texts[one.name] }))
     .sort((a, b) => Number(a.isNew) - Number(b.isNew) || byText(a.name, b.name))
 
-const textOf = (definition: Definition) => canonicalJson(definition)
+const formatDefinition = (definition: Definition) => canonicalJson(definition)
 
 /** Returns the last good definition of a name, if it can be offered beside the names taken. */
-function keptOf(text: string | undefined, taken: Taken): Definition | undefined {
+function findKept(text: string | undefined, taken: Taken): Definition | undefined {
   const kept = text === undefined ? undefined : (JSON.parse(text) as Definition)
   return kept === undefined || clash(kept, taken) !== undefined ? undefined : kept
 }
@@ -83,7 +83,7 @@ function keptOf(text: string | undefined, taken: Taken): Definition | undefined 
  * serving. A definition that has no such version, or is missing, is left out. Of two new definitions that conflict, the
  * first by object name wins.
  */
-export function compositeToolsOf(
+export function collectCompositeTools(
   { compositeTools = [], compositeToolRefs = [] }: Settings,
   before: LastGood,
   resolver: Resolver,
@@ -100,7 +100,7 @@ export function compositeToolsOf(
   const serve = (name: string, definition: Definition) => {
     take(definition, taken)
     served.push(definition)
-    const text = textOf(definition)
+    const text = formatDefinition(definition)
     kept += text.length
     if (kept <= MOST_KEPT) lastGood[name] = text
   }
@@ -110,7 +110,7 @@ export function compositeToolsOf(
       serve(name, found)
       continue
     }
-    const last = problem === MISSING ? undefined : keptOf(before[name], taken)
+    const last = problem === MISSING ? undefined : findKept(before[name], taken)
     if (last === undefined) isIncomplete = true
     else serve(name, last)
     const what = last === undefined ? 'is left out' : 'is served as it was before'

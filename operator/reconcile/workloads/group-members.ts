@@ -22,7 +22,7 @@ import { type GatewayPinning, memberPinning, pinningMode } from '../configs/pinn
 import type { ReconcileContext } from '../outcome/plan.ts'
 import { joined, type Problems, startProblems } from '../outcome/problems.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
-import { addressOf, endpointOf } from '../rendering/addresses.ts'
+import { buildAddress, buildEndpoint } from '../rendering/addresses.ts'
 import { type CatalogIdentity, catalogIdentity } from './catalog-gate.ts'
 import { assembleMcpRemoteProxy } from './mcp-remote-proxy.ts'
 import { assembleMcpServer } from './mcp-server.ts'
@@ -91,7 +91,7 @@ function workloadBackend(
   if (!problems.none && resolver.view.observe(object.kind, namespace, name) === undefined) return joined(problems.all())
   const backend = {
     name,
-    url: endpointOf(addressOf(object, object.spec.proxyPort, context)),
+    url: buildEndpoint(buildAddress(object, object.spec.proxyPort, context)),
     ...memberPinning(object, pinning, resolver),
   }
   const identity = catalogIdentity(object, context)
@@ -130,7 +130,7 @@ function plainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain
 }
 
 /** Returns a member as the gateway calls it, with the credential that applies to it, or why it can't be called. */
-function memberOf(member: ObjectName, options: MemberOptions): Member | string | undefined {
+function buildMember(member: ObjectName, options: MemberOptions): Member | string | undefined {
   const plain = plainBackend(member, options)
   if (typeof plain !== 'object') return plain
   const { view, namespace } = options.resolver
@@ -167,7 +167,7 @@ function credentialProblem(
  * Returns the members of a group as backends. An unusable member is left out and reported; the others serve. Of two
  * members with one name the first kind by alphabet wins, because a name is the prefix of tools and must be unique.
  */
-export function membersOf(group: string, options: MemberOptions): Members {
+export function collectMembers(group: string, options: MemberOptions): Members {
   const { view, namespace } = options.resolver
   const served = new Map<string, Member>()
   const leftOut: LeftOut[] = []
@@ -175,7 +175,7 @@ export function membersOf(group: string, options: MemberOptions): Members {
     const { kind, name } = member
     if (!memberKinds.has(kind)) continue
     const other = served.get(name)
-    const found = other ? `${other.kind} has the same name` : memberOf(member, options)
+    const found = other ? `${other.kind} has the same name` : buildMember(member, options)
     if (typeof found === 'string') leftOut.push({ kind, name, message: found })
     else if (found) served.set(name, found)
   }

@@ -1,7 +1,7 @@
 import { type MCPGroup, mcpGroup } from '../../../crds/index.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { deletionBlocked } from '../configs/config.ts'
-import { generationOf, startConditions } from '../outcome/conditions.ts'
+import { readGeneration, startConditions } from '../outcome/conditions.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 
 const counted = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
@@ -11,10 +11,10 @@ export function reconcileMcpGroup(object: MCPGroup, view: ClusterView, context: 
   const { namespace, name } = object.metadata
   const conditions = startConditions(object, context.now)
   const referrers = view.referrers(mcpGroup, namespace, name)
-  const namesOf = (kind: string) => referrers.filter((referrer) => referrer.kind === kind).map((found) => found.name)
-  const servers = namesOf('MCPServer')
-  const remoteProxies = namesOf('MCPRemoteProxy')
-  const entries = namesOf('MCPServerEntry')
+  const listNames = (kind: string) => referrers.filter((referrer) => referrer.kind === kind).map((found) => found.name)
+  const servers = listNames('MCPServer')
+  const remoteProxies = listNames('MCPRemoteProxy')
+  const entries = listNames('MCPServerEntry')
   conditions.set('Ready', 'True', 'Ready', '')
   const events = deletionBlocked(object, referrers, conditions)
   const members = servers.length + remoteProxies.length + entries.length
@@ -30,7 +30,7 @@ export function reconcileMcpGroup(object: MCPGroup, view: ClusterView, context: 
       conditions: conditions.list(),
       entries,
       entryCount: entries.length,
-      observedGeneration: generationOf(object),
+      observedGeneration: readGeneration(object),
       phase: 'Ready',
       remoteProxies,
       remoteProxyCount: remoteProxies.length,

@@ -30,14 +30,14 @@ import { resourceDefaults } from '../../render/pod/resources.ts'
 import { registryRights } from '../../render/rights.ts'
 import { telemetrySettings } from '../configs/mcp-telemetry-config.ts'
 import type { Conditions } from '../outcome/conditions.ts'
-import { findingsOf, type Places } from '../outcome/file-findings.ts'
+import { collectFindings, type Places } from '../outcome/file-findings.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { mounted } from '../references/mounted.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
-import { addressesOf } from '../rendering/addresses.ts'
-import { auditOf } from '../rendering/audit.ts'
+import { buildAddresses } from '../rendering/addresses.ts'
+import { buildAudit } from '../rendering/audit.ts'
 import { type ExtraVolumes, extraVolumes } from '../rendering/extra-volumes.ts'
 import {
   checkName,
@@ -77,7 +77,7 @@ function fromFields({ spec, metadata }: MCPRegistry, resolver: Resolver, mounts:
     auth: auth ?? { mode: 'anonymous' },
     // The schema gives `port` a default, which has no meaning beside a URL.
     ...(database && { database: database.urlFile === undefined ? database : byUrl }),
-    ...auditOf(audit),
+    ...buildAudit(audit),
     ...(telemetry && {
       telemetry: telemetrySettings(telemetry, telemetry.serviceName ?? metadata.name, {
         ...place,
@@ -150,7 +150,7 @@ const withName = (
 })
 
 const registryAddresses = (object: MCPRegistry, context: ReconcileContext) =>
-  addressesOf(object, registryListeners.listen, (address) => address, context)
+  buildAddresses(object, registryListeners.listen, (address) => address, context)
 
 /** Adds the names of the registry's Service to the allowed hosts, for both forms of the configuration. */
 function withServiceHosts(object: MCPRegistry, config: RegistryConfig, context: ReconcileContext): RegistryConfig {
@@ -160,7 +160,7 @@ function withServiceHosts(object: MCPRegistry, config: RegistryConfig, context: 
 
 /** Parts of the configuration that have the same shape in the object. */
 const PLACES = Object.fromEntries(registryConfigNames.map((name) => [`/${name}`, `/spec/${name}`]))
-const placesOf = ({ configYAML }: MCPRegistry['spec']): [Places, Places?] =>
+const choosePlaces = ({ configYAML }: MCPRegistry['spec']): [Places, Places?] =>
   configYAML === undefined ? [PLACES] : [{}, { '': '/spec/configYAML' }]
 
 function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileContext): RegistryAssembly {
@@ -174,7 +174,7 @@ function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileCon
     spec.configYAML === undefined ? fromFields(object, resolver, mounts) : fromText(spec.configYAML, problems)
   const complete = withPgpass(object, withCluster(written, mounts, context.group), resolver, mounts)
   const config = withServiceHosts(object, withName(object, complete), context)
-  if (problems.none) noteFindings(findingsOf(parseConfig, config), problems, ...placesOf(spec))
+  if (problems.none) noteFindings(collectFindings(parseConfig, config), problems, ...choosePlaces(spec))
   const extra = extraVolumes(spec, [STATE_PATH], resolver)
   if (config.database === undefined && spec.replicas !== undefined && spec.replicas > 1)
     problems.add('Valid', 'ConfigInvalid', {

@@ -16,7 +16,7 @@ import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import { reportProofs } from '../rendering/proofs.ts'
 import { type Assembly, assembleProxy, heldByProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
-import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
+import { readLimited, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload } from '../rendering/workload.ts'
@@ -78,7 +78,7 @@ export function reconcileMcpRemoteProxy(
       reportDefinitions([heldByProxy(object, assembly, seen)], { isOfGateway: false, problems }, conditions)
       warnOfLogins(object, resolver, conditions)
       warnOfSessions(object.spec, conditions)
-      warnOfRateLimits(limitedOf(object, object.spec.replicas, view), conditions)
+      warnOfRateLimits(readLimited(object, object.spec.replicas, view), conditions)
       warnOfProxyHeaders(object.spec, conditions)
       warnOfOpenToAll(assembly.config, { settings: object.spec, gateways }, context, conditions)
       reportProofs(assembly.config, '/spec/oidcConfigRef/dpop', conditions)

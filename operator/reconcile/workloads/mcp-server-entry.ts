@@ -6,8 +6,8 @@ import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/http-backend.ts'
 import { checkCredential } from '../backends/outgoing-credential.ts'
 import { settle } from '../configs/config.ts'
-import { gatewayPinningOf, memberPinning, pinningMode, serverPinning } from '../configs/pinning.ts'
-import { type Conditions, generationOf, startConditions } from '../outcome/conditions.ts'
+import { memberPinning, pinningMode, readGatewayPinning, serverPinning } from '../configs/pinning.ts'
+import { type Conditions, readGeneration, startConditions } from '../outcome/conditions.ts'
 import { noteInvalid, partFindings } from '../outcome/file-findings.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
@@ -72,7 +72,7 @@ function heldByGateways(object: MCPServerEntry, resolver: Resolver): readonly He
   if (gateways.length === 0)
     return [{ name, mode: pinningMode(object), isPinned: own?.pins !== undefined, seen: undefined }]
   return gateways.map(({ kind, metadata, spec }) => {
-    const { pinning } = memberPinning(object, gatewayPinningOf(spec.config), resolver)
+    const { pinning } = memberPinning(object, readGatewayPinning(spec.config), resolver)
     const seen = view.observe(kind, namespace, metadata.name)?.definitions?.find((one) => one.name === name)
     return { name, mode: pinning?.mode ?? 'disabled', isPinned: pinning?.pins !== undefined, seen }
   })
@@ -107,7 +107,7 @@ export function reconcileMcpServerEntry(
     children: [],
     status: {
       conditions: conditions.list(),
-      observedGeneration: generationOf(object),
+      observedGeneration: readGeneration(object),
       phase: problems.none ? 'Valid' : 'Failed',
     },
     events,

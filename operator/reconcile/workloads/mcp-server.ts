@@ -13,7 +13,7 @@ import { ownEnvironment } from '../../render/pod/pod-settings.ts'
 import { resourceDefaults } from '../../render/pod/resources.ts'
 import { listening, serverContainer } from '../../render/pod/server-container.ts'
 import { attachRights } from '../../render/rights.ts'
-import { eraOf, httpTransport } from '../backends/http-backend.ts'
+import { buildEra, httpTransport } from '../backends/http-backend.ts'
 import {
   forwardedCredential,
   type OutgoingCredential,
@@ -35,7 +35,7 @@ import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import { reportProofs } from '../rendering/proofs.ts'
 import { type Assembly, assembleProxy, heldByProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
-import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
+import { readLimited, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import {
   checkName,
   checkPullSecrets,
@@ -59,9 +59,9 @@ interface ServerSettings {
 type Fields = Readonly<Record<string, unknown>>
 
 /** Returns the shape of the pods. A proxy attaches to a stdio server by its pod's name, so that is a StatefulSet. */
-const shapeOf = ({ spec }: MCPServer) => (spec.transport === 'stdio' ? 'stateful' : 'rolling')
+const chooseShape = ({ spec }: MCPServer) => (spec.transport === 'stdio' ? 'stateful' : 'rolling')
 
-const replicasOf = ({ replicas, backendReplicas }: MCPServer['spec']) => replicas ?? backendReplicas
+const readReplicas = ({ replicas, backendReplicas }: MCPServer['spec']) => replicas ?? backendReplicas
 
 function checkPorts({ spec }: MCPServer, problems: Problems): void {
   const { mcpPort = MCP_PORT, replicas, backendReplicas, transport } = spec
@@ -95,9 +95,9 @@ function checkHasHeaders({ spec }: MCPServer, credential: OutgoingCredential | u
 }
 
 /** Builds the server as the proxy beside it reaches it. */
-function backendOf(object: MCPServer, mounts: Mounts, context: ReconcileContext): Omit<BackendConfig, 'name'> {
+function buildBackend(object: MCPServer, mounts: Mounts, context: ReconcileContext): Omit<BackendConfig, 'name'> {
   const { spec, metadata } = object
-  if (spec.transport === 'stdio') return { ...stdioBackend(object, mounts, context), ...eraOf(spec) }
+  if (spec.transport === 'stdio') return { ...stdioBackend(object, mounts, context), ...buildEra(spec) }
   const port = spec.mcpPort ?? MCP_PORT
   const url = context.serverUrl?.({ namespace: metadata.namespace, name: metadata.name, port })
   const path = spec.transport === 'sse' ? '/sse' : '/mcp'
@@ -114,7 +114,7 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
   const { spec } = object
   const { problems } = resolver
   checkSupported(mcpServer, object, problems)
-  checkName(object, shapeOf(object), problems)
+  checkName(object, chooseShape(object), problems)
   checkPorts(object, problems)
   if (spec.groupRef) resolver.object(mcpGroup, spec.groupRef.name)
   checkPullSecrets(spec, resolver)
@@ -124,7 +124,7 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
     (mounts) => {
       const credential = proxyCredential(spec, resolver, mounts)
       checkHasHeaders(object, credential, problems)
-      const backend = { ...backendOf(object, mounts, context), ...forwardedCredential(object, resolver) }
+      const backend = { ...buildBackend(object, mounts, context), ...forwardedCredential(object, resolver) }
       // In a group the gateways send the credential, each by its own configuration.
       const isOwn = spec.transport !== 'stdio' && (spec.groupRef === undefined || credential?.isPersonal === true)
       return isOwn ? withCredential(backend, credential) : backend
@@ -139,7 +139,7 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
 }
 
 /** Returns the image of the server's container, which a pod template may replace. */
-function imageOf({ image, podTemplateSpec }: MCPServer['spec']): string {
+function findImage({ image, podTemplateSpec }: MCPServer['spec']): string {
   const pod = isObject(podTemplateSpec) ? podTemplateSpec['spec'] : undefined
   const containers = isObject(pod) && Array.isArray(pod['containers']) ? pod['containers'] : []
   const own: unknown = containers.find((container) => isObject(container) && container['name'] === 'mcp')
@@ -169,7 +169,7 @@ function renderMcpServer(
   context: ReconcileContext,
 ): Rendered {
   const { spec } = object
-  const shape = shapeOf(object)
+  const shape = chooseShape(object)
   const config = renderConfig(object, context.group, 'gateway', assembly.config)
   const server = serverContainer({
     image: spec.image,
@@ -209,7 +209,7 @@ function renderMcpServer(
       rights,
       outbound: assembly.outbound,
       gateways: gatewayPeers(object, view),
-      replicas: shape === 'stateful' ? Math.min(1, replicasOf(spec) ?? 1) : replicasOf(spec),
+      replicas: shape === 'stateful' ? Math.min(1, readReplicas(spec) ?? 1) : readReplicas(spec),
     },
     problems,
     context,
@@ -220,7 +220,7 @@ function renderMcpServer(
 /** Plans an MCP server in a container of its own, with our proxy beside it in the same pod. */
 export function reconcileMcpServer(object: MCPServer, view: ClusterView, context: ReconcileContext): ExplainedPlan {
   const problems = startProblems()
-  const replicas = replicasOf(object.spec)
+  const replicas = readReplicas(object.spec)
   const resolver = startResolver(view, object.metadata.namespace, problems)
   const assembly = assembleMcpServer(object, resolver, context)
   return planWorkload({
@@ -235,7 +235,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
       warnOfOutbound(assembly.outbound, context, conditions)
       warnOfLogins(object, resolver, conditions)
       warnOfSessions({ ...object.spec, replicas }, conditions)
-      warnOfRateLimits(limitedOf(object, replicas, view), conditions)
+      warnOfRateLimits(readLimited(object, replicas, view), conditions)
       warnOfProxyHeaders(object.spec, conditions)
       warnOfEnvFrom(object.spec, object.spec.mcpPort ?? MCP_PORT, conditions)
       const secrets = [...new Set((object.spec.secrets ?? []).map(({ name }) => name))]
@@ -244,7 +244,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
       reportProofs(assembly.config, '/spec/oidcConfigRef/dpop', conditions)
       warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
     },
-    status: { imagePinned: isPinned(imageOf(object.spec)) },
+    status: { imagePinned: isPinned(findImage(object.spec)) },
   })
 }
 
@@ -280,7 +280,7 @@ function warnOfOutbound(
   conditions.set('PermissionProfileWarning', 'True', 'NotEnforced', message)
 }
 
-const itemsOf = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isObject) : [])
+const readItems = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isObject) : [])
 
 /**
  * Warns that `envFrom` may not set the port. Kubernetes puts `env` before `envFrom`: our variables for the server's
@@ -291,12 +291,12 @@ function warnOfEnvFrom(spec: ServerSettings, port: number, conditions: Condition
   const { transport, env = [], secrets = [], podTemplateSpec = {} } = spec
   if (transport === 'stdio') return
   const pod = podTemplateSpec['spec']
-  const containers = isObject(pod) ? itemsOf(pod['containers']) : []
+  const containers = isObject(pod) ? readItems(pod['containers']) : []
   const at = containers.findIndex(({ name }) => name === 'mcp')
   const own = containers[at] ?? {}
-  const prefixes = itemsOf(own['envFrom']).map(({ prefix }) => (typeof prefix === 'string' ? prefix : ''))
+  const prefixes = readItems(own['envFrom']).map(({ prefix }) => (typeof prefix === 'string' ? prefix : ''))
   const set = new Set<unknown>([
-    ...[...env, ...itemsOf(own['env'])].map(({ name }) => name),
+    ...[...env, ...readItems(own['env'])].map(({ name }) => name),
     ...secrets.map(({ key, targetEnvName }) => targetEnvName ?? key),
   ])
   const hidden = listening(port)

@@ -15,11 +15,11 @@ import { checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../a
 import { authServerSettings } from '../authserver/settings.ts'
 import { reportTrustedIssuers } from '../authserver/trusted-issuers.ts'
 import { checkCredential, credentialInForce } from '../backends/outgoing-credential.ts'
-import { upstreamProvidersOf } from '../backends/upstream-providers.ts'
+import { listUpstreamProviders } from '../backends/upstream-providers.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
-import { gatewayPinningOf } from '../configs/pinning.ts'
+import { readGatewayPinning } from '../configs/pinning.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import { gatewayFindings } from '../outcome/file-findings.ts'
 import { warnOfNoEffect } from '../outcome/no-effect.ts'
@@ -28,25 +28,25 @@ import { type ProblemDetail, type Problems, startProblems } from '../outcome/pro
 import { checkSupported } from '../outcome/supported.ts'
 import { type MountPlace, mounted } from '../references/mounted.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
-import { addressesOf, endpointOf, spelledBy } from '../rendering/addresses.ts'
-import { auditOf } from '../rendering/audit.ts'
-import { corsOf } from '../rendering/cors.ts'
+import { buildAddresses, buildEndpoint, spelledBy } from '../rendering/addresses.ts'
+import { buildAudit } from '../rendering/audit.ts'
+import { buildCors } from '../rendering/cors.ts'
 import { type HeldDefinitions, reportDefinitions } from '../rendering/definitions.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import { checkProofs, reportProofs } from '../rendering/proofs.ts'
 import type { Assembly } from '../rendering/proxy.ts'
-import { rateLimitsOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
+import { buildRateLimits, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
-import { serverCardOf } from '../rendering/server-card.ts'
-import { type SessionStorageSpec, sessionStorageOf } from '../rendering/session-storage.ts'
+import { buildServerCard } from '../rendering/server-card.ts'
+import { buildSessionStorage, type SessionStorageSpec } from '../rendering/session-storage.ts'
 import { warnOfSessions } from '../rendering/session-warnings.ts'
-import { usageOf } from '../rendering/usage.ts'
+import { buildUsage } from '../rendering/usage.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
-import { aggregationOf } from './aggregation.ts'
-import { catalogGateOf, reportCatalogGate, unusedGateSettings } from './catalog-gate.ts'
-import { type CompositeTools, compositeToolsOf, reportCompositeTools } from './composite-tools.ts'
-import { type Members, membersOf } from './group-members.ts'
+import { buildAggregation } from './aggregation.ts'
+import { buildCatalogGate, reportCatalogGate, unusedGateSettings } from './catalog-gate.ts'
+import { type CompositeTools, collectCompositeTools, reportCompositeTools } from './composite-tools.ts'
+import { collectMembers, type Members } from './group-members.ts'
 
 type Spec = VirtualMCPServer['spec']
 type Operational = NonNullable<NonNullable<Spec['config']>['operational']>
@@ -63,16 +63,16 @@ function checkCredentials({ outgoingAuth }: Spec, resolver: Resolver): void {
   for (const auth of [others, ...Object.values(backends)]) checkCredential(auth?.externalAuthConfigRef, resolver)
 }
 
-const storageOf = ({ sessionStorage, config }: Spec): SessionStorageSpec | undefined =>
+const readStorage = ({ sessionStorage, config }: Spec): SessionStorageSpec | undefined =>
   sessionStorage ?? config?.sessionStorage
 
 /** Merges the headers of both fields, each once. */
-function passthroughOf({ passthroughHeaders = [], config }: Spec): Pick<GatewayConfig, 'passthroughHeaders'> {
+function mergePassthrough({ passthroughHeaders = [], config }: Spec): Pick<GatewayConfig, 'passthroughHeaders'> {
   const names = [...passthroughHeaders, ...(config?.passthroughHeaders ?? [])].map((name) => name.toLowerCase())
   return names.length === 0 ? {} : { passthroughHeaders: [...new Set(names)].sort() }
 }
 
-function incomingAuthOf(
+function buildIncomingAuth(
   { incomingAuth, authServerConfig }: Spec,
   resolver: Resolver,
   mounts: Mounts,
@@ -99,7 +99,7 @@ function incomingAuthOf(
 
 const AUTH_SERVER = '/spec/authServerConfig'
 
-function authServerOf(
+function buildAuthServer(
   { kind, metadata, spec }: VirtualMCPServer,
   { oidc }: GatewayConfig['incomingAuth'],
   resolver: Resolver,
@@ -159,7 +159,7 @@ const ORIGINS = {
   '/telemetry': '/spec/telemetryConfigRef',
 }
 
-function operationalOf(
+function buildOperational(
   { timeouts, logLevel, failureHandling: handling }: Operational,
   resolver: Resolver,
   mounts: Mounts,
@@ -184,15 +184,15 @@ function checkGroupName({ groupRef, config }: Spec, problems: Problems): void {
 }
 
 /** Returns the URL by which clients know the endpoint. */
-const publicUrlOf = (
+const buildPublicUrl = (
   { incomingAuth: { oidcConfigRef } }: Spec,
   { externalUrl, url }: { readonly externalUrl?: string | undefined; readonly url: string },
 ): string => oidcConfigRef?.resourceUrl ?? externalUrl ?? url
 
 /** Builds what is open to pages of other hosts and to strangers. */
-const openOf = ({ config, serverCard }: Spec, resourceUrl: string, problems: Problems) => ({
-  ...corsOf(config?.cors),
-  ...serverCardOf(serverCard, resourceUrl, problems),
+const buildOpen = ({ config, serverCard }: Spec, resourceUrl: string, problems: Problems) => ({
+  ...buildCors(config?.cors),
+  ...buildServerCard(serverCard, resourceUrl, problems),
 })
 
 /** Builds the gateway's configuration and records all problems, except those of single backends. */
@@ -207,29 +207,29 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
   checkCredentials(spec, resolver)
   const mounts = startMounts(configMapName(object))
   const { oidcConfigRef, audience } = spec.incomingAuth
-  const found = addressesOf(object, gatewayListeners.listen, endpointOf, context)
+  const found = buildAddresses(object, gatewayListeners.listen, buildEndpoint, context)
   const addresses = spelledBy(found, [oidcConfigRef?.resourceUrl, audience, oidcConfigRef?.audience])
-  const members = membersOf(spec.groupRef.name, {
+  const members = collectMembers(spec.groupRef.name, {
     resolver,
     mounts,
     context,
     credentialOf: (name, own) => credentialInForce(spec, name, own),
     hasCallers: spec.incomingAuth.type === 'oidc',
-    pinning: gatewayPinningOf(spec.config),
-    upstreamProviders: upstreamProvidersOf(spec),
+    pinning: readGatewayPinning(spec.config),
+    upstreamProviders: listUpstreamProviders(spec),
   })
   const { operational = {} } = spec.config ?? {}
-  const incomingAuth = incomingAuthOf(spec, resolver, mounts)
-  const authServer = authServerOf(object, incomingAuth, resolver, mounts)
-  const compositeTools = compositeToolsOf(spec.config ?? {}, object.status?.compositeTools ?? {}, resolver)
+  const incomingAuth = buildIncomingAuth(spec, resolver, mounts)
+  const authServer = buildAuthServer(object, incomingAuth, resolver, mounts)
+  const compositeTools = collectCompositeTools(spec.config ?? {}, object.status?.compositeTools ?? {}, resolver)
   const telemetry = workloadTelemetry(spec.telemetryConfigRef, metadata.name, resolver, mounts)
   const config: GatewayConfig = {
     name: spec.config?.name ?? metadata.name,
     namespace: metadata.namespace,
     role: 'gateway',
-    resourceUrl: publicUrlOf(spec, addresses),
+    resourceUrl: buildPublicUrl(spec, addresses),
     allowedHosts: [...addresses.hosts, ...(spec.allowedHosts ?? [])],
-    ...openOf(spec, publicUrlOf(spec, addresses), problems),
+    ...buildOpen(spec, buildPublicUrl(spec, addresses), problems),
     incomingAuth,
     ...authServer,
     ...authzSettings(spec.incomingAuth, { at: '/spec/incomingAuth', ...authServer }, resolver),
@@ -237,17 +237,17 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
       const timeout = operational.timeouts?.perWorkload?.[backend.name]
       return timeout === undefined ? backend : { ...backend, timeout }
     }),
-    ...catalogGateOf(spec.config?.catalogGate, members.served, { resolver, mounts, context }),
-    ...aggregationOf(spec.config?.aggregation, resolver),
-    ...passthroughOf(spec),
-    ...sessionStorageOf(object, storageOf(spec), resolver, mounts),
-    ...rateLimitsOf(spec.config?.rateLimiting),
-    ...optimizerOf(spec.config?.optimizer, { at: '/spec/config/optimizer', resolver, mounts }),
+    ...buildCatalogGate(spec.config?.catalogGate, members.served, { resolver, mounts, context }),
+    ...buildAggregation(spec.config?.aggregation, resolver),
+    ...mergePassthrough(spec),
+    ...buildSessionStorage(object, readStorage(spec), resolver, mounts),
+    ...buildRateLimits(spec.config?.rateLimiting),
+    ...buildOptimizer(spec.config?.optimizer, { at: '/spec/config/optimizer', resolver, mounts }),
     ...(compositeTools.served.length === 0 ? {} : { compositeTools: compositeTools.served }),
-    ...operationalOf(operational, resolver, mounts),
+    ...buildOperational(operational, resolver, mounts),
     ...(telemetry === undefined ? {} : { telemetry }),
-    ...auditOf(spec.config?.audit),
-    ...usageOf(spec.config?.usage),
+    ...buildAudit(spec.config?.audit),
+    ...buildUsage(spec.config?.usage),
   }
   checkProofs(config, '/spec/incomingAuth/dpop', problems)
   if (problems.none) noteFindings(gatewayFindings(config), problems, PLACES, ORIGINS)
@@ -432,11 +432,11 @@ export function reconcileVirtualMcpServer(
       warnOfNoIdentity(spec.authServerConfig, AUTH_SERVER, conditions)
       reportGrants(spec.authServerConfig, AUTH_SERVER, conditions)
       warnOfNoEffect(unusedSettings(spec, resolver), conditions)
-      warnOfSessions({ ...spec, sessionStorage: storageOf(spec) }, conditions)
+      warnOfSessions({ ...spec, sessionStorage: readStorage(spec) }, conditions)
       warnOfRateLimits(
         {
           rateLimiting: spec.config?.rateLimiting,
-          sessionStorage: storageOf(spec),
+          sessionStorage: readStorage(spec),
           replicas: spec.replicas ?? running ?? 1,
           isAnonymous: spec.incomingAuth.type === 'anonymous',
         },
@@ -458,7 +458,7 @@ export function reconcileVirtualMcpServer(
 }
 
 /** Builds the gateway's tool search, with its key as a file. Missing references are recorded as problems. */
-function optimizerOf(
+function buildOptimizer(
   optimizer: Static<typeof optimizerSchema> | undefined,
   place: MountPlace,
 ): { readonly optimizer?: OptimizerConfig } {

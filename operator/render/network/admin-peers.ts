@@ -1,4 +1,4 @@
-import { networkOf, networkProblem } from './network.ts'
+import { networkProblem, parseNetwork } from './network.ts'
 
 /** A peer of a NetworkPolicy that may reach the admin listeners of pods. */
 export type AdminPeer =
@@ -41,7 +41,7 @@ const inNamespace = (namespace: string, labels?: Readonly<Record<string, string>
 export const operatorPeer = (namespace = OPERATOR_NAMESPACE): AdminPeer =>
   inNamespace(namespace, { 'app.kubernetes.io/name': OPERATOR_NAME })
 
-function labelsOf(text: string): Readonly<Record<string, string>> | undefined {
+function parseLabels(text: string): Readonly<Record<string, string>> | undefined {
   const pairs = text.split(',').map((pair) => pair.split('='))
   const sound = pairs.every(
     ([key = '', value = '', ...more]) => KEY.test(key) && VALUE.test(value) && more.length === 0,
@@ -54,11 +54,12 @@ function labelsOf(text: string): Readonly<Record<string, string>> | undefined {
  * `10.0.0.0/8`. Returns undefined for any other text.
  */
 export function parseAdminPeer(text: string): AdminPeer | undefined {
-  if (networkOf(text) !== undefined) return networkProblem(text) === undefined ? { ipBlock: { cidr: text } } : undefined
+  if (parseNetwork(text) !== undefined)
+    return networkProblem(text) === undefined ? { ipBlock: { cidr: text } } : undefined
   const slash = text.indexOf('/')
   const namespace = slash < 0 ? text : text.slice(0, slash)
   if (!LABEL.test(namespace)) return undefined
   if (slash < 0) return inNamespace(namespace)
-  const labels = labelsOf(text.slice(slash + 1))
+  const labels = parseLabels(text.slice(slash + 1))
   return labels && inNamespace(namespace, labels)
 }

@@ -2,11 +2,11 @@ import { BlockList, isIPv4, isIPv6 } from 'node:net'
 import type { networkPeers } from '../../../crds/settings/pod/network-peer.ts'
 import type { Static } from '../../../crds/settings/schema.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { childName, selectorOf, type Workload } from '../object/names.ts'
+import { buildSelector, childName, type Workload } from '../object/names.ts'
 import { child } from '../object/object.ts'
 import { type AdminPeer, operatorPeer } from './admin-peers.ts'
 import type { Listeners } from './listeners.ts'
-import { type Network, networkOf, networkProblem } from './network.ts'
+import { type Network, networkProblem, parseNetwork } from './network.ts'
 
 interface Traffic {
   /** True if only our own listeners may be reached. */
@@ -62,7 +62,7 @@ export function renderNetworkPolicy(
     { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', name },
     {
       spec: {
-        podSelector: { matchLabels: selectorOf(workload) },
+        podSelector: { matchLabels: buildSelector(workload) },
         policyTypes: [...(isShut ? ['Ingress'] : []), ...(outbound === undefined ? [] : ['Egress'])],
         ...(isShut && {
           ingress: [
@@ -83,7 +83,7 @@ export const outboundNetwork = (text: string): string =>
 /** Returns why a NetworkPolicy can't contain what a text names; undefined if it can. */
 export function outboundProblem(text: string): string | undefined {
   const network = outboundNetwork(text)
-  return networkOf(network) === undefined
+  return parseNetwork(network) === undefined
     ? 'must be an address or a network such as 10.0.0.0/8: a NetworkPolicy can’t use names'
     : networkProblem(network)
 }
@@ -102,7 +102,7 @@ function egressRules(outbound: Outbound): readonly object[] {
 
 /** Tells whether a network lies in another and is smaller, as the API server requires for `except`. */
 function isPartOf(inner: string, outer: Network): boolean {
-  const small = networkOf(inner)
+  const small = parseNetwork(inner)
   if (small?.family !== outer.family || small.length <= outer.length) return false
   const list = new BlockList()
   list.addSubnet(outer.address, outer.length, outer.family)
@@ -118,7 +118,7 @@ export const peerProblems = (peers: NetworkPeers = []): readonly PeerProblem[] =
     const problem = networkProblem(cidr)
     if (problem !== undefined) return [{ pointer: `${at}/cidr`, message: problem }]
     return except.flatMap((part, position) => {
-      const message = isPartOf(part, networkOf(cidr) as Network) ? networkProblem(part) : `must be a part of ${cidr}`
+      const message = isPartOf(part, parseNetwork(cidr) as Network) ? networkProblem(part) : `must be a part of ${cidr}`
       return message === undefined ? [] : [{ pointer: `${at}/except/${position}`, message }]
     })
   })

@@ -7,7 +7,7 @@ export interface Network {
 }
 
 /** Parses a network. Returns undefined for invalid text: an object may be older than the schema that refuses it. */
-export function networkOf(cidr: string): Network | undefined {
+export function parseNetwork(cidr: string): Network | undefined {
   const [address = '', bits = '', ...more] = cidr.split('/')
   const most = { 0: -1, 4: 32, 6: 128 }[isIP(address) as 0 | 4 | 6]
   if (more.length > 0 || !/^(0|[1-9]\d{0,2})$/.test(bits) || Number(bits) > most) return undefined
@@ -15,7 +15,7 @@ export function networkOf(cidr: string): Network | undefined {
 }
 
 /** Returns the eight groups of an IPv6 address. The URL parser normalizes all its forms. */
-function groupsOf(address: string): readonly number[] {
+function parseGroups(address: string): readonly number[] {
   const [head = '', tail = ''] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::')
   const [before, after] = [head, tail].map((part) => part.split(':').filter((group) => group !== '')) as [
     string[],
@@ -27,7 +27,7 @@ function groupsOf(address: string): readonly number[] {
 
 /** Tells whether an address has bits set beyond its prefix length. */
 function hasBitsBehind({ address, length, family }: Network): boolean {
-  const [parts, width] = family === 'ipv4' ? [address.split('.').map(Number), 8] : [groupsOf(address), 16]
+  const [parts, width] = family === 'ipv4' ? [address.split('.').map(Number), 8] : [parseGroups(address), 16]
   return parts.some((part, at) => {
     const behind = Math.min(width, Math.max(0, (at + 1) * width - length))
     return (part & ((1 << behind) - 1)) !== 0
@@ -36,7 +36,7 @@ function hasBitsBehind({ address, length, family }: Network): boolean {
 
 const isMapped = ({ address, family }: Network) =>
   family === 'ipv6' &&
-  groupsOf(address)
+  parseGroups(address)
     .slice(0, 6)
     .every((group, at) => group === (at === 5 ? 0xffff : 0))
 
@@ -45,7 +45,7 @@ const isMapped = ({ address, family }: Network) =>
  * ambiguous text could also mean the address alone. Undefined if it is accepted.
  */
 export function networkProblem(cidr: string): string | undefined {
-  const network = networkOf(cidr)
+  const network = parseNetwork(cidr)
   if (network === undefined) return 'must be a network such as 10.0.0.0/8'
   if (isMapped(network)) return 'must not hold an IPv4 address in an IPv6 one'
   const whole = network.family === 'ipv4' ? 32 : 128

@@ -1,7 +1,7 @@
 import type { service, serviceType } from '../../../crds/settings/pod/service.ts'
 import type { Static } from '../../../crds/settings/schema.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { labelsOf, selectorOf, serviceName, type Workload } from '../object/names.ts'
+import { buildLabels, buildSelector, serviceName, type Workload } from '../object/names.ts'
 import { child } from '../object/object.ts'
 import { networkProblem } from './network.ts'
 
@@ -42,13 +42,13 @@ export function renderService(workload: Workload, group: string, options: Servic
       apiVersion: 'v1',
       kind: 'Service',
       name: serviceName(workload.kind, workload.metadata.name),
-      labels: { ...options.labels, ...labelsOf(workload) },
+      labels: { ...options.labels, ...buildLabels(workload) },
       annotations: options.annotations ?? {},
     },
     {
       spec: {
         type: options.type ?? 'ClusterIP',
-        selector: selectorOf(workload),
+        selector: buildSelector(workload),
         sessionAffinity: options.sessionAffinity ?? 'None',
         ...(externalTrafficPolicy === undefined ? {} : { externalTrafficPolicy }),
         ...(loadBalancerSourceRanges === undefined ? {} : { loadBalancerSourceRanges }),

@@ -20,34 +20,34 @@ export interface Workload {
   readonly metadata: { readonly name: string; readonly namespace: string; readonly uid?: string }
 }
 
-const namingOf = (kind: string): Naming => {
+const findNaming = (kind: string): Naming => {
   const found = naming[kind]
   if (!found) throw new TypeError(`not a workload: ${kind}`)
   return found
 }
 
 /** Returns the name of the Service: `mcp-<name>`, `mcprp-<name>`, `vmcp-<name>` or `mcpreg-<name>`. */
-export const serviceName = (kind: string, name: string): string => `${namingOf(kind).suffix}-${name}`
+export const serviceName = (kind: string, name: string): string => `${findNaming(kind).suffix}-${name}`
 
 /**
  * Returns the name of the container that runs our data plane. Container names are unique in a pod, port names are not,
  * so ports of ours are looked up in this container.
  */
-export const dataPlaneContainerName = (kind: string): 'portico' | 'vmcp' => namingOf(kind).container
+export const dataPlaneContainerName = (kind: string): 'portico' | 'vmcp' => findNaming(kind).container
 
 /** Returns the name of the Deployment, StatefulSet, NetworkPolicy …, or of the child with a further `part`. */
 export const childName = (kind: string, name: string, part?: string): string =>
-  `${name}-${namingOf(kind).suffix}${part === undefined ? '' : `-${part}`}`
+  `${name}-${findNaming(kind).suffix}${part === undefined ? '' : `-${part}`}`
 
 /** Returns the labels that select pods. They never change during the life of a workload. */
-export const selectorOf = ({ kind, metadata }: Workload): Record<string, string> => ({
+export const buildSelector = ({ kind, metadata }: Workload): Record<string, string> => ({
   'app.kubernetes.io/instance': metadata.name,
   'app.kubernetes.io/name': kind.toLowerCase(),
 })
 
 /** Returns the recommended labels for everything we render. */
-export const labelsOf = (workload: Workload): Record<string, string> => ({
-  'app.kubernetes.io/component': namingOf(workload.kind).component,
+export const buildLabels = (workload: Workload): Record<string, string> => ({
+  'app.kubernetes.io/component': findNaming(workload.kind).component,
   'app.kubernetes.io/instance': workload.metadata.name,
   'app.kubernetes.io/managed-by': 'portico',
   'app.kubernetes.io/name': workload.kind.toLowerCase(),
@@ -60,7 +60,7 @@ const STATEFUL = 52
 
 /** Returns what is wrong with a workload's name as a source of child names; undefined if it is valid. */
 export function nameProblem(kind: string, name: string, stateful: boolean): string | undefined {
-  const { suffix } = namingOf(kind)
+  const { suffix } = findNaming(kind)
   const longest = Math.min(SERVICE, stateful ? STATEFUL : SERVICE) - suffix.length - 1
   if (name.includes('.'))
     return `the name ${JSON.stringify(name)} contains a dot, which the name of a Service can’t have: choose another name`

@@ -1,5 +1,5 @@
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
-import { labelsOf, type Workload } from './names.ts'
+import { buildLabels, type Workload } from './names.ts'
 
 export const VERSION = 'v1beta1'
 
@@ -46,7 +46,7 @@ export function child(
     metadata: {
       name: identity.name,
       namespace: workload.metadata.namespace,
-      ...stringMap('labels', { ...identity.labels, ...labelsOf(workload) }),
+      ...stringMap('labels', { ...identity.labels, ...buildLabels(workload) }),
       ...stringMap('annotations', identity.annotations ?? {}),
       ...ownerReferences(workload, group),
     },

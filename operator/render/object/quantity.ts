@@ -17,13 +17,13 @@ interface Scale {
   readonly divisor: bigint
 }
 
-const powerOf = (base: bigint, power: number): Scale =>
+const computePower = (base: bigint, power: number): Scale =>
   power < 0 ? { factor: 1n, divisor: base ** BigInt(-power) } : { factor: base ** BigInt(power), divisor: 1n }
 
-function scaleOf(suffix: string, exponent: string | undefined): Scale {
-  if (suffix.endsWith('i')) return powerOf(1024n, BINARY.indexOf(suffix))
-  if (exponent !== undefined) return powerOf(10n, Number(exponent))
-  return powerOf(1000n, DECIMAL.indexOf(suffix) - DECIMAL.indexOf(''))
+function parseScale(suffix: string, exponent: string | undefined): Scale {
+  if (suffix.endsWith('i')) return computePower(1024n, BINARY.indexOf(suffix))
+  if (exponent !== undefined) return computePower(10n, Number(exponent))
+  return computePower(1000n, DECIMAL.indexOf(suffix) - DECIMAL.indexOf(''))
 }
 
 /** Returns the whole nanos of a scaled decimal number, rounded up like Kubernetes. */
@@ -50,7 +50,7 @@ export function canonicalQuantity(text: string): string | undefined {
   const [, sign, whole = '0', fraction = '', suffix = '', exponent] = match
   if (Math.abs(Number(exponent ?? 0)) > LARGEST_EXPONENT) return undefined
   const binary = suffix.endsWith('i')
-  const value = nanos(whole, fraction, scaleOf(suffix, exponent))
+  const value = nanos(whole, fraction, parseScale(suffix, exponent))
   const minus = sign === '-' && value !== 0n ? '-' : ''
   if (value === 0n) return '0'
   if (binary && value % NANOS === 0n && value / NANOS >= 1024n) return minus + largest(value / NANOS, 1024n, BINARY)

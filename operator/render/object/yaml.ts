@@ -88,13 +88,13 @@ const isPlain = (text: string): boolean => PLAIN.test(text) && !WORD.test(text)
 
 function keyText(key: string): string {
   if (key.length > LONGEST_KEY) throw LEFT_TO_LIBRARY
-  return isPlain(key) ? key : lineOf(key, { [key]: 0 }).slice(0, -': 0'.length)
+  return isPlain(key) ? key : formatLine(key, { [key]: 0 }).slice(0, -': 0'.length)
 }
 
-const ofLibrary = (value: string | number): string => lineOf(value, { a: value }).slice('a: '.length)
+const ofLibrary = (value: string | number): string => formatLine(value, { a: value }).slice('a: '.length)
 
 /** Returns the line that the library writes for a value with one text or number, which must fit in it anywhere. */
-function lineOf(part: string | number, value: object): string {
+function formatLine(part: string | number, value: object): string {
   if (/[\r\n\u2028\u2029]|^(?:---|\.\.\.)/.test(String(part))) throw LEFT_TO_LIBRARY
   return stringify(value, YAML_OPTIONS).slice(0, -1)
 }

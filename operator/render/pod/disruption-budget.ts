@@ -1,5 +1,5 @@
 import type { KubernetesObject } from '../../model/view.ts'
-import { childName, selectorOf, type Workload } from '../object/names.ts'
+import { buildSelector, childName, type Workload } from '../object/names.ts'
 import { child } from '../object/object.ts'
 
 /** The number of pods that may be down at once when nodes are drained: a count or a percentage such as `50%`. */
@@ -27,6 +27,12 @@ export function renderDisruptionBudget(
     workload,
     group,
     { apiVersion: 'policy/v1', kind: 'PodDisruptionBudget', name: childName(workload.kind, workload.metadata.name) },
-    { spec: { ...budget, selector: { matchLabels: selectorOf(workload) }, unhealthyPodEvictionPolicy: 'AlwaysAllow' } },
+    {
+      spec: {
+        ...budget,
+        selector: { matchLabels: buildSelector(workload) },
+        unhealthyPodEvictionPolicy: 'AlwaysAllow',
+      },
+    },
   )
 }

@@ -22,8 +22,8 @@ export interface OwnContainer {
   readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[]
 }
 
-const itemsOf = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isFields) : [])
-const specOf = (patch: unknown): Fields => {
+const readItems = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isFields) : [])
+const readSpec = (patch: unknown): Fields => {
   const spec = isFields(patch) ? patch['spec'] : undefined
   return isFields(spec) ? spec : {}
 }
@@ -35,10 +35,10 @@ interface PlacedPort {
 }
 
 /** Returns the ports that a pod template names, each with its pointer in the template. */
-const portsOf = (patch: unknown): readonly PlacedPort[] =>
+const listPorts = (patch: unknown): readonly PlacedPort[] =>
   containerLists.flatMap((list) =>
-    itemsOf(specOf(patch)[list]).flatMap((container, at) =>
-      itemsOf(container['ports']).map((port, index) => ({
+    readItems(readSpec(patch)[list]).flatMap((container, at) =>
+      readItems(container['ports']).map((port, index) => ({
         pointer: `/spec/${list}/${at}/ports/${index}`,
         container: container['name'],
         port,
@@ -56,7 +56,7 @@ const portNames = (kind: string): readonly string[] => (kind === 'MCPRegistry' ?
 export function takenPortNames(kind: string, patch: unknown): readonly TakenPart[] {
   const names = portNames(kind)
   const own = dataPlaneContainerName(kind)
-  return portsOf(patch)
+  return listPorts(patch)
     .filter(({ container, port }) => container !== own && names.includes(port['name'] as string))
     .map(({ pointer, container, port }) => ({
       pointer: `${pointer}/name`,
@@ -75,7 +75,7 @@ const isTcp = ({ protocol = 'TCP' }: Fields) => protocol === 'TCP' || protocol =
 export function takenPorts(kind: string, own: OwnContainer, patch: unknown): readonly TakenPart[] {
   const numbers = new Set(own.ports.map(({ containerPort }) => containerPort))
   const names = portNames(kind)
-  return portsOf(patch).flatMap(({ pointer, container, port }) => {
+  return listPorts(patch).flatMap(({ pointer, container, port }) => {
     const { containerPort, name } = port
     const isOurs = numbers.has(containerPort as number)
     if (container !== own.name) {
@@ -94,8 +94,8 @@ export function takenPorts(kind: string, own: OwnContainer, patch: unknown): rea
 export function takenMounts(own: OwnContainer, patch: unknown): readonly TakenPart[] {
   const volumes = new Map(own.volumeMounts.map(({ mountPath, name }) => [mountPath, name]))
   return containerLists.flatMap((list) =>
-    itemsOf(specOf(patch)[list]).flatMap((container, at) =>
-      itemsOf(container['name'] === own.name ? container['volumeMounts'] : undefined).flatMap((mount, index) => {
+    readItems(readSpec(patch)[list]).flatMap((container, at) =>
+      readItems(container['name'] === own.name ? container['volumeMounts'] : undefined).flatMap((mount, index) => {
         const volume = volumes.get(mount['mountPath'] as string)
         if (volume === undefined || mount['name'] === undefined || mount['name'] === volume) return []
         const pointer = `/spec/${list}/${at}/volumeMounts/${index}/name`
@@ -107,7 +107,7 @@ export function takenMounts(own: OwnContainer, patch: unknown): readonly TakenPa
 
 /** Returns volumes with our names that a template would change. Users may choose the volume of a data plane's state. */
 export function takenVolumes(patch: unknown, own: ReadonlySet<string>): readonly TakenPart[] {
-  return itemsOf(specOf(patch)['volumes']).flatMap(({ name }, at) =>
+  return readItems(readSpec(patch)['volumes']).flatMap(({ name }, at) =>
     typeof name === 'string' && own.has(name)
       ? [
           {

@@ -8,11 +8,11 @@ import type { PodTemplate } from './pod-template.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-const fieldsOf = (value: unknown): Fields =>
+const readFields = (value: unknown): Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
-const itemsOf = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.map(fieldsOf) : [])
+const readItems = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.map(readFields) : [])
 /** Returns a list of plain values. Any other value is returned unchanged in the list, so that it is found wrong. */
-const valuesOf = (value: unknown): readonly unknown[] =>
+const readValues = (value: unknown): readonly unknown[] =>
   value === undefined || value === null ? [] : Array.isArray(value) ? value : [value]
 
 const CAPABILITIES = new Set([
@@ -39,12 +39,12 @@ const show = (value: unknown) => JSON.stringify(value)
 function contextViolations(context: Fields): string[] {
   const { windowsOptions, seccompProfile, appArmorProfile, seLinuxOptions } = context
   const found: string[] = []
-  if (!isOff(fieldsOf(windowsOptions)['hostProcess'])) found.push('windowsOptions.hostProcess')
-  const seccomp = fieldsOf(seccompProfile)['type']
+  if (!isOff(readFields(windowsOptions)['hostProcess'])) found.push('windowsOptions.hostProcess')
+  const seccomp = readFields(seccompProfile)['type']
   if (!isUnset(seccomp) && !CONFINED.has(seccomp as string)) found.push(`seccompProfile.type ${show(seccomp)}`)
-  const appArmor = fieldsOf(appArmorProfile)['type']
+  const appArmor = readFields(appArmorProfile)['type']
   if (!isUnset(appArmor) && !CONFINED.has(appArmor as string)) found.push(`appArmorProfile.type ${show(appArmor)}`)
-  const { type, user, role } = fieldsOf(seLinuxOptions)
+  const { type, user, role } = readFields(seLinuxOptions)
   if (!isUnset(type) && !SELINUX_TYPES.has(type as string)) found.push(`seLinuxOptions.type ${show(type)}`)
   if (!isUnset(user)) found.push('seLinuxOptions.user')
   if (!isUnset(role)) found.push('seLinuxOptions.role')
@@ -53,29 +53,29 @@ function contextViolations(context: Fields): string[] {
 
 /** Finds probes and hooks that the kubelet would send to another host than the pod. */
 function hostViolations(container: Fields): string[] {
-  const lifecycle = fieldsOf(container['lifecycle'])
+  const lifecycle = readFields(container['lifecycle'])
   const handlers = [
-    ...PROBES.map((name) => [name, fieldsOf(container[name])] as const),
-    ...HOOKS.map((name) => [`lifecycle.${name}`, fieldsOf(lifecycle[name])] as const),
+    ...PROBES.map((name) => [name, readFields(container[name])] as const),
+    ...HOOKS.map((name) => [`lifecycle.${name}`, readFields(lifecycle[name])] as const),
   ]
   return handlers.flatMap(([name, handler]) =>
     ['httpGet', 'tcpSocket']
-      .filter((way) => !isUnset(fieldsOf(handler[way])['host']))
+      .filter((way) => !isUnset(readFields(handler[way])['host']))
       .map((way) => `${name}.${way}.host`),
   )
 }
 
 function containerViolations(container: Fields, spec: Fields): string[] {
-  const context = fieldsOf(container['securityContext'])
+  const context = readFields(container['securityContext'])
   const { privileged, capabilities, procMount } = context
   const inContext = contextViolations(context)
   if (!isOff(privileged)) inContext.push('privileged')
   // In a user namespace of the pod's own, a bare /proc shows nothing of the node (since Kubernetes 1.35).
   const isBare = !isUnset(procMount) && procMount !== 'Default' && spec['hostUsers'] !== false
   if (isBare) inContext.push(`procMount ${show(procMount)}`)
-  for (const name of valuesOf(fieldsOf(capabilities)['add']))
+  for (const name of readValues(readFields(capabilities)['add']))
     if (!CAPABILITIES.has(name as string)) inContext.push(`capabilities.add ${show(name)}`)
-  const ports = itemsOf(container['ports']).filter(({ hostPort }) => !isOff(hostPort) && hostPort !== 0)
+  const ports = readItems(container['ports']).filter(({ hostPort }) => !isOff(hostPort) && hostPort !== 0)
   return [
     ...inContext.map((text) => `securityContext.${text}`),
     ...ports.map(({ hostPort }) => `ports.hostPort ${show(hostPort)}`),
@@ -84,18 +84,18 @@ function containerViolations(container: Fields, spec: Fields): string[] {
 }
 
 function podViolations(spec: Fields): [pointer: string, text: string][] {
-  const context = fieldsOf(spec['securityContext'])
-  const sysctls = itemsOf(context['sysctls']).filter(({ name }) => !SYSCTLS.has(name as string))
+  const context = readFields(spec['securityContext'])
+  const sysctls = readItems(context['sysctls']).filter(({ name }) => !SYSCTLS.has(name as string))
   return [
     ...['hostIPC', 'hostNetwork', 'hostPID'].filter((name) => !isOff(spec[name])).map((name) => [name, name] as const),
     ...[...contextViolations(context), ...sysctls.map(({ name }) => `sysctls ${show(name)}`)].map(
       (text) => ['securityContext', `securityContext.${text}`] as const,
     ),
-    ...itemsOf(spec['volumes'])
+    ...readItems(spec['volumes'])
       .filter(({ hostPath }) => hostPath !== undefined && hostPath !== null)
       .map(({ name }) => ['volumes', `volume ${show(name)}: hostPath`] as const),
     ...['containers', 'initContainers', 'ephemeralContainers'].flatMap((list) =>
-      itemsOf(spec[list]).flatMap((container) =>
+      readItems(spec[list]).flatMap((container) =>
         containerViolations(container, spec).map(
           (text) => [list, `container ${show(container['name'])}: ${text}`] as const,
         ),
@@ -120,7 +120,7 @@ interface Violation {
  * itself, in containers, init containers and ephemeral ones. Takes values of any shape.
  */
 export const baselineViolations = ({ metadata, spec }: PodTemplate): readonly Violation[] =>
-  [...annotationViolations(fieldsOf(metadata.annotations)), ...podViolations(spec)].map(([pointer, message]) => ({
+  [...annotationViolations(readFields(metadata.annotations)), ...podViolations(spec)].map(([pointer, message]) => ({
     pointer,
     message,
   }))
@@ -130,10 +130,10 @@ export const baselineViolations = ({ metadata, spec }: PodTemplate): readonly Vi
  * mounted, or by a volume with a token. Each text begins with a pointer in the template.
  */
 export function accountUses(patch: unknown): readonly string[] {
-  const spec = fieldsOf(fieldsOf(patch)['spec'])
+  const spec = readFields(readFields(patch)['spec'])
   const { serviceAccountName = spec['serviceAccount'], automountServiceAccountToken, volumes } = spec
-  const tokens = itemsOf(volumes).filter(({ projected }) =>
-    itemsOf(fieldsOf(projected)['sources']).some(({ serviceAccountToken }) => serviceAccountToken !== undefined),
+  const tokens = readItems(volumes).filter(({ projected }) =>
+    readItems(readFields(projected)['sources']).some(({ serviceAccountToken }) => serviceAccountToken !== undefined),
   )
   return [
     ...(isUnset(serviceAccountName)

@@ -42,7 +42,7 @@ export const isFields = (value: unknown): value is Fields =>
 
 export const containerLists = ['containers', 'initContainers', 'ephemeralContainers']
 
-const shapeOf = (value: unknown) => (Array.isArray(value) ? 'a list' : isFields(value) ? 'an object' : 'a value')
+const describeShape = (value: unknown) => (Array.isArray(value) ? 'a list' : isFields(value) ? 'an object' : 'a value')
 
 interface TemplatePosition {
   /** JSON pointer, relative to the template. */
@@ -56,8 +56,8 @@ const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]
 /** Finds what can't be merged over `base`. */
 function checkShapes(value: unknown, base: unknown, { pointer, key }: TemplatePosition, problems: string[]): void {
   if (value === null || value === undefined) return
-  if (base !== undefined && shapeOf(value) !== shapeOf(base))
-    problems.push(`${pointer}: ${shapeOf(base)} is expected here`)
+  if (base !== undefined && describeShape(value) !== describeShape(base))
+    problems.push(`${pointer}: ${describeShape(base)} is expected here`)
   else if (Array.isArray(value)) checkItems(value, (base ?? []) as readonly unknown[], { pointer, key }, problems)
   else if (isFields(value)) checkFields(value, isFields(base) ? base : undefined, pointer, problems)
 }

@@ -30,8 +30,8 @@ const CHOICES: Readonly<Record<string, readonly string[]>> = {
 /** Records a problem: its location and what is wrong. */
 type Refuse = (where: string, message: string) => void
 
-const itemsOf = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isFields) : [])
-const fieldsOf = (value: unknown): Fields => (isFields(value) ? value : {})
+const readItems = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isFields) : [])
+const readFields = (value: unknown): Fields => (isFields(value) ? value : {})
 const isSet = (value: unknown): boolean => value !== undefined && value !== null
 const show = (value: unknown): string => JSON.stringify(value)
 
@@ -60,7 +60,7 @@ function checkTexts(
   refuse: Refuse,
   isValue: (text: string) => boolean = () => true,
 ): void {
-  for (const [name, value] of Object.entries(fieldsOf(fields))) {
+  for (const [name, value] of Object.entries(readFields(fields))) {
     if (!QUALIFIED.test(name)) refuse(where, `${show(name)} is not a qualified name`)
     if (typeof value !== 'string') refuse(`${where}/${name}`, `${show(value)} must be quoted: a string is expected`)
     else if (!isValue(value)) refuse(`${where}/${name}`, `${show(value)} is not a valid value of a label`)
@@ -70,7 +70,7 @@ function checkTexts(
 const isLabelValue = (text: string): boolean => LABEL_VALUE.test(text)
 
 function checkEnv(container: Fields, where: string, refuse: Refuse): void {
-  const variables = itemsOf(container['env'])
+  const variables = readItems(container['env'])
   checkKeys(variables, ['name'], `${where}/env`, refuse)
   for (const { name, value, valueFrom } of variables) {
     const at = `${where}/env/${String(name)}`
@@ -87,7 +87,7 @@ function checkEnv(container: Fields, where: string, refuse: Refuse): void {
 }
 
 function checkPorts(container: Fields, spec: Fields, where: string, refuse: Refuse): void {
-  const ports = itemsOf(container['ports'])
+  const ports = readItems(container['ports'])
   checkKeys(ports, ['containerPort', 'protocol'], `${where}/ports`, refuse)
   checkKeys(
     ports.filter(({ name }) => isSet(name)),
@@ -123,7 +123,7 @@ function checkSubPaths(paths: readonly unknown[], at: string, refuse: Refuse): v
 }
 
 function checkMounts(container: Fields, volumes: ReadonlySet<unknown>, where: string, refuse: Refuse): void {
-  const mounts = itemsOf(container['volumeMounts'])
+  const mounts = readItems(container['volumeMounts'])
   checkKeys(mounts, ['mountPath'], `${where}/volumeMounts`, refuse)
   for (const { name, mountPath, subPath, subPathExpr } of mounts) {
     const at = `${where}/volumeMounts/${String(mountPath)}`
@@ -131,7 +131,7 @@ function checkMounts(container: Fields, volumes: ReadonlySet<unknown>, where: st
     if (typeof mountPath !== 'string' || mountPath === '') refuse(at, `${show(mountPath)} is not a valid mount path`)
     checkSubPaths([subPath, subPathExpr].filter(isSet), at, refuse)
   }
-  const devices = itemsOf(container['volumeDevices'])
+  const devices = readItems(container['volumeDevices'])
   checkKeys(devices, ['devicePath'], `${where}/volumeDevices`, refuse)
   for (const { name } of devices)
     if (!volumes.has(name)) refuse(`${where}/volumeDevices`, `the pod has no volume ${show(name)}`)
@@ -139,12 +139,12 @@ function checkMounts(container: Fields, volumes: ReadonlySet<unknown>, where: st
 
 /** Checks a probe or hook. The kubelet looks up its port name in the container, and fails if it is missing. */
 function checkHandler(container: Fields, handler: Fields, where: string, refuse: Refuse): void {
-  const names = itemsOf(container['ports']).flatMap(({ name }) => (isSet(name) ? [String(name)] : []))
+  const names = readItems(container['ports']).flatMap(({ name }) => (isSet(name) ? [String(name)] : []))
   const ways = given(handler, HANDLERS)
   if (ways.length !== 1)
     refuse(where, `needs exactly one of ${HANDLERS.join(', ')}; it has ${ways.join(' and ') || 'none'}`)
   for (const way of ['httpGet', 'tcpSocket']) {
-    const { port, scheme } = fieldsOf(handler[way])
+    const { port, scheme } = readFields(handler[way])
     if (!isSet(handler[way])) continue
     if (!isPortNumber(port) && !PORT_NAME.test(String(port)))
       refuse(`${where}/${way}/port`, `${show(port)} is neither a number from 1 to 65535 nor a name`)
@@ -184,12 +184,12 @@ function checkProbes(container: Fields, where: string, refuse: Refuse): void {
 }
 
 function checkLifecycle(container: Fields, spec: Fields, where: string, refuse: Refuse): void {
-  for (const [name, handler] of Object.entries(fieldsOf(container['lifecycle']))) {
+  for (const [name, handler] of Object.entries(readFields(container['lifecycle']))) {
     if (!isFields(handler)) continue
     const at = `${where}/lifecycle/${name}`
     checkHandler(container, handler, at, refuse)
     if (isSet(handler['grpc'])) refuse(at, 'a hook can’t call gRPC')
-    const { seconds } = fieldsOf(handler['sleep'])
+    const { seconds } = readFields(handler['sleep'])
     const { terminationGracePeriodSeconds: grace = 30 } = spec
     if (typeof seconds === 'number' && typeof grace === 'number' && seconds > grace)
       refuse(at, `sleeps ${seconds} seconds, longer than terminationGracePeriodSeconds, ${grace}`)
@@ -224,13 +224,13 @@ function checkContainer(container: Fields, { list, spec, volumes }: Surroundings
   if (list === 'initContainers' && restartPolicy !== 'Always')
     for (const field of given(container, ['lifecycle', ...PROBES]))
       refuse(`${where}/${field}`, 'an init container has this only with restartPolicy Always')
-  const { privileged, allowPrivilegeEscalation } = fieldsOf(container['securityContext'])
+  const { privileged, allowPrivilegeEscalation } = readFields(container['securityContext'])
   if (privileged === true && allowPrivilegeEscalation === false)
     refuse(`${where}/securityContext`, 'privileged needs allowPrivilegeEscalation')
 }
 
 function checkVolumes(spec: Fields, refuse: Refuse): ReadonlySet<unknown> {
-  const volumes = itemsOf(spec['volumes'])
+  const volumes = readItems(spec['volumes'])
   checkKeys(volumes, ['name'], '/spec/volumes', refuse)
   for (const { name, ...sources } of volumes) {
     if (!LABEL.test(String(name))) refuse('/spec/volumes', `${show(name)} is not a valid name of a volume`)
@@ -242,7 +242,7 @@ function checkVolumes(spec: Fields, refuse: Refuse): ReadonlySet<unknown> {
 }
 
 function checkTolerations(spec: Fields, refuse: Refuse): void {
-  itemsOf(spec['tolerations']).forEach(({ key, operator, value, effect, tolerationSeconds }, at) => {
+  readItems(spec['tolerations']).forEach(({ key, operator, value, effect, tolerationSeconds }, at) => {
     const where = `/spec/tolerations/${at}`
     if (operator === 'Exists' && isSet(value) && value !== '')
       refuse(where, 'has a value, which operator Exists does not take')
@@ -261,7 +261,8 @@ function checkPod(spec: Fields, refuse: Refuse): void {
   if (isSet(restartPolicy) && restartPolicy !== 'Always')
     refuse('/spec/restartPolicy', 'must be Always: the pod serves until it is stopped')
   if (isSet(activeDeadlineSeconds)) refuse('/spec/activeDeadlineSeconds', 'is only for Jobs')
-  if (itemsOf(spec['ephemeralContainers']).length > 0) refuse('/spec/ephemeralContainers', 'can’t be set in a template')
+  if (readItems(spec['ephemeralContainers']).length > 0)
+    refuse('/spec/ephemeralContainers', 'can’t be set in a template')
   for (const [field, name] of Object.entries({ hostname, subdomain }))
     if (isSet(name) && !LABEL.test(String(name))) refuse(`/spec/${field}`, `${show(name)} is not a valid host name`)
   if (isSet(serviceAccountName) && serviceAccountName !== '' && !SUBDOMAIN.test(String(serviceAccountName)))
@@ -274,8 +275,8 @@ function checkPod(spec: Fields, refuse: Refuse): void {
     schedulingGates: ['name'],
     topologySpreadConstraints: ['topologyKey', 'whenUnsatisfiable'],
   }))
-    checkKeys(itemsOf(spec[list]), keys, `/spec/${list}`, refuse)
-  for (const constraint of itemsOf(spec['topologySpreadConstraints']))
+    checkKeys(readItems(spec[list]), keys, `/spec/${list}`, refuse)
+  for (const constraint of readItems(spec['topologySpreadConstraints']))
     checkChoices(constraint, '/spec/topologySpreadConstraints', refuse)
 }
 
@@ -294,7 +295,7 @@ export function checkRules({ metadata, spec }: Template, problems: string[]): vo
   const volumes = checkVolumes(spec, refuse)
   const names: Fields[] = []
   for (const list of ['initContainers', 'containers'])
-    for (const container of itemsOf(spec[list])) {
+    for (const container of readItems(spec[list])) {
       names.push(container)
       checkContainer(container, { list, spec, volumes }, refuse)
     }

@@ -74,13 +74,13 @@ const OUR_PREFIX = 'portico-'
  */
 function withoutTakenVolumes(spec: Fields, patch: unknown): Record<string, unknown> {
   const theirs = isFields(patch) && Array.isArray(patch['volumes']) ? (patch['volumes'] as readonly Fields[]) : []
-  const sourceOf = ({ name: _, ...source }: Fields) => Object.keys(source)
+  const listSources = ({ name: _, ...source }: Fields) => Object.keys(source)
   const taken = new Set(
     ((spec['volumes'] ?? []) as readonly Fields[])
       .filter((ours) => {
         const same = theirs.find(({ name }) => name === ours['name'])
-        const isOther = same !== undefined && !sourceOf(ours).some((source) => source in same)
-        return isOther && sourceOf(same).length > 0 && !String(ours['name']).startsWith(OUR_PREFIX)
+        const isOther = same !== undefined && !listSources(ours).some((source) => source in same)
+        return isOther && listSources(same).length > 0 && !String(ours['name']).startsWith(OUR_PREFIX)
       })
       .map(({ name }) => name),
   )

@@ -1,6 +1,6 @@
 import type { KubernetesObject } from '../../model/view.ts'
 import { hashOf } from '../object/canonical.ts'
-import { childName, labelsOf, selectorOf, serviceName, type Workload } from '../object/names.ts'
+import { buildLabels, buildSelector, childName, serviceName, type Workload } from '../object/names.ts'
 import { child, stringMap } from '../object/object.ts'
 import { GRACE_SECONDS, podSecurityContext, withoutUsers } from './containers.ts'
 import { mergePodTemplate, type PodTemplate } from './pod-template.ts'
@@ -32,7 +32,7 @@ export interface WorkloadOptions {
 /** Spreads the pods of a workload over nodes if possible. */
 const spread = (workload: Workload) => [
   {
-    labelSelector: { matchLabels: selectorOf(workload) },
+    labelSelector: { matchLabels: buildSelector(workload) },
     maxSkew: 1,
     topologyKey: 'kubernetes.io/hostname',
     whenUnsatisfiable: 'ScheduleAnyway',
@@ -66,7 +66,7 @@ function podTemplate(
 ): PodTemplate {
   const rendered: PodTemplate = {
     metadata: {
-      ...stringMap('labels', { ...pod.labels, ...labelsOf(workload) }),
+      ...stringMap('labels', { ...pod.labels, ...buildLabels(workload) }),
       ...stringMap('annotations', pod.annotations ?? {}),
     },
     spec: {
@@ -83,7 +83,7 @@ function podTemplate(
     },
   }
   const base = users === 'platform' ? { ...rendered, spec: withoutUsers(rendered.spec) } : rendered
-  const merged = withGrace(mergePodTemplate(base, pod.patch, selectorOf(workload), problems))
+  const merged = withGrace(mergePodTemplate(base, pod.patch, buildSelector(workload), problems))
   // One hash of everything that needs a restart. Standalone and the roll-out report compare it. It excludes the
   // configuration.
   const annotations = { ...merged.metadata.annotations, [`${group}/template-hash`]: hashOf(merged) }
@@ -109,7 +109,7 @@ export function renderWorkload(
   const name = childName(workload.kind, workload.metadata.name)
   const spec = {
     ...(options.replicas === undefined ? {} : { replicas: options.replicas }),
-    selector: { matchLabels: selectorOf(workload) },
+    selector: { matchLabels: buildSelector(workload) },
     ...(shape === 'stateful'
       ? {
           // With the default, OrderedReady, a pod that does not start would block its own repair

@@ -2,7 +2,16 @@ import type { Logger } from 'pino'
 import { ApiError, type ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { pause } from '../queue/pause.ts'
-import { type CertificateTimes, dataOf, endOf, type Kept, readKept, renewed, served, trusted } from './certificates.ts'
+import {
+  type CertificateTimes,
+  encodeData,
+  type Kept,
+  readEnd,
+  readKept,
+  renewed,
+  served,
+  trusted,
+} from './certificates.ts'
 
 const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
 const CONFIGURATIONS = {
@@ -132,7 +141,7 @@ export class CertificateKeeper {
     if (!isNew) return kept
     try {
       // The write names the resource version that was read, so that of two replicas one is refused.
-      await api.replace(SECRETS, namespace, name, { ...secret, data: dataOf(kept) })
+      await api.replace(SECRETS, namespace, name, { ...secret, data: encodeData(kept) })
     } catch (error) {
       if (error instanceof ApiError && error.status === 409) return undefined
       throw error
@@ -146,7 +155,7 @@ export class CertificateKeeper {
     const { api, configuration, webhook } = this.#options
     const found = await api.get<KubernetesObject & { webhooks?: Webhook[] }>(CONFIGURATIONS, undefined, configuration)
     const caBundle = Buffer.from(trusted(kept)).toString('base64')
-    const path = pathOf(kept)
+    const path = formatPath(kept)
     const ours = found.webhooks?.find(({ name }) => name === webhook)
     if (!ours) throw new Error(`ValidatingWebhookConfiguration ${configuration} has no webhook ${webhook}`)
     if (ours.clientConfig?.caBundle === caBundle && ours.clientConfig.service?.path === path) return
@@ -167,11 +176,11 @@ export class CertificateKeeper {
     const { onServe, now = Date.now } = this.#options
     const issued = served(kept, now(), this.#times)
     const { certificate, key } = issued
-    const path = pathOf(kept)
+    const path = formatPath(kept)
     if (this.#serving === certificate + path) return
     await onServe({ cert: certificate, key, path })
     this.#serving = certificate + path
-    this.#until = new Date(endOf(issued)).toISOString()
+    this.#until = new Date(readEnd(issued)).toISOString()
   }
 
   /** Logs a failure once until another one takes its place. */
@@ -184,5 +193,5 @@ export class CertificateKeeper {
   }
 }
 
-const pathOf = ({ token }: Kept) => `/validate/${token}`
+const formatPath = ({ token }: Kept) => `/validate/${token}`
 const TOKEN_IN_PATH = /\/validate\/[0-9a-f]+/g

@@ -27,7 +27,7 @@ const PREFIXES = ['', 'previous-'] as const
 
 const madeAt = ({ certificate }: Issued) => new X509Certificate(certificate).validFromDate.getTime() + BACKDATED_MS
 /** Returns the end of a certificate in milliseconds. */
-export const endOf = ({ certificate }: Issued) => new X509Certificate(certificate).validToDate.getTime()
+export const readEnd = ({ certificate }: Issued) => new X509Certificate(certificate).validToDate.getTime()
 
 function isUsable({ ca, certificate, key }: Issued, host: string): boolean {
   try {
@@ -55,7 +55,7 @@ export function readKept(data: Readonly<Record<string, string>>, host: string) {
 }
 
 /** Encodes the certificates as the data of a Secret. */
-export const dataOf = ({ token, issued }: Kept): Record<string, string> =>
+export const encodeData = ({ token, issued }: Kept): Record<string, string> =>
   Object.fromEntries(
     [
       ['token', token] as const,
@@ -75,9 +75,9 @@ export function renewed(
   { lifetime }: CertificateTimes,
 ): { readonly kept: Kept; readonly isNew: boolean } {
   const [newest] = issued
-  if (token !== undefined && newest && endOf(newest) - now > lifetime / 3)
+  if (token !== undefined && newest && readEnd(newest) - now > lifetime / 3)
     return { kept: { token, issued: [newest, ...issued.slice(1)] }, isNew: false }
-  const isYoung = newest !== undefined && endOf(newest) - now > lifetime / 3
+  const isYoung = newest !== undefined && readEnd(newest) - now > lifetime / 3
   const next = isYoung ? newest : issue(host, { from: new Date(now - BACKDATED_MS), until: new Date(now + lifetime) })
   const before = isYoung ? issued.slice(1) : issued.slice(0, 1)
   return { kept: { token: token ?? randomBytes(32).toString('hex'), issued: [next, ...before] }, isNew: true }
@@ -85,7 +85,7 @@ export function renewed(
 
 /** Returns the certificate to serve now: the newest that has been trusted long enough, or else the newest. */
 export function served({ issued }: Kept, now: number, { settle }: CertificateTimes): Issued {
-  const isSettled = (one: Issued) => now - madeAt(one) >= settle && endOf(one) > now
+  const isSettled = (one: Issued) => now - madeAt(one) >= settle && readEnd(one) > now
   return issued.find(isSettled) ?? issued[0]
 }
 

@@ -1,6 +1,6 @@
 /** The ASN.1 types that a certificate needs, in the distinguished encoding rules (ITU-T X.690). */
 
-function lengthOf(bytes: number): Buffer {
+function encodeLength(bytes: number): Buffer {
   if (bytes < 0x80) return Buffer.of(bytes)
   const hex = bytes.toString(16)
   const digits = Buffer.from(hex.padStart(hex.length + (hex.length % 2), '0'), 'hex')
@@ -10,7 +10,7 @@ function lengthOf(bytes: number): Buffer {
 /** Encodes any type: its tag (one byte) and its contents. */
 export function tagged(tag: number, ...parts: readonly Buffer[]): Buffer {
   const content = Buffer.concat(parts)
-  return Buffer.concat([Buffer.of(tag), lengthOf(content.length), content])
+  return Buffer.concat([Buffer.of(tag), encodeLength(content.length), content])
 }
 
 export const sequence = (...parts: readonly Buffer[]): Buffer => tagged(0x30, ...parts)

@@ -8,7 +8,7 @@ import { VERSION } from '../../render/object/object.ts'
 import type { Checks } from '../checks/checks.ts'
 import { pause } from '../queue/pause.ts'
 import { type Contents, onCurrentContents } from '../watch/contents.ts'
-import { deletionWarnings, type Explained, warningsOf } from './warnings.ts'
+import { buildWarnings, deletionWarnings, type Explained } from './warnings.ts'
 
 /**
  * The outcome of a review: nothing was wrong, there were warnings, not all objects were known yet, or the review itself
@@ -101,7 +101,7 @@ export class Reviewer {
 
   async #judge(object: KubernetesObject, isDeletion: boolean): Promise<Reviewed> {
     if (!this.#options.isSynced()) return { outcome: 'unready', warnings: [] }
-    const warn = isDeletion ? deletionWarnings : warningsOf
+    const warn = isDeletion ? deletionWarnings : buildWarnings
     try {
       if (warn(object, await this.#explain(object)).length === 0) return { outcome: 'clean', warnings: [] }
       // Our watches may not have delivered yet what was applied or deleted a moment ago.

@@ -48,7 +48,7 @@ function bounded(texts: readonly string[], last: string): readonly string[] {
 }
 
 /** Returns each problem as conditions will report it, with its consequence, or nothing if there is none. */
-export function warningsOf(object: KubernetesObject, { plan, problems }: Explained): readonly string[] {
+export function buildWarnings(object: KubernetesObject, { plan, problems }: Explained): readonly string[] {
   const said = conditionProblems(plan)
   if (said.length === 0) return []
   const subject = `${object.kind} ${JSON.stringify(object.metadata.name)}`

@@ -4,11 +4,11 @@ import { childResource } from '../../cluster/kubernetes/child-kinds.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 import { keyOf } from '../queue/keys.ts'
-import { controllerOf } from './child-cache.ts'
+import { findController } from './child-cache.ts'
 import { ChildMemories, type ChildMemory } from './child-memory.ts'
 import { type ChildProblem, nameTaken, terminating } from './child-problem.ts'
 import { type ChildChanges, ChildWriter, NameHeldError, noteChange, type WriterOptions } from './child-writer.ts'
-import { type Owner, type Standing, standingOf } from './ownership.ts'
+import { findStanding, type Owner, type Standing } from './ownership.ts'
 
 interface ApplierOptions extends WriterOptions {
   /** Tells whether an owner is known to be gone. */
@@ -40,7 +40,7 @@ function isAdoptable(pod: KubernetesObject, { spec }: KubernetesObject): boolean
   const { matchLabels } = (spec as { selector: { matchLabels: Record<string, string> } }).selector
   const { labels = {} } = pod.metadata
   return (
-    controllerOf(pod) === undefined && Object.entries(matchLabels).every(([label, value]) => labels[label] === value)
+    findController(pod) === undefined && Object.entries(matchLabels).every(([label, value]) => labels[label] === value)
   )
 }
 
@@ -141,7 +141,7 @@ export class Applier {
     }
     memory.isHeld = true
     const held = await this.#find(owner, rendered, true)
-    const obstacle = held.live && obstacleOf(held.live, held.standing)
+    const obstacle = held.live && describeObstacle(held.live, held.standing)
     if (obstacle) return obstacle
     return this.#writer.write({
       rendered,
@@ -154,7 +154,7 @@ export class Applier {
 
   #standing(owner: Owner, live: KubernetesObject): Standing {
     const knownUid = this.#memoryOf(owner, live).uid
-    return standingOf(live, owner, { isGone: this.#options.isGone, knownUid })
+    return findStanding(live, owner, { isGone: this.#options.isGone, knownUid })
   }
 
   /** Deletes children that the owner has, or that it left behind, if they are no longer rendered. */
@@ -177,7 +177,7 @@ export class Applier {
     const obstacles: ChildProblem[] = []
     let arePodsOurs = true
     for (const { rendered, live, standing } of found) {
-      const obstacle = live ? obstacleOf(live, standing) : await this.#foreignPod(rendered)
+      const obstacle = live ? describeObstacle(live, standing) : await this.#foreignPod(rendered)
       if (!obstacle) continue
       obstacles.push(obstacle)
       if (WITH_PODS.has(rendered.kind) && obstacle.reason === 'NameTaken') arePodsOurs = false
@@ -194,7 +194,7 @@ export class Applier {
     const { namespace, name } = child.metadata
     const pod = await this.#read(PODS, namespace, `${name}-0`)
     if (!pod || isAdoptable(pod, child)) return undefined
-    const holder = controllerOf(pod)
+    const holder = findController(pod)
     if (pod.metadata.deletionTimestamp || (holder?.kind === 'StatefulSet' && holder.name === name))
       return terminating(pod, false)
     return nameTaken(pod, holder)
@@ -221,7 +221,7 @@ export class Applier {
 
 const isTaken = ({ reason }: ChildProblem) => reason === 'NameTaken'
 
-function obstacleOf(live: KubernetesObject, standing: Standing): ChildProblem | undefined {
+function describeObstacle(live: KubernetesObject, standing: Standing): ChildProblem | undefined {
   if (standing === 'going') return terminating(live, true)
-  return standing === 'foreign' ? nameTaken(live, controllerOf(live)) : undefined
+  return standing === 'foreign' ? nameTaken(live, findController(live)) : undefined
 }

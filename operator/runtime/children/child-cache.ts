@@ -2,13 +2,13 @@ import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 import { keyOf } from '../queue/keys.ts'
 import type { ReflectedStore } from '../watch/reflector.ts'
 import { keptChild } from './kept-child.ts'
-import { workloadOf } from './workload-labels.ts'
+import { findWorkload } from './workload-labels.ts'
 
 const keyOfObject = ({ kind, metadata }: KubernetesObject) => keyOf(kind, metadata.namespace ?? '', metadata.name)
 
 const scopeOf = (kind: string, namespace = '') => `${kind}/${namespace}`
 
-export const controllerOf = (object: KubernetesObject): OwnerReference | undefined =>
+export const findController = (object: KubernetesObject): OwnerReference | undefined =>
   object.metadata.ownerReferences?.find((reference) => reference.controller === true)
 
 /** Tells whether resource version `a` is before `b`. Only decimal numbers have an order (KEP-5504); otherwise false. */
@@ -22,7 +22,7 @@ const isOlder = (a: KubernetesObject, b: KubernetesObject): boolean =>
 
 /** Returns the workload that an object's labels name, whoever owns the object. */
 function labelKey({ metadata }: KubernetesObject): string | undefined {
-  const workload = workloadOf(metadata)
+  const workload = findWorkload(metadata)
   return workload && keyOf(workload.kind, workload.namespace, workload.name)
 }
 
@@ -96,14 +96,14 @@ export class ChildCache {
     if (known && (isOlder(object, known) || known.metadata.resourceVersion === object.metadata.resourceVersion)) return
     this.#set(key, object)
     this.#onChange(object)
-    if (known && (controllerOf(known)?.uid !== controllerOf(object)?.uid || labelKey(known) !== labelKey(object)))
+    if (known && (findController(known)?.uid !== findController(object)?.uid || labelKey(known) !== labelKey(object)))
       this.#onChange(known)
   }
 
   #set(key: string, object: KubernetesObject): void {
     this.#unlink(key)
     this.#objects.set(key, object)
-    link(this.#byOwner, controllerOf(object)?.uid, key, object)
+    link(this.#byOwner, findController(object)?.uid, key, object)
     link(this.#byLabels, labelKey(object), key, object)
   }
 
@@ -118,7 +118,7 @@ export class ChildCache {
   #unlink(key: string): void {
     const known = this.#objects.get(key)
     if (!known) return
-    unlink(this.#byOwner, controllerOf(known)?.uid, key)
+    unlink(this.#byOwner, findController(known)?.uid, key)
     unlink(this.#byLabels, labelKey(known), key)
   }
 }

@@ -9,11 +9,11 @@ export interface ChildProblem {
 }
 
 /** Returns kind and name of an object, for people. */
-export const titleOf = ({ kind, metadata }: KubernetesObject): string => `${kind} ${JSON.stringify(metadata.name)}`
+export const formatTitle = ({ kind, metadata }: KubernetesObject): string => `${kind} ${JSON.stringify(metadata.name)}`
 
 export function nameTaken(live: KubernetesObject, holder: OwnerReference | undefined): ChildProblem {
   const whose = holder ? `${holder.kind} ${JSON.stringify(holder.name)}` : 'somebody else'
-  const message = `${titleOf(live)} belongs to ${whose} and is left alone; delete it, or rename this object`
+  const message = `${formatTitle(live)} belongs to ${whose} and is left alone; delete it, or rename this object`
   return { reason: 'NameTaken', message, waits: false }
 }
 
@@ -26,6 +26,6 @@ export const notServed = ({ apiVersion, kind, metadata }: KubernetesObject, wayO
 
 export const terminating = (live: KubernetesObject, waits: boolean): ChildProblem => ({
   reason: 'ChildTerminating',
-  message: `an earlier ${titleOf(live)} is still being deleted`,
+  message: `an earlier ${formatTitle(live)} is still being deleted`,
   waits,
 })

@@ -3,9 +3,9 @@ import { childResource } from '../../cluster/kubernetes/child-kinds.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { canonicalJson, hashOf } from '../../render/object/canonical.ts'
 import { NamespaceGoingError, type Namespaces, saysNamespaceGoes } from '../watch/namespaces.ts'
-import { type ChildCache, controllerOf } from './child-cache.ts'
+import { type ChildCache, findController } from './child-cache.ts'
 import { type ChildMemory, mayCorrect, noteRefusal, standingRefusal } from './child-memory.ts'
-import { type ChildProblem, notServed, titleOf } from './child-problem.ts'
+import { type ChildProblem, formatTitle, notServed } from './child-problem.ts'
 import type { FieldPaths } from './field-set.ts'
 import { keptChild, letContentsGo } from './kept-child.ts'
 import {
@@ -79,7 +79,7 @@ const OF_NO_OBJECT = '1'
 /** The status codes of a request that can't succeed as it is. */
 const REFUSED = new Set([400, 403, 413, 422])
 
-const specOf = (object: KubernetesObject) =>
+const readSpec = (object: KubernetesObject) =>
   (object['spec'] ?? {}) as { replicas?: number; type?: string; loadBalancerClass?: string }
 
 /** Makes one live child equal to the rendered one by server-side apply, with no request if it is equal already. */
@@ -130,7 +130,7 @@ export class ChildWriter {
       delete memory.isHeld
       return undefined
     } catch (error) {
-      if (!live && error instanceof ApiError && error.status === 409) throw new NameHeldError(titleOf(rendered))
+      if (!live && error instanceof ApiError && error.status === 409) throw new NameHeldError(formatTitle(rendered))
       const problem = refusedWith(error, rendered)
       noteRefusal(memory, what, problem)
       return problem
@@ -192,7 +192,7 @@ export class ChildWriter {
   ): Promise<void> {
     const fields = hindrances(desired, live)
     if (isAdopted || hasForeignFields || fields.length > 0) await this.#takeOver(live, isAdopted, fields)
-    if (specOf(desired).replicas === undefined && specOf(live).replicas !== undefined && holdsReplicas(live))
+    if (readSpec(desired).replicas === undefined && readSpec(live).replicas !== undefined && holdsReplicas(live))
       await this.#handOverReplicas(live)
   }
 
@@ -201,7 +201,7 @@ export class ChildWriter {
     const { api } = this.#options
     const resource = childResource(live.kind)
     const { namespace = '', name, resourceVersion } = live.metadata
-    const holder = isAdopted ? controllerOf(live)?.uid : undefined
+    const holder = isAdopted ? findController(live)?.uid : undefined
     // The cache holds `managedFields` only in part. If the object has changed by now, the patch is refused.
     const whole = await api.get(resource, namespace, name)
     const entries = takenOver(whole, { all: isAdopted, owners: holder === undefined ? [] : [holder], fields })
@@ -233,14 +233,14 @@ const annotated = (rendered: KubernetesObject, annotations: Readonly<Record<stri
  */
 const guarded = (desired: KubernetesObject, live: KubernetesObject | undefined): KubernetesObject => ({
   ...desired,
-  ...(live === undefined ? {} : withClassOf(live, desired)),
+  ...(live === undefined ? {} : keepClass(live, desired)),
   metadata: { ...desired.metadata, ...(live ? { uid: live.metadata.uid } : { resourceVersion: OF_NO_OBJECT }) },
 })
 
 /** Keeps the live class of a Service of type LoadBalancer that names none, because the class can't be taken away. */
-function withClassOf(live: KubernetesObject, desired: KubernetesObject): { readonly spec?: object } {
-  const { loadBalancerClass } = specOf(live)
-  const spec = specOf(desired)
+function keepClass(live: KubernetesObject, desired: KubernetesObject): { readonly spec?: object } {
+  const { loadBalancerClass } = readSpec(live)
+  const spec = readSpec(desired)
   const isKept = loadBalancerClass !== undefined && spec.type === 'LoadBalancer' && spec.loadBalancerClass === undefined
   return isKept ? { spec: { ...spec, loadBalancerClass } } : {}
 }
@@ -263,7 +263,7 @@ function refusedWith(error: unknown, rendered: KubernetesObject): ChildProblem {
   const { wayOut } = childResource(rendered.kind)
   if (isNotFound(error) && wayOut !== undefined) return notServed(rendered, wayOut)
   if (!isRefusal(error)) throw error
-  return { reason: 'ChildRefused', message: `${titleOf(rendered)} is refused: ${error.message}`, waits: false }
+  return { reason: 'ChildRefused', message: `${formatTitle(rendered)} is refused: ${error.message}`, waits: false }
 }
 
 /** Tells whether we have applied a live child, and can change it to what is rendered. */
@@ -283,24 +283,26 @@ function isAsWritten(
 
 function contested(live: KubernetesObject, others: readonly string[]): ChildProblem {
   const who = others.length > 0 ? ` by ${others.join(', ')}` : ''
-  const message = `${titleOf(live)} is changed repeatedly${who}; the operator resets it every few seconds`
+  const message = `${formatTitle(live)} is changed repeatedly${who}; the operator resets it every few seconds`
   return { reason: 'ChildContested', message, waits: false }
 }
 
-const fieldsOf = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {})
+const readFields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {})
 const differs = (a: unknown, b: unknown) => canonicalJson(a ?? null) !== canonicalJson(b ?? null)
 
-const policyOf = (spec: Fields) => spec['podManagementPolicy'] ?? 'OrderedReady'
+const readPolicy = (spec: Fields) => spec['podManagementPolicy'] ?? 'OrderedReady'
 
 /**
  * Tells whether the pods of a replaced child fit the new one as they are. Then they keep running and the new one adopts
  * them. They fit if only the order in which pods are made differs.
  */
 function keepsPods(rendered: KubernetesObject, live: KubernetesObject): boolean {
-  const wanted = fieldsOf(rendered['spec'])
-  const there = fieldsOf(live['spec'])
-  const withPolicyOf = { ...live, spec: { ...there, podManagementPolicy: policyOf(wanted) } }
-  return live.kind === 'StatefulSet' && policyOf(wanted) !== policyOf(there) && !mustBeReplaced(rendered, withPolicyOf)
+  const wanted = readFields(rendered['spec'])
+  const there = readFields(live['spec'])
+  const withSamePolicy = { ...live, spec: { ...there, podManagementPolicy: readPolicy(wanted) } }
+  return (
+    live.kind === 'StatefulSet' && readPolicy(wanted) !== readPolicy(there) && !mustBeReplaced(rendered, withSamePolicy)
+  )
 }
 
 /**
@@ -308,8 +310,8 @@ function keepsPods(rendered: KubernetesObject, live: KubernetesObject): boolean 
  * new object can be right: somebody has deleted ours and made another, or has made a ConfigMap immutable.
  */
 function mustBeReplaced(rendered: KubernetesObject, live: KubernetesObject): boolean {
-  const wanted = fieldsOf(rendered['spec'])
-  const there = fieldsOf(live['spec'])
+  const wanted = readFields(rendered['spec'])
+  const there = readFields(live['spec'])
   switch (live.kind) {
     case 'ConfigMap':
       return live['immutable'] === true
@@ -323,7 +325,7 @@ function mustBeReplaced(rendered: KubernetesObject, live: KubernetesObject): boo
       return (
         differs(wanted['selector'], there['selector']) ||
         differs(wanted['serviceName'], there['serviceName']) ||
-        policyOf(wanted) !== policyOf(there) ||
+        readPolicy(wanted) !== readPolicy(there) ||
         differs(wanted['volumeClaimTemplates'] ?? [], there['volumeClaimTemplates'] ?? [])
       )
     default:

@@ -53,7 +53,7 @@ const OF_OTHERS_BY_KIND: Readonly<Record<string, FieldPaths>> = {
 const ofOthers = (kind: string): FieldPaths => [...OF_OTHERS, ...(OF_OTHERS_BY_KIND[kind] ?? [])]
 
 /** Returns the entries of an object, as the API gives it or as it is kept. */
-const entriesOf = (live: KubernetesObject): readonly ManagedFields[] =>
+const readEntries = (live: KubernetesObject): readonly ManagedFields[] =>
   (live.metadata as { managedFields?: readonly ManagedFields[] }).managedFields ?? []
 
 const isOurs = ({ manager, operation }: ManagedFields) => manager === MANAGER && operation === 'Apply'
@@ -67,7 +67,7 @@ const isForeign = ({ manager, subresource }: ManagedFields) =>
 
 /** Returns what our own applies have set, or undefined if none is recorded. */
 export const ownFields = (live: KubernetesObject): FieldSet | undefined =>
-  entriesOf(live).find((entry) => !entry.subresource && isOurs(entry))?.fieldsV1
+  readEntries(live).find((entry) => !entry.subresource && isOurs(entry))?.fieldsV1
 
 const NO_FIELDS: FieldSet = {}
 const REPLICAS: FieldSet = { 'f:spec': { 'f:replicas': {} } }
@@ -88,7 +88,7 @@ function foreignFields(entry: ManagedFields, kind: string): FieldSet {
  * the foreign fields that others may not set. `takenOver` needs them whole.
  */
 export const keptEntries = (live: KubernetesObject): readonly ManagedFields[] =>
-  entriesOf(live).flatMap((entry) => {
+  readEntries(live).flatMap((entry) => {
     if (entry.subresource || entry.fieldsV1 === undefined) return []
     const { manager, operation, time } = entry
     if (isOurs(entry)) return [{ manager, operation, time, fieldsV1: holdsReplicas(live) ? REPLICAS : NO_FIELDS }]
@@ -98,13 +98,13 @@ export const keptEntries = (live: KubernetesObject): readonly ManagedFields[] =>
 
 /** Tells whether a live child has foreign fields that others may not set, whatever was rendered. */
 export const hasForeignFields = (live: KubernetesObject): boolean =>
-  entriesOf(live).some((entry) => foreignFields(entry, live.kind) !== NO_FIELDS)
+  readEntries(live).some((entry) => foreignFields(entry, live.kind) !== NO_FIELDS)
 
 /**
  * Returns when an apply of ours last changed a live object (RFC 3339), or its creation time if that is not recorded.
  */
 export const lastApplied = (live: KubernetesObject): string =>
-  entriesOf(live).find((entry) => !entry.subresource && isOurs(entry))?.time ?? live.metadata.creationTimestamp ?? ''
+  readEntries(live).find((entry) => !entry.subresource && isOurs(entry))?.time ?? live.metadata.creationTimestamp ?? ''
 
 /** Tells whether a set has a field that is not rendered, or a rendered one that is replaced as a whole and differs. */
 function deviates(set: FieldSet, rendered: unknown, live: unknown, left: FieldPaths): boolean {
@@ -124,7 +124,7 @@ function deviates(set: FieldSet, rendered: unknown, live: unknown, left: FieldPa
 /** Returns the sorted names of the managers that have set fields of a live child that belong to us. */
 export function foreignManagers(rendered: KubernetesObject, live: KubernetesObject): readonly string[] {
   const left = ofOthers(live.kind)
-  const found = entriesOf(live).filter(
+  const found = readEntries(live).filter(
     (entry) => isForeign(entry) && entry.fieldsV1 !== undefined && deviates(entry.fieldsV1, rendered, live, left),
   )
   return [...new Set(found.map(({ manager = 'unknown' }) => manager))].sort()
@@ -135,12 +135,12 @@ export function foreignManagers(rendered: KubernetesObject, live: KubernetesObje
  * that depend on a Service's type by itself.
  */
 export function hindrances(rendered: KubernetesObject, live: KubernetesObject): FieldPaths {
-  const specOf = ({ spec = {} }: KubernetesObject) =>
+  const readSpec = ({ spec = {} }: KubernetesObject) =>
     spec as { readonly type?: string; readonly loadBalancerSourceRanges?: unknown }
   const isHindered =
     live.kind === 'Service' &&
-    specOf(rendered).type !== 'LoadBalancer' &&
-    specOf(live).loadBalancerSourceRanges !== undefined
+    readSpec(rendered).type !== 'LoadBalancer' &&
+    readSpec(live).loadBalancerSourceRanges !== undefined
   return isHindered ? [SOURCE_RANGES] : []
 }
 
@@ -153,7 +153,7 @@ export function takenOver(
   live: KubernetesObject,
   { all, owners, fields }: { readonly all: boolean; readonly owners: readonly string[]; readonly fields: FieldPaths },
 ): readonly ManagedFields[] {
-  const entries = entriesOf(live)
+  const entries = readEntries(live)
   const left = ofOthers(live.kind)
   const ofOwners = owners.map((uid) => ['f:metadata', 'f:ownerReferences', `k:${JSON.stringify({ uid })}`])
   const gone: FieldPaths = [...ofOwners, ...fields]

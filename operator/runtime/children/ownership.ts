@@ -1,8 +1,8 @@
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { World } from '../../model/index.ts'
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
-import { labelsOf } from '../../render/object/names.ts'
-import { controllerOf } from './child-cache.ts'
+import { buildLabels } from '../../render/object/names.ts'
+import { findController } from './child-cache.ts'
 import { ownFields } from './managed-fields.ts'
 
 /** A workload that owns children. */
@@ -42,14 +42,14 @@ export function isGoneOwner(
 
 /** Tells whether an object has all labels of a workload's children. */
 function hasLabels({ metadata }: KubernetesObject, { kind, namespace, name }: Owner): boolean {
-  const wanted = Object.entries(labelsOf({ kind, metadata: { namespace, name } }))
+  const wanted = Object.entries(buildLabels({ kind, metadata: { namespace, name } }))
   return wanted.every(([label, value]) => metadata.labels?.[label] === value)
 }
 
 /** Returns the standing of an object. It is left behind only if our own field manager has made it. */
-export function standingOf(live: KubernetesObject, owner: Owner, { isGone, knownUid }: Evidence): Standing {
+export function findStanding(live: KubernetesObject, owner: Owner, { isGone, knownUid }: Evidence): Standing {
   if (live.metadata.deletionTimestamp) return 'going'
-  const holder = controllerOf(live)
+  const holder = findController(live)
   if (holder?.uid === owner.uid) return 'own'
   if (holder && !isGone(holder, owner.namespace)) return 'foreign'
   if (!holder && live.metadata.ownerReferences?.some(({ uid }) => uid === owner.uid)) return 'own'

@@ -2,7 +2,7 @@ import { kinds } from '../../../crds/index.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 
 /** Our children carry their workload's kind in lower case (`app.kubernetes.io/name`) and its name (`…/instance`). */
-const kindOf = new Map(Object.keys(kinds).map((kind) => [kind.toLowerCase(), kind]))
+const kindsByLowerCase = new Map(Object.keys(kinds).map((kind) => [kind.toLowerCase(), kind]))
 
 export interface WorkloadName {
   readonly kind: string
@@ -11,8 +11,8 @@ export interface WorkloadName {
 }
 
 /** Returns the workload that an object's labels name, or undefined if they name none of ours. */
-export function workloadOf({ labels = {}, namespace = '' }: KubernetesObject['metadata']): WorkloadName | undefined {
-  const kind = kindOf.get(labels['app.kubernetes.io/name'] ?? '')
+export function findWorkload({ labels = {}, namespace = '' }: KubernetesObject['metadata']): WorkloadName | undefined {
+  const kind = kindsByLowerCase.get(labels['app.kubernetes.io/name'] ?? '')
   const name = labels['app.kubernetes.io/instance']
   return kind && name ? { kind, namespace, name } : undefined
 }

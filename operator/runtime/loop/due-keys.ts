@@ -2,11 +2,11 @@ import { ResourceEventType } from '@dot-i/k8s-operator'
 import type { Logger } from 'pino'
 import { kinds } from '../../../crds/index.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
-import { controllerOf } from '../children/child-cache.ts'
-import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
+import { findController } from '../children/child-cache.ts'
+import { findWorkload, type WorkloadName } from '../children/workload-labels.ts'
 import type { Observers } from '../pods/observers.ts'
 import type { Debounce } from '../queue/debounce.ts'
-import { keyOf, partsOf } from '../queue/keys.ts'
+import { keyOf, splitKey } from '../queue/keys.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
 import { type Dependency, type DependencyGraph, onOwnWorkload } from '../watch/dependencies.ts'
 
@@ -24,7 +24,7 @@ interface DueKeysOptions {
 /** Children whose status shows the state of their workload. */
 const OBSERVED = new Set(['Deployment', 'StatefulSet', 'HTTPRoute'])
 
-const roleOf = (kind: string) => kinds[kind as keyof typeof kinds].role
+const findRole = (kind: string) => kinds[kind as keyof typeof kinds].role
 
 /**
  * The pods of a group mount the credentials of all its members. Pods made before the members arrive would be made anew
@@ -37,7 +37,7 @@ const GATHERING = 'VirtualMCPServer'
  * names its referrers, or its pods depend on the members of its group. Pods of other workloads don't wait.
  */
 const isFirstTold = ({ kind, metadata, ...object }: KubernetesObject) =>
-  (roleOf(kind) !== 'workload' || kind === GATHERING) &&
+  (findRole(kind) !== 'workload' || kind === GATHERING) &&
   object['status'] === undefined &&
   metadata.deletionTimestamp === undefined
 
@@ -54,7 +54,7 @@ export class DueKeys {
     const { world, observers } = this.#options
     for (const object of world.objects.all()) {
       const key = this.#add(object)
-      if (roleOf(object.kind) === 'workload') observers.delivery.check(key)
+      if (findRole(object.kind) === 'workload') observers.delivery.check(key)
     }
   }
 
@@ -75,16 +75,16 @@ export class DueKeys {
     const { queue, graph, observers, log } = this.#options
     for (const key of graph.dependents(dependency)) {
       queue.add(key)
-      if (roleOf(partsOf(key).kind) === 'workload')
+      if (findRole(splitKey(key).kind) === 'workload')
         observers.delivery.touch(key).catch((error) => log.error({ err: error }, 'pods are not touched'))
     }
   }
 
   /** Wakes a child's owner, and the workload that its labels name, since the owner reference may be gone. */
   childChanged(child: KubernetesObject): void {
-    const owner = controllerOf(child)
+    const owner = findController(child)
     const { namespace = '' } = child.metadata
-    const labelled = workloadOf(child.metadata)
+    const labelled = findWorkload(child.metadata)
     if (owner && this.#options.isOurs(owner.kind))
       this.#childOf(child, { kind: owner.kind, namespace, name: owner.name })
     if (labelled && (labelled.kind !== owner?.kind || labelled.name !== owner.name)) this.#childOf(child, labelled)

@@ -6,7 +6,7 @@ import type { Plan, ReconcileContext } from '../../reconcile/outcome/plan.ts'
 import type { Checks } from '../checks/checks.ts'
 import type { Applied, Applier } from '../children/applier.ts'
 import type { ChildProblem } from '../children/child-problem.ts'
-import { finalizerName, partsOf } from '../queue/keys.ts'
+import { finalizerName, splitKey } from '../queue/keys.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
 import { StatusWriter, type StatusWriterOptions, seconds } from '../report/status-writer.ts'
 import { type Contents, onCurrentContents } from '../watch/contents.ts'
@@ -80,7 +80,7 @@ export class Reconciler {
       const object = this.#object(key)
       if (!object || !this.#options.isLookedAfter(object)) {
         this.graph.record(key, new Set())
-        this.#options.applier.forget(partsOf(key))
+        this.#options.applier.forget(splitKey(key))
         return object ? { again: false, isOfAnother: true } : { again: false }
       }
       const outcome = await this.#bring(key, object, due, round === ROUNDS)
@@ -130,7 +130,7 @@ export class Reconciler {
   /** Returns nothing if another thread has to check something first. */
   async #plan(key: string, object: KubernetesObject): Promise<Made | undefined> {
     const { world, contents, checks, onChecked } = this.#options
-    const { namespace } = partsOf(key)
+    const { namespace } = splitKey(key)
     const planned = await onCurrentContents(world.view, contents, (view, seen) => {
       const planned = checks.on(namespace, () => ({ ...this.#explain(key, object, view), seen }))
       this.graph.record(key, seen)
@@ -165,7 +165,7 @@ export class Reconciler {
   }
 
   #object(key: string): KubernetesObject | undefined {
-    const { kind, namespace, name } = partsOf(key)
+    const { kind, namespace, name } = splitKey(key)
     return this.#options.world.objects.get(kind, namespace, name)
   }
 

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { ApiError } from '../../cluster/kubernetes/api-server.ts'
-import { partsOf } from '../queue/keys.ts'
+import { splitKey } from '../queue/keys.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
 import type { OperatorMetrics } from '../report/metrics.ts'
 import { NotLeadingError, type Reconciler } from './reconciler.ts'
@@ -45,7 +45,7 @@ export async function work(options: WorkOptions): Promise<void> {
   for (let key = await queue.take(); key !== undefined; key = await queue.take()) {
     const started = performance.now()
     const result = await reconcileOne(key, options)
-    metrics.reconciled(partsOf(key).kind, result, (performance.now() - started) / 1000)
+    metrics.reconciled(splitKey(key).kind, result, (performance.now() - started) / 1000)
     if (result === 'ok' || result === 'skipped') queue.forget(key)
     if (result === 'again') queue.retry(key)
     queue.done(key)

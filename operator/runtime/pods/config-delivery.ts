@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { backoffDelay, whole } from '../../../dataplane/retry/backoff.ts'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
-import { partsOf } from '../queue/keys.ts'
+import { splitKey } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import type { Pod } from './observation.ts'
 import { isPollable, PODS, type ReadPodStatus } from './read-pod-status.ts'
@@ -70,7 +70,7 @@ export class ConfigDelivery {
    * the content now and not within its next minute. Nobody can be asked whether it has arrived.
    */
   async touch(key: string): Promise<void> {
-    const { kind, namespace, name } = partsOf(key)
+    const { kind, namespace, name } = splitKey(key)
     if (!this.#options.leading() || !this.#options.isLookedAfter(kind, namespace, name)) return
     const pods = this.#options.pods(kind, namespace, name).filter(isPollable)
     await Promise.all(pods.map((pod) => this.#touchPod(pod).catch((error) => this.#untouched(pod, error))))
@@ -111,7 +111,7 @@ export class ConfigDelivery {
 
   /** Returns the milliseconds until the next check, or undefined once every running pod has the configuration. */
   async #deliver(key: string): Promise<number | undefined> {
-    const { kind, namespace, name } = partsOf(key)
+    const { kind, namespace, name } = splitKey(key)
     const wanted = this.#options.wanted(kind, namespace, name)
     const pods = wanted === undefined ? [] : this.#options.pods(kind, namespace, name).filter(isPollable)
     if (wanted === undefined || pods.length === 0) {

@@ -37,7 +37,7 @@ const STARTING = new Set(['ContainerCreating', 'PodInitializing'])
 const MESSAGE_LIMIT = 300
 
 /** Returns the kubelet's reason why a container isn't running, or undefined if it is starting or running. */
-function troubleOf(status: ContainerStatus): Trouble | undefined {
+function findTrouble(status: ContainerStatus): Trouble | undefined {
   const { waiting, terminated } = status.state ?? {}
   if (waiting?.reason && !STARTING.has(waiting.reason)) {
     const last = status.lastState?.terminated
@@ -56,7 +56,7 @@ function troubleOf(status: ContainerStatus): Trouble | undefined {
 function troubleOfPod(pod: Pod): Trouble | undefined {
   const { conditions, initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {}
   for (const container of [...initContainerStatuses, ...containerStatuses]) {
-    const trouble = troubleOf(container)
+    const trouble = findTrouble(container)
     if (trouble) return trouble
   }
   const scheduled = conditions?.find(({ type }) => type === 'PodScheduled')

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { ReportedStatus } from '../../../dataplane/config/status.ts'
-import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
+import { findWorkload, type WorkloadName } from '../children/workload-labels.ts'
 import { keyOf } from '../queue/keys.ts'
 import type { Pod } from './observation.ts'
 import type { ReadPodStatus } from './read-pod-status.ts'
@@ -63,7 +63,7 @@ export class PodAnswers {
   }
 
   #answered(pod: Pod): void {
-    const workload = workloadOf(pod.metadata)
+    const workload = findWorkload(pod.metadata)
     if (!workload) return
     const { kind, namespace, name } = workload
     const key = keyOf(kind, namespace, name)
@@ -74,7 +74,7 @@ export class PodAnswers {
   }
 
   #unanswered(pod: Pod, error: unknown): void {
-    const workload = workloadOf(pod.metadata)
+    const workload = findWorkload(pod.metadata)
     if (!workload) return
     const { kind, namespace, name } = workload
     const key = keyOf(kind, namespace, name)

@@ -1,5 +1,5 @@
 import type { KubernetesObject } from '../../model/view.ts'
-import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
+import { findWorkload, type WorkloadName } from '../children/workload-labels.ts'
 import { keyOf } from '../queue/keys.ts'
 import type { ReflectedStore } from '../watch/reflector.ts'
 import type { Pod, PodStatus } from './observation.ts'
@@ -45,7 +45,7 @@ export class PodCache {
   }
 
   #put(pod: Pod): void {
-    const workload = workloadOf(pod.metadata)
+    const workload = findWorkload(pod.metadata)
     if (!workload) return
     const key = keyOfWorkload(workload)
     const pods = this.#byWorkload.get(key) ?? new Map<string, Pod>()
@@ -54,7 +54,7 @@ export class PodCache {
   }
 
   #remove(pod: Pod): void {
-    const workload = workloadOf(pod.metadata)
+    const workload = findWorkload(pod.metadata)
     if (!workload) return
     const pods = this.#byWorkload.get(keyOfWorkload(workload))
     if (!pods?.delete(pod.metadata.name)) return
@@ -63,7 +63,7 @@ export class PodCache {
   }
 }
 
-const portsOf = (containers: readonly Container[] = []) =>
+const readPorts = (containers: readonly Container[] = []) =>
   containers.flatMap(({ name, ports }) => (ports ? [{ name, ports }] : []))
 
 /** Reduces a pod to what is kept: its owner, its status and its ports. */
@@ -75,7 +75,7 @@ export function keptPod({ apiVersion, kind, metadata, ...pod }: KubernetesObject
     apiVersion,
     kind,
     metadata: kept,
-    spec: { containers: portsOf(containers), initContainers: portsOf(initContainers) },
+    spec: { containers: readPorts(containers), initContainers: readPorts(initContainers) },
     status: { phase, podIP, conditions, initContainerStatuses, containerStatuses },
   }
 }

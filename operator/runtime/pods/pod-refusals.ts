@@ -3,8 +3,8 @@ import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import { listAll } from '../../cluster/kubernetes/list-all.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
-import { keyOf, partsOf } from '../queue/keys.ts'
+import { findWorkload, type WorkloadName } from '../children/workload-labels.ts'
+import { keyOf, splitKey } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 
 /** The StatefulSet controller writes core/v1 Events. */
@@ -36,7 +36,7 @@ interface CoreEvent extends KubernetesObject {
   readonly eventTime?: string | null
 }
 
-const timeOf = ({ lastTimestamp, eventTime, metadata }: CoreEvent): number =>
+const readTime = ({ lastTimestamp, eventTime, metadata }: CoreEvent): number =>
   Date.parse(lastTimestamp || eventTime || metadata.creationTimestamp || '') || 0
 
 /** Tells whether a StatefulSet has fewer pods than it should, although its controller has seen its latest spec. */
@@ -65,7 +65,7 @@ export class PodRefusals {
 
   /** Returns the known reason why the pods of this StatefulSet are refused. Requests it if pods are missing. */
   messageOf(live: KubernetesObject): string | undefined {
-    const workload = workloadOf(live.metadata)
+    const workload = findWorkload(live.metadata)
     if (!workload) return undefined
     const key = keyOf(workload.kind, workload.namespace, workload.name)
     if (!isIncomplete(live)) {
@@ -107,7 +107,7 @@ export class PodRefusals {
   /** Returns whether pods are still missing. */
   async #ask(key: string): Promise<boolean> {
     const { api, incomplete, leading, onChange } = this.#options
-    const workload = partsOf(key)
+    const workload = splitKey(key)
     const live = incomplete(workload)
     if (!live) {
       this.#found.delete(key)
@@ -119,7 +119,7 @@ export class PodRefusals {
     const fieldSelector = `involvedObject.uid=${uid},reason=${REASON}`
     const events = (await listAll(api, EVENTS, { namespace, fieldSelector })) as CoreEvent[]
     const latest = events.reduce<CoreEvent | undefined>(
-      (last, event) => (last && timeOf(last) > timeOf(event) ? last : event),
+      (last, event) => (last && readTime(last) > readTime(event) ? last : event),
       undefined,
     )
     if (latest?.message === undefined || this.#found.get(key)?.message === latest.message) return true

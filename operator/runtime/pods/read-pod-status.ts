@@ -1,10 +1,10 @@
 import { request } from 'undici'
 import { isReportedStatus, type ReportedStatus } from '../../../dataplane/config/status.ts'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
-import { pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
+import { buildPath, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { dataPlaneContainerName } from '../../render/object/names.ts'
-import { workloadOf } from '../children/workload-labels.ts'
+import { findWorkload } from '../children/workload-labels.ts'
 import type { Pod } from './observation.ts'
 
 export const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
@@ -27,7 +27,7 @@ interface PortHolder {
 
 /** Returns the number of a port of our data plane's container. Ports of this name in other containers are not ours. */
 export function dataPlanePort(pod: KubernetesObject, name: 'admin' | 'http' | 'mcp'): number | undefined {
-  const workload = workloadOf(pod.metadata)
+  const workload = findWorkload(pod.metadata)
   if (!workload) return undefined
   const own = dataPlaneContainerName(workload.kind)
   const { containers = [], initContainers = [] } = (pod['spec'] ?? {}) as Partial<
@@ -68,7 +68,7 @@ export const readStatusByProxy =
   (api: ApiServer): ReadPodStatus =>
   async (pod) => {
     const { namespace, name } = pod.metadata
-    const path = `${pathOf(PODS, namespace, `${name}:${adminPort(pod)}`, 'proxy')}/status`
+    const path = `${buildPath(PODS, namespace, `${name}:${adminPort(pod)}`, 'proxy')}/status`
     return checked(await api.request<unknown>('GET', path, { timeout: STATUS_TIMEOUT_MS }))
   }
 

@@ -1,6 +1,6 @@
 import type { ReportedStatus } from '../../../dataplane/config/status.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
-import { keyOf, partsOf } from '../queue/keys.ts'
+import { keyOf, splitKey } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import type { PodCache } from './pod-cache.ts'
 import { isPollable, type ReadPodStatus } from './read-pod-status.ts'
@@ -75,7 +75,7 @@ export class StatusObserver {
   /** Returns the milliseconds until the next poll, or undefined if a change of the pods starts it. */
   async #poll(key: string): Promise<number | undefined> {
     const { world, pods, readStatus, leading, isLookedAfter, readers } = this.#options
-    const { kind, namespace, name } = partsOf(key)
+    const { kind, namespace, name } = splitKey(key)
     const reader = readers[kind] as StatusReader
     const object = world.objects.get(kind, namespace, name)
     const isOfAnother = object !== undefined && !isLookedAfter(object)

@@ -78,7 +78,7 @@ export class WorkloadObserver {
   }
 }
 
-const titleOf = ({ parentRef: { namespace, name } }: ParentStatus) =>
+const formatTitle = ({ parentRef: { namespace, name } }: ParentStatus) =>
   `Gateway ${JSON.stringify(namespace === undefined ? name : `${namespace}/${name}`)}`
 
 /** Returns what Gateways report of an HTTPRoute, as of its latest generation. */
@@ -95,7 +95,7 @@ export function observeRoute(live: KubernetesObject): RouteObservation {
   const refusals = current.flatMap(({ parent, said }) =>
     said.flatMap(({ type, status, reason = 'Refused', message = '' }) =>
       status === 'False'
-        ? [`${titleOf(parent)}: ${type} is False (${reason}): ${message.slice(0, MESSAGE_LIMIT)}`]
+        ? [`${formatTitle(parent)}: ${type} is False (${reason}): ${message.slice(0, MESSAGE_LIMIT)}`]
         : [],
     ),
   )

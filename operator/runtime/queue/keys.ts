@@ -1,7 +1,7 @@
 /** Returns the key of an object in queues and maps: `kind/namespace/name`. */
 export const keyOf = (kind: string, namespace: string, name: string): string => `${kind}/${namespace}/${name}`
 
-export function partsOf(key: string): { kind: string; namespace: string; name: string } {
+export function splitKey(key: string): { kind: string; namespace: string; name: string } {
   const [kind = '', namespace = '', name = ''] = key.split('/')
   return { kind, namespace, name }
 }

@@ -1,7 +1,7 @@
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
 import { patchTogether } from '../../cluster/kubernetes/patch-together.ts'
-import { METADATA_ONLY, pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
+import { buildPath, METADATA_ONLY, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { OPERATOR_LEASE_ROLE, OPERATOR_NAME, operatorName } from '../../render/network/admin-peers.ts'
 
@@ -73,7 +73,7 @@ export class OwnRights {
     this.#finalizer = finalizer
     const pathIn =
       (scope?: string, name = operatorName(where.installation)) =>
-      (resource: Resource) => ({ kind: resource.kind, path: pathOf(resource, scope, name) })
+      (resource: Resource) => ({ kind: resource.kind, path: buildPath(resource, scope, name) })
     const { namespace, lookedAfter } = where
     const others = lookedAfter.filter((one) => one !== namespace)
     // If it manages other namespaces only, this Role alone lets it remove the finalizer from its ServiceAccount.

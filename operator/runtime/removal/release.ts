@@ -1,5 +1,5 @@
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
-import { pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
+import { buildPath, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 
 const TRIES = 5
@@ -101,7 +101,12 @@ export async function findHeld(
       const objects = listed ?? (await readEach(api, resource, scope ?? own.namespace, own.names))
       for (const { metadata } of objects.filter(isHeld)) {
         const { namespace, name } = metadata
-        found.push({ kind: resource.kind, namespace: namespace ?? '', name, path: pathOf(resource, namespace, name) })
+        found.push({
+          kind: resource.kind,
+          namespace: namespace ?? '',
+          name,
+          path: buildPath(resource, namespace, name),
+        })
       }
     }
   }

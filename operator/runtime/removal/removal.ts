@@ -16,7 +16,7 @@ export interface Removal {
 }
 
 /** Returns the Deployment of a pod: its ReplicaSet is named after it and the hash of the template. */
-function deploymentOf({ metadata }: KubernetesObject): string | undefined {
+function findDeployment({ metadata }: KubernetesObject): string | undefined {
   const set = metadata.ownerReferences?.find(({ kind, controller }) => kind === 'ReplicaSet' && controller)?.name
   const hash = metadata.labels?.['pod-template-hash']
   return set !== undefined && hash !== undefined && set.endsWith(`-${hash}`)
@@ -29,8 +29,8 @@ function deploymentOf({ metadata }: KubernetesObject): string | undefined {
  * Deployment is gone, being deleted or scaled to zero, or the namespace is being deleted. Outside a Deployment another
  * process may always follow.
  */
-export function removalOf(api: ApiServer, ownPod: KubernetesObject): () => Promise<boolean> {
-  const deployment = deploymentOf(ownPod)
+export function createIsRemoved(api: ApiServer, ownPod: KubernetesObject): () => Promise<boolean> {
+  const deployment = findDeployment(ownPod)
   const { namespace } = ownPod.metadata
   return async function isRemoved() {
     if (deployment === undefined) return false

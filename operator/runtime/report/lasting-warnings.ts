@@ -1,5 +1,5 @@
 import type { KubernetesObject } from '../../model/view.ts'
-import { conditionsOf } from '../../reconcile/outcome/conditions.ts'
+import { readConditions } from '../../reconcile/outcome/conditions.ts'
 import type { Condition, PlannedEvent } from '../../reconcile/outcome/plan.ts'
 
 interface LastingWarningsOptions {
@@ -17,11 +17,11 @@ const LASTS_MS = 5_000
  * Returns the condition behind an event: it has the event's reason, or is of that type and true; or, where the event
  * names a type, it is of that type and false.
  */
-export const conditionOf = (
+export const findCondition = (
   object: KubernetesObject,
   { reason, condition }: Pick<PlannedEvent, 'reason' | 'condition'>,
 ): Condition | undefined =>
-  conditionsOf(object).find((one) =>
+  readConditions(object).find((one) =>
     condition === undefined
       ? one.reason === reason || (one.status === 'True' && one.type === reason)
       : one.type === condition && one.status === 'False',
@@ -49,7 +49,7 @@ export class LastingWarnings {
     setTimeout(() => {
       this.#kept.delete(key)
       const there = this.#options.current(object)
-      const condition = there && conditionOf(there, event)
+      const condition = there && findCondition(there, event)
       if (condition) this.#options.write(there, { ...event, message: condition.message })
     }, this.#options.lasts ?? LASTS_MS).unref()
   }

@@ -11,7 +11,7 @@ import { ProcessMeter } from '../../../dataplane/telemetry/metrics/process.ts'
 import { type PrometheusText, prometheusText } from '../../../dataplane/telemetry/metrics/prometheus.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { conditionProblems } from '../../reconcile/outcome/condition-problems.ts'
-import { conditionsOf } from '../../reconcile/outcome/conditions.ts'
+import { readConditions } from '../../reconcile/outcome/conditions.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
 import type { Watches } from '../watch/watches.ts'
 import type { Rollouts } from './rollouts.ts'
@@ -86,7 +86,9 @@ const configKinds: ReadonlySet<string> = new Set(
 function byProblem(objects: readonly KubernetesObject[]): Reading[] {
   const found = new Map<string, { labels: Labels; value: number }>()
   for (const object of objects) {
-    for (const { condition, reason, severity } of conditionProblems({ status: { conditions: conditionsOf(object) } })) {
+    for (const { condition, reason, severity } of conditionProblems({
+      status: { conditions: readConditions(object) },
+    })) {
       const labels = { kind: object.kind, condition, reason, severity }
       const key = Object.values(labels).join('/')
       found.set(key, { labels, value: (found.get(key)?.value ?? 0) + 1 })
@@ -100,7 +102,7 @@ function byReadiness(objects: readonly KubernetesObject[]): Reading[] {
   const counts = new Map<string, number>()
   for (const object of objects) {
     const { kind } = object
-    const ready = conditionsOf(object).find(({ type }) => type === 'Ready')?.status ?? 'Unknown'
+    const ready = readConditions(object).find(({ type }) => type === 'Ready')?.status ?? 'Unknown'
     counts.set(`${kind}/${ready}`, (counts.get(`${kind}/${ready}`) ?? 0) + 1)
   }
   return [...counts].sort().map(([key, value]) => {

@@ -3,7 +3,7 @@ import type { Reading } from '../../../dataplane/telemetry/metrics/family.ts'
 import { counter } from '../../../dataplane/telemetry/metrics/family.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
-import { controllerOf } from '../children/child-cache.ts'
+import { findController } from '../children/child-cache.ts'
 import type { ChildWrite } from '../children/child-writer.ts'
 
 /**
@@ -39,16 +39,18 @@ interface Container {
   readonly image?: string
 }
 
-const templateOf = ({ spec }: KubernetesObject) => (spec as { readonly template?: Template } | undefined)?.template
-const containersOf = (template: Template | undefined) => [
+const readTemplate = ({ spec }: KubernetesObject) => (spec as { readonly template?: Template } | undefined)?.template
+const listContainers = (template: Template | undefined) => [
   ...(template?.spec?.initContainers ?? []),
   ...(template?.spec?.containers ?? []),
 ]
 
 /** Returns the images that replace others, by the names of their containers. */
 function newImages(after: Template | undefined, before: Template | undefined): readonly (string | undefined)[] {
-  const stood = new Map(containersOf(before).map(({ name, image }) => [name, image]))
-  return containersOf(after).flatMap(({ name, image }) => (stood.has(name) && stood.get(name) !== image ? [image] : []))
+  const stood = new Map(listContainers(before).map(({ name, image }) => [name, image]))
+  return listContainers(after).flatMap(({ name, image }) =>
+    stood.has(name) && stood.get(name) !== image ? [image] : [],
+  )
 }
 
 /** Tells whether an object has a new spec that its status does not reflect yet. */
@@ -79,7 +81,7 @@ export class Rollouts {
   /** Counts a write to a child that existed before, if it has changed the pod template as the API server has it. */
   written(write: ChildWrite): void {
     if (!this.#isTemplateNew(write)) return
-    const counts = this.#counts.get(controllerOf(write.rendered)?.kind ?? '')
+    const counts = this.#counts.get(findController(write.rendered)?.kind ?? '')
     if (counts) counts[this.#causeOf(write)]++
   }
 
@@ -93,7 +95,7 @@ export class Rollouts {
    * The template holds the hash of the rendered one. If that has stayed, only an edit can have changed the template.
    */
   #isTemplateNew({ live, written, mayBeEdited }: ChildWrite): boolean {
-    const [after, before] = [templateOf(written), templateOf(live)]
+    const [after, before] = [readTemplate(written), readTemplate(live)]
     if (before === undefined) return false
     return mayBeEdited ? canonicalJson(before) !== canonicalJson(after) : this.#differs('template-hash', after, before)
   }
@@ -106,13 +108,13 @@ export class Rollouts {
 
   #causeOf({ rendered, live, isKnown }: ChildWrite): RolloutCause {
     const { image, ownerOf } = this.#options
-    const [after, before] = [templateOf(rendered), templateOf(live)]
+    const [after, before] = [readTemplate(rendered), readTemplate(live)]
     if (!this.#differs('template-hash', after, before)) return 'edit'
     const images = newImages(after, before)
     if (images.some((one) => one !== image)) return 'image'
     if (images.length > 0) return 'operator'
     if (this.#differs('secret-revision', after, before)) return 'secret'
-    const owner = controllerOf(rendered)
+    const owner = findController(rendered)
     if (owner && isSpecNew(ownerOf(owner.kind, rendered.metadata.namespace ?? '', owner.name))) return 'spec'
     return isKnown ? 'reference' : 'operator'
   }

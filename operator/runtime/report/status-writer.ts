@@ -9,7 +9,7 @@ import type { ChildProblem } from '../children/child-problem.ts'
 import { isOwnAffair, keptObject, sameFinalizers } from '../watch/kept-object.ts'
 import { NamespaceGoingError, type Namespaces } from '../watch/namespaces.ts'
 import type { EventRecorder } from './event-recorder.ts'
-import { conditionOf, LastingWarnings } from './lasting-warnings.ts'
+import { findCondition, LastingWarnings } from './lasting-warnings.ts'
 
 export interface StatusWriterOptions {
   readonly api: ApiServer
@@ -152,7 +152,7 @@ export class StatusWriter {
     const isFirst = object['status'] === undefined
     for (const event of due) {
       // The status reports it already.
-      if (event.condition === undefined && conditionOf(object, event)) continue
+      if (event.condition === undefined && findCondition(object, event)) continue
       if (event.type === 'Warning') this.#warnings.tell(object, event)
       else if (!isFirst) await this.#record(object, event)
     }

@@ -3,7 +3,7 @@ import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { SecretPresence, World } from '../../model/index.ts'
 import type { ClusterView, KubernetesObject } from '../../model/view.ts'
 import { valueRevision } from '../../render/object/canonical.ts'
-import { partsOf } from '../queue/keys.ts'
+import { splitKey } from '../queue/keys.ts'
 import { type Dependency, onObject, trackedView } from './dependencies.ts'
 import type { ReflectedStore } from './reflector.ts'
 import type { ReadRevisionKey } from './revision-key.ts'
@@ -129,16 +129,16 @@ export async function onCurrentContents<T>(
   for (let round = 0; ; round++) {
     const seen = new Set<Dependency>()
     const made = make(trackedView(view, seen), seen)
-    const outdated = refreshesOf(seen, contents)
+    const outdated = listRefreshes(seen, contents)
     if (outdated.length === 0 || round === ROUNDS) return made
     await Promise.all(outdated.map((refresh) => refresh()))
   }
 }
 
-function refreshesOf(seen: ReadonlySet<Dependency>, contents: Contents): (() => Promise<void>)[] {
+function listRefreshes(seen: ReadonlySet<Dependency>, contents: Contents): (() => Promise<void>)[] {
   const refreshes: (() => Promise<void>)[] = []
   for (const dependency of seen) {
-    const { kind, namespace, name } = partsOf(dependency)
+    const { kind, namespace, name } = splitKey(dependency)
     const content = contents.get(kind)
     if (content && !content.isCurrent(namespace, name)) refreshes.push(() => content.refresh(namespace, name))
   }
@@ -149,11 +149,11 @@ function refreshesOf(seen: ReadonlySet<Dependency>, contents: Contents): (() => 
  * Keeps only the keys of a Secret, each with a revision that changes with its value, or the Secret's version if no
  * revision key is available.
  */
-function presenceOf({ data = {}, metadata }: ContentObject, key: Buffer | undefined): SecretPresence {
+function readPresence({ data = {}, metadata }: ContentObject, key: Buffer | undefined): SecretPresence {
   const { namespace, name, resourceVersion = '' } = metadata
-  const revisionOf = (field: string, value: string) =>
+  const computeRevision = (field: string, value: string) =>
     key ? valueRevision(key, `${namespace}/${name}/${field}`, value) : resourceVersion
-  return { keys: new Map(Object.entries(data).map(([field, value]) => [field, revisionOf(field, value)])) }
+  return { keys: new Map(Object.entries(data).map(([field, value]) => [field, computeRevision(field, value)])) }
 }
 
 /** Adds the metadata watches of Secrets and ConfigMaps. Returns the readers of referenced ones by kind. */
@@ -168,7 +168,7 @@ export function watchContents(options: ContentsOptions): Contents {
     ...shared('Secret'),
     resource: SECRETS,
     into: world.secrets,
-    project: async (object) => presenceOf(object, await options.revisionKey()),
+    project: async (object) => readPresence(object, await options.revisionKey()),
   })
   const configMaps = new ReferencedContent({
     ...shared('ConfigMap'),

@@ -2,7 +2,7 @@ import type { KubernetesObject } from '../../model/view.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
 
 /** Returns what others read of an object besides its spec, as text. */
-const metadataOf = ({ metadata: { resourceVersion: _, finalizers: __, ...metadata } }: KubernetesObject) =>
+const formatMetadata = ({ metadata: { resourceVersion: _, finalizers: __, ...metadata } }: KubernetesObject) =>
   canonicalJson(metadata)
 
 /**
@@ -10,7 +10,7 @@ const metadataOf = ({ metadata: { resourceVersion: _, finalizers: __, ...metadat
  * generation.
  */
 export const isOwnAffair = (before: KubernetesObject, after: KubernetesObject): boolean =>
-  after.metadata.generation !== undefined && metadataOf(before) === metadataOf(after)
+  after.metadata.generation !== undefined && formatMetadata(before) === formatMetadata(after)
 
 export const sameFinalizers = (a: KubernetesObject, b: KubernetesObject): boolean =>
   canonicalJson(a.metadata.finalizers ?? []) === canonicalJson(b.metadata.finalizers ?? [])

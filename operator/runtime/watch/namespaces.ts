@@ -1,5 +1,5 @@
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
-import { METADATA_ONLY, pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
+import { buildPath, METADATA_ONLY, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import type { ReflectedStore } from './reflector.ts'
 
@@ -78,7 +78,7 @@ export class Namespaces {
 
   async #read(namespace: string): Promise<boolean> {
     try {
-      const path = pathOf(NAMESPACES, undefined, namespace)
+      const path = buildPath(NAMESPACES, undefined, namespace)
       return isDeleted(await this.#api.request<KubernetesObject>('GET', path, { accept: METADATA_ONLY.object }))
     } catch (error) {
       if (isNotFound(error)) return true

@@ -50,7 +50,7 @@ const expand = (value: string, before: Readonly<Record<string, string>>) =>
   )
 
 /** Returns a container's environment as the kubelet would make it. Throws a PodProblem if something is missing. */
-export function environmentOf(container: Container, sources: Sources): Record<string, string> {
+export function buildEnvironment(container: Container, sources: Sources): Record<string, string> {
   const env: Record<string, string> = {}
   for (const source of container.envFrom ?? []) {
     for (const [name, value] of sourceVariables(source, sources)) env[name] = value

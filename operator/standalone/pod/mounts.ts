@@ -32,17 +32,17 @@ const NO_API_SERVER =
   'it asks the API server of its cluster (keySource: cluster, type kubernetesServiceAccount, or a Kubernetes source), and there is none here: apply it to a cluster, or name an issuer whose keys are found by discovery or jwksUrl'
 
 /** Returns why a volume that is neither of a ConfigMap nor of a Secret is not to be had here. */
-function problemOf(volume: Volume): PodProblem {
+function describeProblem(volume: Volume): PodProblem {
   if (volume.name === CLUSTER_VOLUME) return new PodProblem(NO_API_SERVER)
   const type = Object.keys(volume).filter((key) => key !== 'name')[0] ?? 'unknown'
   return new PodProblem(`volume ${volume.name} is of type ${type}, which needs a cluster`)
 }
 
-function filesOf(volume: Volume, sources: Sources): ReadonlyMap<string, Buffer> | undefined {
+function readFiles(volume: Volume, sources: Sources): ReadonlyMap<string, Buffer> | undefined {
   const source = volume.configMap ?? volume.secret
   if (!source) {
     if (volume.emptyDir) return undefined
-    throw problemOf(volume)
+    throw describeProblem(volume)
   }
   const isSecret = volume.secret !== undefined
   const name = volume.secret?.secretName ?? volume.configMap?.name ?? ''
@@ -71,12 +71,12 @@ function chosenFiles(
 }
 
 /** Returns the local folders of a container's mounts. Throws a PodProblem for a volume that isn't available here. */
-export function mountsOf(root: string, container: Container, volumes: readonly Volume[], sources: Sources) {
+export function buildMounts(root: string, container: Container, volumes: readonly Volume[], sources: Sources) {
   const folders = (container.volumeMounts ?? []).map(({ name, mountPath, subPath }): MountedFolder => {
     const volume = volumes.find((candidate) => candidate.name === name)
     if (!volume) throw new PodProblem(`there is no volume ${name}`)
     if (subPath !== undefined) throw new PodProblem(`volume ${name} is mounted with a subPath, which needs a cluster`)
-    const files = filesOf(volume, sources)
+    const files = readFiles(volume, sources)
     return { mountPath, path: localPath(root, mountPath), ...(files ? { files } : {}) }
   })
   // Longest first, so that a mount below another one is found.
@@ -97,7 +97,7 @@ const same = (file: string, content: Buffer) => {
   }
 }
 
-const foldersOf = (folders: readonly MountedFolder[]) => folders.filter(({ files }) => files !== undefined)
+const selectFolders = (folders: readonly MountedFolder[]) => folders.filter(({ files }) => files !== undefined)
 
 /**
  * Writes those files of the folders that have changed, each by renaming, and removes all others. The configuration is
@@ -139,7 +139,7 @@ interface KeptPaths {
 /** Removes leftovers of earlier versions of a workload from folders that hold files. Returns whether it removed any. */
 function removeLeftovers(root: string, folders: readonly MountedFolder[]): boolean {
   const files = new Set(
-    foldersOf(folders).flatMap(({ path, files }) =>
+    selectFolders(folders).flatMap(({ path, files }) =>
       [...(files ?? new Map()).keys()].map((name) => resolve(path, name)),
     ),
   )

@@ -66,14 +66,14 @@ export interface Sources {
 type Values = ReadonlyMap<string, Buffer>
 
 /** Returns the pod template among a workload's children, if there is one with at least one replica. */
-export function podOf(children: readonly KubernetesObject[]): PodSpec | undefined {
+export function findPod(children: readonly KubernetesObject[]): PodSpec | undefined {
   const owner = children.find(({ kind }) => podKinds.has(kind))
   const spec = owner?.['spec'] as { replicas?: number; template?: { spec?: PodSpec } } | undefined
   return spec?.replicas === 0 ? undefined : spec?.template?.spec
 }
 
 /** Returns the names of the Services among a workload's children. */
-export const servicesOf = (children: readonly KubernetesObject[]): readonly string[] =>
+export const listServices = (children: readonly KubernetesObject[]): readonly string[] =>
   children.filter(({ kind }) => kind === 'Service').map(({ metadata }) => metadata.name)
 
 /** Separates our own data plane, whose arguments start with `serve`, from the user's containers. */
@@ -94,7 +94,7 @@ const rendered = (children: readonly KubernetesObject[], name: string): Values |
   return content && new Map(Object.entries(content).map(([key, value]) => [key, Buffer.from(value)]))
 }
 
-export function sourcesOf(
+export function collectSources(
   owner: { readonly namespace: string; readonly name: string },
   files: { readonly secrets: readonly CoreObject[]; readonly configMaps: readonly CoreObject[] },
   children: readonly KubernetesObject[],

@@ -135,7 +135,7 @@ export class RunningPod {
     const before = this.#pod
     this.#blocked = undefined
     const filesChanged = writeMounts(this.root, pod.folders)
-    const restarts = JSON.stringify(before && processesOf(before)) !== JSON.stringify(processesOf(pod))
+    const restarts = JSON.stringify(before && listProcesses(before)) !== JSON.stringify(listProcesses(pod))
     if (!filesChanged && !restarts) return undefined
     this.#pod = pod
     if (before?.adminUrl !== pod.adminUrl) this.#startPolling(pod)
@@ -237,4 +237,4 @@ function portObstacle({ host, port, advice }: PublicPort, code: string): Obstacl
   return { reason: 'PortRefused', message: `${address} ${why}; ${advice}` }
 }
 
-const processesOf = ({ plane, server }: LocalPod) => [plane, server]
+const listProcesses = ({ plane, server }: LocalPod) => [plane, server]

@@ -6,9 +6,9 @@ import type { KubernetesObject } from '../../model/view.ts'
 import { MOUNT_ROOT } from '../../render/pod/mounts.ts'
 import type { WorkloadPorts } from '../ports/local-ports.ts'
 import type { ProcessSpec } from '../process/child.ts'
-import { environmentOf, PodProblem } from './environment.ts'
-import { type MountedFolder, mountsOf } from './mounts.ts'
-import { type Container, podOf, type Sources, splitContainers } from './pod.ts'
+import { buildEnvironment, PodProblem } from './environment.ts'
+import { buildMounts, type MountedFolder } from './mounts.ts'
+import { type Container, findPod, type Sources, splitContainers } from './pod.ts'
 
 /** The owner's settings for running a workload here. */
 export interface LocalCommand {
@@ -64,7 +64,7 @@ function planeSpec(input: WorkloadInput, container: Container, here: (path: stri
   })
   // No load balancer has to learn that the process ends.
   args.push('--drain', '0')
-  const env = Object.entries(environmentOf(container, sources)).map(([name, value]) => [name, here(value)])
+  const env = Object.entries(buildEnvironment(container, sources)).map(([name, value]) => [name, here(value)])
   return {
     title: `${title(input.id)}${input.local ? ' (proxy)' : ''}`,
     run: { own: [...self, ...args] },
@@ -92,7 +92,7 @@ function serverSpec(input: WorkloadInput, container: Container): ProcessSpec | u
     run: { foreign: local.command },
     env: {
       PATH: local.searchPath,
-      ...environmentOf(container, sources),
+      ...buildEnvironment(container, sources),
       HOST: '127.0.0.1',
       PORT: port,
       MCP_PORT: port,
@@ -120,7 +120,7 @@ function registryNames(content: Buffer): readonly string[] {
  * hold no pod, or no replica of it. Throws a PodProblem if something needs a cluster.
  */
 export function localPod(input: WorkloadInput): LocalPod | undefined {
-  const pod = podOf(input.children)
+  const pod = findPod(input.children)
   if (!pod) return undefined
   const { plane, others } = splitContainers(pod)
   if (!plane) throw new PodProblem('the pod has no container of the data plane')
@@ -128,7 +128,7 @@ export function localPod(input: WorkloadInput): LocalPod | undefined {
   if (more.length > 0) {
     throw new PodProblem(`containers besides the server need a cluster: ${more.map(({ name }) => name).join(', ')}`)
   }
-  const { folders, here } = mountsOf(input.root, plane, pod.volumes ?? [], input.sources)
+  const { folders, here } = buildMounts(input.root, plane, pod.volumes ?? [], input.sources)
   const role = plane.args?.[1] === 'registry' ? 'registry' : 'gateway'
   const config = configFile(folders, role)
   return {
@@ -143,4 +143,4 @@ export function localPod(input: WorkloadInput): LocalPod | undefined {
 }
 
 /** Returns the folder of a workload's files. A namespace holds no dot, so two workloads never share a folder. */
-export const folderOf = ({ kind, namespace, name }: ObjectId): string => `${kind.toLowerCase()}-${namespace}.${name}`
+export const nameFolder = ({ kind, namespace, name }: ObjectId): string => `${kind.toLowerCase()}-${namespace}.${name}`

@@ -12,7 +12,7 @@ interface Memory {
 const EMPTY: Memory = { ports: {}, folders: [] }
 
 /** Returns when a process started, so that a reused process id isn't taken for the old process. Linux only. */
-function startTimeOf(pid: number): string | undefined {
+function readStartTime(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     // The second field is the program's name in parentheses and may hold anything; the start time is the 22nd.
@@ -28,7 +28,7 @@ function isRunning({ pid, started }: { pid: number; started?: string }): boolean
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
-  const now = startTimeOf(pid)
+  const now = readStartTime(pid)
   return started === undefined || now === undefined || started === now
 }
 
@@ -60,7 +60,7 @@ export class StateDirectory {
     this.#lock = join(path, 'run.lock')
     this.#memory = join(path, 'run.json')
     mkdirSync(path, { recursive: true, mode: 0o700 })
-    const owner = { pid: process.pid, started: startTimeOf(process.pid) }
+    const owner = { pid: process.pid, started: readStartTime(process.pid) }
     const claim = () => writeFileSync(this.#lock, JSON.stringify(owner), { flag: 'wx', mode: 0o600 })
     try {
       claim()

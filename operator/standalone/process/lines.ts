@@ -33,7 +33,7 @@ const shownLevels = new Set(['warn', 'error', 'fatal'])
 /** Fields of every line (`gateway` is the writer), and the one that is shown by its message. */
 const usualFields = new Set(['level', 'time', 'name', 'gateway', 'msg', 'err'])
 
-function detailsOf(entry: LogLine): string {
+function formatDetails(entry: LogLine): string {
   const details = Object.entries(entry)
     .filter(([field]) => !usualFields.has(field))
     .map(([field, value]) => `${field}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
@@ -56,7 +56,7 @@ export function shortForm(line: string): string | undefined {
   if (!shownLevels.has(entry.level)) return undefined
   const cause =
     typeof entry.err?.message === 'string' && entry.err.message !== entry.msg ? `: ${entry.err.message}` : ''
-  return `${entry.level}: ${String(entry.msg ?? '')}${cause}${detailsOf(entry)}`
+  return `${entry.level}: ${String(entry.msg ?? '')}${cause}${formatDetails(entry)}`
 }
 
 /** A line that names an error in the form of Node, Python, Go, Java or npm. Stacks are indented. */

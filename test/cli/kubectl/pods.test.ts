@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import type { Cluster } from '../../../cli/kubectl/cluster.ts'
 import { podOf, runningPod } from '../../../console/places/pods.ts'
 import type { KubernetesObject } from '../../../operator/model/index.ts'
-import { dataPlaneContainerName, selectorOf } from '../../../operator/render/object/names.ts'
+import { buildSelector, dataPlaneContainerName } from '../../../operator/render/object/names.ts'
 
 const owner = (kind: string, uid: string) => ({ apiVersion: 'v1', kind, name: 'x', uid, controller: true })
 const object = (kind: string, name: string, uid: string, owners: readonly object[] = []) =>
@@ -21,7 +21,7 @@ const pod = (name: string, owners: readonly object[] = [], { kind, metadata } = 
   kind: 'Pod',
   metadata: {
     ...object('Pod', name, `of-${name}`, owners).metadata,
-    labels: selectorOf({ kind, metadata: { name: metadata.name, namespace: 'team' } }),
+    labels: buildSelector({ kind, metadata: { name: metadata.name, namespace: 'team' } }),
   },
   spec: { containers: [{ name: dataPlaneContainerName(kind), ports: [{ name: 'admin', containerPort: 4081 }] }] },
   status: { phase: 'Running', podIP: '10.0.0.1', conditions: [{ type: 'Ready', status: 'True' }] },

@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert'
 import { ApiError, ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
 import { childResource } from '../../../operator/cluster/kubernetes/child-kinds.ts'
 import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
-import { pathOf } from '../../../operator/cluster/kubernetes/resource.ts'
+import { buildPath } from '../../../operator/cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../../operator/model/view.ts'
 import { canonicalJson } from '../../../operator/render/object/canonical.ts'
 import { newCluster } from '../support/cluster.ts'
@@ -31,7 +31,7 @@ function content({ metadata, ...rest }: KubernetesObject): string {
 
 /** As another manager: what `kubectl edit`, `patch`, `replace` and any controller do. False where the API refuses it. */
 async function edit(kind: string, name: string, { operations }: Edit): Promise<boolean> {
-  const path = pathOf(childResource(kind), 'default', name)
+  const path = buildPath(childResource(kind), 'default', name)
   try {
     await api.request('PATCH', path, {
       query: { fieldManager: 'somebody' },

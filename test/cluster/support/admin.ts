@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { METADATA_ONLY, pathOf } from '../../../operator/cluster/kubernetes/resource.ts'
+import { buildPath, METADATA_ONLY } from '../../../operator/cluster/kubernetes/resource.ts'
 import { outputWatch } from '../../secrets/watch.ts'
 import type { LiveMetadata, LiveObject } from '../../support/operator/live-object.ts'
 import { resourceNamed } from './resources.ts'
@@ -118,7 +118,7 @@ export function adminOf(server: string, token: string): Admin {
   }
   const pathTo = (kind: string, namespace: string | undefined, name?: string) => {
     const resource = resourceNamed(kind)
-    return pathOf(resource, resource.isClusters ? undefined : namespace, name)
+    return buildPath(resource, resource.isClusters ? undefined : namespace, name)
   }
 
   const find: Admin['find'] = (kind, name, namespace = 'default') => {

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type AddressClass, classOf } from '../../../dataplane/config/check/address.ts'
+import { type AddressClass, classifyAddress } from '../../../dataplane/config/check/address.ts'
 
 const table: Readonly<Record<AddressClass, readonly string[]>> = {
   public: [
@@ -33,7 +33,7 @@ const table: Readonly<Record<AddressClass, readonly string[]>> = {
 
 for (const [expected, addresses] of Object.entries(table))
   test(`${expected} addresses`, () => {
-    for (const address of addresses) assert.is(classOf(address), expected, address)
+    for (const address of addresses) assert.is(classifyAddress(address), expected, address)
   })
 
 test.run()

@@ -19,7 +19,7 @@ import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/co
 import { compileWorkflow } from '../../../dataplane/config/workflow/compile.ts'
 import { failurePolicy } from '../../../dataplane/gateway/backends/health/failure-policy.ts'
 import { serveGateway } from '../../../dataplane/gateway/index.ts'
-import { scheduleOf } from '../../../dataplane/registry/sync/schedule-of.ts'
+import { buildSchedule } from '../../../dataplane/registry/sync/build-schedule.ts'
 import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
 import { reconcile } from '../../../operator/reconcile/index.ts'
 import { keptLog } from '../../support/kept-log.ts'
@@ -62,7 +62,7 @@ function start(kind: string, text: string): void {
   if (kind === 'MCPRegistry') {
     const { sources } = parseRegistry(text) as RegistryConfig
     for (const source of sources) {
-      const location = scheduleOf(source, { directory: '/', publicOnly: true, sourceBytes: 1 })?.location
+      const location = buildSchedule(source, { directory: '/', publicOnly: true, sourceBytes: 1 })?.location
       if (location !== undefined && 'timeoutMs' in location)
         assert.ok(isTimer(location.timeoutMs), 'timeout of a source')
     }

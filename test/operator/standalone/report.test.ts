@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { RunningPod } from '../../../operator/standalone/pod/running-pod.ts'
-import { reportOf } from '../../../operator/standalone/report.ts'
+import { buildReport } from '../../../operator/standalone/report.ts'
 
 const pod = (kind: string, name: string, phase: string, isServing: boolean) => ({
   running: { id: { kind, namespace: 'default', name }, phase, isServing, pod: undefined } as unknown as RunningPod,
@@ -16,7 +16,7 @@ test('what starts and serves nothing yet is told; what failed, or serves on, is 
     pod('MCPServer', 'broken', 'failed', false),
     pod('MCPServer', 'up', 'ready', true),
   ]
-  const { ready, starting, endpoints } = reportOf(pods, [], [], (text) => text)
+  const { ready, starting, endpoints } = buildReport(pods, [], [], (text) => text)
   assert.not(ready)
   assert.equal(
     starting.map(({ name }) => name),

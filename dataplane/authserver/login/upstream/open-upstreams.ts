@@ -1,5 +1,5 @@
 import type { AuthServerConfig, UpstreamProviderConfig } from '../../../config/auth-server.ts'
-import { redirectUriOf } from '../../../config/authserver/provider.ts'
+import { buildRedirectUri } from '../../../config/authserver/provider.ts'
 import type { AuthServerStatus } from '../../../config/status.ts'
 import type { Observation, Operation } from '../../../telemetry/observe.ts'
 import { oauth2Upstream } from './oauth2-upstream.ts'
@@ -16,7 +16,7 @@ export const openUpstreams = (
 ): readonly WatchedUpstream[] =>
   config.upstreamProviders.map((provider) => {
     const { name, oidcConfig: oidc, oauth2Config: oauth2 } = provider
-    const redirectUri = redirectUriOf(config, provider)
+    const redirectUri = buildRedirectUri(config, provider)
     if (oidc !== undefined)
       return watchedUpstream(oidcUpstream({ name, config: oidc, directory, redirectUri }), observe)
     if (oauth2 === undefined) throw new Error(`the provider ${name} has neither metadata nor endpoints`)

@@ -8,7 +8,7 @@ import {
   type JwtBearerPolicy,
   type TokenExchangePolicy,
 } from '../../authserver/inbound-grants.ts'
-import { primariesOf } from '../../authserver/provider.ts'
+import { findPrimaries } from '../../authserver/provider.ts'
 import { compileGlob } from '../../glob.ts'
 import type { Finding } from '../../load.ts'
 import { compileClaimMatcher } from '../claim-matcher.ts'
@@ -244,7 +244,7 @@ function linkFindings(
         ? 'must name a provider of type oidc: its users have an issuer'
         : home !== issuerUrl
           ? `must name a provider of this issuer: that of ${JSON.stringify(linkTo)} is ${home}, and here it is ${issuerUrl}`
-          : primariesOf(config).includes(provider)
+          : findPrimaries(config).includes(provider)
             ? undefined
             : 'must name a provider that says who users are (primaryUpstreamProvider, primaryProviders, or the first)'
   return [

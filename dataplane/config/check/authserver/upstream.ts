@@ -10,7 +10,7 @@ import type {
   UpstreamProviderConfig,
   UserInfoConfig,
 } from '../../auth-server.ts'
-import { redirectUriOf } from '../../authserver/provider.ts'
+import { buildRedirectUri } from '../../authserver/provider.ts'
 import type { Finding } from '../../load.ts'
 import { tokenClientFindings } from '../credential.ts'
 import { issuerFindings } from '../issuer.ts'
@@ -192,7 +192,7 @@ function userInfoFindings(
 
 /** Checks a callback. All callbacks need the same host: it has the cookie that binds a login to its browser. */
 function callbackFindings(callback: URL, pointer: string, server: AuthServerConfig): readonly Finding[] {
-  const others = server.upstreamProviders.map((provider) => URL.parse(redirectUriOf(server, provider))?.host)
+  const others = server.upstreamProviders.map((provider) => URL.parse(buildRedirectUri(server, provider))?.host)
   const isSecure = callback.protocol === 'https:' || isLoopback(callback) || server.insecureAllowHTTP === true
   return [
     ...(isSecure
@@ -217,7 +217,7 @@ function sharedFindings(
 ): readonly Finding[] {
   if (oauth2Config === undefined) return []
   const other = server.upstreamProviders.find(
-    (one) => one.oauth2Config !== undefined && one.name !== name && redirectUriOf(server, one) === redirectUri,
+    (one) => one.oauth2Config !== undefined && one.name !== name && buildRedirectUri(server, one) === redirectUri,
   )
   return other === undefined
     ? []

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { type AuditEvent, type AuditLog, type AuditOutcome, outcomeOf } from '../../../audit/event.ts'
+import { type AuditEvent, type AuditLog, type AuditOutcome, classifyStatus } from '../../../audit/event.ts'
 import { type AuditEventType, METHOD_EVENTS } from '../../../config/audit/event-types.ts'
 import type { Caller } from '../../../identity/caller.ts'
 import { type ErrorCode, errorTable } from '../../../server/errors.ts'
@@ -106,7 +106,7 @@ export function aboutRequest(context: AskedRequest) {
 function outcome({ result, code }: Outcome): AuditOutcome {
   if (result === 'ok') return 'success'
   const row = code === undefined ? undefined : errorTable[code as ErrorCode]
-  return result === 'denied' || (row !== undefined && outcomeOf(row.http) === 'denied') ? 'denied' : 'failure'
+  return result === 'denied' || (row !== undefined && classifyStatus(row.http) === 'denied') ? 'denied' : 'failure'
 }
 
 /** Returns the client's description of itself. */

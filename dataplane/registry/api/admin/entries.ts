@@ -104,7 +104,7 @@ async function putClaims(api: EntryApi, c: Context<RegistryEnv>): Promise<Respon
 }
 
 async function setStatus(api: EntryApi, c: Context<RegistryEnv>): Promise<Response> {
-  const version = versionOf(c)
+  const version = readVersion(c)
   const entry = await changeableEntry(api, c)
   const { status, statusMessage: message = null } = (await api.readStatus(c)).value
   const change = { ...keyOf(entry), version, status, message, expect: entry.claims, at: now() }
@@ -113,7 +113,7 @@ async function setStatus(api: EntryApi, c: Context<RegistryEnv>): Promise<Respon
 }
 
 async function deleteVersion(api: EntryApi, c: Context<RegistryEnv>): Promise<Response> {
-  const version = versionOf(c)
+  const version = readVersion(c)
   const entry = await changeableEntry(api, c)
   checkOutcome(await api.writer.deleteVersion({ ...keyOf(entry), version, expect: entry.claims, at: now() }))
   return c.body(null, 204)
@@ -153,7 +153,7 @@ async function changeableEntry(api: Api, c: Context<RegistryEnv>): Promise<Found
   return entry
 }
 
-function versionOf(c: Context<RegistryEnv>): string {
+function readVersion(c: Context<RegistryEnv>): string {
   const version = param(c, 'version')
   if (isVersion(version)) return version
   throw invalid([{ pointer: '/version', message: 'must be one version of 1 to 255 characters, not `latest`' }])

@@ -37,7 +37,10 @@ export function gateOperation(api: Api): Operation {
   const reading = new Map<string, Promise<GatePage | undefined>>()
 
   /** Reads a page once for concurrent requests: after a change every gateway asks for it. */
-  function pageOf({ name, revision }: RegistryRecord, after: GatePosition | undefined): Promise<GatePage | undefined> {
+  function readSharedPage(
+    { name, revision }: RegistryRecord,
+    after: GatePosition | undefined,
+  ): Promise<GatePage | undefined> {
     const key = JSON.stringify([name, revision, after])
     let page = reading.get(key)
     if (page === undefined) {
@@ -51,7 +54,7 @@ export function gateOperation(api: Api): Operation {
   async function readPage(c: Context<RegistryEnv>, state: GateState, after: GatePosition | undefined) {
     let current = state
     for (let left = ATTEMPTS; ; left--) {
-      const page = await pageOf(current.registry, after)
+      const page = await readSharedPage(current.registry, after)
       if (page === undefined) throw new PublicError('not_found')
       if (left === 0 || page.revision === current.registry.revision) return { page, state: current }
       await api.reader.catchUp()
@@ -89,7 +92,7 @@ export function gateOperation(api: Api): Operation {
       const known = knownRevisions(c.req.header('if-none-match'))
       let state = await gateState(api, c)
       if (waitMs > 0 && isKnown(known, state)) state = await waitForChange(api, c, state, waitMs)
-      if (isKnown(known, state)) return c.body(null, 304, headersOf(state))
+      if (isKnown(known, state)) return c.body(null, 304, buildHeaders(state))
       const { page, state: shown } = await readPage(c, state, after)
       return answerPage(c, shown, page)
     },
@@ -139,10 +142,10 @@ function readWait(text: string | undefined, findings: QueryFindings): number {
   }
 }
 
-const etagOf = (revision: string) => `"${revision}"`
+const formatEtag = (revision: string) => `"${revision}"`
 
-const headersOf = ({ revision }: GateState) => ({
-  etag: etagOf(revision),
+const buildHeaders = ({ revision }: GateState) => ({
+  etag: formatEtag(revision),
   'cache-control': 'private, no-cache',
   vary: 'Authorization',
 })
@@ -152,7 +155,7 @@ const knownRevisions = (header: string | undefined): readonly string[] =>
   (header ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''))
 
 const isKnown = (known: readonly string[], { revision }: GateState) =>
-  known.includes(etagOf(revision)) || known.includes('*')
+  known.includes(formatEtag(revision)) || known.includes('*')
 
 function answerPage(c: Context<RegistryEnv>, state: GateState, { rows, end }: GatePage): Response {
   const { registry, actor, revision } = state
@@ -167,5 +170,5 @@ function answerPage(c: Context<RegistryEnv>, state: GateState, { rows, end }: Ga
   const text = `${head.slice(0, -1)},"servers":[${rows.join()}]}`
   const { held } = c.var
   held.demand(held.bytes + Buffer.byteLength(text))
-  return c.body(text, 200, { ...headersOf(state), 'content-type': 'application/json' })
+  return c.body(text, 200, { ...buildHeaders(state), 'content-type': 'application/json' })
 }

@@ -12,7 +12,7 @@ import { explainAnswer, explainBody, meAnswer } from '../schemas/admin.ts'
 export function explainOperation({ reader, identity, limits }: Api): Operation {
   const read = bodyReader(explainBody, () => limits().bodyBytes)
 
-  function subjectOf(actor: Actor, claims: Readonly<Record<string, unknown>> | undefined): Actor {
+  function chooseSubject(actor: Actor, claims: Readonly<Record<string, unknown>> | undefined): Actor {
     if (claims === undefined) return actor
     if (!actor.unrestricted) throw new PublicError('forbidden_role')
     const subject = typeof claims['sub'] === 'string' ? claims['sub'] : 'somebody'
@@ -31,7 +31,7 @@ export function explainOperation({ reader, identity, limits }: Api): Operation {
     errors: ['forbidden_role', 'not_found'],
     async handle(c) {
       const { registry: name, type, name: entryName, claims } = (await read(c)).value
-      const subject = subjectOf(c.var.actor, claims)
+      const subject = chooseSubject(c.var.actor, claims)
       const registry = await reader.registry(name)
       if (registry === undefined) throw new PublicError('not_found')
       const found = isServerName(entryName) ? await reader.entriesNamed(type, entryName) : []

@@ -34,7 +34,7 @@ export function listingOperations({ reader }: Api): readonly Operation[] {
       errors: ['not_found', 'invalid_request'],
       async handle(c) {
         const { name } = reached(c.var.actor, await reader.source(param(c, 'source')))
-        const page = pageRequestOf(c, `source ${name}`)
+        const page = readPageRequest(c, `source ${name}`)
         return answerPage(c, page, await reader.entriesOfSource(name, page), entryShape)
       },
     },
@@ -56,7 +56,7 @@ export function listingOperations({ reader }: Api): readonly Operation[] {
       errors: ['not_found', 'invalid_request'],
       async handle(c) {
         const { name } = reached(c.var.actor, await reader.registry(param(c, 'registry')))
-        const page = pageRequestOf(c, `registry ${name}`)
+        const page = readPageRequest(c, `registry ${name}`)
         const entries = await reader.entriesOfRegistry(name, page)
         return answerPage(c, page, entries, (entry) => ({ ...entryShape(entry), source: entry.source }))
       },
@@ -69,7 +69,7 @@ interface EntryPageRequest extends EntryPageQuery {
   readonly owner: string
 }
 
-function pageRequestOf(c: Context<RegistryEnv>, owner: string): EntryPageRequest {
+function readPageRequest(c: Context<RegistryEnv>, owner: string): EntryPageRequest {
   const findings = new QueryFindings()
   const limit = readLimit(c.req.query('limit'), findings)
   const cursorText = c.req.query('cursor') || undefined

@@ -51,7 +51,7 @@ export function publishOperation(api: Api): Operation {
       const { actor } = c.var
       const { value, text } = await read(c)
       const { claims = {} } = value
-      const entry = entryOf(parseExactly(text) as Documents)
+      const entry = buildEntry(parseExactly(text) as Documents)
       if (!mayPublishWith(actor, claims)) throw new PublicError('claims_not_subset')
       const source = await sourceFor(api, actor, value.source)
       if (source instanceof PublicError) throw needsClaims(actor, claims) ? new PublicError('claims_required') : source
@@ -72,7 +72,7 @@ function exactlyOne({ server, skill }: Documents): readonly ErrorDetail[] {
     : []
 }
 
-function entryOf({ server, skill }: Documents): IncomingVersion {
+function buildEntry({ server, skill }: Documents): IncomingVersion {
   const entry = server === undefined ? readSkill(skill, undefined, '/skill') : readServer(server, undefined, '/server')
   if ('message' in entry) throw invalid([entry])
   return entry
@@ -132,10 +132,10 @@ async function publishEntry(
     at: now(),
   })
   if (outcome === 'created' || outcome === 'unchanged') return outcome === 'created'
-  throw refusalOf(outcome)
+  throw buildRefusal(outcome)
 }
 
-function refusalOf(outcome: Exclude<PublishOutcome, 'created' | 'unchanged'>): PublicError {
+function buildRefusal(outcome: Exclude<PublishOutcome, 'created' | 'unchanged'>): PublicError {
   switch (outcome) {
     case 'no_source':
       return new PublicError('not_found')

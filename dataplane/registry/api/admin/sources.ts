@@ -1,10 +1,10 @@
 import { isIP } from 'node:net'
 import type { Context } from 'hono'
-import { classOf } from '../../../config/check/address.ts'
+import { classifyAddress } from '../../../config/check/address.ts'
 import { sourceFindings } from '../../../config/check/registry-source.ts'
 import { isLoopback } from '../../../config/check/url.ts'
 import type { SourceConfig } from '../../../config/registry.ts'
-import { kindOf } from '../../../config/registry.ts'
+import { findKind } from '../../../config/registry.ts'
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
 import { mayReach } from '../../authz/access.ts'
 import type { SourceRecord, SourceSettings } from '../../store/database/records.ts'
@@ -201,7 +201,7 @@ async function changeableSource(
 }
 
 function checkSameKind(existing: SourceRecord, config: SourceSettings): void {
-  const [before, after] = [kindOf(existing.config), kindOf(config)]
+  const [before, after] = [findKind(existing.config), findKind(config)]
   if (before !== after)
     throw invalid([{ pointer: `/${after}`, message: `must be ${before}: a source can’t change its type` }])
 }
@@ -236,5 +236,5 @@ function addressFindings({ git, api, file }: SourceBody, privateSources: 'allow'
 /** Tells whether an address is public. A name is resolved and checked when it is called. */
 function isPublic(url: URL): boolean {
   const host = url.hostname.replace(/^\[|\]$/g, '')
-  return !isLoopback(url) && (isIP(host) === 0 || classOf(host) === 'public')
+  return !isLoopback(url) && (isIP(host) === 0 || classifyAddress(host) === 'public')
 }

@@ -68,7 +68,7 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
   }
 
   async function make({ query, open, gzip, share }: BodyRequest): Promise<ResponseBody | undefined> {
-    const known = gzip && away() === undefined ? kept.get(keyOf(query, open, false)) : undefined
+    const known = gzip && away() === undefined ? kept.get(buildKey(query, open, false)) : undefined
     const plain = known ?? (await read(query, open, share))
     if (!gzip || plain === undefined || plain.bytes.length < SMALLEST) return plain
     const { bytes, revision } = plain
@@ -99,7 +99,7 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
   }
 
   return function bodyOf(query, open, gzip, share) {
-    const key = keyOf(query, open, gzip)
+    const key = buildKey(query, open, gzip)
     const known = away() === undefined ? kept.get(key) : undefined
     if (known !== undefined) return known
     let body = making.get(key)
@@ -108,7 +108,7 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
   }
 }
 
-function keyOf(query: CatalogQuery, { revision, tag }: OpenRegistry, gzip: boolean): string {
+function buildKey(query: CatalogQuery, { revision, tag }: OpenRegistry, gzip: boolean): string {
   return `${gzip ? 'gzip' : 'plain'} ${revision}.${tag} ${JSON.stringify(query)}`
 }
 

@@ -35,11 +35,11 @@ export class BodyCache {
   keep(key: string, body: ResponseBody): void {
     if (body.bytes.length > LARGEST_BYTES || this.#bodies.has(key)) return
     this.#bodies.set(key, { ...body, bytes: alone(body.bytes) })
-    this.#bytes += sizeOf(key, body)
+    this.#bytes += measure(key, body)
     if (this.#bytes <= MOST_BYTES) return
     for (const [oldest, its] of this.#bodies) {
       this.#bodies.delete(oldest)
-      this.#bytes -= sizeOf(oldest, its)
+      this.#bytes -= measure(oldest, its)
       if (this.#bytes <= LEFT_BYTES) return
     }
   }
@@ -53,7 +53,7 @@ function alone(bytes: Buffer): Buffer {
   return own
 }
 
-const sizeOf = (key: string, { bytes }: ResponseBody) => bytes.length + key.length + OVERHEAD_BYTES
+const measure = (key: string, { bytes }: ResponseBody) => bytes.length + key.length + OVERHEAD_BYTES
 
 /** Remembers some thousand keys that were requested last. When the newer half is full, the older half is dropped. */
 export class RecentKeys {

@@ -95,13 +95,13 @@ function revisionFields(exchange: Exchange, revision: Revision, { mode }: Actor)
   const everybody = mode === 'anonymous'
   const byOrigin = exchange.origin === '*' ? '' : 'Origin, '
   const fields = commonFields(exchange)
-  fields.push('etag', etagOf(revision), 'cache-control', everybody ? 'no-cache' : 'private, no-cache')
+  fields.push('etag', formatEtag(revision), 'cache-control', everybody ? 'no-cache' : 'private, no-cache')
   fields.push('vary', `${byOrigin}${everybody ? '' : 'Authorization, '}Accept-Encoding`)
   return fields
 }
 
 /** Returns an ETag. It is weak, since the same response may come compressed or not. */
-function etagOf(revision: Revision): string {
+function formatEtag(revision: Revision): string {
   return `W/${opaqueTag(revision)}`
 }
 

@@ -43,8 +43,8 @@ function pathsBelow(list: string) {
  * gets far more requests than everything else, so `catalogReads` answers it before the app.
  */
 export const catalogOperations: readonly Operation[] = [
-  ...operationsOf('server'),
-  ...operationsOf('skill'),
+  ...buildOperations('server'),
+  ...buildOperations('skill'),
   {
     id: 'getSkill',
     tag: 'catalog',
@@ -58,7 +58,7 @@ export const catalogOperations: readonly Operation[] = [
   },
 ]
 
-function operationsOf(type: EntryType): readonly Operation[] {
+function buildOperations(type: EntryType): readonly Operation[] {
   const [list, version] = type === 'server' ? [serverList, serverVersion] : [skillList, skillVersion]
   const ids = catalogIds[type]
   const paths = catalogPaths[type]

@@ -51,7 +51,7 @@ function plain(parts: readonly string[], revision: string | undefined): Response
  * Returns parts of the JSON text of `{server, _meta}`, or `skill`. The document is copied as stored, without parsing.
  */
 function versionParts(type: EntryType, row: VersionRow): string[] {
-  return [`{"${type}":`, row.document, endOf(row)]
+  return [`{"${type}":`, row.document, formatEnd(row)]
 }
 
 /** Returns parts of the JSON text of `{servers, metadata}`, or `skills`; `count` is the page's. */
@@ -62,14 +62,14 @@ function listParts(type: EntryType, rows: readonly VersionRow[], nextCursor?: st
   let between = `{"${type}s":[`
   for (const [index, row] of rows.entries()) {
     parts.push(`${between}${index === 0 ? '' : ','}{"${type}":`, row.document)
-    between = endOf(row)
+    between = formatEnd(row)
   }
   parts.push(`${between}],"metadata":${metadata}}`)
   return parts
 }
 
 /** Returns the text that follows a document. */
-function endOf(row: VersionRow): string {
+function formatEnd(row: VersionRow): string {
   const meta = writeMeta(
     {
       status: row.status,

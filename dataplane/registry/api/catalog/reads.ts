@@ -10,8 +10,8 @@ import type { CallerMemory } from '../request/caller-memory.ts'
 import { type CatalogPath, catalogPath, requestTarget } from '../request/catalog-path.ts'
 import type { Api } from '../request/context.ts'
 import { openRegistry, readOpen } from '../request/gate.ts'
-import { failureOf, requestOrigin } from '../request/observe-request.ts'
-import { catalogQueryOf } from '../request/query.ts'
+import { buildFailure, requestOrigin } from '../request/observe-request.ts'
+import { parseCatalogQuery } from '../request/query.ts'
 import { acceptsGzip, createCatalogBodies } from './bodies.ts'
 import { type Exchange, isUnchanged, openExchange, sendError, sendUnchanged, writeBodyHead } from './exchange.ts'
 import { catalogIds, catalogPaths } from './operations.ts'
@@ -31,9 +31,9 @@ interface CatalogReadsOptions {
 }
 
 /** The telemetry operations of reads, by what a path asks for. */
-const operations = { server: operationsOf('server'), skill: operationsOf('skill') }
+const operations = { server: buildOperations('server'), skill: buildOperations('skill') }
 
-function operationsOf(type: keyof typeof catalogIds) {
+function buildOperations(type: keyof typeof catalogIds) {
   const { list, versions, version } = catalogIds[type]
   const operation = (name: string): Operation => ({ kind: 'request', name })
   return { list: operation(list), versions: operation(versions), version: operation(version) }
@@ -85,7 +85,7 @@ export function catalogReads(options: CatalogReadsOptions) {
       await answer(exchange, request)
     } catch (error) {
       auditRead(audit, exchange, request, { error, startedAt })
-      observation.end(failureOf(error))
+      observation.end(buildFailure(error))
       throw error
     }
     auditRead(audit, exchange, request, { error: undefined, startedAt })
@@ -95,7 +95,7 @@ export function catalogReads(options: CatalogReadsOptions) {
   async function answer(exchange: Exchange, { path, query, actor }: CatalogRequest): Promise<void> {
     const { headers } = exchange.incoming
     const open = await openRegistry(api, actor, path.registry)
-    const catalogQuery = catalogQueryOf(path, query)
+    const catalogQuery = parseCatalogQuery(path, query)
     const ifNoneMatch = headers['if-none-match']
     // A list always exists; an entry has to be looked up. While the store is away nobody knows whether it has changed.
     const known = catalogQuery.kind === 'list' && away() === undefined

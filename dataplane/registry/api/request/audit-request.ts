@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { MiddlewareHandler } from 'hono'
-import { type AuditEvent, type Auditing, type AuditLog, outcomeOf } from '../../../audit/event.ts'
+import { type AuditEvent, type Auditing, type AuditLog, classifyStatus } from '../../../audit/event.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { OperationDescription, RegistryEnv } from './operation.ts'
 
@@ -14,8 +14,8 @@ export function auditAnswer(
   asked: Asked,
   { error, startedAt }: { readonly error: unknown; readonly startedAt: number },
 ): void {
-  const { code, status } = endOf(error)
-  log.write({ ...asked, type, outcome: outcomeOf(status), error: code, durationMs: performance.now() - startedAt })
+  const { code, status } = describeEnd(error)
+  log.write({ ...asked, type, outcome: classifyStatus(status), error: code, durationMs: performance.now() - startedAt })
 }
 
 /** Records a refused caller whose identity is not known. */
@@ -25,10 +25,10 @@ export function auditRefusal(
   incoming: IncomingMessage | undefined,
   requestId: string,
 ): void {
-  const { code, status } = endOf(error)
+  const { code, status } = describeEnd(error)
   log?.write({
     type: 'authentication_failed',
-    outcome: outcomeOf(status),
+    outcome: classifyStatus(status),
     error: code,
     request: incoming,
     requestId,
@@ -37,7 +37,7 @@ export function auditRefusal(
   })
 }
 
-function endOf(error: unknown): { readonly code?: string; readonly status: number } {
+function describeEnd(error: unknown): { readonly code?: string; readonly status: number } {
   if (error === undefined) return { status: 200 }
   return error instanceof PublicError ? { code: error.code, status: error.status } : { code: 'internal', status: 500 }
 }

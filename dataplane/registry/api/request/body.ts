@@ -32,7 +32,7 @@ type CheckBody<T> = (value: T) => readonly ErrorDetail[]
  */
 export function bodyReader<S extends TSchema>(schema: S, largest: () => number, check?: CheckBody<Static<S>>) {
   const violations = compile(schema)
-  const firstOf = compile(schema, { all: false })
+  const findFirst = compile(schema, { all: false })
 
   return async function readJson(c: Context<RegistryEnv>): Promise<JsonBody<Static<S>>> {
     const type = c.req.header('content-type') ?? ''
@@ -50,7 +50,7 @@ export function bodyReader<S extends TSchema>(schema: S, largest: () => number, 
       throw invalid([{ pointer: '', message: `must not nest deeper than ${DEEPEST} levels` }])
 
     checkTexts(text, value)
-    const violated = hasMoreValuesThan(value, MOST_VALUES) ? firstOf(value) : violations(value)
+    const violated = hasMoreValuesThan(value, MOST_VALUES) ? findFirst(value) : violations(value)
     const findings = violated.length > 0 ? violated : (check?.(value as Static<S>) ?? [])
     if (findings.length > 0) throw invalid(findings)
     return { value: value as Static<S>, text }

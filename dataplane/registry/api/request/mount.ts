@@ -20,7 +20,7 @@ export function mount(app: Hono<RegistryEnv>, operations: readonly Operation[], 
   const paths = Map.groupBy(operations, ({ path }) => path)
   for (const [path, onPath] of paths) {
     const allow = allowed(path, onPath)
-    for (const route of routesOf(path)) {
+    for (const route of listRoutes(path)) {
       for (const { id, method, role, handle } of onPath) {
         const told = [
           observeRequest(options.observe, { id, path }),
@@ -49,7 +49,7 @@ function requireRole(actor: Actor, role: Role, { challenge }: MountOptions): voi
  * Returns the routes of a path template. Some clients, and proxies that decode paths, send the slash of an entry's name
  * unencoded.
  */
-function routesOf(path: string): readonly string[] {
+function listRoutes(path: string): readonly string[] {
   const route = path.replace(/\{(\w+)\}/g, ':$1')
   return route.includes(':entry') ? [route, route.replace(':entry', ':namespace/:short')] : [route]
 }

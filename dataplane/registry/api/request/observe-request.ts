@@ -18,12 +18,12 @@ export function observeRequest(
     const observation = observe(operation, requestOrigin(incoming, path))
     c.set('traceparent', observation.trace?.traceparent)
     await next()
-    observation.end(c.error === undefined ? { result: 'ok', status: c.res.status } : failureOf(c.error))
+    observation.end(c.error === undefined ? { result: 'ok', status: c.res.status } : buildFailure(c.error))
   }
 }
 
 /** Returns the outcome of a request that was refused or that failed. */
-export const failureOf = (error: unknown): Outcome =>
+export const buildFailure = (error: unknown): Outcome =>
   error instanceof PublicError
     ? { result: 'error', code: error.code, status: error.status }
     : { result: 'error', code: 'internal', status: 500 }

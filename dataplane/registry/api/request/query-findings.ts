@@ -1,5 +1,5 @@
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
-import { PAGE_SIZE_RULE, pageSizeOf } from '../schemas/catalog.ts'
+import { PAGE_SIZE_RULE, parsePageSize } from '../schemas/catalog.ts'
 
 /** Collects the faults in the parameters of a request, so that one response names all of them. */
 export class QueryFindings {
@@ -20,7 +20,7 @@ export class QueryFindings {
 
 /** Reads `limit`; the default page size if it is absent or empty. */
 export function readLimit(text: string | undefined, findings: QueryFindings): number {
-  const limit = pageSizeOf(text)
+  const limit = parsePageSize(text)
   if (limit === undefined) findings.add('limit', PAGE_SIZE_RULE)
   return limit ?? 0
 }

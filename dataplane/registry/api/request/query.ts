@@ -18,7 +18,7 @@ export type CatalogQuery =
   | { readonly kind: 'version'; readonly query: Omit<VersionQuery, 'visible'> }
 
 /** Checks a path and its query. Throws a PublicError `invalid_request` that names all faults. */
-export function catalogQueryOf(path: CatalogPath, query: URLSearchParams): CatalogQuery {
+export function parseCatalogQuery(path: CatalogPath, query: URLSearchParams): CatalogQuery {
   const { kind } = path
   switch (kind) {
     case 'list':
@@ -38,7 +38,7 @@ function pageQuery({ registry, type }: CatalogPath, query: URLSearchParams): Lis
   const search = given(query, 'search')
   const version = given(query, 'version')
   const limit = readLimit(given(query, 'limit'), findings)
-  const updatedSince = timeOf(given(query, 'updated_since'), findings)
+  const updatedSince = readTime(given(query, 'updated_since'), findings)
   // A client that follows changes has to learn of deletions (registry API v0.1).
   const includeDeleted =
     readFlag('include_deleted', given(query, 'include_deleted'), findings) || updatedSince !== undefined
@@ -48,12 +48,12 @@ function pageQuery({ registry, type }: CatalogPath, query: URLSearchParams): Lis
   if (version !== undefined && version !== 'latest' && !isVersion(version)) findings.add('version', VERSION_RULE)
 
   const digest = queryDigest({ registry, type, search, version, updatedSince, includeDeleted })
-  const after = positionOf(given(query, 'cursor'), digest, findings)
+  const after = readPosition(given(query, 'cursor'), digest, findings)
   findings.throwIfAny()
   return { registry, type, limit, after, search, updatedSince, version, includeDeleted, digest }
 }
 
-function positionOf(cursor: string | undefined, digest: string, findings: QueryFindings): Position | undefined {
+function readPosition(cursor: string | undefined, digest: string, findings: QueryFindings): Position | undefined {
   const after = cursor === undefined ? undefined : decodeCursor(cursor, digest)
   if (cursor !== undefined && after === undefined && findings.details.length === 0)
     findings.add('cursor', 'is not a cursor of this list and query')
@@ -65,7 +65,7 @@ function versionsQuery(path: CatalogPath, query: URLSearchParams) {
   const findings = new QueryFindings()
   const { version: _, ...asked } = versionQuery(path, query, findings)
   const digest = queryDigest({ ...asked, asks: 'versions' })
-  const after = positionOf(given(query, 'cursor'), digest, findings)
+  const after = readPosition(given(query, 'cursor'), digest, findings)
   findings.throwIfAny()
   return { ...asked, after, digest }
 }
@@ -89,7 +89,7 @@ const VERSION_RULE = 'must be `latest` or a version of 1 to 255 characters'
 
 const given = (query: URLSearchParams, name: string) => query.get(name) || undefined
 
-function timeOf(text: string | undefined, findings: QueryFindings): string | undefined {
+function readTime(text: string | undefined, findings: QueryFindings): string | undefined {
   if (text === undefined) return undefined
   const time = timestamp(text)
   if (time === undefined) findings.add('updated_since', 'must be a date and time of RFC 3339: 2026-11-20T00:00:00Z')

@@ -67,20 +67,20 @@ const official = Type.Object({
 const meta = Type.Object({ 'io.modelcontextprotocol.registry/official': official })
 const document = Type.Object({ name: text, version: text })
 
-const versionOf = (key: 'server' | 'skill'): TSchema => Type.Object({ [key]: document, _meta: meta })
-const listOf = (key: 'servers' | 'skills', item: TSchema): TSchema =>
+const versionSchema = (key: 'server' | 'skill'): TSchema => Type.Object({ [key]: document, _meta: meta })
+const listSchema = (key: 'servers' | 'skills', item: TSchema): TSchema =>
   Type.Object({
     [key]: Type.Array(item),
     metadata: Type.Object({ count: Type.Integer({ minimum: 0 }), nextCursor: Type.Optional(text) }),
   })
 
-export const serverVersion = versionOf('server')
-export const serverList = listOf('servers', serverVersion)
-export const skillVersion = versionOf('skill')
-export const skillList = listOf('skills', skillVersion)
+export const serverVersion = versionSchema('server')
+export const serverList = listSchema('servers', serverVersion)
+export const skillVersion = versionSchema('skill')
+export const skillList = listSchema('skills', skillVersion)
 
 /** Reads the page size of a query; empty counts as absent. Undefined if it is invalid. */
-export function pageSizeOf(text: string | undefined): number | undefined {
+export function parsePageSize(text: string | undefined): number | undefined {
   if (text === undefined || text === '') return PAGE_SIZE.usual
   const size = /^\d+$/.test(text) ? Number(text) : 0
   return size >= 1 && size <= PAGE_SIZE.largest ? size : undefined

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { lookup } from 'node:dns/promises'
 import { request } from 'undici'
-import { classOf } from '../../../config/check/address.ts'
+import { classifyAddress } from '../../../config/check/address.ts'
 import { createBudget } from '../format/budget.ts'
 import { readSmallFile } from '../format/file-content.ts'
 import { readCatalog } from '../format/parse.ts'
@@ -193,7 +193,7 @@ export async function addressOf({ hostname, port, protocol }: URL, wanted: 'publ
   })
   const [first] = addresses
   const isRefused = wanted === 'public' ? (found: string) => found !== 'public' : (found: string) => found === 'never'
-  if (first === undefined || addresses.some(({ address }) => isRefused(classOf(address))))
+  if (first === undefined || addresses.some(({ address }) => isRefused(classifyAddress(address))))
     throw new SourceError('private_address', 'it is at, or leads to, an address that this source may not reach')
   const bracketed = first.family === 6 ? `[${first.address}]` : first.address
   return `${host}:${port || (protocol === 'https:' ? 443 : 80)}:${bracketed}`

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { kindOf } from '../../../config/registry.ts'
+import { findKind } from '../../../config/registry.ts'
 import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
 import { internOne } from '../database/claims-sets.ts'
@@ -118,7 +118,7 @@ export async function writeSource(
     .set({ ...row, updated_at: at })
     .where('id', '=', before.id)
     .execute()
-  if (kindOf(config) !== kindOf(JSON.parse(before.config))) await empty(database, before.id)
+  if (findKind(config) !== findKind(JSON.parse(before.config))) await empty(database, before.id)
   else if (inherits === 1 && claims_set !== before.claims_set) await inheritClaims(database, before.id, claims_set)
 }
 
@@ -179,14 +179,14 @@ async function applyOrder(database: Kysely<RegistryTables>, registry: number, na
       : await database.selectFrom('source').select(['id', 'name']).where('name', 'in', names).execute()
   const ids = new Map(rows.map(({ id, name }) => [name, id]))
   const sources = names.map((name) => ids.get(name) as number)
-  const before = await orderOf(database, registry)
+  const before = await readOrder(database, registry)
   const same =
     before.length === sources.length && before.every(({ source_id, position }) => sources[position] === source_id)
   if (!same) await writeOrder(database, registry, sources)
   return !same
 }
 
-function orderOf(database: Kysely<RegistryTables>, registry: number) {
+function readOrder(database: Kysely<RegistryTables>, registry: number) {
   return database
     .selectFrom('registry_source')
     .select(['source_id', 'position'])

@@ -144,7 +144,7 @@ export async function enterStaged(database: Database, source: number, now: strin
     analyzeAt = fresh * 4
   }
   for (;;) {
-    const isBehind = sql<boolean>`${columnsOf('s')} > ${valuesOf(behind)}`
+    const isBehind = sql<boolean>`${listColumns('s')} > ${valuesOf(behind)}`
     const end = await database
       .selectFrom('staged_version as s')
       .select(['type', 'name', 'precedence'])
@@ -159,7 +159,7 @@ export async function enterStaged(database: Database, source: number, now: strin
     if (isFirst && end !== undefined && isPostgres(database))
       await sql`analyze staged_version, document`.execute(database)
     isFirst = false
-    const part = end === undefined ? isBehind : sql`${isBehind} and ${columnsOf('s')} <= ${valuesOf(end)}`
+    const part = end === undefined ? isBehind : sql`${isBehind} and ${listColumns('s')} <= ${valuesOf(end)}`
     await enterPart(database, source, { now, part, touched, onFresh })
     if (end === undefined) break
     behind = end
@@ -167,7 +167,7 @@ export async function enterStaged(database: Database, source: number, now: strin
   await database.deleteFrom('staged_version').where('source_id', '=', source).execute()
 }
 
-const columnsOf = (table: string) =>
+const listColumns = (table: string) =>
   sql`(${sql.join(['type', 'name', 'precedence'].map((column) => sql.ref(`${table}.${column}`)))})`
 const valuesOf = ({ type, name, precedence }: Key) => sql`(${type}, ${name}, ${precedence})`
 

@@ -93,7 +93,7 @@ export async function inChunks<T>(items: readonly T[], each: (chunk: T[]) => Pro
  * Returns a limit that comes with each run. SQLite reads the value of a bare placeholder while planning, and so
  * compiles the statement anew for each run. For a statement of 32 parts that costs five times the run itself.
  */
-export function limitOf(rows: RawBuilder<unknown>): RawBuilder<unknown> {
+export function limitTo(rows: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`limit ${rows} + 0`
 }
 

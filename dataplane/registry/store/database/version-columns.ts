@@ -41,7 +41,7 @@ export interface LargeTexts {
  * Parses the reference that replaces a row's large texts; undefined if the texts are there. A document is a JSON object
  * and begins with no digit.
  */
-export function largeTextsOf({ document }: FoundRow): LargeTexts | undefined {
+export function parseLargeTexts({ document }: FoundRow): LargeTexts | undefined {
   const first = document.charCodeAt(0)
   if (first < 0x30 || first > 0x39) return undefined
   const [version, bytes] = document.split(' ').map(Number) as [number, number]
@@ -117,12 +117,12 @@ export function incomingColumns(incoming: IncomingVersion) {
     search_text: searchText(name, title, description),
     content_hash: contentHash(incoming),
     other_meta: incoming.others,
-    bytes: bytesOf(incoming.document) + bytesOf(incoming.statusMessage) + bytesOf(incoming.others),
+    bytes: countBytes(incoming.document) + countBytes(incoming.statusMessage) + countBytes(incoming.others),
   }
 }
 
 /** Returns the bytes of a text in UTF-8; 0 if there is none. */
-export const bytesOf = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text))
+export const countBytes = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text))
 
 /** Hashes the whole input, so that an equal hash means an equal row. */
 function contentHash(incoming: IncomingVersion): string {

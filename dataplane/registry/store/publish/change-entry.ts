@@ -4,7 +4,7 @@ import { refreshLatest, refreshListing, renewRevisions } from '../apply/refresh.
 import { canonicalClaims, internOne } from '../database/claims-sets.ts'
 import type { AdminWriter, EntryChange, EntryOutcome } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
-import { bytesOf } from '../database/version-columns.ts'
+import { countBytes } from '../database/version-columns.ts'
 
 type Database = Kysely<RegistryTables>
 type Argument<K extends keyof AdminWriter> = Parameters<AdminWriter[K]>[0]
@@ -98,7 +98,7 @@ async function updateVersion(database: Database, entry: number, version: string,
   if (known === undefined) return 'not_found'
   const { gone_at, status, status_message } = columns
   if (gone_at === undefined && known.status === status && known.status_message === status_message) return 'same'
-  const longer = bytesOf(status_message) - bytesOf(known.status_message)
+  const longer = countBytes(status_message) - countBytes(known.status_message)
   await database
     .updateTable('entry_version')
     .set((row) => ({ ...columns, bytes: row('bytes', '+', longer) }))

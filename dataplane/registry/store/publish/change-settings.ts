@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { kindOf, MOST_NAMED, type SourceKind } from '../../../config/registry.ts'
+import { findKind, MOST_NAMED, type SourceKind } from '../../../config/registry.ts'
 import { isPostgres } from '../../../storage/sql.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
 import { dropSource, writeRegistry, writeSource } from '../apply/apply-settings.ts'
@@ -14,9 +14,9 @@ type Outcome<K extends keyof AdminWriter> = ReturnType<AdminWriter[K]>
 /** Creates or changes a source of the API. As the others here, it must be called in a transaction. */
 export async function putSource(database: Database, change: Argument<'putSource'>): Outcome<'putSource'> {
   const before = await find(database, 'source', change.name)
-  const refusal = refusalOf(before, change)
+  const refusal = findRefusal(before, change)
   if (refusal !== undefined) return refusal
-  if (before?.kind !== undefined && before.kind !== kindOf(change.config)) return 'changed'
+  if (before?.kind !== undefined && before.kind !== findKind(change.config)) return 'changed'
   if (!(await isWithinBounds(database, 'source', change.name, { ...change.config }))) return 'too_many'
   await writeSource(database, change, 'api', change.at)
   return 'done'
@@ -42,7 +42,7 @@ export async function removeSource(
 
 export async function putRegistry(database: Database, change: Argument<'putRegistry'>): Outcome<'putRegistry'> {
   const before = await find(database, 'registry', change.name)
-  const refusal = refusalOf(before, change)
+  const refusal = findRefusal(before, change)
   if (refusal !== undefined) return refusal
   for (const [index, name] of change.sources.entries()) {
     const source = await find(database, 'source', name)
@@ -113,14 +113,14 @@ async function read(
     select t.id, t.origin, c.claims, ${config} as config
     from ${sql.table(table)} t join claims_set c on c.id = t.claims_set where t.name = ${name}`.execute(database)
   const [row] = rows
-  return row && { ...row, kind: row.config === null ? undefined : kindOf(JSON.parse(row.config)) }
+  return row && { ...row, kind: row.config === null ? undefined : findKind(JSON.parse(row.config)) }
 }
 
 const isExpected = ({ claims }: StoredSetting, expect: ClaimsMap | undefined) =>
   expect === undefined || claims === canonicalClaims(expect)
 
 /** Returns the reason to refuse a change. Only the configuration file may change what it has made. */
-function refusalOf(before: StoredSetting | undefined, { create, expect }: { create: boolean; expect?: ClaimsMap }) {
+function findRefusal(before: StoredSetting | undefined, { create, expect }: { create: boolean; expect?: ClaimsMap }) {
   if (create) return before === undefined ? undefined : 'taken'
   if (before === undefined) return 'not_found'
   if (before.origin !== 'api') return 'taken'

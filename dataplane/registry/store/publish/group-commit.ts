@@ -107,7 +107,7 @@ function transact(
       else outcomes.push(...(await publishAll(transaction, run, sizes)))
       at += Math.max(run.length, 1)
     }
-    await notifyReplicas(transaction, replica, scopeOf(group))
+    await notifyReplicas(transaction, replica, chooseScope(group))
     return outcomes
   })
 }
@@ -126,5 +126,5 @@ function write(transaction: Database, { change, argument }: PendingChange): Prom
 
 const ENTRY_CHANGES: readonly (keyof AdminWriter)[] = ['publish', 'setClaims', 'deleteVersion', 'setStatus']
 
-const scopeOf = (group: readonly PendingChange[]): ChangeScope =>
+const chooseScope = (group: readonly PendingChange[]): ChangeScope =>
   group.every(({ change }) => ENTRY_CHANGES.includes(change)) ? 'entries' : 'settings'

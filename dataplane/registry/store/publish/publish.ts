@@ -82,7 +82,7 @@ export async function publishAll(
     found.map(({ publication }) => publication.claims),
     known,
   )
-  const left = await bytesLeftOf(database, sizes, found)
+  const left = await readBytesLeft(database, sizes, found)
   const { outcomes, fresh, returned, revived } = plan(resolved, {
     sets,
     entries: await loadKnown(database, found),
@@ -128,7 +128,7 @@ interface Known {
 }
 
 /** Returns the bytes that each source may still take. */
-async function bytesLeftOf(
+async function readBytesLeft(
   database: Database,
   sizes: ManagedSizes,
   resolved: readonly ResolvedPublication[],
@@ -163,7 +163,7 @@ function planOne(
   const { publication, source, precedence } = one
   const { document } = publication
   const claimsSet = sets.get(canonicalClaims(publication.claims)) as number
-  const entry = entryOf(entries, entryKey(source, publication), claimsSet)
+  const entry = findOrAddEntry(entries, entryKey(source, publication), claimsSet)
   const version = entry.versions.get(precedence)
   const isLiving = entry.versions.values().some(({ goneAt }) => goneAt === null)
   const refusal = claimsRefusal(publication, isLiving ? entry.claimsSet : undefined, claimsSet)
@@ -178,7 +178,7 @@ function planOne(
     entry.claimsSet = claimsSet
     revived.add(entry)
   }
-  const write = { ...one, entry, columns: columnsOf(publication) }
+  const write = { ...one, entry, columns: buildColumns(publication) }
   if (version === undefined) fresh.push(write)
   else returned.push({ ...write, version })
   entry.versions.set(precedence, { id: 0, documentId: 0, ...version, goneAt: null, document })
@@ -186,7 +186,7 @@ function planOne(
 }
 
 /** Returns the entry of a key, or a new one if it is not known yet. */
-function entryOf(entries: Map<string, KnownEntry>, key: string, claimsSet: number): KnownEntry {
+function findOrAddEntry(entries: Map<string, KnownEntry>, key: string, claimsSet: number): KnownEntry {
   let entry = entries.get(key)
   if (entry === undefined) entries.set(key, (entry = { id: undefined, claimsSet, versions: new Map() }))
   return entry
@@ -245,7 +245,7 @@ async function restoreVersion(
     .execute()
 }
 
-function columnsOf({ type, name, version, title, description, document, at }: Publication): FreshColumns {
+function buildColumns({ type, name, version, title, description, document, at }: Publication): FreshColumns {
   const incoming: IncomingVersion = {
     type,
     name,

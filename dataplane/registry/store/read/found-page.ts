@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
-import { revisionColumn } from '../database/revision-of.ts'
+import { revisionColumn } from '../database/read-revision.ts'
 import type { RegistryTables } from '../database/schema.ts'
-import { byShape, limitOf, numberLists, prepareStatement } from '../database/statement.ts'
+import { byShape, limitTo, numberLists, prepareStatement } from '../database/statement.ts'
 import {
   type FilterValues,
   type FoundRow,
@@ -56,7 +56,7 @@ export function createFoundPage(database: Kysely<RegistryTables>) {
                   and not exists (
                     select 1 from listing b where b.registry_id = l.registry_id and b.type = l.type and b.name = l.name
                       and b.rank < l.rank ${sees('b')}))
-              ${limitOf(value('limit'))}) p
+              ${limitTo(value('limit'))}) p
               cross join entry_version v
               cross join entry e
               cross join document d

@@ -4,9 +4,9 @@ import type { GatePosition } from '../../catalog/cursor.ts'
 import { type GateVersion, gateRow } from '../../catalog/gate-row.ts'
 import type { Status } from '../../catalog/official-meta.ts'
 import { precedence } from '../../catalog/precedence.ts'
-import { createRevisionOf } from '../database/revision-of.ts'
+import { createReadRevision } from '../database/read-revision.ts'
 import type { RegistryTables } from '../database/schema.ts'
-import { limitOf, numberLists, prepareStatement } from '../database/statement.ts'
+import { limitTo, numberLists, prepareStatement } from '../database/statement.ts'
 
 /** A page of the gate: rows as JSON texts, by name, source and version. */
 export interface GatePage {
@@ -46,7 +46,7 @@ const ATTEMPTS = 5
  */
 export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
   const lists = numberLists(database)
-  const revisionOf = createRevisionOf(database)
+  const readRevision = createReadRevision(database)
   const findNext = prepareStatement<
     RegistryTables,
     { registry: number; name: string; rank: number; precedence: string; limit: number },
@@ -58,7 +58,7 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
       from listing l join entry_version v on v.entry_id = l.entry_id join claims_set c on c.id = l.claims_set
       where l.registry_id = ${value('registry')} and l.type = 'server' and l.name >= ${value('name')}
         and (l.name, l.rank, v.precedence) > (${value('name')}, ${value('rank')}, ${value('precedence')})
-      order by l.name, l.rank, v.precedence ${limitOf(value('limit'))}`,
+      order by l.name, l.rank, v.precedence ${limitTo(value('limit'))}`,
   )
   const readDocuments = prepareStatement<RegistryTables, { ids: unknown }, { id: number; text: string }>(
     database,
@@ -80,7 +80,7 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
   async function* versionsBehind(registry: number, first: GatePosition | undefined): AsyncGenerator<Version> {
     let after = first
     do {
-      const found = await findNext({ registry, ...positionOf(after), limit: STEP })
+      const found = await findNext({ registry, ...buildPosition(after), limit: STEP })
       for (const some of inPortions(found)) yield* await withDocuments(some)
       after = found.length < STEP ? undefined : found.at(-1)
     } while (after !== undefined)
@@ -103,15 +103,15 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
 
   return async function readGatePage(registry, after) {
     for (let left = ATTEMPTS; ; left--) {
-      const revision = await revisionOf(registry)
+      const revision = await readRevision(registry)
       const page = await read(registry, after)
       // A page that is torn in the last attempt gets the older revision, so that the gateway asks for it again at once.
-      if (left === 0 || (await revisionOf(registry)) === revision) return { revision, ...page }
+      if (left === 0 || (await readRevision(registry)) === revision) return { revision, ...page }
     }
   }
 }
 
-const positionOf = (after: GatePosition | undefined) => ({
+const buildPosition = (after: GatePosition | undefined) => ({
   name: after?.name ?? '',
   rank: after?.rank ?? -1,
   precedence: after === undefined ? '' : precedence(after.version),

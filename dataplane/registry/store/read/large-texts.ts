@@ -1,13 +1,13 @@
 import { type Kysely, sql } from 'kysely'
 import { PublicError } from '../../../server/errors.ts'
-import { revisionColumn } from '../database/revision-of.ts'
+import { revisionColumn } from '../database/read-revision.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { numberLists, prepareStatement } from '../database/statement.ts'
 import {
   type FoundRow,
   LARGE_BYTES,
   type LargeTexts,
-  largeTextsOf,
+  parseLargeTexts,
   type VersionRow,
 } from '../database/version-columns.ts'
 
@@ -79,7 +79,7 @@ export function createMakePage(database: Kysely<RegistryTables>): MakePage {
     if (changed && !isLast) return undefined
     const byId = new Map(texts.map(({ version_id, ...its }) => [version_id, its]))
     const whole = rows.flatMap((row) => {
-      const its = largeTextsOf(row)
+      const its = parseLargeTexts(row)
       if (its === undefined) return row
       const read = byId.get(its.version)
       return read === undefined ? [] : { ...row, ...read }
@@ -89,11 +89,11 @@ export function createMakePage(database: Kysely<RegistryTables>): MakePage {
 }
 
 /** Estimates the bytes of a version on a page, rounded up. */
-export function pageBytesOf(row: FoundRow): number {
-  return AROUND_BYTES + (largeTextsOf(row)?.bytes ?? smallBytesOf(row))
+export function estimatePageBytes(row: FoundRow): number {
+  return AROUND_BYTES + (parseLargeTexts(row)?.bytes ?? countSmallBytes(row))
 }
 
-function smallBytesOf({ document, status_message, other_meta }: FoundRow): number {
+function countSmallBytes({ document, status_message, other_meta }: FoundRow): number {
   return Buffer.byteLength(document) + Buffer.byteLength(status_message ?? '') + Buffer.byteLength(other_meta ?? '')
 }
 
@@ -102,12 +102,12 @@ const SURELY = Math.floor(PAGE_BYTES / (LARGE_BYTES + AROUND_BYTES))
 
 /** Returns the number of rows that fit a page, at least one, their bytes, and their large texts. */
 function fitting(found: readonly FoundRow[], limit: number) {
-  const smallBytes = found.length > SURELY ? smallBytesOf : charactersOf
+  const smallBytes = found.length > SURELY ? countSmallBytes : countCharacters
   const large: LargeTexts[] = []
   let bytes = 0
   for (let index = 0; index < found.length; index++) {
     const row = found[index] as FoundRow
-    const its = largeTextsOf(row)
+    const its = parseLargeTexts(row)
     const more = AROUND_BYTES + (its?.bytes ?? smallBytes(row))
     if (index === limit || (bytes + more > PAGE_BYTES && index > 0)) return { count: index, bytes, large }
     bytes += more
@@ -116,7 +116,7 @@ function fitting(found: readonly FoundRow[], limit: number) {
   return { count: found.length, bytes, large }
 }
 
-function charactersOf({ document, status_message, other_meta }: FoundRow): number {
+function countCharacters({ document, status_message, other_meta }: FoundRow): number {
   return document.length + (status_message?.length ?? 0) + (other_meta?.length ?? 0)
 }
 

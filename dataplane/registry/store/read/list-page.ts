@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
 import { foldTerm, trigrams } from '../../catalog/search-text.ts'
-import { createRevisionOf } from '../database/revision-of.ts'
+import { createReadRevision } from '../database/read-revision.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import type { FoundRow } from '../database/version-columns.ts'
 import { createFindVersions } from '../search/find-versions.ts'
@@ -31,7 +31,7 @@ interface PageStatements {
   readonly step: (query: StepQuery) => Promise<Step>
   readonly find: ReturnType<typeof createFindVersions>
   readonly foundPage: ReturnType<typeof createFoundPage>
-  readonly revisionOf: ReturnType<typeof createRevisionOf>
+  readonly revisionOf: ReturnType<typeof createReadRevision>
   /** True if a search scans some entries before it asks an index. */
   readonly samples: boolean
 }
@@ -49,7 +49,7 @@ export function createListPage(
     step: postgres ? createPostgresStep(database) : createSqliteStep(database),
     find: createFindVersions(database),
     foundPage: createFoundPage(database),
-    revisionOf: createRevisionOf(database),
+    revisionOf: createReadRevision(database),
     samples: postgres,
   }
 

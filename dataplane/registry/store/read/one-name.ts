@@ -3,7 +3,7 @@ import type { Visible } from '../../authz/visibility.ts'
 import type { EntryType } from '../../catalog/entry.ts'
 import { precedence } from '../../catalog/precedence.ts'
 import type { RegistryTables } from '../database/schema.ts'
-import { byShape, limitOf, numberLists, prepareStatement } from '../database/statement.ts'
+import { byShape, limitTo, numberLists, prepareStatement } from '../database/statement.ts'
 import {
   type FilterValues,
   type FoundRow,
@@ -12,7 +12,7 @@ import {
   versionConditions,
 } from '../database/version-columns.ts'
 import { type ReadAttempt, readConsistently } from './consistent-read.ts'
-import { type MakePage, PAGE_BYTES, pageBytesOf, type ReserveMemory, type VersionPage } from './large-texts.ts'
+import { estimatePageBytes, type MakePage, PAGE_BYTES, type ReserveMemory, type VersionPage } from './large-texts.ts'
 
 interface OneNameQuery {
   readonly registry: number
@@ -61,7 +61,7 @@ function createOneStep(database: Kysely<RegistryTables>): (query: OneNameQuery) 
                 order by l.rank limit 1)
               ${goesOn ? sql`and v.precedence < ${value('before')}` : sql``}
               ${versionConditions(filter, value)}
-            order by v.precedence desc ${limitOf(value('limit'))}`,
+            order by v.precedence desc ${limitTo(value('limit'))}`,
     ),
   )
 
@@ -91,7 +91,7 @@ export function createOneName(
     let { before } = query
     for (;;) {
       const met = await step({ ...query, before, limit: Math.min(limit + 1 - rows.length, STEP) })
-      for (const row of met) bytes += pageBytesOf(row)
+      for (const row of met) bytes += estimatePageBytes(row)
       rows.push(...met)
       const last = met.at(-1)
       if (last === undefined || met.length < STEP || rows.length > limit || bytes > PAGE_BYTES)

@@ -56,21 +56,21 @@ const withVersions = (entries: RawBuilder<unknown>) => sql<Row>`
   from counted order by type, name, place, precedence desc`
 
 /** Returns the entries of a page, up to the requested number and the page's bytes: at least one. */
-function pageOf(rows: readonly Row[], limit: number): RecordPage {
+function buildPage(rows: readonly Row[], limit: number): RecordPage {
   const all = [...Map.groupBy(rows, ({ id }) => id).values()]
   const fitting = all.filter((its, index) => index === 0 || (index < limit && (its.at(-1)?.upto ?? 0) <= PAGE_BYTES))
-  return { entries: recordsOf(fitting), more: fitting.length < all.length }
+  return { entries: buildRecords(fitting), more: fitting.length < all.length }
 }
 
-function recordsOf(entries: readonly (readonly Row[])[]): EntryRecord[] {
+function buildRecords(entries: readonly (readonly Row[])[]): EntryRecord[] {
   return entries.map((its) => {
     const [{ source, type, name, claims }] = its as [Row]
-    const versions = its.filter((row): row is Row & VersionRow => row.version !== null).map(summaryOf)
+    const versions = its.filter((row): row is Row & VersionRow => row.version !== null).map(buildSummary)
     return { source, type, name, claims: JSON.parse(claims) as ClaimsMap, versions }
   })
 }
 
-function summaryOf({ version, status, title, description, published_at, updated_at }: VersionRow): VersionSummary {
+function buildSummary({ version, status, title, description, published_at, updated_at }: VersionRow): VersionSummary {
   return { version, status, title, description, createdAt: published_at, updatedAt: updated_at }
 }
 
@@ -82,7 +82,7 @@ export function createAdminReader(
 ): AdminReader {
   // One row more than requested shows whether there is a next page.
   const read = async (entries: (page: EntryPageQuery) => RawBuilder<unknown>, page: EntryPageQuery) =>
-    pageOf((await withVersions(entries({ ...page, limit: page.limit + 1 })).execute(database)).rows, page.limit)
+    buildPage((await withVersions(entries({ ...page, limit: page.limit + 1 })).execute(database)).rows, page.limit)
 
   // This query runs before each publication.
   const named = prepareStatement<RegistryTables, Pick<Row, 'type' | 'name'>, Omit<Row, 'upto' | keyof VersionRow>>(

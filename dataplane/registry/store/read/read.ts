@@ -76,7 +76,7 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
   const lookUp = createLookUp(database)
   const oneName = createOneName(database, makePage)
   const gatePage = createGatePage(database)
-  const idOf = (registry: string) => snapshot.registries().get(registry)?.id
+  const findId = (registry: string) => snapshot.registries().get(registry)?.id
 
   async function latest(query: LookUpQuery, hold: ReserveMemory | undefined): Promise<VersionPage> {
     const find = async () => ({ rows: [(await lookUp(query)) ?? []].flat(), torn: false })
@@ -89,7 +89,7 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
     ...createAdminReader(database, snapshot, available),
     claimsSets: snapshot.claimsSets,
     async list({ registry, type, visible, limit, after, search, updatedSince, version, includeDeleted }, hold) {
-      const id = idOf(registry)
+      const id = findId(registry)
       // No stored text has such a character, and PostgreSQL takes none.
       if (id === undefined || search?.includes('\0')) return NOTHING
       const filter: VersionFilter = {
@@ -108,14 +108,14 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
       return available(listPage({ ...scope, limit, after: position, filter, values, term: search }))
     },
     async versions({ registry, after, ...query }, hold) {
-      const id = idOf(registry)
+      const id = findId(registry)
       if (id === undefined) return NOTHING
       const before = after && precedence(after.version)
       const shape = { version: 'all', values: {}, limit: MOST_VERSIONS } as const
       return available(oneName({ ...query, ...shape, registry: id, before, hold }))
     },
     async version({ registry, version, ...query }, hold) {
-      const id = idOf(registry)
+      const id = findId(registry)
       if (id === undefined) return undefined
       const values = exactly(version)
       const { rows } =
@@ -125,7 +125,7 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
       return rows[0]
     },
     async gate(registry, after) {
-      const id = idOf(registry)
+      const id = findId(registry)
       return id === undefined ? undefined : available(gatePage(id, after))
     },
     async revision(registry) {

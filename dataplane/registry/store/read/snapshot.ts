@@ -54,7 +54,8 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
       full ||= all
       throw error
     }
-    if (same === undefined && onSettings && before !== NOTHING && settingsOf(before) !== settingsOf(state)) onSettings()
+    if (same === undefined && onSettings && before !== NOTHING && formatSettings(before) !== formatSettings(state))
+      onSettings()
   }
 
   function refresh(changed?: 'entries'): Promise<void> {
@@ -121,7 +122,7 @@ async function readRevisions(database: Kysely<RegistryTables>, before: State): P
 }
 
 /** Returns a text that differs if the settings of sources or registries differ. */
-function settingsOf({ sources, registries }: State): string {
+function formatSettings({ sources, registries }: State): string {
   return JSON.stringify([
     [...sources.values()].map(({ name, origin, config, claims }) => [name, origin, config, claims]),
     [...registries.values()].map(({ name, sources, claims }) => [name, sources, claims]),
@@ -139,7 +140,7 @@ async function readState(database: Kysely<RegistryTables>, before: State): Promi
     .execute()
   // This comes last: every set that the rows above carry existed before them.
   const { claims, claimsSets } = await readClaims(database, before)
-  const claimsOf = (set: number) => claims.get(set) as ClaimsMap
+  const findClaims = (set: number) => claims.get(set) as ClaimsMap
   const bySource = Map.groupBy(order, ({ registry_id }) => registry_id)
   return {
     claims,
@@ -151,7 +152,7 @@ async function readState(database: Kysely<RegistryTables>, before: State): Promi
           name,
           origin,
           config: JSON.parse(config),
-          claims: claimsOf(claims_set),
+          claims: findClaims(claims_set),
           createdAt: created_at,
           updatedAt: updated_at,
           sync: sync_state === null ? undefined : (JSON.parse(sync_state) as SyncState),
@@ -165,7 +166,7 @@ async function readState(database: Kysely<RegistryTables>, before: State): Promi
           id,
           name,
           origin,
-          claims: claimsOf(claims_set),
+          claims: findClaims(claims_set),
           createdAt: created_at,
           updatedAt: updated_at,
           revision,

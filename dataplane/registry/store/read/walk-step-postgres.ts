@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { revisionColumn } from '../database/revision-of.ts'
+import { revisionColumn } from '../database/read-revision.ts'
 import { type RegistryTables, TOMBSTONE_RANK } from '../database/schema.ts'
 import { byShape, numberLists, prepareStatement } from '../database/statement.ts'
 import {

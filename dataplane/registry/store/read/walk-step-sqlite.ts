@@ -1,7 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { createRevisionOf, revisionColumn } from '../database/revision-of.ts'
+import { createReadRevision, revisionColumn } from '../database/read-revision.ts'
 import { type RegistryTables, TOMBSTONE_RANK } from '../database/schema.ts'
-import { byShape, limitOf, numberLists, prepareStatement } from '../database/statement.ts'
+import { byShape, limitTo, numberLists, prepareStatement } from '../database/statement.ts'
 import {
   columnsOfRow,
   documentColumn,
@@ -64,7 +64,7 @@ type Placeholder = (name: keyof CandidateValues & string) => RawBuilder<unknown>
 export function createSqliteStep(database: Kysely<RegistryTables>): (query: StepQuery) => Promise<Step> {
   const candidates = createCandidates(database)
   const versions = createVersions(database)
-  const revisionOf = createRevisionOf(database)
+  const readRevision = createReadRevision(database)
 
   return async function readStep({ registry, type, visible, from, size, limit, filter, values, ...after }) {
     const { includeDeleted } = filter
@@ -72,7 +72,7 @@ export function createSqliteStep(database: Kysely<RegistryTables>): (query: Step
     // Only the page's first name has versions from an earlier page.
     const afterPrecedence = found[0]?.name === after.afterName ? after.afterPrecedence : ''
     const rows = found.length === 0 ? [] : await versions(found, filter, { registry, limit, afterPrecedence, values })
-    const revisionAfter = rows.length === 0 ? await revisionOf(registry) : rows[0]?.revision
+    const revisionAfter = rows.length === 0 ? await readRevision(registry) : rows[0]?.revision
     const torn = revision !== undefined && revisionAfter !== revision
     return { rows, scanned: found.length, last, more, revision: revisionAfter, torn }
   }
@@ -102,7 +102,7 @@ function createVersions(database: Kysely<RegistryTables>) {
               where e.id = c.value and v.entry_id = e.id
                 and (c.key > 0 or v.precedence > ${value('afterPrecedence')})
                 ${versionConditions(filter, value)}
-              ${limitOf(value('limit'))}) p
+              ${limitTo(value('limit'))}) p
               cross join document d
             where d.id = p.document_id`,
     ),
@@ -122,7 +122,7 @@ function createVersions(database: Kysely<RegistryTables>) {
  * and rank, so that the first of a name is the one that is shown.
  */
 function createCandidates(database: Kysely<RegistryTables>): (query: CandidateQuery) => Promise<Candidates> {
-  const revisionOf = createRevisionOf(database)
+  const readRevision = createReadRevision(database)
   const statement = byShape((parts: number | 'all', includeDeleted: boolean) =>
     prepareStatement<RegistryTables, CandidateValues, Row>(database, (value) =>
       parts === 'all' ? everything(value, includeDeleted) : rangePerPart(value, includeDeleted, parts),
@@ -144,7 +144,7 @@ function createCandidates(database: Kysely<RegistryTables>): (query: CandidateQu
 
   return async function findCandidates(query) {
     // Several statements show one state if the registry's revision after the last equals that before the first.
-    const ahead = query.visible.length > LARGEST_GROUP ? await revisionOf(query.registry) : undefined
+    const ahead = query.visible.length > LARGEST_GROUP ? await readRevision(query.registry) : undefined
     const rows = await readRows(query)
     const found = rows.filter(({ name }, index) => rows[index - 1]?.name !== name)
     return { found, last: rows.at(-1)?.name, more: rows.length >= query.size, revision: ahead ?? rows[0]?.revision }
@@ -163,7 +163,7 @@ const range = (value: Placeholder, includeDeleted: boolean) => sql`
 function everything(value: Placeholder, includeDeleted: boolean): RawBuilder<Row> {
   return sql<Row>`
     select l.name, l.rank, l.entry_id, ${revisionColumn(value)} from listing l
-    where ${range(value, includeDeleted)} order by l.name, l.rank ${limitOf(value('size'))}`
+    where ${range(value, includeDeleted)} order by l.name, l.rank ${limitTo(value('size'))}`
 }
 
 function rangePerPart(value: Placeholder, includeDeleted: boolean, parts: number): RawBuilder<Row> {
@@ -177,5 +177,5 @@ function rangePerPart(value: Placeholder, includeDeleted: boolean, parts: number
         Array.from({ length: parts }, (_, index) => part(index)),
         sql` union all `,
       )}
-      order by name, rank ${limitOf(value('size'))}) c`
+      order by name, rank ${limitTo(value('size'))}) c`
 }

@@ -1,10 +1,10 @@
 import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
 import { foldTerm } from '../../catalog/search-text.ts'
-import { revisionColumn } from '../database/revision-of.ts'
+import { revisionColumn } from '../database/read-revision.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
-import { type FoundVersions, type NextMatch, type NextNameRow, nextMatchOf } from './term-index.ts'
+import { type FoundVersions, type NextMatch, type NextNameRow, readNextMatch } from './term-index.ts'
 import { postgresIndex } from './term-index-postgres.ts'
 import { sqliteIndex } from './term-index-sqlite.ts'
 
@@ -51,7 +51,7 @@ export function createFindVersions(database: Kysely<RegistryTables>): FindVersio
     },
     async next({ registry, term, since, from }) {
       if (term !== undefined) return (await index(foldTerm(term), registry))?.next(from)
-      return since === undefined ? undefined : nextMatchOf(await nextChanged({ since, from, registry }))
+      return since === undefined ? undefined : readNextMatch(await nextChanged({ since, from, registry }))
     },
   }
 }

@@ -1,10 +1,10 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { likePattern } from '../../catalog/search-text.ts'
 import { JOINT, SEPARATORS } from '../database/migrations/0003-search-key.ts'
-import { revisionColumn } from '../database/revision-of.ts'
+import { revisionColumn } from '../database/read-revision.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
-import { type FoundVersions, type NextNameRow, nextMatchOf, type TermIndex } from './term-index.ts'
+import { type FoundVersions, type NextNameRow, readNextMatch, type TermIndex } from './term-index.ts'
 
 /** The most matches that are read one by one. If there are more, a walk by name soon meets them. */
 const FEW = 500
@@ -62,18 +62,18 @@ export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
     const values = { registry, key: keyPattern(key), pattern: likePattern(term) }
     const known = hasTrigram(key)
     return {
-      matching: async () => (known ? fewOf(await matching(values)) : undefined),
+      matching: async () => (known ? readFew(await matching(values)) : undefined),
       async next(from) {
-        if (!known) return nextMatchOf(await nextInText({ ...values, from }))
+        if (!known) return readNextMatch(await nextInText({ ...values, from }))
         const rows = await next({ ...values, from })
-        const few = fewOf(rows)
-        return few === undefined ? nextMatchOf(rows) : { found: few }
+        const few = readFew(rows)
+        return few === undefined ? readNextMatch(rows) : { found: few }
       },
     }
   }
 }
 
-function fewOf([row]: readonly Matching[]): FoundVersions | undefined {
+function readFew([row]: readonly Matching[]): FoundVersions | undefined {
   return row?.ids ? { ids: row.ids, revision: row.revision } : undefined
 }
 

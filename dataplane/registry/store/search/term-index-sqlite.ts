@@ -1,9 +1,9 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { likePattern, trigrams } from '../../catalog/search-text.ts'
-import { revisionColumn } from '../database/revision-of.ts'
+import { revisionColumn } from '../database/read-revision.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
-import { type NextNameRow, nextMatchOf, type TermIndex } from './term-index.ts'
+import { type NextNameRow, readNextMatch, type TermIndex } from './term-index.ts'
 
 /**
  * The most matches that are read one by one. If there are more, walking by name soon meets enough of them: with this
@@ -53,18 +53,18 @@ export function sqliteIndex(database: Kysely<RegistryTables>): TermIndex {
       where ${found(value)} and e.id = v.entry_id and e.name >= ${value('from')}`,
   )
 
-  async function queryOf(term: string): Promise<string | undefined> {
+  async function buildQuery(term: string): Promise<string | undefined> {
     const parts = trigrams(term)
     const step = Math.ceil(parts.length / SOME_TRIGRAMS)
     const some = parts.toReversed().filter((_, index) => index % step === 0)
-    if (some.length > 0) return matchOf(some, ' AND ')
+    if (some.length > 0) return buildMatch(some, ' AND ')
     const terms = (await beginning({ from: term, to: `${term}\u{10FFFF}` })).map((row) => row.term)
     if (terms.length === MOST_BEGINNINGS) return undefined
-    return terms.length === 0 ? NOWHERE : matchOf(terms, ' OR ')
+    return terms.length === 0 ? NOWHERE : buildMatch(terms, ' OR ')
   }
 
   return async function searchTerm(term, registry) {
-    const query = await queryOf(term)
+    const query = await buildQuery(term)
     if (query === undefined) return undefined
     const values = { registry, query, pattern: likePattern(term) }
     return {
@@ -72,7 +72,7 @@ export function sqliteIndex(database: Kysely<RegistryTables>): TermIndex {
         const rows = await matching(values)
         return rows.length < FEW ? { ids: rows.map(({ id }) => id), revision: rows[0]?.revision } : undefined
       },
-      next: async (from) => nextMatchOf(await next({ ...values, from })),
+      next: async (from) => readNextMatch(await next({ ...values, from })),
     }
   }
 }
@@ -81,6 +81,6 @@ export function sqliteIndex(database: Kysely<RegistryTables>): TermIndex {
 const NOWHERE = '"\u{1}\u{1}\u{1}"'
 
 /** Builds an FTS5 query of whole trigrams, each quoted. */
-function matchOf(parts: readonly string[], operator: string): string {
+function buildMatch(parts: readonly string[], operator: string): string {
   return parts.map((part) => `"${part.replaceAll('"', '""')}"`).join(operator)
 }

@@ -33,7 +33,7 @@ export interface NextNameRow {
   readonly revision: string
 }
 
-export const nextMatchOf = ([row]: readonly NextNameRow[]): NextMatch => ({
+export const readNextMatch = ([row]: readonly NextNameRow[]): NextMatch => ({
   name: row?.name ?? undefined,
   revision: row?.revision,
 })

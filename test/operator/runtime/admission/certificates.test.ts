@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
-  dataOf,
+  encodeData,
   type Kept,
   readKept,
   renewed,
@@ -62,8 +62,8 @@ for (const [what, host, until] of [
 
 test('a Secret keeps them, and what is unusable in it is as if it were not there', () => {
   const { kept } = renewed(none, HOST, START, times)
-  assert.equal(readKept(dataOf(kept), HOST), kept)
-  assert.equal(readKept(dataOf(kept), 'another.svc'), { token: kept.token, issued: [] })
+  assert.equal(readKept(encodeData(kept), HOST), kept)
+  assert.equal(readKept(encodeData(kept), 'another.svc'), { token: kept.token, issued: [] })
   const [one] = kept.issued
   const other = issue(HOST, { from: new Date(START), until: new Date(at(90)) })
   for (const broken of [
@@ -72,7 +72,7 @@ test('a Secret keeps them, and what is unusable in it is as if it were not there
     { ...one, certificate: 'nothing' },
     { ...one, key: '' },
   ])
-    assert.equal(readKept(dataOf({ ...kept, issued: [broken] }), HOST).issued, [])
+    assert.equal(readKept(encodeData({ ...kept, issued: [broken] }), HOST).issued, [])
   for (const data of [{}, { token: 'eA==' }, { token: 5, 'tls.crt': { a: 1 } }])
     assert.equal(readKept(data as never, HOST), none)
 })
@@ -84,7 +84,7 @@ test('a certificate is kept until a third of its life is left; then the next is 
   assert.is(served(first.kept, START, times), one, 'there is no other')
   assert.equal(renewed(first.kept as never, HOST, at(59), times), { kept: first.kept, isNew: false })
 
-  const second = renewed(readKept(dataOf(first.kept), HOST), HOST, at(61), times)
+  const second = renewed(readKept(encodeData(first.kept), HOST), HOST, at(61), times)
   assert.is(second.isNew, true)
   const [next, previous] = second.kept.issued as [Kept['issued'][0], Kept['issued'][0]]
   assert.equal(previous, one)
@@ -92,22 +92,22 @@ test('a certificate is kept until a third of its life is left; then the next is 
   assert.is(trusted(second.kept), next.ca + one.ca)
   assert.equal(served(second.kept, at(61), times), one, 'still the old one')
   assert.equal(served(second.kept, at(61) + times.settle, times), next)
-  assert.is(renewed(readKept(dataOf(second.kept), HOST), HOST, at(62), times).isNew, false)
+  assert.is(renewed(readKept(encodeData(second.kept), HOST), HOST, at(62), times).isNew, false)
 
-  const third = renewed(readKept(dataOf(second.kept), HOST), HOST, at(122), times)
+  const third = renewed(readKept(encodeData(second.kept), HOST), HOST, at(122), times)
   assert.is(third.kept.issued.length, 2)
   assert.equal(third.kept.issued[1], next)
 })
 
 test('after a long sleep the new one is served at once, since the others have ended', () => {
   const { kept } = renewed(none, HOST, START, times)
-  const later = renewed(readKept(dataOf(kept), HOST), HOST, at(200), times).kept
+  const later = renewed(readKept(encodeData(kept), HOST), HOST, at(200), times).kept
   assert.is(served(later, at(200), times), later.issued[0])
 })
 
 test('a path that was lost is made anew, and the certificate stays', () => {
   const { kept } = renewed(none, HOST, START, times)
-  const { token: _, ...data } = dataOf(kept)
+  const { token: _, ...data } = encodeData(kept)
   const again = renewed(readKept(data, HOST), HOST, START, times)
   assert.is(again.isNew, true)
   assert.equal(again.kept.issued, kept.issued)

@@ -2,8 +2,8 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from '
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { environmentOf } from '../../../../operator/standalone/pod/environment.ts'
-import { mountsOf, removeSecrets, writeMounts } from '../../../../operator/standalone/pod/mounts.ts'
+import { buildEnvironment } from '../../../../operator/standalone/pod/environment.ts'
+import { buildMounts, removeSecrets, writeMounts } from '../../../../operator/standalone/pod/mounts.ts'
 import type { Container, Sources, Volume } from '../../../../operator/standalone/pod/pod.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
 
@@ -33,7 +33,7 @@ test('the files that a pod would mount lie below the root, as the configuration 
   using folder = temporaryFolder()
   const root = join(folder.path, 'x')
   const from = sources({ idp: { 'client-secret': 's3cret', other: 'o' } }, { 'x-config': { 'gateway.yaml': 'a: 1' } })
-  const { folders, here } = mountsOf(root, plane, volumes, from)
+  const { folders, here } = buildMounts(root, plane, volumes, from)
   assert.is(writeMounts(root, folders), true)
   assert.is(readFileSync(join(root, 'config/../secrets/idp/client-secret'), 'utf8'), 's3cret')
   assert.equal(readdirSync(join(root, 'secrets/idp')), ['client-secret'])
@@ -50,10 +50,10 @@ test('what is mounted no more goes, what the workload wrote stays', () => {
   using folder = temporaryFolder()
   const root = join(folder.path, 'x')
   const from = sources({ idp: { 'client-secret': 's' } }, { 'x-config': { 'gateway.yaml': 'a: 1' } })
-  writeMounts(root, mountsOf(root, plane, volumes, from).folders)
+  writeMounts(root, buildMounts(root, plane, volumes, from).folders)
   writeFileSync(join(root, 'writable/var/lib/portico/db'), 'rows')
   const less = { ...plane, volumeMounts: plane.volumeMounts?.filter(({ name }) => name !== 'idp') ?? [] }
-  assert.is(writeMounts(root, mountsOf(root, less, volumes, from).folders), true)
+  assert.is(writeMounts(root, buildMounts(root, less, volumes, from).folders), true)
   assert.equal(readdirSync(root).sort(), ['config', 'writable'])
   assert.is(readFileSync(join(root, 'writable/var/lib/portico/db'), 'utf8'), 'rows')
 })
@@ -78,7 +78,7 @@ const impossible: readonly (readonly [title: string, volume: Volume, mountPath: 
 for (const [title, volume, mountPath, message] of impossible) {
   test(`what needs a cluster is told: ${title}`, () => {
     const container = { name: 'x', volumeMounts: [{ name: volume.name, mountPath }] }
-    assert.throws(() => mountsOf('/root', container, [volume], sources({}, { c: {} })), new RegExp(message))
+    assert.throws(() => buildMounts('/root', container, [volume], sources({}, { c: {} })), new RegExp(message))
   })
 }
 
@@ -87,7 +87,7 @@ test('a path never leads out of its volume', () => {
   const volume: Volume = { name: 'v', configMap: { name: 'c', items: [{ key: 'k', path: '../../escaped' }] } }
   const container = { name: 'x', volumeMounts: [{ name: 'v', mountPath: '/etc/portico/v' }] }
   const root = join(folder.path, 'x')
-  const { folders } = mountsOf(root, container, [volume], sources({}, { c: { k: 'v' } }))
+  const { folders } = buildMounts(root, container, [volume], sources({}, { c: { k: 'v' } }))
   assert.throws(() => writeMounts(root, folders), /leads out of its volume/)
   assert.is(existsSync(join(folder.path, 'escaped')), false)
 })
@@ -104,7 +104,7 @@ test('a container’s environment: values, expansion, keys of Secrets and Config
       { name: 'N', valueFrom: { fieldRef: { fieldPath: 'metadata.namespace' } } },
     ],
   }
-  assert.equal(environmentOf(container, sources({ s: { k: '$(A)' } }, { all: { x: '1' } })), {
+  assert.equal(buildEnvironment(container, sources({ s: { k: '$(A)' } }, { all: { x: '1' } })), {
     P_x: '1',
     A: 'a',
     B: 'a-$(GONE)-$(A)',
@@ -118,7 +118,7 @@ test('a missing key of the environment is told', () => {
     name: 'mcp',
     env: [{ name: 'S', valueFrom: { secretKeyRef: { name: 's', key: 'k' } } }],
   }
-  assert.throws(() => environmentOf(container, sources({})), /S: there is no key k in Secret s/)
+  assert.throws(() => buildEnvironment(container, sources({})), /S: there is no key k in Secret s/)
 })
 
 test.run()

@@ -1,6 +1,6 @@
 import { isObject } from '../../../../../crds/settings/json.ts'
 import type { Workflow } from '../../../../config/workflow/compiled.ts'
-import { violationOf, withDefaults } from '../../../../config/workflow/json-schema.ts'
+import { findViolation, withDefaults } from '../../../../config/workflow/json-schema.ts'
 import { Lease } from '../../../../server/budget.ts'
 import { PublicError } from '../../../../server/errors.ts'
 import { Members, memberText, skipSpace } from '../../../mcp/json.ts'
@@ -45,7 +45,7 @@ export function callComposite(request: EndpointRequest, current: Workflow, callS
     return new WorkflowCall(request, { workflow, params, progress, answers: answersOf(request) }, callStepTool).run()
   }
   const given = message.params?.['arguments'] ?? {}
-  const violation = violationOf(current.parameters, given)
+  const violation = findViolation(current.parameters, given)
   if (violation !== undefined) {
     request.result(errorResult(era, `${current.name}: arguments${violation.pointer} ${violation.message}`))
     return Promise.resolve()

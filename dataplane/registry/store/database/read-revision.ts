@@ -11,7 +11,9 @@ export function revisionColumn(value: (name: 'registry') => RawBuilder<unknown>)
  * Creates the function that reads the revision of a registry, for reads that returned no row with it; undefined if
  * there is no such registry.
  */
-export function createRevisionOf(database: Kysely<RegistryTables>): (registry: number) => Promise<string | undefined> {
+export function createReadRevision(
+  database: Kysely<RegistryTables>,
+): (registry: number) => Promise<string | undefined> {
   const revisions = prepareStatement<RegistryTables, { registry: number }, { revision: string }>(
     database,
     (value) => sql<{ revision: string }>`select revision from registry where id = ${value('registry')}`,

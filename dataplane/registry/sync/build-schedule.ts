@@ -25,15 +25,15 @@ interface LocationOptions {
 }
 
 /** Returns the schedule of a source; undefined for a managed one, which is not synced. */
-export function scheduleOf(source: SourceConfig, options: LocationOptions): ScheduledSource | undefined {
-  const location = locationOf(source, options)
+export function buildSchedule(source: SourceConfig, options: LocationOptions): ScheduledSource | undefined {
+  const location = resolveLocation(source, options)
   if (location === undefined) return undefined
   const { name, syncPolicy, filter } = source
   const interval = syncPolicy?.interval ?? (location.kind === 'kubernetes' ? CLUSTER_INTERVAL : DEFAULT_INTERVAL)
   return { name, location, intervalMs: parseDuration(interval), filter, maxBytes: options.sourceBytes }
 }
 
-function locationOf(
+function resolveLocation(
   { git, api, file, kubernetes }: SourceConfig,
   { directory, publicOnly }: LocationOptions,
 ): SourceLocation | undefined {
@@ -42,7 +42,7 @@ function locationOf(
     return {
       kind: 'git',
       repository,
-      ...(commit === undefined ? { ref: refOf(branch, tag) } : { commit }),
+      ...(commit === undefined ? { ref: buildRef(branch, tag) } : { commit }),
       path,
       publicOnly,
       ...(auth && { auth: { ...auth, passwordFile: resolve(directory, auth.passwordFile) } }),
@@ -80,7 +80,7 @@ function locationOf(
   return undefined
 }
 
-function refOf(branch: string | undefined, tag: string | undefined): string {
+function buildRef(branch: string | undefined, tag: string | undefined): string {
   if (branch !== undefined) return `refs/heads/${branch}`
   return tag === undefined ? 'HEAD' : `refs/tags/${tag}`
 }
