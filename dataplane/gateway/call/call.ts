@@ -18,7 +18,9 @@ import { type AnswerEdits, AnswerScanner, isOtherId, NO_ID, sameId } from '../mc
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { memberText } from '../mcp/json.ts'
 import { isId, type Message } from '../mcp/message.ts'
+import type { MendRule } from '../mcp/null-mender.ts'
 import { parseBytes } from '../mcp/parse.ts'
+import { ruleFor } from '../mcp/result-rules.ts'
 import type { ResultStripper } from '../mcp/result-stripper.ts'
 import { UriRewriter } from '../mcp/uri-rewriter.ts'
 import type { Refusal } from '../rate-limits/rate-limits.ts'
@@ -377,6 +379,11 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return this.check?.mostBytes
   }
 
+  get mendRule(): MendRule {
+    const isModern = this.context.era === 'modern' && this.#upstream.backendSession === undefined
+    return ruleFor(this.message.method, isModern)
+  }
+
   isOther({ id }: AnswerScanner): boolean {
     return isOtherId(id, this.#upstream.sentId)
   }
@@ -467,8 +474,8 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   #take(scanner: AnswerScanner, given: Buffer, flowed: boolean): void {
     // A server that tells no id, as errors may (JSON-RPC, section 5): HTTP tells which request it has answered.
-    const isNameless = !flowed && (scanner.id === NO_ID || (scanner.id === undefined && scanner.hasError))
-    const body = isNameless ? withId(given, this.id) : given
+    const isNameless = scanner.id === NO_ID || (!flowed && scanner.id === undefined && scanner.hasError)
+    const body = isNameless && !flowed ? withId(given, this.id) : given
     if (!isNameless && !sameId(scanner.id, this.#upstream.sentId))
       this.#fail(new BackendFailure('backend_failed', `answered another request: ${scanner.id}`), flowed)
     else if (this.#state === 'suspended') this.#early = [scanner, body]

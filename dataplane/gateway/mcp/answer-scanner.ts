@@ -1,4 +1,5 @@
 import { isSpace, JsonSkipper } from '../../server/json-lexer.ts'
+import type { NullMender } from './null-mender.ts'
 
 const QUOTE = 0x22
 const COMMA = 0x2c
@@ -7,6 +8,8 @@ const OPEN = 0x7b
 const CLOSE = 0x7d
 const OPEN_ARRAY = 0x5b
 const CLOSE_ARRAY = 0x5d
+/** The first byte of `null`. */
+const NULL = 0x6e
 
 /** The scanner's position among the members of the outermost object. */
 type ScanState =
@@ -48,7 +51,7 @@ export class AnswerScanner {
   hasResult = false
   hasError = false
   hasMethod = false
-  /** True if it has members of a request. */
+  /** True if it has members of a request, or a result that is no object, or a null error. */
   #isRequestLike = false
   #hasVersion = false
   /** The id as the backend wrote it, before the edit. */
@@ -63,8 +66,12 @@ export class AnswerScanner {
   #isInArray = false
   /** The bytes of a byte order mark received so far. */
   #marked = 0
+  /** Reads and mends the rest of the result, once it is known to be large. */
+  #mender: NullMender | undefined
+  /** The index in `out` of the first bytes behind the result that the mender has read; undefined before. */
+  tailFrom: number | undefined
   /** Skips the rest of a key or of the current member's value. */
-  readonly #skipper = new JsonSkipper()
+  #skipper = new JsonSkipper()
   #key = ''
   /** The bytes of a key, id or method that began in an earlier chunk. */
   #carried = ''
@@ -77,6 +84,11 @@ export class AnswerScanner {
 
   constructor(edits: AnswerEdits = NOTHING) {
     this.#edits = edits
+  }
+
+  /** The member that it adds to a result that is an object; empty: none. */
+  get resultMember(): string {
+    return this.#edits.resultMember
   }
 
   /** True once it has read one whole object. */
@@ -99,16 +111,26 @@ export class AnswerScanner {
     return this.hasResult || this.hasError
   }
 
+  /** Has the rest of a large result mended as it passes. The mender has read all that was passed on before. */
+  mendWith(mender: NullMender): void {
+    if (this.#state === 'nested' && this.#key === 'result' && mender.depth >= IN_RESULT) this.#mender = mender
+    else this.tailFrom = 0
+  }
+
   /** Takes the next bytes and appends the bytes to pass on to `out`. */
   scan(chunk: Buffer, out: Buffer[]): void {
     const { length } = chunk
     this.#from = 0
     this.#idFrom = -1
+    if (this.tailFrom !== undefined) this.tailFrom = 0
     let at = 0
     while (at < length && !this.bad && this.rest === undefined) at = this.#next(chunk, at, out)
     if (this.bad || this.rest !== undefined) return
-    // The end of a replaced id is dropped with the rest of it.
-    if (this.#inId && this.#edits.id !== undefined) return
+    if (this.#inId) {
+      // An id that goes on in the next chunk is passed on once it is whole, or replaced.
+      if (this.#edits.id === undefined && this.#idFrom > this.#from) this.#passUpTo(chunk, this.#idFrom, out)
+      return
+    }
     if (length > this.#from) out.push(this.#from === 0 ? chunk : chunk.subarray(this.#from))
   }
 
@@ -212,6 +234,11 @@ export class AnswerScanner {
       this.#atResult = code === OPEN && this.#key === 'result' && this.#edits.resultMember !== ''
     } else if (code === COMMA || code === CLOSE || code === CLOSE_ARRAY || code === COLON) this.bad = true
     else this.#state = 'in-scalar'
+    if (this.#key === 'result' && code !== OPEN) this.#isRequestLike = true
+    if (this.#key === 'error' && code === NULL) {
+      this.#isRequestLike = true
+      this.hasError = false
+    }
   }
 
   #inValue(chunk: Buffer, at: number, out: Buffer[]): number {
@@ -222,10 +249,25 @@ export class AnswerScanner {
       this.#passUpTo(chunk, at, out)
       out.push(Buffer.from(this.#edits.resultMember + (code === CLOSE ? '' : ',')))
     }
+    if (this.#mender !== undefined) return this.#inResult(this.#mender, chunk, at, out)
     const skipper = this.#skipper
     const end = skipper.skip(chunk, at)
     if (this.#inId) this.#carry(chunk, at, end)
     if (!skipper.isOpen) this.#endValue(chunk, end, out)
+    return end
+  }
+
+  #inResult(mender: NullMender, chunk: Buffer, at: number, out: Buffer[]): number {
+    mender.from = this.#from
+    const end = mender.walk(chunk, at, IN_RESULT, out)
+    this.#from = mender.from
+    this.bad ||= mender.isLost
+    if (mender.depth >= IN_RESULT) return end
+    this.#mender = undefined
+    this.#skipper = new JsonSkipper()
+    this.#passUpTo(chunk, end, out)
+    this.tailFrom = out.length
+    this.#endValue(chunk, end, out)
     return end
   }
 
@@ -252,14 +294,15 @@ export class AnswerScanner {
     else if (this.#isOtherForm()) {
       if (this.#idFrom > this.#from) out.push(chunk.subarray(this.#from, this.#idFrom))
       out.push(Buffer.from(this.sentId as string))
-    } else return
+    } else if (this.#idFrom === -1) out.push(Buffer.from(this.#carried, 'latin1'))
+    else return
     this.#from = at
   }
 
-  /** Tells whether the id is the one that was sent, in another form. */
+  /** Tells whether the id is the one that was sent, in another form, or none. */
   #isOtherForm(): boolean {
     const { id, sentId } = this
-    return id !== sentId && sentId !== undefined && this.#idFrom !== -1 && sameId(id, sentId)
+    return id !== sentId && sentId !== undefined && (id === NO_ID || sameId(id, sentId))
   }
 
   #passUpTo(chunk: Buffer, at: number, out: Buffer[]): void {
@@ -276,6 +319,9 @@ export class AnswerScanner {
     this.#carried += chunk.toString('latin1', from, Math.min(to, from + LONGEST_ID + 1))
   }
 }
+
+/** The number of objects that are open within the result. */
+const IN_RESULT = 2
 
 const endsScalar = (code: number): boolean => code === COMMA || code === CLOSE || isSpace(code)
 

@@ -3,6 +3,8 @@ import { type BodyDecoder, decoderFor, UndecodableBody } from '../../../net/body
 import type { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { memberText } from '../../mcp/json.ts'
 import { mendedError } from '../../mcp/mended-error.ts'
+import { type MendRule, mendedNulls, NullMender } from '../../mcp/null-mender.ts'
+import { mayNeedMending } from '../../mcp/result-rules.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { type AnswerHead, type HeadersRead, isOfType, isSuccess } from './answer-head.ts'
 import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
@@ -11,6 +13,8 @@ import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
 export interface AnswerOwner {
   /** The largest answer in bytes that is held whole; absent: 64 KiB. What is held beyond that passes `holds`. */
   readonly mostHeld?: number | undefined
+  /** The rule by which answers to the request are mended; absent: they pass as they are. */
+  readonly mendRule?: MendRule | undefined
   /** Tells whether an answer before that of the request, in an event or an array, is to another request. */
   isOther(scanner: AnswerScanner): boolean
   /** Takes the head of the HTTP answer. */
@@ -75,6 +79,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #held: Buffer[] = []
   #size = 0
   #flowing = false
+  /** Mends a large answer as it passes. */
+  #mender: NullMender | undefined
   /** True if the current stream resumes one that has broken off. */
   #goingOn = false
   /** Set if the body is compressed although that was not requested. */
@@ -306,6 +312,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #scan(scanner: AnswerScanner, bytes: Buffer): void {
     const from = this.#held.length
     scanner.scan(bytes, this.#held)
+    if (this.#mender !== undefined && scanner.tailFrom !== undefined)
+      this.#mendTail(this.#mender, Math.max(from, scanner.tailFrom))
     if (scanner.bad && this.#form === 'events' && !this.#flowing) {
       this.#isDropped = true
       this.#release()
@@ -314,10 +322,26 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     if (scanner.bad) this.#fail(new BackendFailure('backend_failed', this.#malformed))
     for (let index = from; index < this.#held.length; index++) this.#size += (this.#held[index] as Buffer).length
     if (this.#size <= HELD || this.#over) return
-    if (scanner.isAnswer && this.#size > (this.#owner.mostHeld ?? HELD)) this.#flowing = true
+    if (scanner.isAnswer && this.#size > (this.#owner.mostHeld ?? HELD)) this.#beginToFlow(scanner)
     else if (scanner.isAnswer && this.#owner.holds(this.#size)) return
     else if (this.#size > LARGEST_UNKNOWN || !this.#owner.holds(this.#size))
       this.#fail(new BackendFailure('backend_failed', 'sent a message that is too large'))
+  }
+
+  #beginToFlow(scanner: AnswerScanner): void {
+    if (this.#flowing) return
+    this.#flowing = true
+    const rule = this.#owner.mendRule
+    if (rule === undefined) return
+    this.#mender = new NullMender(rule)
+    this.#mendTail(this.#mender, 0)
+    scanner.mendWith(this.#mender)
+  }
+
+  /** Mends the bytes held from this index on. */
+  #mendTail(mender: NullMender, from: number): void {
+    const parts = this.#held.splice(from)
+    for (const part of parts) mender.push(part, this.#held)
   }
 
   get #malformed(): string {
@@ -355,7 +379,14 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#over = true
     if (this.#flowing) this.#flow()
     const body = this.#release()
-    this.#owner.answered(scanner, this.#flowing || !scanner.needsMending ? body : mended(scanner, body), this.#flowing)
+    this.#owner.answered(scanner, this.#flowing ? body : this.#mended(scanner, body), this.#flowing)
+  }
+
+  /** Returns a whole answer in a form that official clients take. */
+  #mended(scanner: AnswerScanner, given: Buffer): Buffer {
+    const body = scanner.needsMending ? mended(scanner, given) : given
+    const rule = this.#owner.mendRule
+    return rule === undefined || !mayNeedMending(body, rule) ? body : mendedNulls(body, rule)
   }
 
   #fail(failure: BackendFailure): void {
@@ -364,6 +395,10 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#controller?.abort(failure)
   }
 }
+
+/** Returns a result (JSON text) that is an object where it is null, with the member that the scanner adds to objects. */
+const resultIn = (result: string | undefined, { resultMember }: AnswerScanner): string =>
+  result === undefined || result === 'null' ? `{${resultMember}}` : result
 
 /**
  * Returns an answer in the form of JSON-RPC 2.0, which official clients insist on: without other members, a null `error`
@@ -374,6 +409,6 @@ function mended(scanner: AnswerScanner, body: Buffer): Buffer {
   const [error, result] = [memberText(text, 'error'), memberText(text, 'result')]
   scanner.hasError = error !== undefined && error !== 'null'
   scanner.hasResult = !scanner.hasError
-  const outcome = scanner.hasError ? `"error":${mendedError(error as string)}` : `"result":${result ?? 'null'}`
+  const outcome = scanner.hasError ? `"error":${mendedError(error as string)}` : `"result":${resultIn(result, scanner)}`
   return Buffer.from(`{"jsonrpc":"2.0","id":${memberText(text, 'id') ?? 'null'},${outcome}}`)
 }

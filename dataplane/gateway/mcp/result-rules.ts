@@ -1,0 +1,86 @@
+import type { MendRule } from './null-mender.ts'
+
+/**
+ * What official clients refuse when it is null although they take its absence, in the results that a gateway relays.
+ * Servers write it for absent: Go's nil slices, and serializers that write every member.
+ */
+
+const OPTIONAL: MendRule = {}
+const annotations: MendRule = { members: { audience: OPTIONAL, priority: OPTIONAL, lastModified: OPTIONAL } }
+const icons: MendRule = { items: { members: { mimeType: OPTIONAL, sizes: OPTIONAL, theme: OPTIONAL } } }
+const contents: MendRule = { members: { mimeType: OPTIONAL, text: OPTIONAL, blob: OPTIONAL, _meta: OPTIONAL } }
+/** A content block of any type. The text of one of text is empty if it is null; in the others there is none. */
+const block: MendRule = {
+  members: {
+    text: { whenNull: '""' },
+    annotations,
+    _meta: OPTIONAL,
+    resource: contents,
+    title: OPTIONAL,
+    description: OPTIONAL,
+    mimeType: OPTIONAL,
+    size: OPTIONAL,
+    icons,
+  },
+}
+const content: MendRule = { whenNull: '[]', items: block }
+
+/** SDK 2 insists on `content`, which results of other kinds do not have. */
+const NEEDS_CONTENT = { content: { value: '[]', besides: ['structuredContent', 'isError', '_meta', 'resultType'] } }
+
+const messageWith = (members: MendRule['members'], needed?: MendRule['needed']): MendRule => ({
+  members: {
+    result: {
+      whenNull: '{}',
+      members: { _meta: OPTIONAL, resultType: OPTIONAL, ...members },
+      ...(needed === undefined ? {} : { needed }),
+    },
+    error: OPTIONAL,
+    // What servers of some frameworks write beside an answer.
+    method: { isDropped: true },
+    params: { isDropped: true },
+  },
+  needed: { jsonrpc: { value: '"2.0"' } },
+})
+
+const task = { statusMessage: OPTIONAL, pollInterval: OPTIONAL }
+const tool = { content, isError: OPTIONAL, task: { members: task } }
+/** The modern era takes null for structured content. */
+const legacyTool = { ...tool, structuredContent: OPTIONAL }
+const prompt = { description: OPTIONAL, messages: { whenNull: '[]', items: { members: { content: block } } } }
+const read = {
+  contents: { whenNull: '[]', items: contents },
+  ttlMs: { whenNull: '0' },
+  cacheScope: { whenNull: '"private"' },
+}
+const completion = {
+  completion: { members: { values: { whenNull: '[]', items: OPTIONAL }, total: OPTIONAL, hasMore: OPTIONAL } },
+}
+const tasks = { nextCursor: OPTIONAL, tasks: { whenNull: '[]', items: { members: task } } }
+
+const TOOL = messageWith(legacyTool, NEEDS_CONTENT)
+const MODERN_TOOL = messageWith(tool, NEEDS_CONTENT)
+const rules: Readonly<Record<string, MendRule>> = {
+  'tools/call': TOOL,
+  'tasks/result': messageWith(legacyTool),
+  'tasks/get': messageWith(task),
+  'tasks/list': messageWith(tasks),
+  'prompts/get': messageWith(prompt),
+  'resources/read': messageWith(read),
+  'completion/complete': messageWith(completion),
+}
+const OTHER = messageWith({})
+
+/**
+ * Returns the rule for the answer to a request of this method. `isModern`: the answer of a modern backend for a modern
+ * client, who gets it in that form.
+ */
+export const ruleFor = (method: string, isModern: boolean): MendRule =>
+  isModern && method === 'tools/call' ? MODERN_TOOL : (rules[method] ?? OTHER)
+
+const NULL = Buffer.from('null')
+const CONTENT = Buffer.from('"content"')
+
+/** Tells, at little cost, whether a whole message may need to be mended by a rule. */
+export const mayNeedMending = (message: Buffer, rule: MendRule): boolean =>
+  message.includes(NULL) || ((rule === TOOL || rule === MODERN_TOOL) && !message.includes(CONTENT))
