@@ -88,7 +88,7 @@ const result = await build({
   write: false,
   logLevel: 'warning',
   define: { ...undiciDefines, ...importMetaDefines },
-  // The first one that loads a file keeps it.
+  // esbuild uses the first plugin that loads a file.
   plugins: [...patches, pointToBundles],
 })
 const chunks = await commonJs(result.outputFiles)
@@ -97,7 +97,7 @@ for (const { name, code, map } of chunks) {
   writeFileSync(join(outdir, name), `${code}//# sourceMappingURL=${name}.map\n`)
   writeFileSync(join(outdir, `${name}.map`), map)
 }
-// The package around it contains ES modules.
+// The enclosing package declares ES modules.
 writeFileSync(join(outdir, 'package.json'), '{"type":"commonjs"}\n')
 for (const [started, sources] of Object.entries(STARTS)) {
   const atStart = new Set(loadedWith(sources, result.metafile))

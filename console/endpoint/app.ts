@@ -219,7 +219,7 @@ function answer(
 
 const treesOf = (content: Child) => h('main', {}, content).children.map(treeOf)
 
-/** What a viewer has to know of the facts: that they are old, cut, or not all. */
+/** Returns the notes about the facts: that they are old, cut, or incomplete. */
 function notes({ asOf, cut, notReadable, namespaces, stale, needsNamespaces }: WorldNotes): Child {
   const time = new Date(asOf).toISOString().slice(11, 19)
   return [

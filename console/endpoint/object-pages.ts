@@ -162,7 +162,7 @@ export const accessHome: Page = async ({ world, places, session, now, isPage }) 
   return { title: 'Access', facts, content }
 }
 
-/** How clients connect to a workload. */
+/** Shows how clients connect to a workload. */
 export const connect: Page = async (visit) => {
   const { places, query } = visit
   const object = hasPart(visit, 'connect')

@@ -47,7 +47,7 @@ export const changes: Page = async (visit) => {
 
 const MOST_ASKED = 20
 
-/** What waits for an approval. */
+/** Shows the definitions that wait for an approval. */
 export const changesHome: Page = async (visit) => {
   const { places, session, isPage } = visit
   const workloads = callable(visit, 'changes')
@@ -113,7 +113,7 @@ async function usageOf(visit: Visit): Promise<UsageFacts> {
   }
 }
 
-/** How often the tools of a workload are called. */
+/** Shows how often the tools of a workload are called. */
 export const usage: Page = async (visit) => {
   const facts = await usageOf(visit)
   const csv = visit.query('format') === 'csv' ? usageCsv(facts) : undefined

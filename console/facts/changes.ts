@@ -18,7 +18,7 @@ export interface DefinitionFacts {
   readonly unchecked: number
   /** Definitions that are withheld, or reported as changed. */
   readonly changed: readonly ChangedDefinition[]
-  /** Names that are approved and are not there. */
+  /** Approved names that the backend does not show. */
   readonly missing: readonly string[]
   /** The reason why nothing is known; null if something is. */
   readonly silence: string | null

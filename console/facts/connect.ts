@@ -1,7 +1,7 @@
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { idOf, type ObjectId, pathOf } from './places.ts'
 
-/** How one client is connected. */
+/** The steps that connect one client. */
 export interface ClientSetup {
   readonly client: string
   readonly hint: string
@@ -21,7 +21,7 @@ export interface ConnectFacts extends ObjectId {
   readonly login: LoginFacts | null
 }
 
-/** What clients meet when they log in. */
+/** The login that clients meet. */
 export interface LoginFacts {
   readonly issuer: string
   readonly host: string

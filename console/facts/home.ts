@@ -10,7 +10,7 @@ export interface HomeFacts {
   /** What is ill or needs a look, the worst first; at most `MOST_SHOWN`. */
   readonly subjects: readonly Subject[]
   readonly more: number
-  /** What clients connect to. */
+  /** The endpoints that clients connect to. */
   readonly served: readonly (Subject & { readonly url: string | null })[]
   readonly servedMore: number
   /** Pods that have not answered yet. */

@@ -7,7 +7,7 @@ export interface SourceFacts extends ObjectId {
   readonly href: string
   readonly yaml: string
   readonly file: string | null
-  /** Who writes the object: Argo CD, Flux, Helm; null if nobody is known. */
+  /** The tool that writes the object: Argo CD, Flux or Helm; null if it is not known. */
   readonly managedBy: string | null
 }
 

@@ -27,7 +27,7 @@ export function backendsOf(object: KubernetesObject, reports: ReportsByObject): 
   return reported.length > 0 ? reported : backendsInStatus(object)
 }
 
-/** What gateways say of one member of their group. */
+/** The reports of gateways on one member of their group. */
 interface Seen {
   readonly gateways: string[]
   tools: number

@@ -1,7 +1,7 @@
 import { request } from 'undici'
 import { isObject } from '../../crds/settings/json.ts'
 
-/** Where and as whom the console calls a workload. No part of it comes from a browser but the token. */
+/** The address and the credential of a call. Only the token comes from a browser. */
 export interface Target {
   /** The URL of the MCP endpoint. */
   readonly url: string

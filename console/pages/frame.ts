@@ -1,6 +1,6 @@
 import { type Child, type Element, h, htmlText } from './element.ts'
 
-/** The frame around a page: where it is, who looks, what else there is. */
+/** The frame around a page: its place, the viewer and the navigation. */
 export interface Frame {
   readonly title: string
   /** The path of the page, which marks its place in the navigation. */

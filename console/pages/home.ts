@@ -33,7 +33,7 @@ function tally({ counts }: HomeFacts): Element {
 
 const plural = (count: number, word: string): string => `${count} ${word}${count === 1 ? '' : 's'}`
 
-/** What is lost while a subject is ill. */
+/** Tells which gateways lose which tools while a subject is down. */
 export function impactText({ gateways, tools }: Subject): string {
   if (gateways.length === 0) return ''
   const names = gateways.slice(0, 5).join(', ')

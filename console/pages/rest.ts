@@ -27,7 +27,7 @@ export const workloadLinks = (workloads: readonly (ObjectId & { readonly href: s
         ),
       )
 
-/** What of a workload's servers is not as it was approved. */
+/** Shows the definitions of a workload's servers that differ from the approved ones. */
 export const definitionsView = ({ approved, unchecked, changed, missing, silence }: DefinitionFacts): Child => [
   silence !== null && note('warn', h('p', {}, `Its definitions are not known: ${silence}.`)),
   silence === null &&

@@ -9,7 +9,7 @@ interface LocalId {
   readonly name: string
 }
 
-/** What `portico run` knows of what it runs. */
+/** The objects and processes of `portico run`. */
 export interface LocalSource {
   /** The API group of our kinds. */
   readonly group: string

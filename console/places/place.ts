@@ -1,4 +1,4 @@
-/** Where facts come from: a cluster, or the manifests that run on this machine. */
+/** The sources of facts: a cluster, or the manifests that run on this machine. */
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 
 /** Somebody who looks. Whatever is kept for them is kept under `id`, the digest of their credential. */

@@ -17,7 +17,7 @@ export interface Sample {
 const TIMEOUT_MS = 10_000
 const LARGEST = 8 * 1024 * 1024
 
-/** Asks Prometheus. Queries are made here alone; nothing of them comes from a browser but names that were looked up. */
+/** Queries Prometheus. The console writes every query; only names that it has looked up come from a browser. */
 export class Prometheus {
   readonly #settings: PrometheusSettings
   readonly #dispatcher: Agent | undefined

@@ -9,7 +9,7 @@ export interface Session {
   readonly canLogOut: boolean
 }
 
-/** How viewers come in: by a one-time link on one's own machine, or by a login. */
+/** The ways in for viewers: a one-time link on their own machine, or a login. */
 export interface Doors {
   /** True on one's own machine: pages of other origins may not even link here. */
   readonly isLocal: boolean

@@ -69,5 +69,5 @@ export class LocalDoors implements Doors {
 }
 
 const SPENT = 'This link has been used, or is another console’s. The terminal shows the next one.'
-/** What a browser without a session is told. */
+/** The answer to a browser without a session. */
 export const NO_SESSION = 'Open the link that the terminal shows: it lets one browser in.'

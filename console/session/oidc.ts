@@ -12,7 +12,7 @@ export interface Tokens {
   readonly endsAt?: number | undefined
 }
 
-/** What is kept of a login while the user is at the provider. */
+/** The state of a login while the user is at the provider. */
 interface Begun {
   readonly url: string
   readonly state: string

@@ -7,7 +7,7 @@ export interface ChallengeOptions {
   readonly scopes: readonly string[] | undefined
   /** The scheme of the request; absent: none, or Bearer. */
   readonly scheme?: 'DPoP' | undefined
-  /** How proofs of possession are read; absent: not at all. */
+  /** The settings for proofs of possession; absent: none are read. */
   readonly proofs?: { readonly isRequired: boolean; readonly algs: readonly string[] } | undefined
   /** Absent if no token was sent. */
   readonly error?: 'invalid_token' | 'insufficient_scope' | 'invalid_dpop_proof' | 'use_dpop_nonce'

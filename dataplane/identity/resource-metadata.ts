@@ -15,7 +15,7 @@ interface Resource {
   readonly resource: string
   readonly issuers: readonly string[]
   readonly scopes?: readonly string[] | undefined
-  /** How proofs of possession are read; absent: not at all. */
+  /** The settings for proofs of possession; absent: none are read. */
   readonly proofs?: { readonly isRequired: boolean; readonly algs: readonly string[] } | undefined
 }
 

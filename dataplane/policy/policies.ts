@@ -37,7 +37,7 @@ export interface Explanation {
   /** What the catalog gate says of the backend, and the policies of the rest. Absent without a gate. */
   readonly catalog?: Said
   readonly policy?: Said
-  /** What the caller must have besides. Absent if nothing. */
+  /** Further requirements for the caller; absent if there are none. */
   readonly needs?: readonly CallNeed[]
 }
 

@@ -1,7 +1,7 @@
-/** What one holder may have in Redis. */
+/** The limits of one holder in Redis. */
 export interface ShareBounds {
   readonly count: number
-  /** Absent: what is held is small, and its number is bound enough. */
+  /** Absent: records are small, so their number is limit enough. */
   readonly bytes?: number
 }
 

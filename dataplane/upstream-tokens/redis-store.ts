@@ -60,7 +60,7 @@ return 1`)
 const MIB = 1024 * 1024
 /** What providers gave at the logins of one user, and with keys that a user has entered. */
 const OF_USER = { count: 1_500, bytes: 8 * MIB }
-/** What they gave at logins from one network (of IPv6 a /48) by which nobody knows who logs in: many share one. */
+/** The limits for logins of unknown users from one network (of IPv6 a /48), which many users share. */
 const OF_NETWORK = { count: 50_000, bytes: 64 * MIB }
 const BOUNDS = [OF_USER.count, OF_USER.bytes, OF_NETWORK.count, OF_NETWORK.bytes, RECORD_BYTES]
 

@@ -28,7 +28,7 @@ interface Answer {
 
 type Claims = Readonly<Record<string, unknown>>
 
-/** What the log tells of an assertion. */
+/** The facts about an assertion in the audit log. */
 interface AssertionFacts {
   readonly reason?: string
   readonly rules?: readonly string[]

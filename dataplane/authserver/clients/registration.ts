@@ -84,7 +84,8 @@ export function readRegistration(
   const document = withoutNulls(metadata)
   const method = authMethodOf(document, rules)
   const isByKey = method === 'private_key_jwt'
-  // The owner of a key may be any program on a device: the key is its own, and never in the program that is shipped.
+  // A client with a key may be a program on a user's device: each installation makes its own key, which is not in the
+  // shipped program.
   const redirectUris = redirectUrisOf(document['redirect_uris'], method === 'none' || isByKey)
   const keys = isByKey ? keysOf(document, rules) : {}
   const name = shown(document, 'client_name')

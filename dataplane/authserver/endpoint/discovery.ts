@@ -51,7 +51,7 @@ export function metadata(front: Front, c: FrontContext): Response {
   const algorithms = methods.some((method) => method.endsWith('_jwt')) ? CLIENT_ALGORITHMS : undefined
   const document = {
     issuer,
-    // Clients of the official SDK read no document without it, also where nobody logs in.
+    // Clients of the official SDK refuse a document without it, even if nobody logs in.
     authorization_endpoint: authorizationEndpoint,
     token_endpoint: `${issuer}/oauth/token`,
     registration_endpoint: `${issuer}/oauth/register`,
@@ -59,7 +59,7 @@ export function metadata(front: Front, c: FrontContext): Response {
     introspection_endpoint: `${issuer}/oauth/introspect`,
     jwks_uri: `${issuer}/.well-known/jwks.json`,
     scopes_supported: scopes,
-    // The member is required (RFC 8414 section 2), also where there is no authorization endpoint.
+    // The member is required (RFC 8414 section 2), even if there is no authorization endpoint.
     response_types_supported: hasLogins ? ['code'] : [],
     ...(hasLogins && { response_modes_supported: ['query'], code_challenge_methods_supported: ['S256'] }),
     grant_types_supported: [

@@ -44,7 +44,7 @@ export interface AssertionRequest {
   readonly scope: string | undefined
 }
 
-/** What an assertion is good for. */
+/** The access that an assertion gives. */
 export interface RedeemableAs {
   /** The names of the rules that admit the subject to the audience. */
   readonly rules: readonly string[]

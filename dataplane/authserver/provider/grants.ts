@@ -96,7 +96,7 @@ function endedUsers({ store, revocations, ttlS }: Pick<GrantsOptions, 'store' | 
   }
 }
 
-/** What providers gave at logins: it lives as long as the login's grant. */
+/** Keeps the tokens that providers gave at logins for as long as the login's grant. */
 function tokensOfLogins({ tokens, providers, onEnded, ttlS }: GrantsOptions) {
   return {
     /** Extends the lifetime of provider tokens to that of the grant. A concurrent write has done so itself. */

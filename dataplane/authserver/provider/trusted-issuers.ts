@@ -16,7 +16,7 @@ export interface TrustedIssuer {
   readonly config: TrustedIssuerConfig
   /** Undefined if its tokens have no part in an exchange. */
   readonly tokenExchange: TokenExchangePolicy | undefined
-  /** How its assertions are redeemed; undefined if they are no grant. */
+  /** The policy for its assertions; undefined if they are no grant. */
   readonly assertions: AssertionPolicy | undefined
   /** The matcher for the actor; absent for every actor. */
   readonly matchesActor: ClaimMatcher | undefined

@@ -235,7 +235,7 @@ function memorySets({ now, ...texts }: Texts): Pick<RecordStore, 'addMember' | '
     async addMember(kind, name, member, term) {
       const added = { member, endsAt: Math.ceil(now() / 1000 + secondsOf(term)) * 1000 }
       write(kind, name, withMember(membersOf(kind, name), added), holderIn(term))
-      // What has left counts in the share of its holder all the same.
+      // A member that has left still counts in the share of its holder.
       return []
     },
     members: async (kind, name) => membersOf(kind, name),

@@ -5,7 +5,7 @@ import type { HeldBy, Kind } from './record-store.ts'
 
 const MIB = 1024 * 1024
 
-/** How the records of a kind are shared. */
+/** The rules by which holders share the room for records of a kind. */
 interface Sharing {
   /** A record beyond the bounds is refused; otherwise the one of the holder that would end first makes room. */
   readonly isRefused: boolean

@@ -163,7 +163,7 @@ interface HeldRecord {
   readonly name: string
   readonly text: string
   readonly term: Term
-  /** Whether a record that is there is left as it is. */
+  /** True if an existing record stays as it is. */
   readonly isAdded: boolean
 }
 

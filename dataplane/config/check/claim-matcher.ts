@@ -42,7 +42,7 @@ interface Node {
   readonly args: unknown
 }
 
-/** What an evaluation costs. */
+/** The cost of an evaluation. */
 interface Cost {
   /** The cost of all loops together, for each item of a list. */
   ofItem: number

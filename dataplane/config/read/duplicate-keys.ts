@@ -2,7 +2,7 @@ import { isMap, isNode, isScalar, isSeq } from 'yaml'
 
 /**
  * Returns the offsets of repeated keys in the maps of a YAML document, in document order. Takes time linear in the
- * document; not for one that nests without bound.
+ * document, whose nesting must be bounded.
  */
 export function duplicateKeys(node: unknown, found: number[] = []): readonly number[] {
   if (isSeq(node)) for (const item of node.items) duplicateKeys(item, found)

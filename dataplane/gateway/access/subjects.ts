@@ -13,7 +13,7 @@ import { Elements, memberText } from '../mcp/json.ts'
 /** An item of a list, as it is shown. */
 export interface Listed {
   readonly subject: Subject
-  /** What the caller must be allowed to use besides. */
+  /** A second subject that the caller must be allowed to use. */
   readonly besides?: Subject
   /** The URI of a tool's page. */
   readonly page?: string

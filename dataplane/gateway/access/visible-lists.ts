@@ -88,7 +88,9 @@ export class VisibleLists {
     return seen
   }
 
-  /** Returns what the caller sees of the items that it may see, by their texts: tools without pages that it may not. */
+  /**
+   * Returns the items that the caller may see, by their texts. A tool loses its page if the caller may not read that.
+   */
   async #shownOf(principal: Principal, kind: ListKind, catalogs: Catalogs): Promise<ReadonlyMap<string, string>> {
     const allowed = await this.#allowed(principal, listedIn(kind, catalogs))
     return new Map(
@@ -142,7 +144,7 @@ export function baseOf(
   return era === 'modern' ? modernList : legacyList
 }
 
-/** Returns the list with the items that `shown` has, in the form that it has. */
+/** Returns the list with only the items in `shown`, each with the text given there. */
 function filtered(
   base: Buffer,
   member: string,

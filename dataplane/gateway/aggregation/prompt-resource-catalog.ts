@@ -290,7 +290,7 @@ function withheldUris(backend: Backend): ReadonlySet<string> {
   if (!definitions.areEnforced) return NO_URIS
   const shown = new Set([...resources, ...templates].map(({ key }) => key))
   const withheld = [...backend.withheld('resources', 'all'), ...backend.withheld('templates', 'all')]
-  // What the read of a page gives is checked itself.
+  // The result of reading a page is checked on its own.
   return new Set(withheld.filter((uri) => !shown.has(uri) && !definitions.isPage(uri)))
 }
 

@@ -112,7 +112,7 @@ export const skillsOfBackends = (
     }),
   )
 
-/** How the skills of all backends are addressed. */
+/** The addresses of the skills of all backends. */
 interface Addressing {
   readonly role: GatewayConfig['role']
   /** The skills of each backend, by its name. */

@@ -39,7 +39,7 @@ export interface AnswerCheck {
   checked(result: string | undefined): string | PublicError
 }
 
-/** How the result of a call is changed before its client gets it. */
+/** Changes the result of a call before its client gets it. */
 export interface WholeAnswer {
   /** Takes a result and returns another, as JSON text. May throw a PublicError. */
   edit(result: string): string

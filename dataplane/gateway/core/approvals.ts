@@ -5,7 +5,7 @@ import { PINNED_KINDS, type PinnedKind, pinKindOf } from '../backends/lists/list
 import type { JudgedList, Unapproved } from '../pins/definitions.ts'
 import type { PinKind, Pins, Reason } from '../pins/pins.ts'
 
-/** How many definitions of a backend are approved. */
+/** The numbers of a backend's definitions by approval. */
 export interface DefinitionCounts {
   readonly approved: number
   readonly withheld: number
@@ -28,9 +28,9 @@ interface Found extends Unapproved {
 export class Approvals {
   readonly #audit: Auditing
   readonly #log: Logger
-  /** What was told of each backend. */
+  /** The reported definitions of each backend. */
   readonly #told = new WeakMap<Backend, ReadonlySet<string>>()
-  /** What was told of backends that belong to one caller each, by the name of the backend. */
+  /** The same for backends that belong to one caller each, by the name of the backend. */
   readonly #toldOfCallers = new Map<string, Set<string>>()
 
   constructor({ audit, log }: { readonly audit: Auditing; readonly log: Logger }) {

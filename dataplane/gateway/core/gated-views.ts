@@ -44,8 +44,8 @@ interface Kept {
 }
 
 /**
- * What callers see under a catalog gate that withholds backends: callers who may use the same backends share their
- * catalogs. A backend that is withheld has no part in names, conflicts, instructions and capabilities.
+ * The views of callers under a catalog gate that withholds backends. Callers who may use the same backends share their
+ * catalogs. A withheld backend has no part in names, conflicts, instructions and capabilities.
  */
 export class GatedViews {
   readonly #options: GatedViewsOptions
@@ -153,7 +153,7 @@ const ANONYMOUS: Caller = { kind: 'anonymous' }
 const claimsLength = (caller: Caller): number =>
   caller.kind === 'anonymous' ? 0 : JSON.stringify(caller.claims).length
 
-/** What a view has of all backends. */
+/** The backends of a view, and their catalog. */
 interface Whole {
   readonly backends: readonly Backend[]
   readonly catalog: Catalog

@@ -100,7 +100,7 @@ export class Gateway {
   readonly views: CallerViews
   /** Decides by registries who may use which backend; undefined without a catalog gate. */
   gate: CatalogGate | undefined
-  /** What callers see of these views while the gate withholds backends. */
+  /** The parts of these views that callers see while the gate withholds backends. */
   readonly gated: GatedViews
   setup: Setup
   /** The problems of a newer configuration that was refused; empty if the newest one is in force. */

@@ -28,7 +28,7 @@ interface Way {
   readonly claims: ClaimsMap
 }
 
-/** What the catalog says of one backend. */
+/** The decision of the catalog on one backend. */
 export interface MemberState {
   readonly backend: string
   /** Why nobody may use it; undefined if the claims of callers decide. */

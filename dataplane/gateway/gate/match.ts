@@ -29,7 +29,7 @@ export interface Match {
   readonly reason: NotApproved | undefined
 }
 
-/** How a member is found: by what it is and where, or by a name alone. */
+/** The way to find a member: by its identity and location, or by a name alone. */
 export type MatchBy = 'identity' | 'name'
 
 const isInForce = ({ status }: Row): boolean => status !== 'deleted'
@@ -55,7 +55,7 @@ class Kinds {
   }
 }
 
-/** What of a member a row has. */
+/** The property of a member that a row has. */
 type Sign = 'uid' | 'name' | 'location'
 
 /** A member, and what rows have of it. Rows are marked one after another. */

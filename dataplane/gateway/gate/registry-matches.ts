@@ -16,22 +16,22 @@ interface Answered extends Question {
 }
 
 /**
- * The members that one registry knows. A small catalog is looked through at once, a large one in turns: until that is
- * done, members that have not changed are what they were before, and others are unknown.
+ * Finds members in the catalog of one registry. A small catalog is searched at once, a large one in steps: until that
+ * is done, unchanged members keep their earlier match, and others have none.
  */
 export class RegistryMatches {
   readonly #onAnswer: () => void
   #asked: Question | undefined
   #answered: Answered | undefined
-  /** Settles when there is nothing more to look through. */
+  /** Settles when the search has ended. */
   pending: Promise<void> | undefined
 
-  /** @param onAnswer called when a catalog that was not looked through at once has been */
+  /** @param onAnswer called when the search of a large catalog has ended */
   constructor(onAnswer: () => void) {
     this.#onAnswer = onAnswer
   }
 
-  /** Returns what the members are, as far as it is known. */
+  /** Returns the matches of the members that are known so far. */
   of(snapshot: Snapshot, members: readonly GateMember[], by: MatchBy): Matched | undefined {
     const asked = this.#asked
     if (asked?.snapshot !== snapshot || asked.members !== members || asked.by !== by)
@@ -68,7 +68,7 @@ export class RegistryMatches {
     this.#answered = { ...question, matches: new Map(found) }
   }
 
-  /** Gives up what is under way. */
+  /** Cancels the running search. */
   stop(): void {
     this.#asked = undefined
     this.pending = undefined

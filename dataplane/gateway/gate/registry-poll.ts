@@ -26,14 +26,17 @@ interface RegistryPollOptions {
   onChange(): void
 }
 
-/** What is known of a registry: `waiting` until it was asked, then whether it answers, or since when too long not. */
+/**
+ * The state of a registry: `waiting` until it was asked, then whether it answers, and `stale` once its last answer is
+ * too old.
+ */
 export type RegistryState = 'waiting' | 'current' | 'unavailable' | 'stale'
 
 /** A page and what stands around it. */
 const PAGE_BYTES = 8 * 1024 * 1024 + 256 * 1024
-/** How long the registry waits for a change before it answers. */
+/** The time for which the registry waits for a change before it answers. */
 const WAIT_S = 30
-/** The same where an absent registry has to be noticed soon. */
+/** The same if an absent registry has to be noticed soon. */
 const SHORT_WAIT_S = 5
 const ANSWER_MS = 10_000
 /** The shortest time between two questions, for registries that do not wait. */

@@ -17,7 +17,7 @@ export interface Row {
   readonly uid: string | undefined
 }
 
-/** What a registry says of itself beside its rows. */
+/** The rules of a registry, beside its rows. */
 export interface RegistryRules {
   readonly mode: 'anonymous' | 'auth-only' | 'full'
   readonly claims: ClaimsMap

@@ -24,7 +24,7 @@ export class SnapshotFile {
   readonly #folder: string
   readonly #head: string
   readonly #prefix: string
-  /** What the snapshot belongs to: another registry's must not be used. */
+  /** The registry that the snapshot is of: that of another one must not be used. */
   readonly #source: string
   #written: string | undefined
 

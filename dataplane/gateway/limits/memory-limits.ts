@@ -1,10 +1,10 @@
 import type { BudgetLimits } from '../../server/budget.ts'
 
 const MIB = 1024 * 1024
-/** The memory that is rendered for a gateway's container. */
+/** The default memory limit of a gateway's container. */
 const USUAL_MEMORY = 512 * MIB
 const LEAST_TOTAL = 64 * MIB
-/** One request with the largest body, of which four copies are counted, and something beside it: a share is never less. */
+/** The smallest share: four copies of the largest body of a request, and some room. */
 const LEAST_SHARE = 40 * MIB
 const LEAST_OF_BACKENDS = 32 * MIB
 
@@ -26,15 +26,15 @@ export function backendLimits(memoryBytes = USUAL_MEMORY): BudgetLimits {
   return { total, share: total / 4, reserve: total / 8 }
 }
 
-/** What the buckets of rate limits may take, where they are in memory. */
+/** Returns the most bytes of rate limit buckets in memory. */
 export const rateLimitBytes = (memoryBytes = USUAL_MEMORY): number => Math.max(memoryBytes / 64, MIB)
 
-/** The most bytes of counted tool calls. */
+/** Returns the most bytes of the counters of tool calls. */
 export const usageBytes = (memoryBytes = USUAL_MEMORY): number => Math.max(memoryBytes / 32, 2 * MIB)
 
-/** What a connection with the largest head of a request takes, and something beside it. */
+/** The memory of a connection with the largest head of a request, rounded up. */
 const CONNECTION_BYTES = 128 * 1024
 
-/** Connections that clients may have open at a gateway that has so much memory. */
+/** Returns the most connections of clients to a gateway with this much memory. */
 export const connectionLimit = (memoryBytes = USUAL_MEMORY): number =>
   Math.max(Math.floor(memoryBytes / CONNECTION_BYTES), 1024)

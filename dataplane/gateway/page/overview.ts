@@ -35,7 +35,7 @@ export interface LoginAccess {
   readonly metadata: string
   readonly authorizationServers: readonly string[]
   readonly scopes: readonly string[]
-  /** What some tools need beyond a token. */
+  /** The requirements of some tools besides a token. */
   readonly needs: NeedsOfTools
 }
 

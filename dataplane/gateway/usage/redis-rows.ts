@@ -42,7 +42,7 @@ export class RedisRows {
     while (rows.size > 0) {
       const some = [...rows].slice(0, AT_ONCE)
       const fields = some.flatMap(([key, { calls, ms }]) => [key, calls, Math.round(ms)])
-      // What is counted meanwhile begins anew.
+      // Calls that are counted meanwhile go into new rows.
       for (const [key] of some) rows.delete(key)
       try {
         const args = [MOST_ROWS, (keptDays + 1) * DAY_S, ...fields]

@@ -18,10 +18,10 @@ export interface Counted {
 /** Rows by key. */
 export type Rows = Map<string, Row>
 
-/** The name of the note by which a session tells the name that its client gave itself. */
+/** The name of the session note with the name that the client gave itself. */
 export const CLIENT_NOTE = 'client'
 
-/** The key of the row that takes what has no room for one of its own. */
+/** The key of the row for calls that get no row of their own. */
 export const OTHER = ''
 /** Most rows of a day. */
 export const MOST_ROWS = 20_000

@@ -7,7 +7,7 @@ import { ProofKeys } from './proof-keys.ts'
 import type { ProofNonces } from './proof-nonces.ts'
 import type { UsedProof, UsedProofs } from './used-proofs.ts'
 
-/** What proofs need that survives a reload of the configuration. */
+/** The state of proofs that survives a reload of the configuration. */
 export interface ProofState {
   readonly nonces: ProofNonces
   /** The proofs that were used at this replica. */

@@ -5,10 +5,10 @@ import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type Outbound, outboundNetwork, outboundProblem } from '../../render/network/network-policy.ts'
 import type { Resolver } from './resolver.ts'
 
-/** A profile of the widely used operator. Pods can enforce only its rules on outbound traffic. */
 const strict = { additionalProperties: false }
 const texts = Type.Optional(Type.Array(Type.String()))
 
+/** A profile of the widely used operator. Pods can enforce only its rules on outbound traffic. */
 const profileSchema = Type.Object(
   {
     name: Type.Optional(Type.String()),

@@ -117,7 +117,10 @@ export class Backend implements SessionPeer {
   readonly share: Share
   /** The definitions that were approved. */
   readonly definitions: Definitions
-  /** What it has said. Feeds write it; only reports to operators read it: clients are shown `tools` and the others. */
+  /**
+   * The lists as the backend sent them. Feeds write them, and only reports to operators read them: clients are shown
+   * `tools` and the others.
+   */
   readonly said: Said = {
     tools: undefined,
     prompts: NO_ITEMS,
@@ -238,7 +241,7 @@ export class Backend implements SessionPeer {
   instructed(text: string | undefined): void {
     if (text === this.said.instructions) return
     this.said.instructions = text
-    // Whether the instructions are approved is told to operators with the lists.
+    // Operators learn with the lists whether the instructions are approved.
     if (this.definitions.pins !== undefined) this.refreshLists()
   }
 

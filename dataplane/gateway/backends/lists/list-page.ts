@@ -123,7 +123,7 @@ class Page<T> {
       return
     }
     const quoted = JSON.stringify(name.slice(0, LONGEST_KEY))
-    // What an entry breaks may have texts of it.
+    // The text of a broken rule may quote the entry.
     const mayTell = this.#limits.mayTell?.(name, source) !== false
     const leaveOut = (rule: string) =>
       this.#note(

@@ -45,12 +45,12 @@ export class Schedule {
   /** Polls now, or once more after the running poll. */
   refresh(): void {
     this.#again = true
-    if (!this.#running) this.#againSoon()
+    if (!this.#running) this.#pollSoon()
   }
 
   /** Polls as soon as another poll is allowed. */
-  #againSoon(): void {
-    this.#againAfter(Math.max(0, this.#beganAt + LOOK_PAUSE_MS - performance.now()))
+  #pollSoon(): void {
+    this.#pollIn(Math.max(0, this.#beganAt + LOOK_PAUSE_MS - performance.now()))
   }
 
   /** Takes another policy. Its interval counts from now on. */
@@ -74,8 +74,8 @@ export class Schedule {
     const wait = await this.#ask().catch((error) => this.#faulted(error))
     this.#running = false
     this.#isTried = true
-    if (this.#again) this.#againSoon()
-    else this.#againIn(wait)
+    if (this.#again) this.#pollSoon()
+    else this.#pollInAbout(wait)
   }
 
   /** Schedules the next poll in spite of the error. */
@@ -90,11 +90,11 @@ export class Schedule {
     return this.#stopped || this.#backend.closed
   }
 
-  #againIn(ms: number): void {
-    this.#againAfter(ms * (1 - JITTER * Math.random()))
+  #pollInAbout(ms: number): void {
+    this.#pollIn(ms * (1 - JITTER * Math.random()))
   }
 
-  #againAfter(ms: number): void {
+  #pollIn(ms: number): void {
     clearTimeout(this.#timer)
     if (this.#isOver) return
     this.#timer = setTimeout(() => {

@@ -33,7 +33,7 @@ export class ToolFeed implements Feed {
   readonly #schedule: Schedule
   #retryMs = FIRST_RETRY_MS
   readonly #began = performance.now()
-  /** What was shown of the instructions at the last change that was told. */
+  /** The shown instructions as of the last reported change. */
   #told: string | undefined
   #warned = ''
   #reported = ''

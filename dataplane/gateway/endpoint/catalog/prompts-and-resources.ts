@@ -23,7 +23,7 @@ import { pageCheck } from './page-check.ts'
 
 /** Serves `prompts/list`, `resources/list` and `resources/templates/list` from the serialized lists. */
 export function listOf(request: EndpointRequest, kind: ItemKind): void {
-  // A list has one page, so no cursor is ours.
+  // A list has one page, so this server has issued no cursor.
   if (request.message.cursor !== undefined) throw invalid('params.cursor is not one that this server gave.')
   afterFirstLists(request, () => answerVisible(request, kind))
 }

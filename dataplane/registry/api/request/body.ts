@@ -64,8 +64,8 @@ function checkTexts(text: string, value: unknown): void {
 }
 
 /**
- * Tells whether a value holds more values than that, itself included. It stops counting there; the nesting was bounded
- * before.
+ * Tells whether a value holds more than `most` values, itself included. It stops counting there; the nesting was
+ * bounded before.
  */
 function hasMoreValuesThan(value: unknown, most: number): boolean {
   let left = most

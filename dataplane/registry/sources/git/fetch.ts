@@ -23,8 +23,8 @@ export interface Fetching {
 const DEPTH = '--depth=1'
 /**
  * These flags leave files out; each is fetched by its id. A depth is always set, because a plain web server refuses it.
- * Without one, git in a partial clone would look there for each missing object by another git that does the same,
- * without an end.
+ * Without a depth, git in a partial clone would start another git for each missing object, which would do the same,
+ * endlessly.
  */
 const FILTERED = ['--filter=blob:none', DEPTH]
 

@@ -26,7 +26,7 @@ export async function removeSource(
   database: Database,
   { name, expect }: Argument<'removeSource'>,
 ): Outcome<'removeSource'> {
-  // The source is locked: a registry that takes it meanwhile is seen then, or finds it gone.
+  // The source is locked: a registry that takes it meanwhile is visible here, or finds that it is gone.
   const before = await find(database, 'source', name)
   if (before?.origin !== 'api') return 'not_found'
   if (!isExpected(before, expect)) return 'changed'
@@ -68,7 +68,7 @@ export async function removeRegistry(
 /** The most bytes of all settings of sources made by the API, since they are kept in memory. */
 const MOST_SETTINGS_BYTES = 8 * 1024 * 1024
 
-/** Tells whether the API may create one of this name, or change it, with these settings. */
+/** Tells whether a source or registry with these settings is within the limits of the API. */
 async function isWithinBounds(
   database: Database,
   table: 'source' | 'registry',
