@@ -2,6 +2,7 @@ import { objectKey } from '../../operator/cluster/files/index.ts'
 import type { Given, Io } from '../command.ts'
 import { type Change, describeAddition, describeChange } from './changes.ts'
 import type { Server } from './collect.ts'
+import { externalReferences } from './external-references.ts'
 import { shown as printable } from './hidden.ts'
 import { LISTS, type ListName } from './pinned.ts'
 import { collect, type PinInput, readPinInput } from './servers.ts'
@@ -47,13 +48,28 @@ function printShown(head: string, { list, name, text, digest }: Shown, { digests
   else io.out(`${head}: changed; the approved text is in no file beside its MCPPin\n`)
 }
 
+/** Returns the finding about what a definition refers to and no digest covers; undefined if there is none. */
+function outsideOf({ list, text, digest }: Shown): string | undefined {
+  const found = digest === undefined ? undefined : externalReferences(list, text)
+  return found === undefined ? undefined : `ExternalReference: ${found}`
+}
+
 /** Prints how what a server shows differs from what is approved. Returns the number of definitions that differ. */
 function printDifferences(server: Server, seen: readonly Shown[], input: PinInput, io: Io): number {
   const approved = approvedFor(server, input)
   const different = seen.filter(
     ({ list, name, digest }) => digest === undefined || !approved.digests(list, name).includes(digest),
   )
-  for (const one of different) printShown(title(server, one.list, one.name), one, approved, io)
+  for (const one of different) {
+    const head = title(server, one.list, one.name)
+    printShown(head, one, approved, io)
+    const outside = outsideOf(one)
+    if (outside !== undefined) io.out(`${head}: ${outside}\n`)
+  }
+  for (const one of seen) {
+    const outside = different.includes(one) ? undefined : outsideOf(one)
+    if (outside !== undefined) io.err(`portico: warning: ${title(server, one.list, one.name)}: ${outside}`)
+  }
   const keys = new Set(seen.map(({ list, name }) => `${list} ${name}`))
   const removed = LISTS.flatMap((list) =>
     approved.names(list).flatMap((name) => (keys.has(`${list} ${name}`) ? [] : [title(server, list, name)])),

@@ -11,7 +11,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GateRegistry, type GateRow, startGateRegistry } from '../../../support/gateway/gate-registry.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
-import { BASE_HEADERS, modern, post, rpc } from '../../../support/gateway/post.ts'
+import { BASE_HEADERS, modern, openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { createAuthority } from '../../../support/network/certificates.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import {
@@ -21,6 +21,7 @@ import {
   runRegistry,
   server,
 } from '../../../support/registry/registry.ts'
+import { type ChangingServer, startChangingServer } from '../../../support/servers/changing-server.ts'
 import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const AUDIENCE = 'https://gateway.example'
@@ -75,7 +76,7 @@ test.after(async () => {
   await Promise.all([idp.close(), one.close(), two.close()])
 })
 
-const rowOf = (name: string, server: RawServer, more: Partial<GateRow> = {}): GateRow => ({
+const rowOf = (name: string, server: { readonly url: string }, more: Partial<GateRow> = {}): GateRow => ({
   name: `com.example/${name}`,
   remotes: [{ type: 'streamable-http', url: server.url }],
   claims: { team: name },
@@ -707,6 +708,53 @@ test('a session sees what its caller sees, also after a change, and its stream h
   assert.is(no.text, never.text)
   await stream.leave()
   await it.close()
+})
+
+test('a member that is hidden says nothing to the sessions that it had, and they end with their client', async () => {
+  const shows = { tools: [tool('t')], resources: ['{"uri":"file:///r","name":"r"}'] }
+  const [first, other] = [await startChangingServer('legacy', shows), await startChangingServer('legacy', shows)]
+  const backends = [
+    { name: 'first', url: first.url },
+    { name: 'other', url: other.url },
+  ]
+  const rows = [rowOf('one', first), rowOf('one', other, { name: 'com.example/other' })]
+  const it = await gated(rows, {}, { backends })
+  const authorization = `Bearer ${await tokenOf(ONE)}`
+  const session = await openSession(it.gateway.url, { authorization })
+  const ask = (method: string, params: object) => post(it.gateway.url, rpc(method, params), session)
+  const stream = await EventReader.listen(it.gateway.url, session)
+  const said = (text: string) => stream.events.some(({ message }) => JSON.stringify(message ?? '').includes(text))
+  const say = (text: string) =>
+    `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"${text}"}}`
+  /** Says it until it has come: the stream to the backend may be opening. */
+  const arrives = (server: ChangingServer, text: string) =>
+    eventually(text, () => {
+      if (!said(text)) server.notify(say(text))
+      return said(text)
+    })
+  for (const name of ['first_t', 'other_t']) assert.ok((await ask('tools/call', { name, arguments: {} })).json.result)
+  await ask('resources/subscribe', { uri: 'file:///r' })
+  await arrives(first, 'before')
+  await arrives(other, 'before too')
+  const own = first.calls('tools/call').at(-1)?.headers['mcp-session-id']
+  it.registry.set(rows.slice(1))
+  await eventually('it is hidden', async () => !(await ask('tools/list', {})).text.includes('first_'))
+  first.notify(say('POISON'))
+  first.notify('{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///r","x":"POISON"}}')
+  first.notify('{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"POISON"}}')
+  await arrives(other, 'after')
+  assert.not.ok(said('POISON'))
+  await stream.leave()
+  assert.is((await fetch(it.gateway.url, { method: 'DELETE', headers: { ...BASE_HEADERS, ...session } })).status, 204)
+  const hasEnded = () => first.seen.some((one) => one.method === 'DELETE' && one.headers['mcp-session-id'] === own)
+  await eventually('its session ends', hasEnded)
+  const [none, never] = [
+    await ask('tools/list', {}),
+    await post(it.gateway.url, rpc('tools/list'), { ...session, 'mcp-session-id': own as string }),
+  ]
+  assert.equal([none.status, none.text], [404, never.text])
+  await it.close()
+  await Promise.all([first.close(), other.close()])
 })
 
 test('a wrong configuration is refused', async () => {
