@@ -70,7 +70,7 @@ test('servers of both eras, on stdio and behind entries are pinned, and what cha
     `{"description":${JSON.stringify(description)},"name":"a","inputSchema":{"type":"object"}}`
   const page = '[{"uri":"ui://a","mimeType":"text/html;profile=mcp-app","text":"<p>hi</p>"}]'
   const elsewhere = (description: string) =>
-    `{"name":"b","description":"${description}","inputSchema":{"$ref":"https://else.example/s.json"}}`
+    `{"name":"b","description":"${description}","inputSchema":{"type":"object","properties":{"x":{"$ref":"https://else.example/s.json"}}}}`
   const outside = 'tools "b": ExternalReference: its schema refers to "https://else.example/s.json", which is not in'
   const shows = {
     tools: [tool('One.'), elsewhere('Old.')],
@@ -98,7 +98,8 @@ test('servers of both eras, on stdio and behind entries are pinned, and what cha
     writeFileSync(join(manifests, 'all.yaml'), text)
     const first = await portico('pin', manifests)
     assert.is(first.code, 0, first.err)
-    for (const line of first.err.trim().split('\n')) assert.match(line, outside)
+    const outsides = first.err.trim().split('\n')
+    assert.is(outsides.filter((line) => line.includes(outside)).length, outsides.length, first.err)
     const read = (name: string) => parse(readFileSync(join(manifests, 'pins', `${name}.yaml`), 'utf8')) as PinFile
     const names = (pin: PinFile, list: string) =>
       (pin.spec[list] as { name?: string; uri?: string; uriTemplate?: string }[]).map(
