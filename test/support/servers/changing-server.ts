@@ -18,6 +18,12 @@ export interface Shows {
   toolsFor?: (headers: RawRequest['headers']) => string[]
   /** JSON text of the apps extension that it declares. */
   apps: string
+  /** The entries of its skills; undefined if it does not declare them. */
+  skills: string[] | undefined
+  /** JSON text of more members of every result of its own making, each with a comma behind it. */
+  more: string
+  /** The text of the error by which it answers every list; undefined if it answers them. */
+  failure: string | undefined
 }
 
 export interface ChangingServer extends RawServer {
@@ -44,10 +50,15 @@ export async function startChangingServer(
     pageSize: 1000,
     headers: {},
     apps: '{"mimeTypes":["text/html;profile=mcp-app"]}',
+    skills: undefined,
+    more: '',
+    failure: undefined,
     ...first,
   }
+  const skillsExtension = () =>
+    shows.skills === undefined ? '' : ',"io.modelcontextprotocol/skills":{"directoryRead":true}'
   const capabilities = () =>
-    `"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},"completions":{},"extensions":{"io.modelcontextprotocol/ui":${shows.apps}}}`
+    `"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},"completions":{},"extensions":{"io.modelcontextprotocol/ui":${shows.apps}${skillsExtension()}}}`
   const instructed = () =>
     shows.instructions === undefined ? '' : `,"instructions":${JSON.stringify(shows.instructions)}`
   const complete = era === 'modern' ? '"resultType":"complete","ttlMs":0,"cacheScope":"private",' : ''
@@ -68,7 +79,7 @@ export async function startChangingServer(
       const say = (result: string, headers = {}) => {
         res
           .writeHead(200, { 'content-type': 'application/json', ...shows.headers, ...headers })
-          .end(answer(request, result))
+          .end(answer(request, result.replace('{', `{${shows.more}`)))
         return true
       }
       const isStream = era === 'modern' ? method === 'subscriptions/listen' : request.method === 'GET'
@@ -80,6 +91,17 @@ export async function startChangingServer(
       }
       if (method === 'tools/list') listedAt.push(performance.now())
       const list = lists[method]
+      if (shows.failure !== undefined && (list !== undefined || method === 'ping')) {
+        const error = `{"code":-32603,"message":"${shows.failure}","data":"${shows.failure}"}`
+        res.writeHead(200, { 'content-type': 'application/json' })
+        res.end(`{"jsonrpc":"2.0","id":${JSON.stringify(request.message.id)},"error":${error}}`)
+        return true
+      }
+      if (shows.skills !== undefined) {
+        if (method === 'skills/list') return say(`{${complete}"skills":[${shows.skills.join(',')}]}`)
+        if (method === 'skills/get') return say(`{${complete}"skill":${shows.skills[0]}}`)
+        if (method === 'resources/directory/read') return say(`{${complete}"resources":[${shows.resources.join(',')}]}`)
+      }
       if (list !== undefined) {
         const from = Number(params['cursor'] ?? 0)
         const all = (list === 'tools' ? shows.toolsFor?.(request.headers) : undefined) ?? shows[list]

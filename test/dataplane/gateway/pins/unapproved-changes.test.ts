@@ -384,6 +384,97 @@ for (const era of ['legacy', 'modern'] as const) {
       assert.equal((await ask('resources/read', { uri: 'ui://page' })).json.result.contents, PAGE)
   })
 
+  test(`${era} server: what it says around its definitions reaches nobody`, async () => {
+    const odd = '"_meta":{"x":"POISON"},"POISON":"POISON","nextCursor":null,'
+    const info =
+      '"serverInfo":{"name":"POISON","title":"POISON","version":"POISON","icons":[{"src":"https://POISON"}]},'
+    server.shows.more = odd + (era === 'modern' ? info : '')
+    const before = server.seen.length
+    await openSession(gateway.url)
+    await polls()
+    await configure()
+    for (const kind of ['tools', 'prompts', 'resources'])
+      server.notify(`{"jsonrpc":"2.0","method":"notifications/${kind}/list_changed","params":{"_meta":{"x":"POISON"}}}`)
+    await polls()
+    assert.ok(server.seen.length > before)
+    assert.not.ok((await everything()).includes('POISON'))
+    Object.assign(server.shows, { more: '', failure: 'POISON' })
+    await polls()
+    await eventually('the failure is told', async () => (await gateway.status()).backends[0]?.lastError !== null)
+    assert.not.ok((await everything()).includes('POISON'))
+    server.shows.failure = undefined
+    await polls()
+  })
+
+  test(`${era} server: a gateway with skills, a card, policies and a page for people says nothing of it`, async () => {
+    const file = (uri: string) => `{"uri":"${uri}","digest":"sha256:${'0'.repeat(64)}","size":1}`
+    const skill = (server: string, text: string) =>
+      `{"uri":"skill://${server}/SKILL.md","frontmatter":{"name":"${server}","description":"${text}"},"resources":[${file(`skill://${server}/SKILL.md`)}]}`
+    const resource = '{"uri":"skill://bad/SKILL.md","name":"SKILL.md"}'
+    const more = { resources: [resource], resourceTemplates: ['{"uriTemplate":"skill://{+path}","name":"t"}'] }
+    const bad = await startChangingServer(era, { ...first(), ...more, skills: [skill('bad', 'POISON')] })
+    const good = await startChangingServer('modern', { skills: [skill('good', 'Good.')] })
+    const pins = { ...pinsOf(bad.shows), unlisted: { resources: 'allow' } } as const
+    const both = await startGateway({
+      backends: [
+        { name: 'bad', url: bad.url, pinning: { mode: 'enforce', pins } },
+        { name: 'good', url: good.url },
+      ],
+      authz: { policies: ['permit(principal, action, resource);'] },
+      serverCard: {
+        name: 'com.example/tools',
+        description: 'Tools.',
+        url: 'https://tools.example/mcp',
+        catalog: true,
+      },
+      failureHandling: OFTEN,
+    })
+    try {
+      bad.shows.tools[0] = json({
+        ...TOOL,
+        description: 'POISON',
+        annotations: { title: 'POISON', readOnlyHint: true },
+      })
+      await eventually('it is withheld', async () => {
+        const [one] = (await both.status()).backends
+        return one?.definitions?.withheld === 1
+      })
+      const session = await openSession(both.url)
+      const texts: string[] = []
+      const asked: readonly (readonly [string, Record<string, unknown>])[] = [
+        ['skills/list', {}],
+        ['resources/list', {}],
+        ['resources/templates/list', {}],
+        ...['skill://bad/SKILL.md', 'skill://bad/bad/SKILL.md', 'skill://good/bad/SKILL.md'].flatMap((uri) => [
+          ['skills/get', { uri }] as const,
+          ['resources/directory/read', { uri: uri.replace('/SKILL.md', '') }] as const,
+        ]),
+        ['tools/list', {}],
+        ['tools/call', { name: 'bad_tool', arguments: {} }],
+      ]
+      for (const [method, params] of asked) {
+        texts.push((await post(both.url, rpc(method, params), session)).text)
+        texts.push((await postModern(both.url, method, params)).text)
+      }
+      assert.ok(texts.join().includes('Good.'))
+      assert.ok(texts.join().includes('bad_other'))
+      for (const path of ['/mcp/server-card', '/.well-known/ai-catalog.json', '/'])
+        for (const accept of ['text/html', 'application/json'])
+          texts.push(await (await fetch(both.base + path, { headers: { accept } })).text())
+      const init = { method: 'POST', headers: { 'content-type': 'application/json' } }
+      const explained = await fetch(`${both.adminUrl}/explain`, { ...init, body: '{"tool":"bad_tool"}' })
+      const { exists } = (await explained.clone().json()) as { exists: boolean }
+      assert.is(exists, false)
+      texts.push(await explained.text())
+      for (const path of ['/status', '/metrics', '/usage']) texts.push(await (await fetch(both.adminUrl + path)).text())
+      texts.push(JSON.stringify(both.lines))
+      for (const text of texts) assert.not.ok(text.includes('POISON'), text.slice(0, 2_000))
+    } finally {
+      await both.close()
+      await Promise.all([bad.close(), good.close()])
+    }
+  })
+
   test(`${era} server: what it declares of apps is not passed on`, async () => {
     server.shows.apps = '{"mimeTypes":["POISON"]}'
     server.shows.tools.push(json({ name: 'new', inputSchema: { type: 'object' } }))
