@@ -22,7 +22,7 @@ test('conditions over claims', () => {
     assert.type(compileClaimMatcher('"admins" in claims.groups')(odd), 'boolean')
 })
 
-test('what can’t be bounded, or is no condition, is refused when it is written', () => {
+test('a condition without bounded cost, or with a syntax error, is refused in the configuration', () => {
   for (const text of [
     ...['', 'claims.a ==', '(', '"a"', 'size(claims)', 'nope == 1', 'claims.a.nope()', '1 + 1 == 2'],
     ...['claims.a.matches("(a+)+$")', 'claims.a.map(x, x) == []', 'claims.a.filter(x, true) == []'],
@@ -44,7 +44,7 @@ test('what can’t be bounded, or is no condition, is refused when it is written
 
 const or = (count: number, part: string) => Array(count).fill(part).join(' || ')
 
-test('claims of an issuer that would cost more than a moment do not match', () => {
+test('a condition does not match claims that would take too long', () => {
   const unlike = (length: number) => 'ab'.repeat(length / 2)
   const texts = { x: `${unlike(15_000)}c${unlike(15_000)}`, y: unlike(60_000) }
   const list = { l: Array(15_000).fill('x'), m: Array(15_000).fill('x') }
@@ -84,12 +84,12 @@ test('claims of an issuer that would cost more than a moment do not match', () =
     )
 })
 
-test('claims that have changed are read anew', () => {
+test('a condition reads changed claims', () => {
   const matches = compileClaimMatcher('claims.a == "x"')
   assert.equal([{ a: 'x' }, { a: 'y' }, { a: 'x' }].map(matches), [true, false, true])
 })
 
-test('large claims cost little', () => {
+test('a condition over large claims is quick', () => {
   const large = { a: Array.from({ length: 20_000 }, (_, index) => `group-${index}`), b: 'x'.repeat(200_000) }
   const before = process.cpuUsage()
   for (const text of ['claims.a.exists(x, x == "none")', '"none" in claims.a', 'claims.b.contains("y")'])

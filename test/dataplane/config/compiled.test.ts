@@ -49,7 +49,7 @@ function* changed(value: object): Generator<unknown> {
   }
 }
 
-test('of everything that the operator writes, and of every change of it', async () => {
+test('the compiled validator agrees with the schema on each configuration and each change of it', async () => {
   using folder = temporaryFolder()
   const outfile = join(folder.path, 'accepts.mjs')
   await build({

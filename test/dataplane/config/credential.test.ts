@@ -65,7 +65,7 @@ test('a secret belongs to a client; a client needs none', () => {
   assert.equal(findings(exchange({ clientSecretFile: 's' })), ['/tokenExchange/clientId'])
 })
 
-test('the settings are those of the type', () => {
+test('settings of another credential type are refused', () => {
   assert.equal(findings({ type: 'tokenExchange' }), ['/tokenExchange'])
   assert.equal(findings({ ...exchange(), xaa }), ['/xaa'])
   assert.equal(findings({ type: 'xaa', tokenExchange: exchange().tokenExchange }), ['/tokenExchange', '/xaa'])

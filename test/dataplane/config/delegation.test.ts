@@ -27,7 +27,7 @@ const ofGrants = (
 ) => found({ delegateClients: undefined, trustedIssuers: [named], inboundGrants, ...more })
 const ofIssuer = (more: object) => found({ trustedIssuers: [{ ...issuer, ...more }] })
 
-test('the API server alone has the keys of ServiceAccounts', () => {
+test('keys of ServiceAccounts come only from the API server', () => {
   const ofCluster = { keySource: 'cluster', issuerUrl: 'https://10.0.0.1' }
   assert.equal(ofIssuer(ofCluster), [])
   assert.match(ofIssuer({ ...ofCluster, jwksUrl: 'https://x.example/keys' }).join(), /jwksUrl must be left out/)
@@ -38,7 +38,7 @@ test('the API server alone has the keys of ServiceAccounts', () => {
   assert.match(at('https://keys.example').join(), /^\/cluster\/apiServer must be the cluster’s own/)
 })
 
-test('machines prove themselves in one way, by an id that is nobody else’s', () => {
+test('a machine client has one way to authenticate, and a unique id', () => {
   const machine = { clientId: 'job', clientSecretFile: 's', allowedResources: ['x'] }
   const withClients = (clients: object[], more: object = {}) =>
     machineClientFindings(
@@ -65,7 +65,7 @@ test('machines prove themselves in one way, by an id that is nobody else’s', (
   assert.match(withClients([machine], twice).join(), /must not be the id of one of delegateClients/)
 })
 
-test('what is in order has no finding', () => {
+test('a valid configuration has no finding', () => {
   const jwtBearerGrant = { maxAssertionAge: '5m', subjectBindings: [binding] }
   const { allowedDelegateClients: _, ...other } = { ...issuer, issuerUrl: 'https://other.example' }
   const actors = { expectedAudience: 'x', actorClaim: 'azp', actorMatcher: 'claims.azp == "web"', allowMayAct: true }

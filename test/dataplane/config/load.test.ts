@@ -72,7 +72,7 @@ async function turnsUntil(done: Promise<unknown>): Promise<number> {
 const range = (length: number) => Array.from({ length }, (_, index) => index)
 const rule = (id: number) => `permit(principal, action, resource == Tool::"${id}") when { context.arg_a == 1 };`
 
-test('a gateway serves others while it reads a long configuration anew', async () => {
+test('a gateway answers requests while it reads a long configuration again', async () => {
   const inForce = parse(good)
   const long = {
     policies: { authz: { policies: range(600).map(rule) } },
@@ -124,7 +124,7 @@ test('a gateway serves others while it reads a long configuration anew', async (
   assert.equal(config, parse(fine))
 })
 
-test('policies are compiled when they change, and not when they are put in force', async () => {
+test('policies are compiled when they change, and not again when they are applied', async () => {
   const one = { ...parse(good), authz: { policies: [rule(1)] } }
   const two = { ...one, authz: { policies: [rule(2)] } }
   const { run } = engine
@@ -151,13 +151,13 @@ test('policies are compiled when they change, and not when they are put in force
   }
 })
 
-test('JSON is read as well, tabs and all', () => {
+test('JSON is accepted, with tabs too', () => {
   const config = parse(good)
   assert.equal(parse(JSON.stringify(config, null, '\t')), config)
   assert.equal(parse(JSON.stringify(config)), config)
 })
 
-test('everything that is wrong is reported at once, with pointer and line', () => {
+test('all mistakes are reported at once, with pointer and line', () => {
   assert.equal(
     findings(`name: demo
 incomingAuth:
@@ -182,7 +182,7 @@ extra: 1
   )
 })
 
-test('a field too many does not hide what is wrong across the others', () => {
+test('an unknown field does not hide mistakes across other fields', () => {
   const text = `${good}  - name: one\n    url: http://127.0.0.1:2/mcp\n`
   assert.equal(
     findings(`${text}extra: 1\n`).map((line) => line.replace(/^[^/]*/, '')),
@@ -190,7 +190,7 @@ test('a field too many does not hide what is wrong across the others', () => {
   )
 })
 
-test('nor does a field that is missing or of the wrong type', () => {
+test('a missing field or one of the wrong type does not hide them either', () => {
   const text = `${good}  - { name: one, url: 'http://127.0.0.1:2/mcp', timeout: 7 }\n  - { url: 'http://127.0.0.1:99999' }\n`
   assert.equal(
     findings(text.replace('namespace: default\n', '')).map((line) => line.replace(/^[^/]*/, '')),
@@ -204,7 +204,7 @@ test('nor does a field that is missing or of the wrong type', () => {
   )
 })
 
-test('nothing across fields is said of what is no value anyway', () => {
+test('rules across fields report nothing about an invalid value', () => {
   const text = `${good.replace('name: one', 'name: 7')}  - { name: 7, url: 'http://127.0.0.1:2/mcp' }\n`
   assert.equal(
     findings(text).map((line) => line.replace(/^[^/]*/, '')),
@@ -212,7 +212,7 @@ test('nothing across fields is said of what is no value anyway', () => {
   )
 })
 
-test('a check that can’t take what breaks a rule of the schema hides no finding', () => {
+test('a check that fails on an invalid value hides no finding', () => {
   const schema = Type.Object({ a: Type.String({ pattern: '^[0-9]+$' }), b: Type.String() })
   const parseStrictly = configParser(schema, ({ a }) => {
     throw new TypeError(`no number: ${a}`)
@@ -229,7 +229,7 @@ test('a check that can’t take what breaks a rule of the schema hides no findin
   }
 })
 
-test('of values of every wrong type in every place no check falls over', () => {
+test('no check throws on a wrong type in any place', () => {
   const config = parse(good) as unknown as Record<string, unknown>
   for (const wrong of [null, true, 7, 'text', [], {}, [[]], [null], { a: 1 }])
     for (const name of Object.keys(config))
@@ -254,7 +254,7 @@ test('YAML that can’t be read', () => {
 const many = (count: number, part: (index: number) => string) =>
   Array.from({ length: count }, (_, i) => part(i)).join('')
 
-test('many keys cost no more than they are', () => {
+test('the time for many keys is linear', () => {
   const texts: Readonly<Record<string, string>> = {
     'unknown fields': good + many(30_000, (i) => `k${i}: 1\n`),
     'a key again and again': `${good}more: {${many(30_000, () => 'k: 1,')}}\n`,
@@ -276,7 +276,7 @@ test('aliases are followed as long as they are few', () => {
   ])
 })
 
-test('a key that stands twice is found at any depth, and merges are none', () => {
+test('a repeated key is found at any depth, and a merge is not one', () => {
   assert.equal(findings(`${good}search:\n  a: 1\n  b: { c: 1, c: 2 }\n  a: 1\n`), [
     'gateway.yaml:9: Map keys must be unique',
     'gateway.yaml:10: Map keys must be unique',
@@ -287,7 +287,7 @@ test('a key that stands twice is found at any depth, and merges are none', () =>
   ])
 })
 
-test('text stays text: no, 1.10 and dates are not read as something else', () => {
+test('text stays text: no, 1.10 and dates keep their type', () => {
   assert.is(parse(good.replace('demo', 'no')).name, 'no')
   assert.is(parse(good.replace('demo', '2025-11-25')).name, '2025-11-25')
   assert.equal(findings(good.replace('demo', '1.10')), ['gateway.yaml:1: /name: must be of type string'])
@@ -303,7 +303,7 @@ test('a key named like a built-in property does no harm', () => {
   assert.match(findings(`${good}__proto__: { role: proxy }\n`).join(), /__proto__: unknown field/)
 })
 
-test('a file that isn’t there', async () => {
+test('a missing file is reported', async () => {
   const file = join(tmpdir(), 'portico-there-is-no-such-file.yaml')
   try {
     await load(file)

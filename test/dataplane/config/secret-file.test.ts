@@ -6,7 +6,7 @@ import { secretFile } from '../../../dataplane/config/secret-file.ts'
 import { eventually } from '../../support/eventually.ts'
 import { mountVolume } from '../../support/mounted-volume.ts'
 
-test('a secret that rotates is found without a restart', async () => {
+test('a rotated secret is used without a restart', async () => {
   const volume = await mountVolume({ token: 'one\n' })
   const read = secretFile(join(volume.directory, 'token'))
   assert.is(read(), 'one')
@@ -15,7 +15,7 @@ test('a secret that rotates is found without a restart', async () => {
   await volume.remove()
 })
 
-test('a secret that was taken away is no longer used, and may come back', async () => {
+test('a removed secret is no longer used, and may come back', async () => {
   const volume = await mountVolume({ token: 'one' })
   const file = join(volume.directory, 'token')
   const read = secretFile(file)

@@ -58,7 +58,7 @@ for (const [text, message, at] of [
     }
   })
 
-test('nothing in a template costs more than its length', () => {
+test('the time to read a template is linear in its length', () => {
   const hostile = [
     '('.repeat(32_000),
     '.a'.repeat(32_000),
@@ -79,7 +79,7 @@ test('nothing in a template costs more than its length', () => {
   assert.ok(performance.now() - from < 20_000)
 })
 
-test('what templates refer to is checked with the definition, all at once', () => {
+test('all references of templates are checked with the definition', () => {
   const { findings } = compileWorkflow({
     name: 'w',
     parameters: { type: 'object', properties: { a: { type: 'string', pattern: '^a+$' } } },
@@ -103,7 +103,7 @@ test('what templates refer to is checked with the definition, all at once', () =
   )
 })
 
-test('what belongs to a forEach is a finding at another step', () => {
+test('fields of a forEach are refused at other steps', () => {
   const step = { id: 'one', type: 'tool' as const, tool: 'a.b', itemVar: 'it', maxIterations: 3, maxParallel: 2 }
   const { findings } = compileWorkflow({ name: 'a', steps: [step] })
   assert.equal(

@@ -19,7 +19,7 @@ for (const [text, expected] of [
 ] as const)
   test(text, () => assert.is(withoutUrlSecrets(text), expected))
 
-test('a text that is long and hostile takes no longer than it is', () => {
+test('the time for a long hostile text is linear', () => {
   const long = '://a@?'.repeat(200_000)
   assert.ok(withoutUrlSecrets(long).length < long.length)
 })

@@ -141,7 +141,7 @@ test('a folder that is replaced as a whole', async () => {
   await arrives(values, 2)
 })
 
-test('an invalid file is reported once with everything; the old one stays, and coming back is reported', async () => {
+test('an invalid file is reported once with all findings; the old one stays in force, and recovery is reported', async () => {
   const volume = await mountVolume({ 'c.yaml': 'value: 1' })
   cleanups.push(volume.remove)
   const { values, refusals } = await follow(join(volume.directory, 'c.yaml'))
@@ -163,7 +163,7 @@ test('an invalid file is reported once with everything; the old one stays, and c
   )
 })
 
-test('the same content again calls nobody', async () => {
+test('the same content again is no change', async () => {
   const file = join(await folder(), 'c.yaml')
   await writeFile(file, 'value: 1')
   const { values } = await follow(file)
@@ -175,7 +175,7 @@ test('the same content again calls nobody', async () => {
   assert.equal(values, [2])
 })
 
-test('a change while one is being put in force is put in force after it', async () => {
+test('a change during an apply is applied after it', async () => {
   const file = join(await folder(), 'c.yaml')
   await writeFile(file, 'value: 1')
   const values: number[] = []
@@ -202,7 +202,7 @@ test('a change while one is being put in force is put in force after it', async 
   await arrives(values, 3)
 })
 
-test('a configuration that can’t be put in force is a refusal', async () => {
+test('a configuration that can’t be applied is refused', async () => {
   const file = join(await folder(), 'c.yaml')
   await writeFile(file, 'value: 1')
   const { refusals } = await follow(file, {

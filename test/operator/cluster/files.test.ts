@@ -20,7 +20,7 @@ const told = (findings: readonly ManifestFinding[], folder: string) =>
 const namesOf = (set: ReturnType<typeof readManifests>) =>
   set.manifests.map(({ id }) => `${id.kind} ${id.namespace}/${id.name}`)
 
-test('files of a folder and below, several documents each, JSON too, in the order of their names', () => {
+test('files of a folder and below are read in order of name, with several documents each, and JSON', () => {
   using folder = temporaryFolder({
     'b.yaml': `${group('b')}---\n# nothing\n---\n${group('c')}`,
     'sub/a.yml': group('a'),
@@ -73,7 +73,7 @@ test('a wrong type says what YAML made of the word', () => {
   assert.match(findings[1]?.message ?? '', '1.10 without quotes is the number 1.1 in YAML')
 })
 
-test('findings have the line of what they are about, in a List and through an anchor too', () => {
+test('findings have the line of their subject, in a List and through an anchor too', () => {
   using folder = temporaryFolder({
     'list.yaml':
       'apiVersion: v1\nkind: List\nitems:\n  - apiVersion: portico.dev/v1beta1\n    kind: MCPGroup\n    metadata:\n      name: a\n    spec:\n      bogus: 1\n',
@@ -170,7 +170,7 @@ for (const [title, text, ...expected] of wrong) {
   })
 }
 
-test('as many findings as a map has keys are found in as much time', () => {
+test('the time to find a mistake in every key of a map is linear', () => {
   const keys = Array.from({ length: 30_000 }, (_, at) => `  k${at}: 1\n`)
   using folder = temporaryFolder({ 'a.yaml': group('a', `spec:\n${keys.join('')}`) })
   const { findings } = checkManifests(readManifests([folder.path]))
@@ -179,7 +179,7 @@ test('as many findings as a map has keys are found in as much time', () => {
   assert.is(line, 6 + Number(pointer?.slice('/spec/k'.length)))
 })
 
-test('however much is wrong, and however long names are, what is said is short', () => {
+test('messages stay short, however many mistakes there are and however long names are', () => {
   const long = 'x'.repeat(1_000_000)
   using folder = temporaryFolder({
     'errors.yaml': '"\\q" : a\n'.repeat(1000),
@@ -217,13 +217,13 @@ test('Secrets and ConfigMaps hold their bytes; stringData wins over data', () =>
   assert.equal(configMaps[0]?.values.get('b'), Buffer.from([0xff]))
 })
 
-test('the group is the one on which all agree', () => {
+test('the group is that of all objects', () => {
   using folder = temporaryFolder({ 'a.yaml': group('a').replace('portico.dev', 'mcp.example.com') })
   const set = readManifests([folder.path])
   assert.equal([set.group, set.findings.length, set.manifests.length], ['mcp.example.com', 0, 1])
 })
 
-test('manifests of two groups: the odd one is told; a chosen group leaves the others alone', () => {
+test('of manifests of two groups the rarer is reported; a chosen group ignores the others', () => {
   const mixed = `${group('a')}---\n${group('b')}---\n${group('c').replace('portico.dev', 'mcp.example.com')}`
   using folder = temporaryFolder({ 'a.yaml': mixed })
   const set = readManifests([folder.path])
@@ -237,7 +237,7 @@ test('manifests of two groups: the odd one is told; a chosen group leaves the ot
   ])
 })
 
-test('what kubectl get adds has no meaning in a file', () => {
+test('fields that kubectl get adds are ignored in a file', () => {
   using folder = temporaryFolder({
     'a.yaml': `apiVersion: portico.dev/v1beta1\nkind: MCPGroup\nmetadata:\n  name: a\n  uid: u\n  generation: 7\n  labels: {x: z}\nspec: {}\nstatus: {phase: Ready}\n`,
   })

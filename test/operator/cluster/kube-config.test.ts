@@ -68,7 +68,7 @@ test('all requests go over one pool, those that are the first together too', asy
   await config.closePool()
 })
 
-test('a request that the pool will do for builds no dispatcher', async () => {
+test('a request that can use the pool builds no dispatcher', async () => {
   const { config, dispatcher } = setUp()
   await dispatcher()
   assert.is(config.built, 1)
@@ -143,7 +143,7 @@ test('of two requests the first gets the newer client certificate: both have a p
   }
 })
 
-test('a request to which a pool was given just before another took its place is answered', async () => {
+test('a request that got a pool just before its replacement is answered', async () => {
   const server = createServer((_, response) => response.end('{}')).listen(0, '127.0.0.1')
   await once(server, 'listening')
   try {

@@ -77,7 +77,7 @@ test('a token file is relative to the kubeconfig, wins over a token, and is read
   )
 })
 
-test('of several files the first wins each entry and the current context; one that is missing is told and left out', () => {
+test('of several files the first wins each entry and the current context; a missing file is reported and ignored', () => {
   const first = write('first', {
     clusters: [cluster({ 'tls-server-name': 'of-first' })],
     users: [user({ token: 'of-first' })],
@@ -122,7 +122,7 @@ echo "{\\"apiVersion\\": \\"client.authentication.k8s.io/v1\\", \\"kind\\": \\"E
   \\"status\\": {\\"token\\": \\"$TEAM-$1-$(wc -l < count | tr -d ' ')\\"}}"
 `
 
-test('a plugin is relative to the kubeconfig, told of the cluster, asked once, and again when its token is refused', async () => {
+test('a plugin is relative to the kubeconfig, gets the cluster, and runs once, and again if its token is refused', async () => {
   const exec = {
     apiVersion: 'client.authentication.k8s.io/v1',
     command: './bin/plugin',
@@ -176,7 +176,7 @@ for (const { name, exec, message } of [
   },
   { name: 'that gives nothing', exec: { interactiveMode: 'Never' }, message: 'the output of true is not valid JSON' },
 ])
-  test(`a plugin ${name} is told`, async () => {
+  test(`a plugin ${name} is reported`, async () => {
     const file = withUser('bad', {
       exec: { apiVersion: 'client.authentication.k8s.io/v1', command: 'true', ...exec },
     })
@@ -186,7 +186,7 @@ for (const { name, exec, message } of [
     assert.equal(asked, [])
   })
 
-test('whom a user acts as is sent whole', async () => {
+test('impersonation headers are sent completely', async () => {
   const file = withUser('as', {
     token: 't',
     as: 'jane',

@@ -58,7 +58,7 @@ test('a burst of edits is one change; other files are none', async () => {
   assert.is(watch.calls(), 1)
 })
 
-test('a folder that went away and came back, where only looking helps', async () => {
+test('a folder that went away and came back is noticed by polling', async () => {
   using folder = temporaryFolder({ 'manifests/a.yaml': 'a: 1' })
   const manifests = join(folder.path, 'manifests')
   using watch = watching([manifests], { pollMs: 50 })

@@ -47,14 +47,14 @@ const operatorOf = (found: Record<string, Found>, namespace = 'portico-system') 
 const argsOf = (found: Record<string, Found>, namespace?: string) =>
   operatorOf(found, namespace).template.spec.containers[0].args.slice(2)
 
-test('for all namespaces the chart is what kustomize builds, but for the namespace', () => {
+test('for all namespaces the chart equals the kustomize build, except the namespace', () => {
   const { 'Namespace /portico-system': namespace, ...built } = kustomized(DEPLOY)
   assert.ok(namespace)
   assert.ok(Object.keys(built).length > 12)
   assert.equal(templated({ crds: { keep: false } }), built)
 })
 
-test('for one namespace too', () => {
+test('for one namespace the chart equals the kustomize build, too', () => {
   const given = { namespaces: ['portico-system'], crds: { install: false } }
   assert.equal(templated(given), kustomized(join(DEPLOY, 'namespaced')))
 })
@@ -89,7 +89,7 @@ test('with the admission webhook too, for all namespaces and for one', () => {
   assert.equal(argsOf(own).slice(-2), ['--admission', 'portico-operator.portico-system'])
 })
 
-test('in another namespace kustomize makes what Helm does, but for names of the whole cluster', () => {
+test('in another namespace kustomize equals Helm, except for cluster-wide names', () => {
   const given = { namespaces: ['tools'], crds: { install: false }, admission: { enabled: true } }
   const text = JSON.stringify(templated(given, 'tools')).replaceAll(
     'portico-operator.tools',
@@ -175,7 +175,7 @@ test('the console’s file is read by the console: the default, and what values 
   assert.not.equal(hashOf(config), hashOf({ ...config, logLevel: 'debug' }))
 })
 
-test('the webhook is asked for the namespaces of its release alone, and is called after its own', () => {
+test('the webhook is limited to the namespaces of its release, and named after it', () => {
   const found = templated(
     { namespaces: ['team-a', '123'], apiGroup: 'mcp.example.org', admission: { enabled: true } },
     'ops',
@@ -210,7 +210,7 @@ test('the overlay in docs/install.md makes what the values beside it make', () =
   assert.equal(found, built)
 })
 
-test('unless it is said otherwise the definitions stay when a release goes', () => {
+test('by default the CRDs stay when a release is uninstalled', () => {
   for (const [name, one] of Object.entries(templated({}))) {
     const isDefinition = name.startsWith('CustomResourceDefinition ')
     assert.is(one.metadata.annotations !== undefined, isDefinition, name)
@@ -226,7 +226,7 @@ test('the API group is a value, of everything', () => {
   assert.equal(found['ClusterRole /portico-operator']?.rules[0].apiGroups, ['mcp.example.org'])
 })
 
-test('of several namespaces each has a Role, and none a ClusterRole', () => {
+test('each of several namespaces has a Role, and there is no ClusterRole', () => {
   const found = templated({ namespaces: ['team-a', '123'] }, 'ops')
   assert.not(Object.keys(found).some((name) => name.startsWith('ClusterRole')))
   for (const namespace of ['team-a', '123']) {
@@ -239,7 +239,7 @@ test('of several namespaces each has a Role, and none a ClusterRole', () => {
   assert.equal(args.slice(4), ['--namespace', 'team-a', '--namespace', '123'])
 })
 
-test('what is set arrives where it belongs', () => {
+test('each value reaches its field', () => {
   const digest = `sha256:${'0'.repeat(64)}`
   const toleration = { key: 'dedicated', operator: 'Exists' }
   const found = templated({

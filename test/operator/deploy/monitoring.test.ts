@@ -110,7 +110,7 @@ test('promtool finds nothing wrong with the rules that are in the files', async 
   assert.is.not(await ruleProblems('groups: [{name: a, rules: [{alert: b, expr: "sum("}]}]'), '')
 })
 
-test('kustomize finds what it is to add', () => {
+test('kustomize finds the files to add', () => {
   const { resources, configMapGenerator } = parse(read('kustomization.yaml'))
   for (const name of resources) assert.ok(parseAllDocuments(read(name)).length > 0)
   const files = configMapGenerator.map(({ files: [file] }: { files: string[] }) => file?.split('=')[1])
@@ -120,7 +120,7 @@ test('kustomize finds what it is to add', () => {
   )
 })
 
-test('no panel is empty, no rule looks at what isn’t there, and an alert fires', async () => {
+test('no panel is empty, no rule reads a missing metric, and an alert fires', async () => {
   const addressOf = (url: string) => new URL(url).host
   const targets = {
     gateway: addressOf(gateway.adminUrl),

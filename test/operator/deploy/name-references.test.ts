@@ -46,7 +46,7 @@ const OBJECTS = [
   { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'crm' } },
 ]
 
-test('generated names and prefixes are followed wherever ours name something', () => {
+test('references follow generated names and prefixes', () => {
   using folder = temporaryFolder({
     'objects.yaml': OBJECTS.map((one) => stringify(one)).join('---\n'),
     'kustomization.yaml': stringify({
@@ -79,7 +79,7 @@ test('generated names and prefixes are followed wherever ours name something', (
   assert.equal([front.groupRef.name, front.config.aggregation.tools[0].workload], ['team-tools', 'team-crm'])
 })
 
-test('what kustomize can’t follow is what the page says', () => {
+test('the fields that kustomize can’t follow are those in the docs', () => {
   const found = Object.values(kinds).flatMap(({ kind, spec }) =>
     unreachablePlaces(spec as SchemaNode).map((place) => `${kind} ${place}`),
   )

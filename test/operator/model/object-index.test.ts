@@ -27,7 +27,7 @@ const make = (kind: string, name: string, spec: object = {}, namespace = 'a'): K
   spec,
 })
 
-test('referrers follow what is put, moved and deleted, also of what does not exist', () => {
+test('referrers follow objects that are added, changed and deleted, also for a missing target', () => {
   const index = createObjectIndex(kinds)
   index.put(make('Thing', 'two', { box: 'left' }))
   index.put(make('Thing', 'one', { box: 'left', others: ['two'] }))
@@ -51,7 +51,7 @@ test('referrers follow what is put, moved and deleted, also of what does not exi
   )
 })
 
-test('a name that stands twice in one object counts once', () => {
+test('a repeated name in one object counts once', () => {
   const index = createObjectIndex(kinds)
   index.put(make('Thing', 'one', { others: ['two', 'two'] }))
   assert.equal(index.referrers('Thing', 'a', 'two'), [{ kind: 'Thing', name: 'one' }])

@@ -18,7 +18,7 @@ const backend = (name: string, rest: object = {}) => ({
 })
 const statuses = (...answers: unknown[]) => reportedBackends(answers).map(({ name, status }) => `${name} ${status}`)
 
-test('what holds until something changes is told: no times, no counts, and an old failure of one that is well not', () => {
+test('a report has no times, no counts, and no old failure of a healthy backend', () => {
   const told = reportedBackends([
     [backend('b', { lastError }), backend('a', { health: 'unhealthy', lastError, circuit: 'open' })],
   ])
@@ -39,7 +39,7 @@ test('what holds until something changes is told: no times, no counts, and an ol
   )
 })
 
-test('where pods disagree the worst counts, and one that has not asked knows nothing', () => {
+test('of several pods the worst report counts, and a pod that has not checked yet does not count', () => {
   const of = (health: string) => [backend('a', { health })]
   assert.equal(statuses(of('healthy'), of('unhealthy'), of('degraded')), ['a unavailable'])
   assert.equal(statuses(of('unauthenticated'), of('healthy')), ['a unauthenticated'])
@@ -47,7 +47,7 @@ test('where pods disagree the worst counts, and one that has not asked knows not
   assert.equal(statuses(of('unknown')), ['a unknown'])
 })
 
-test('what a pod that is none of ours says is passed over, and what is kept of the rest has bounds', () => {
+test('invalid reports are ignored, and valid ones have limits', () => {
   const strange = [null, 7, 'a', {}, { name: 'a' }, { name: 7, health: 'healthy' }, { name: 'a', health: 'splendid' }]
   assert.equal(reportedBackends([undefined, null, {}, 'x', strange, [backend('n'.repeat(300))]]), [])
   const most = {
@@ -94,7 +94,7 @@ observation: {kind: VirtualMCPServer, replicas: 1, readyReplicas: 1${observation
 
 const planOf = (observation: string) => plansOfText(manifests(observation)).get('VirtualMCPServer/all')
 
-test('a gateway that is ready tells which of its backends are not', () => {
+test('a ready gateway names its unavailable backends', () => {
   const plan = planOf(
     `, backends: [{name: gone, status: ready}, {name: one, status: ready, mcpRevision: "2026-07-28"}, {name: two, status: unavailable, message: "unreachable: ECONNREFUSED"}]`,
   )
@@ -124,7 +124,7 @@ test('a gateway that is ready tells which of its backends are not', () => {
   )
 })
 
-test('before the pods have told, nobody says how backends are', () => {
+test('before pods have reported there is no health of backends', () => {
   const plan = planOf('')
   assert.is(condition(plan, 'BackendsHealthy'), undefined)
   assert.is(plan?.status['backendCount'], 2)

@@ -21,7 +21,7 @@ const error = { code: 'unreachable', message: 'it can’t be reached' }
 const waiting = { state: 'waiting', lastSuccess: null, servers: 0 }
 const states = (...answers: unknown[]) => reportedSources(answers).map(({ name, state }) => `${name} ${state}`)
 
-test('what holds until something changes is told: no times, no number of attempts, and not that a sync runs', () => {
+test('a report has no times, no number of attempts, and no running sync', () => {
   const told = reportedSources([[source('b'), source('a', { error, attempts: 2, state: 'failed' })]])
   assert.equal(told, [
     { name: 'a', state: 'Failed', servers: 3, skills: 1, leftOut: 0, error },
@@ -38,12 +38,12 @@ test('before the first sync it waits', () => {
   ])
 })
 
-test('of several pods the one that fails is told, then the one that waits', () => {
+test('of several pods a failing report wins, then a waiting one', () => {
   assert.equal(states([source('a')], [source('a', { error })], [source('a', waiting)]), ['a Failed'])
   assert.equal(states([source('a')], [source('a', waiting)]), ['a Waiting'])
 })
 
-test('what is no answer of ours is passed over, and what is told fits into a status', () => {
+test('invalid answers are ignored, and reports fit into a status', () => {
   assert.equal(states(undefined, 'x', 1, {}, [null, 1, {}, { name: 1 }, { name: 'A b' }, { name: 'x'.repeat(64) }]), [])
   const [odd] = reportedSources([
     [{ name: 'a', servers: -1, skills: 1.5, leftOut: 1e300, error: { message: 'm'.repeat(9999) } }],

@@ -52,7 +52,7 @@ const clash = (strategy: string) =>
         - {workload: a, overrides: {x: {name: search}}}
         - {workload: b, overrides: {y: {name: search}}}`)
 
-test('a clash of names that overrides give is a condition, and what runs is held', () => {
+test('clashing names of overrides are a condition, and running pods are held', () => {
   const plan = clash('manual')
   assert.is(
     condition(plan, 'Ready'),
@@ -61,7 +61,7 @@ test('a clash of names that overrides give is a condition, and what runs is held
   assert.is(plan?.children, 'hold')
 })
 
-test('a clash that only the backends tell is a condition of its own, and takes nothing from what is ready', () => {
+test('a clash that only backends know is a condition of its own, and the gateway stays ready', () => {
   const plan = plansOfText(`
 kind: MCPGroup
 metadata: {name: tools}
@@ -82,7 +82,7 @@ test('other strategies resolve it themselves', () => {
   assert.is(condition(clash('prefix'), 'Valid'), 'True ConfigValid')
 })
 
-test('what a filter hides clashes with nothing', () => {
+test('a filtered tool clashes with nothing', () => {
   const plan = planOf(`
     aggregation:
       conflictResolution: manual

@@ -66,7 +66,7 @@ const told = (plans: Plans, type: string) => condition(plans.get('VirtualMCPServ
 const isHeld = (plans: Plans) => plans.get('VirtualMCPServer/tools')?.children === 'hold'
 const configOf = (plans: Plans) => parse(configText(plans.get('VirtualMCPServer/tools'))) as GatewayConfig
 
-test('without keys and storage it serves, and says what a restart costs', () => {
+test('without keys and storage it serves, and warns about the cost of a restart', () => {
   const plans = plansFor(settings())
   assert.is(told(plans, 'Valid'), 'True ConfigValid')
   assert.equal(configOf(plans).authServer, {
@@ -79,7 +79,7 @@ test('without keys and storage it serves, and says what a restart costs', () => 
   )
 })
 
-test('with both nothing is warned of, and several replicas are one server', () => {
+test('with both there is no warning, and several replicas are one server', () => {
   const plans = plansFor(settings(KEPT), { replicas: 3 })
   assert.is(told(plans, 'AuthServerWarning'), undefined)
   assert.is(told(plans, 'Valid'), 'True ConfigValid')
@@ -113,7 +113,7 @@ const oauth2 = (more: object = {}, name = 'code') => ({
 })
 const USER_INFO = { userInfo: { endpointUrl: 'https://api.example/user', fieldMapping: { subjectFields: ['id'] } } }
 
-test('providers of OAuth 2 are served; where nothing says who users are it is told', () => {
+test('OAuth 2 providers are served, with a warning if none identifies users', () => {
   const ref = { name: 'keys', key: 'hmac' }
   const plans = plansFor(settings({ upstreamProviders: [oauth2({ ...USER_INFO, clientSecretRef: ref })] }))
   assert.is(told(plans, 'Valid'), 'True ConfigValid')
@@ -157,7 +157,7 @@ test('a client that is to be registered needs no id, and its token comes from a 
   assert.match(JSON.stringify(missing.get('VirtualMCPServer/tools')?.status), 'gone')
 })
 
-test('what a provider can’t be is told where it stands', () => {
+test('invalid settings of a provider are reported at their field', () => {
   for (const [upstreamProvider, text] of [
     [oauth2({ tokenEndpoint: 'https://10.0.0.1/token', ...USER_INFO }), 'oauth2Config/tokenEndpoint 10.0.0.1'],
     [oauth2({ ...USER_INFO, identityFromToken: { subjectPath: 'id' } }), 'oauth2Config/userInfo must be left out'],
@@ -169,7 +169,7 @@ test('what a provider can’t be is told where it stands', () => {
   }
 })
 
-test('pods that somebody else scales are warned of', () => {
+test('a warning covers pods that an autoscaler scales', () => {
   const seen =
     '---\nkind: Observation\nmetadata: {name: tools}\nobservation: {kind: VirtualMCPServer, replicas: 3, readyReplicas: 3}\n'
   const plans = plansFor(settings(), {}, seen)
@@ -177,7 +177,7 @@ test('pods that somebody else scales are warned of', () => {
   assert.match(told(plans, 'AuthServerWarning') ?? '', 'each of 3 pods has logins of its own')
 })
 
-test('its issuer is the one that checks tokens', () => {
+test('its issuer must equal that of the MCPOIDCConfig', () => {
   const incomingAuth = { type: 'oidc', audience: 'tools', oidcConfigRef: { name: 'other' } }
   const plans = plansFor(settings(), { incomingAuth })
   assert.is(
@@ -187,7 +187,7 @@ test('its issuer is the one that checks tokens', () => {
   assert.ok(isHeld(plans))
 })
 
-test('a private address of its own issuer needs no leave: nothing is called there', () => {
+test('its own issuer may have a private address, since nothing is called there', () => {
   const issuer = 'https://10.0.0.7'
   const own = { type: 'oidc', audience: 'tools', oidcConfigRef: { name: 'near' } }
   const config = `---\nkind: MCPOIDCConfig\nmetadata: {name: near}\nspec: {type: inline, inline: {issuer: "${issuer}"}}\n`
@@ -203,7 +203,7 @@ test('a private address of its own issuer needs no leave: nothing is called ther
   assert.match(condition(alone.get('MCPOIDCConfig/near'), 'Valid') ?? '', 'only under jwksAllowPrivateIP')
 })
 
-test('a config that others share may say how they ask the issuer; the issuer itself makes no use of it, and says so', () => {
+test('the issuer itself warns about fields of a shared config that only others use', () => {
   const config = `
 ---
 kind: MCPOIDCConfig
@@ -242,7 +242,7 @@ test('an audience is mandatory', () => {
   assert.match(told(plans, 'Valid') ?? '', /^False AudienceMissing/)
 })
 
-test('a Secret or key that is missing is named', () => {
+test('a missing Secret or key is named', () => {
   const oidc = { clientSecretRef: { name: 'client', key: 'secret' } }
   const plans = plansFor(
     settings({ ...KEPT, hmacSecretRefs: [{ name: 'keys', key: 'lost' }], upstreamProviders: [provider({}, oidc)] }),
@@ -253,7 +253,7 @@ test('a Secret or key that is missing is named', () => {
   assert.ok(isHeld(plans))
 })
 
-test('what the data plane finds is told by the fields of the object', () => {
+test('findings of the data plane are reported at the fields of the object', () => {
   const plans = plansFor(
     settings({
       tokenLifespans: { accessTokenLifespan: '1s' },
@@ -288,7 +288,7 @@ spec: {type: upstreamInject, upstreamInject: {providerName: ${providerName}}}
   )
 })
 
-test('no secret is in what is planned', () => {
+test('a plan contains no secret', () => {
   const plans = plansFor(settings({ ...KEPT, storage: { type: 'redis', redis: { addr: 'redis:6379' } } }))
   assert.not.match(configText(plans.get('VirtualMCPServer/tools')), /signing\.pem: a|hmac: b/)
 })
@@ -382,7 +382,7 @@ test('machines get their secrets and keys as files, and a missing one holds the 
   assert.match(told(twice, 'Valid') ?? '', /clients\/0\/clientId must not be the id of one of delegateClients/)
 })
 
-test('workloads of SPIFFE prove themselves by JWT, and what needs more is told', () => {
+test('workloads of SPIFFE authenticate by JWT, and unsupported methods are reported', () => {
   const bundle = `---\nkind: ConfigMap\nmetadata: {name: bundle}\ndata: {b.json: '{"keys": []}'}\n`
   const file = { configMapName: 'bundle', configMapKey: 'b.json' }
   const domain = {
@@ -430,7 +430,7 @@ test('workloads of SPIFFE prove themselves by JWT, and what needs more is told',
   assert.match(told(withSpiffe({}, both), 'Valid') ?? '', /NotSupported/)
 })
 
-test('a rule that lets the ServiceAccount default in without naming it is told', () => {
+test('a rule that admits the ServiceAccount default without naming it is reported', () => {
   const withRules = (...subjectRules: object[]) =>
     plansFor(
       settings({
@@ -530,7 +530,7 @@ spec: {type: upstreamInject, upstreamInject: {providerName: corp}}
   assert.match(told(plans, 'BackendsReady') ?? '', /are not sent: disableUpstreamTokenInjection is set/)
 })
 
-test('a provider that is visited on demand is one of others, behind one that says who users are', () => {
+test('a provider on demand needs another one that identifies users', () => {
   const later = { ...provider(), name: 'later', loginPolicy: 'onDemand' }
   const found = plansFor(settings({ upstreamProviders: [provider(), later] }))
   assert.is(told(found, 'Valid'), 'True ConfigValid')
@@ -550,7 +550,7 @@ test('a provider that is visited on demand is one of others, behind one that say
   assert.ok((told(first, 'Valid') ?? '').includes('must be required'), told(first, 'Valid'))
 })
 
-test('users choose among providers: each domain has one, and what needs the token of one of them is not served', () => {
+test('users choose among providers: each domain has one, and a backend that needs the token of one of them is left out', () => {
   const other = { ...provider(), name: 'partner', emailDomains: ['partner.example'] }
   const choice = { primaryProviders: ['corp', 'partner'], upstreamProviders: [provider(), other] }
   const plans = plansFor(settings(choice))
@@ -585,7 +585,7 @@ test('users choose among providers: each domain has one, and what needs the toke
   assert.ok(judged.includes('of which each login visits one: policies would deny all other users'), judged)
 })
 
-test('policies judge by the ID token of one of its providers', () => {
+test('policies read the ID token of one of its providers', () => {
   const chat = {
     name: 'chat',
     type: 'oauth2',

@@ -49,7 +49,7 @@ for (const [kind, manifest] of Object.entries(kinds)) {
     for (const plan of plans) assert.equal((parse(configText(plan)) as { authz: unknown }).authz, settings)
   })
 
-  test(`${kind}: a missing ConfigMap, key or MCPAuthzConfig holds what runs, and is named`, () => {
+  test(`${kind}: a missing ConfigMap, key or MCPAuthzConfig is named, and running pods are held`, () => {
     const cases: [ReturnType<typeof planOf>, string][] = [
       [planOf(IN_CONFIG_MAP), 'False ConfigMapNotFound: ConfigMap "policies" is missing'],
       [
@@ -64,7 +64,7 @@ for (const [kind, manifest] of Object.entries(kinds)) {
     }
   })
 
-  test(`${kind}: broken policies hold what runs, with the parser's message and line`, () => {
+  test(`${kind}: broken policies hold running pods, with the parser's message and line`, () => {
     const broken = BROKEN.replace('\\n', '\n')
     const cases: [ReturnType<typeof planOf>, string][] = [
       [planOf(inline(BROKEN)), 'Valid'],
@@ -77,7 +77,7 @@ for (const [kind, manifest] of Object.entries(kinds)) {
     }
   })
 
-  test(`${kind}: a file that is no settings is never "no policies"`, () => {
+  test(`${kind}: an invalid file never counts as "no policies"`, () => {
     const files = [
       'rubbish',
       '[]',
@@ -101,7 +101,7 @@ for (const [kind, manifest] of Object.entries(kinds)) {
     }
   })
 
-  test(`${kind}: a key that stands twice in a file is no matter of taking the last`, () => {
+  test(`${kind}: a repeated key in a file is refused`, () => {
     const twice = `"policies": ["forbid(principal, action, resource);"], "policies": [${JSON.stringify(POLICY)}]`
     const entities = '[{"uid": {"type": "User", "id": "a"}, "attrs": {"a": 1, "a": 2}, "parents": []}]'
     for (const [text, says] of [

@@ -38,7 +38,7 @@ test('a gateway offers its own workflows and those that it names, in whatever or
   assert.is(configText(turned), configText(plan))
 })
 
-test('a gateway without workflows says nothing of them', () => {
+test('a gateway without workflows has no condition about them', () => {
   const plan = planOf('')
   assert.is(offered(plan), undefined)
   assert.is(condition(plan, 'CompositeToolsReady'), undefined)
@@ -111,7 +111,7 @@ const wrongChanges: readonly (readonly [string, string, string])[] = [
   ['to the name of another', flow('d'), 'another composite tool has the name "d"'],
 ]
 for (const [what, changed, says] of wrongChanges)
-  test(`a definition that is changed ${what} is refused, and what it was before is served on, beside the others`, () => {
+  test(`a definition that is changed ${what} is refused, and its last good version is served beside the others`, () => {
     const [x, y] = [definition('x', flow('b')), definition('y', flow('d'))]
     const plan = planAfter([x, y], [definition('x', changed), y])
     assert.equal(offered(plan), ['b', 'd'])
@@ -125,7 +125,7 @@ for (const [what, changed, says] of wrongChanges)
     assert.equal(offered(planAfter([x, y], [definition('x', flow('c')), y])), ['c', 'd'])
   })
 
-test('a workflow of its own that is wrong is the gateway’s fault: what runs is held', () => {
+test('an invalid workflow of the gateway itself holds the running pods', () => {
   const wrong = '{name: b, steps: [{id: one, tool: a}, {id: two, tool: docs.x, arguments: {x: "{{.params.n"}}]}'
   const plan = planOf(`compositeTools: [${flow('a')}, ${wrong}]`)
   assert.match(
@@ -135,7 +135,7 @@ test('a workflow of its own that is wrong is the gateway’s fault: what runs is
   assert.is(plan?.children, 'hold')
 })
 
-test('a step that calls what no backend can have is told', () => {
+test('a step that calls a tool that no backend can have is reported', () => {
   const plan = planOf(`compositeTools: [${flow('a', 'dosc.search')}]`)
   assert.is(
     condition(plan, 'CompositeToolWarning'),
@@ -153,7 +153,7 @@ test('a gateway is planned again when a definition that it names comes or change
   for (const name of ['x', 'gone']) assert.ok(seen.has(onObject(KIND, 'default', name)), name)
 })
 
-test('the status of a definition has each thing that is wrong with it, and its place', () => {
+test('the status of a definition lists each mistake with its place', () => {
   const plan = plansOfText(
     definition(
       'x',
@@ -172,7 +172,7 @@ test('the status of a definition has each thing that is wrong with it, and its p
   assert.is(condition(good, 'Ready'), 'True Ready')
 })
 
-test('however much is wrong with a definition, the API server takes its status', () => {
+test('the API server accepts the status of a definition with any number of mistakes', () => {
   const wrong = Array.from({ length: 3000 }, (_, index) => `k${index}: "{{.params.gone}}"`).join(', ')
   const ids = Array.from({ length: 100 }, (_, index) => `${'s'.repeat(50)}${index}`)
   const stuck = ids.map((id, index) => `{id: ${id}, tool: docs.a, dependsOn: [${ids[(index + 1) % 100]}]}`).join(', ')

@@ -75,7 +75,7 @@ const TOKEN = 'Authorization: Bearer ../secrets/s/token'
 const LISTED = 'X-Listed: ../secrets/s/listed'
 const list = (name: string) => `{type: externalAuthConfigRef, externalAuthConfigRef: {name: ${name}}}`
 
-test('rule 1: discovered reads what each backend names, and none where it names none', () => {
+test('rule 1: under discovered each backend has the credential that it names, or none', () => {
   assert.equal(credentials('{source: discovered}'), { entry: TOKEN, named: OWN, remote: TOKEN, silent: '' })
 })
 
@@ -89,7 +89,7 @@ test('under discovered an entry overrides what was discovered, by another creden
   })
 })
 
-test('rule 2: inline gives listed backends theirs and all others none, whatever they name', () => {
+test('rule 2: under inline only listed backends have a credential, whatever others name', () => {
   assert.equal(credentials(`{source: inline, backends: {silent: ${list('listed')}}}`), {
     entry: '',
     named: '',
@@ -98,7 +98,7 @@ test('rule 2: inline gives listed backends theirs and all others none, whatever 
   })
 })
 
-test('a default is for those that nothing else is said of', () => {
+test('a default applies to backends without another setting', () => {
   assert.equal(credentials(`{source: inline, default: ${list('listed')}, backends: {named: {type: discovered}}}`), {
     entry: LISTED,
     named: OWN,
@@ -114,7 +114,7 @@ test('a credential replaces a configured header of its name, in any case', () =>
   assert.equal(backends.find(({ name }) => name === 'entry')?.headers, { 'X-Other': 'o' })
 })
 
-test('a proxy hands on to its server what the gateways of its group send, and sends its own where it is in none', () => {
+test('a proxy forwards the credentials of its group’s gateways, and sends its own outside a group', () => {
   const plans = plansFor('{source: inline, backends: {silent: LISTED}}'.replace('LISTED', list('listed')))
   const backendOf = (name: string) => configOf(plans, name).backends[0]
   const forwarded = (...headerNames: string[]) => ({ type: 'forwarded', forwarded: { headerNames } })
@@ -129,7 +129,7 @@ test('a proxy hands on to its server what the gateways of its group send, and se
   assert.is(backendOf('MCPRemoteProxy/remote')?.credential, undefined)
 })
 
-test('a proxy in no group sends the credential that its own object names; one that authenticates hands nothing on', () => {
+test('a proxy without a group sends its own credential; one that authenticates callers forwards nothing', () => {
   const plans = plansOfText(`
 kind: MCPServer
 metadata: {name: alone}
@@ -163,14 +163,14 @@ stringData: {token: a}
     assert.is(backendOf(`MCPServer/${name}`)?.credential, undefined, name)
 })
 
-test('the gateway mounts the keys of Secrets that it reads, and no value is in what is rendered', () => {
+test('the gateway mounts the keys of Secrets that it reads, and rendered objects contain no value', () => {
   const plans = plansFor('{source: discovered}')
   const text = JSON.stringify(childOf(plans.get('VirtualMCPServer/gateway'), 'Deployment'))
   for (const key of ['own', 'token']) assert.match(text, `{"key":"${key}","path":"${key}"}`)
   assert.not.match(text, '"listed"')
 })
 
-test('the status says which credential is in force', () => {
+test('the status names the credential in force', () => {
   const { status } = plansFor('{source: discovered}').get('VirtualMCPServer/gateway') ?? {}
   const { discoveredBackends } = status as unknown as {
     discoveredBackends: { name: string; authConfigRef?: string; authType?: string }[]

@@ -56,7 +56,7 @@ for (const [kind, required] of Object.entries(KINDS)) {
   const configOf = (plans: Plans) => read(configText(plans.get(`${kind}/one`)))
 
   for (const field of ['authServerRef', 'externalAuthConfigRef'])
-    test(`${kind}, ${field}: its proxy logs users in, and its server gets what their provider gave`, () => {
+    test(`${kind}, ${field}: its proxy logs users in, and its server gets the token of their provider`, () => {
       const plans = planned(`${OIDC}, ${field}: {name: login}`)
       assert.is(told(plans, 'Valid'), 'True ConfigValid')
       const { authServer, backends, incomingAuth } = configOf(plans)
@@ -70,7 +70,7 @@ for (const [kind, required] of Object.entries(KINDS)) {
       assert.is(condition(plans.get('MCPExternalAuthConfig/login'), 'Ready'), 'True Ready')
     })
 
-  test(`${kind}: how others ask the issuer is of no use to the proxy itself, which says so`, () => {
+  test(`${kind}: the proxy warns about fields of the config that only others use`, () => {
     const others =
       'clientId: c, clientSecretRef: {name: keys, key: hmac}, introspectionUrl: "https://tools.example/oauth/introspect"'
     const shared = world(one(kind, `${required}, ${OIDC}, authServerRef: {name: login}`)).replace(
@@ -88,7 +88,7 @@ for (const [kind, required] of Object.entries(KINDS)) {
     assert.is(read(configText(plans.get('MCPServer/other'))).incomingAuth.oidc?.introspection?.clientId, 'c')
   })
 
-  test(`${kind}: nothing says who users are, and that is told`, () => {
+  test(`${kind}: a warning says that no provider identifies users`, () => {
     const code = `
 kind: MCPExternalAuthConfig
 metadata: {name: code}
@@ -118,7 +118,7 @@ spec:
     assert.is(wiki.backends[0]?.credential?.upstreamInject?.providerName, 'wiki')
   })
 
-  test(`${kind}: what can’t be is said, and nothing is served by it`, () => {
+  test(`${kind}: invalid settings are reported, and not served`, () => {
     const refused = (spec: string, type: string, text: string, issuer?: string) => {
       const plans = planned(spec, issuer)
       assert.match(told(plans, type) ?? '', text)
@@ -138,7 +138,7 @@ spec:
   })
 }
 
-test('where tokens of providers are not sent, a proxy sends none, whoever asks for it', () => {
+test('under disableUpstreamTokenInjection a proxy sends no token of a provider', () => {
   const of = (spec: string) =>
     plansOfText(
       world(one('MCPRemoteProxy', `${KINDS.MCPRemoteProxy}, ${OIDC}, authServerRef: {name: login}${spec}`)).replace(
@@ -152,7 +152,7 @@ test('where tokens of providers are not sent, a proxy sends none, whoever asks f
   assert.is(asked?.children, 'hold')
 })
 
-test('where users choose among providers, a proxy has no token of one of them to send', () => {
+test('a proxy whose users choose among providers has no single token to send', () => {
   const of = (more: string) =>
     plansOfText(
       world(one('MCPRemoteProxy', `${KINDS.MCPRemoteProxy}, ${OIDC}, authServerRef: {name: login}`)).replace(
@@ -179,7 +179,7 @@ test('a server on standard input and output gets no token', () => {
   assert.ok(authServer)
 })
 
-test('an authorization server is no credential of a gateway', () => {
+test('an authorization server can’t be the credential of a gateway', () => {
   const gateway =
     'kind: VirtualMCPServer\nmetadata: {name: all}\nspec: {groupRef: {name: tools}, incomingAuth: {type: oidc, oidcConfigRef: {name: own, audience: a}}}\n'
   const entry =
@@ -196,7 +196,7 @@ test('an authorization server is no credential of a gateway', () => {
   assert.is(condition(plans.get('MCPServer/one'), 'Valid'), 'True ConfigValid')
 })
 
-test('what is wrong with it is said by the config itself', () => {
+test('the config itself reports its mistakes', () => {
   const plans = plansOfText(
     world(one('MCPServer', `${KINDS.MCPServer}, ${OIDC}, authServerRef: {name: login}`)).replace(
       'issuer: https://tools.example\n',
@@ -208,7 +208,7 @@ test('what is wrong with it is said by the config itself', () => {
   assert.match(condition(plans.get('MCPServer/one'), 'ReferencesResolved') ?? '', text)
 })
 
-test('the config itself tells of grants that let in more than they seem to, as its workloads do', () => {
+test('the config itself reports grants that admit more than they seem to, as its workloads do', () => {
   const told = (rule: string) => {
     const grants = `
     trustedIssuers:

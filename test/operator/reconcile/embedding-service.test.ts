@@ -32,7 +32,7 @@ test('a gateway with a service has a folder for vectors, and one without has non
   assert.not.match(JSON.stringify(plain), 'portico-state')
 })
 
-test('a Service of the cluster may be at a private address, and other hosts where it is allowed', () => {
+test('a Service of the cluster may have a private address, and other hosts only if allowed', () => {
   const isAllowed = (optimizer: string) => {
     const plan = planOf(optimizer)
     assert.is(condition(plan, 'Valid'), 'True ConfigValid', optimizer)
@@ -51,7 +51,7 @@ test('a Service of the cluster may be at a private address, and other hosts wher
   assert.is(isAllowed('{embeddingService: "https://tei.example.com", embeddingAllowPrivateIP: true}'), true)
 })
 
-test('the key is a file, and one that is not there is named', () => {
+test('the key is a file, and a missing one is named', () => {
   const ref = '{embeddingService: "https://tei.example.com", embeddingApiKeySecretRef: {name: keys, key: tei}}'
   assert.match(condition(planOf(ref), 'ReferencesResolved') ?? '', /^False .*"?keys/)
   const plan = planOf(ref, '---\nkind: Secret\nmetadata: {name: keys}\nstringData: {tei: x}')
@@ -60,7 +60,7 @@ test('the key is a file, and one that is not there is named', () => {
   assert.equal(names, ['portico-config', 'portico-secret-keys', 'portico-state'])
 })
 
-test('what makes no sense is told with its place', () => {
+test('contradictory settings are reported with their place', () => {
   const at = '/spec/config/optimizer'
   const service = 'embeddingService: "https://tei.example.com"'
   for (const [optimizer, told] of [

@@ -29,7 +29,7 @@ const from = (...sources: object[]) => ({ envFrom: sources })
 const settings = { configMapRef: { name: 'settings' } }
 const vault = { secretRef: { name: 'vault' } }
 
-test('who takes variables from elsewhere is told which of ours stand before them', () => {
+test('envFrom gets a warning with the variables of the operator that hide its own', () => {
   const told = warned({}, from(settings))
   const pointer = '/spec/podTemplateSpec/spec/containers/1/envFrom'
   assert.match(told, `True EnvFromHidden: ${pointer}: `)
@@ -37,7 +37,7 @@ test('who takes variables from elsewhere is told which of ours stand before them
   assert.match(warned({}, from(vault)), pointer)
 })
 
-test('only those are told that a source may hold, and that the manifest does not set', () => {
+test('the warning names only variables that the source may hold and the manifest does not set', () => {
   const variable = (name: string) => ({ name, value: '8080' })
   assert.match(warned({}, from({ ...settings, prefix: 'MCP_' })), /: MCP_PORT, if there/)
   assert.is(warned({}, from({ ...settings, prefix: 'APP_' })), '')
@@ -49,7 +49,7 @@ test('only those are told that a source may hold, and that the manifest does not
   assert.is(warned({}, { ...from(settings), env: all }), '')
 })
 
-test('nobody is told of it whose server gets none of ours', () => {
+test('there is no warning for a server that gets none of these variables', () => {
   assert.is(warned({}, {}), '')
   assert.is(warned({}, { envFrom: [] }), '')
   assert.is(warned({ transport: 'stdio' }, from(settings)), '')

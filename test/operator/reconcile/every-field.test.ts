@@ -36,7 +36,7 @@ function changesPlans(changed: KubernetesObject): boolean {
 /** Nothing but people's eyes reads it, or the one other value it could have is not served yet. */
 const single = (leaf: Leaf) => another(leaf) === undefined
 
-test('the corpus itself is all served, but the one entry whose credential waits', () => {
+test('the whole corpus is served, except one entry whose credential is missing', () => {
   for (const { object, plan } of planAll(fillWorld(content).view, context)) {
     if (object.metadata.name === 'secured') continue
     const bad = plan.status.conditions.filter(({ type, status }) => status === 'False' && type !== 'BackendsReady')
@@ -53,7 +53,7 @@ function backward(value: unknown): unknown {
   return Object.fromEntries(entries.reverse())
 }
 
-test('the order of keys in a manifest shows in nothing that is planned', () => {
+test('the order of keys in a manifest does not change the plan', () => {
   const plans = (all: readonly KubernetesObject[]) =>
     planAll(fillWorld({ ...content, objects: all }).view, context).map(({ object, plan }) => ({
       name: nameOf(object),

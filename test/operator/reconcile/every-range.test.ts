@@ -164,7 +164,7 @@ function isTaken(text: string): boolean {
   }
 }
 
-test('at both ends of all ranges whole gateways start, answer, and end', async () => {
+test('gateways with values at both ends of all ranges start, answer, and stop', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'portico-range-'))
   const redis = await startRedis()
   try {

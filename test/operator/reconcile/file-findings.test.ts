@@ -40,7 +40,7 @@ const cases: readonly (readonly [manifest: string, pointer: string])[] = [
 ]
 
 for (const [manifest, pointer] of cases)
-  test(`${pointer} is refused where it stands`, () => {
+  test(`${pointer} is refused at its own field`, () => {
     const plans = plansOfText(`${SECRET}\n---\n${manifest}`)
     const [plan] = [...plans].filter(([name]) => name.endsWith('/it')).map(([, plan]) => plan)
     assert.match(condition(plan, 'Valid') ?? '', new RegExp(`^False ConfigInvalid: (.*; )?${pointer} `))

@@ -10,7 +10,7 @@ const planned = (spec: string) => {
   return planAll(fillWorld(worldContent(text)).view, { ...context, isOwnMachine: true })[0]?.plan
 }
 
-test('a profile that shuts a server in is not in force, and a warning says so', () => {
+test('a permission profile is not enforced, and a warning says so', () => {
   assert.match(
     condition(planned('permissionProfile: {name: none}'), 'PermissionProfileWarning') ?? '',
     /^True NotEnforced/,
@@ -19,7 +19,7 @@ test('a profile that shuts a server in is not in force, and a warning says so', 
   assert.is(condition(planned(''), 'PermissionProfileWarning'), undefined)
 })
 
-test('no Gateway leads to a workload, so that its URL is its own', () => {
+test('the URL of a workload is its own, without a Gateway', () => {
   const plan = planned('httpRoute: {parentRefs: [{name: public}], hostnames: [tools.example.com]}')
   assert.is(plan?.status['externalUrl'], undefined)
   const configs = plan?.children === 'hold' ? [] : (plan?.children ?? []).filter(({ kind }) => kind === 'ConfigMap')
@@ -27,7 +27,7 @@ test('no Gateway leads to a workload, so that its URL is its own', () => {
   assert.not.match(JSON.stringify(configs[0]?.['data']), /tools\.example\.com/)
 })
 
-test('an endpoint is told by the host that its audience names', () => {
+test('an endpoint is shown under the host that its audience names', () => {
   const text = `
 kind: MCPGroup
 metadata: {name: g}

@@ -50,7 +50,7 @@ function backendIn(plan: Plan | undefined, name: string): BackendConfig | undefi
   return (parse(text) as { backends: BackendConfig[] }).backends.find((backend) => backend.name === name)
 }
 
-test('without pinning nothing is rendered and nothing is told, whatever pins there are', () => {
+test('without pinning nothing is rendered or reported, whatever pins exist', () => {
   const plans = plansOfText(server() + group + gateway() + entry() + pin('a', onWeather, tool('a', 'a')))
   for (const [name, backend] of [
     ['MCPServer/weather', 'weather'],
@@ -93,7 +93,7 @@ test('the pins of all MCPPins of a server add up, and those of others do not cou
   assert.equal(plans.get('MCPPin/kind')?.status['referencingWorkloads'], [])
 })
 
-test('an MCPPin that is being deleted approves nothing, and is held by nobody', () => {
+test('an MCPPin under deletion approves nothing, and nothing blocks its deletion', () => {
   const content = worldContent(server('{mode: enforce}') + group + pin('a', onWeather, tool('a', 'a')))
   const objects = [...content.objects].map((object) =>
     object.kind === 'MCPPin'
@@ -106,7 +106,7 @@ test('an MCPPin that is being deleted approves nothing, and is held by nobody', 
   assert.match(condition(plans.get('MCPServer/weather'), 'DefinitionsApproved') ?? '', /^False Unpinned: /)
 })
 
-test('a gateway believes answers alone that say a proxy enforces, and withholds all of one that should not', () => {
+test('a gateway accepts only answers that a proxy says it enforces, and withholds everything of one that does not enforce', () => {
   const backend = (own: string, pinning: string) =>
     backendIn(plansOfText(server(own) + group + gateway(pinning)).get('VirtualMCPServer/all'), 'weather')
   const rendered = (own: string, pinning: string) => backend(own, pinning)?.pinning
@@ -127,7 +127,7 @@ test('a gateway believes answers alone that say a proxy enforces, and withholds 
   assert.is(rendered('{mode: report}', '{mode: report}'), undefined)
 })
 
-test('of an entry and its gateway the stricter mode counts, and pins count without a mode of its own', () => {
+test('the stricter mode of an entry and its gateway counts, and pins count without a mode of the entry', () => {
   const rendered = (own: string, pinning: string, pins = '') =>
     pinningIn(plansOfText(entry(own) + group + gateway(pinning) + pins).get('VirtualMCPServer/all'), 'far')
   const pins = pin('a', onFar, tool('a', 'a'))
@@ -198,7 +198,7 @@ const eventsOf = (plans: ReturnType<typeof plansOf>) =>
     (plans.get(name)?.events ?? []).flatMap(({ reason }) => (reason.startsWith('Definition') ? [reason] : [])),
   )
 
-test('DefinitionsApproved tells what pods report, at the server and summed up at the gateway', () => {
+test('DefinitionsApproved shows the reports of pods at the server, and their sum at the gateway', () => {
   const unseen = planned('enforce', undefined, undefined)
   assert.equal(
     told(unseen).map((text) => text?.split(':')[0]),
@@ -229,7 +229,7 @@ test('DefinitionsApproved tells what pods report, at the server and summed up at
   assert.equal(eventsOf(healed), [['DefinitionApproved'], [], ['DefinitionApproved']])
 })
 
-test('once there are pins nobody is told any more that there are none', () => {
+test('once there are pins, no message says that there are none', () => {
   const before = plansOfText(server('{mode: enforce}') + group)
   const content = worldContent(server('{mode: enforce}') + group + pin('a', onWeather, tool('a', 'a')))
   const status = before.get('MCPServer/weather')?.status
@@ -241,7 +241,7 @@ test('once there are pins nobody is told any more that there are none', () => {
   assert.match(condition(plan, 'DefinitionsApproved') ?? '', /^Unknown NotObserved: /)
 })
 
-test('what a gateway withholds of an entry is told at the entry, too', () => {
+test('definitions of an entry that a gateway withholds are reported at the entry, too', () => {
   const plans = planned(
     'enforce',
     { name: 'weather' },
@@ -253,7 +253,7 @@ test('what a gateway withholds of an entry is told at the entry, too', () => {
   ])
 })
 
-test('in report mode the condition is True and tells what differs', () => {
+test('in report mode the condition is True and names the differences', () => {
   const plans = planned('report', { name: 'weather', reported: 1, names: ['tools "a"'] }, { name: 'far' })
   assert.is(told(plans)[0], 'True Reported: 1 approved, 0 withheld, 1 reported, 0 missing: tools "a"')
   assert.equal(eventsOf(plans), [[], [], []])
@@ -265,7 +265,7 @@ test('a message has ten names at most, however many pods report, and no text of 
   assert.is(message.match(/tools "/g)?.length, 10)
 })
 
-test('pins of more than one object may hold keep what runs, and say so', () => {
+test('an MCPPin over the size limit keeps the running pods, and is reported', () => {
   const many = Array.from({ length: 9_000 }, (_, index) => ({
     name: `a-tool-with-a-name-of-some-length-${index}`,
     digests: [digest('a')],

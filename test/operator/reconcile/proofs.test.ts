@@ -52,7 +52,7 @@ const KINDS: Readonly<Record<string, { readonly at: string; spec(dpop: object, m
 }
 
 for (const [kind, { at, spec }] of Object.entries(KINDS)) {
-  test(`${kind}: the block reaches the data plane, and ProofReady tells it`, () => {
+  test(`${kind}: the block reaches the data plane, and ProofReady shows it`, () => {
     const plan = planFor(kind, spec({ algs: ['ES256'], maxAge: '60s' }))
     const { incomingAuth } = parse(configText(plan)) as GatewayConfig
     assert.equal(incomingAuth.dpop, { mode: 'optional', algs: ['ES256'], maxAge: '60s', nonce: 'disabled' })
@@ -60,7 +60,7 @@ for (const [kind, { at, spec }] of Object.entries(KINDS)) {
     assert.is(condition(planFor(kind, spec({ mode: 'disabled' })), 'ProofReady'), undefined)
   })
 
-  test(`${kind}: replays that are to be known at all replicas need Redis, and it is not served without`, () => {
+  test(`${kind}: shared replay protection needs Redis, and is not served without`, () => {
     const plan = planFor(kind, spec({ replay: 'shared' }))
     assert.match(condition(plan, 'ProofReady') ?? '', /^False ReplayNotShared: /)
     assert.ok(condition(plan, 'ProofReady')?.includes(`${at}/replay: shared needs Redis`))
@@ -98,7 +98,7 @@ metadata: {name: s}
 stringData: {k: x}
 `
 
-test('an authorization server that binds tokens at an endpoint that reads no proofs is a warning, until it reads them', () => {
+test('a warning says that the authorization server binds tokens but the endpoint reads no proofs', () => {
   const oidc = { name: 'own', audience: 'a' }
   const bound: Readonly<Record<string, (dpop?: object) => object>> = {
     VirtualMCPServer: (dpop) => ({

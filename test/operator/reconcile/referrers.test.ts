@@ -64,7 +64,7 @@ test('referencingWorkloads is sorted by kind, then name, whatever order they cam
   )
 })
 
-test('an entry that uses a credential is told and holds it', () => {
+test('an entry that uses a credential is listed and blocks its deletion', () => {
   const world = createWorld()
   world.objects.put(make('MCPExternalAuthConfig', 'x', { type: 'unauthenticated' }))
   const remote = { remoteUrl: 'https://example.com/mcp', transport: 'streamable-http', groupRef: { name: 'g' } }
@@ -74,7 +74,7 @@ test('an entry that uses a credential is told and holds it', () => {
   assert.equal(plan?.status['referencingWorkloads'], [{ kind: 'MCPServerEntry', name: 'it' }])
 })
 
-test('the hash is that of the spec, not of its spelling', () => {
+test('the hash depends on the spec, not on its spelling', () => {
   const world = createWorld()
   const attributes = (spec: object) => {
     world.objects.put(make('MCPTelemetryConfig', 'otel', spec))
@@ -86,7 +86,7 @@ test('the hash is that of the spec, not of its spelling', () => {
   assert.is.not(attributes({ openTelemetry: { resourceAttributes: { a: '1', b: '3' } } }), first)
 })
 
-test('the time of a hash moves with the hash alone, and is not made up where nobody wrote it down', () => {
+test('the time of a hash changes only with the hash, and is absent if unknown', () => {
   const plan = (spec: object, status: object | undefined, now: string) => {
     const world = createWorld()
     world.objects.put({ ...make('MCPToolConfig', 'it', spec), ...(status && { status }) })

@@ -53,7 +53,7 @@ const fine = [
 ]
 
 for (const kind of Object.keys(kinds) as Kind[]) {
-  test(`${kind}: an address that is called only with leave`, () => {
+  test(`${kind}: an address that is called only if it is allowed`, () => {
     for (const url of [...loopback, ...priv]) {
       const said = validity(kind, url) ?? ''
       assert.match(said, /^False AddressRefused: \/spec\/remoteUrl: \S+ is a (loopback|private) address: /, url)

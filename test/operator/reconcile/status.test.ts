@@ -22,7 +22,7 @@ const withStatus = (planned: readonly PlannedObject[]) =>
 for (const name of inputs) {
   const content = () => worldContent(readFileSync(new URL(name, folder), 'utf8'))
 
-  test(`${name}: every status is one that the API server takes`, () => {
+  test(`${name}: the API server accepts every status`, () => {
     for (const { object, plan } of planAll(createView(content()), context)) {
       const validate = validators.get(object.kind) as ValidateFunction
       validate(plan.status)
@@ -78,7 +78,7 @@ test('lastTransitionTime moves when the status of a condition does, and only the
   assert.is(time(worse, 'Valid'), '2026-01-01T00:00:00Z')
 })
 
-test('a held workload keeps telling of the set that runs', () => {
+test('the status of a held workload keeps describing the running set', () => {
   const good = planOf(server({}), context.now)
   const held = planOf(server({ groupRef: { name: 'gone' }, proxyPort: 9999 }, good.status), context.now)
   assert.is(held.children, 'hold')

@@ -44,7 +44,7 @@ metadata: {name: exchange}
 spec: {type: tokenExchange, tokenExchange: {tokenUrl: "https://idp.example/token", subjectProviderName: gitlab}}
 `
 
-test('a backend whose credential no login gives is left out, with the reason; the others are served', () => {
+test('a backend whose credential comes from no login is left out with the reason; the others are served', () => {
   const plans = plansOfText(world)
   const { status, children } = plans.get('VirtualMCPServer/gateway') ?? {}
   const ready = status?.conditions.find(({ type }) => type === 'BackendsReady')
@@ -81,7 +81,7 @@ test('a proxy logs nobody in: it can’t have such a credential', () => {
   )
 })
 
-test('where users log in, the provider is one of those at which they do', () => {
+test('the provider of a credential must be one at which users log in', () => {
   assert.is(providerProblem('github', ['gitlab', 'github']), undefined)
   assert.match(providerProblem('githu', ['github']) ?? '', 'no upstream provider "githu"')
   assert.match(providerProblem('github', []) ?? '', 'no upstream provider')

@@ -32,7 +32,7 @@ test.before(async () => {
 test.after(() => plane?.stop())
 
 for (const name of inputs) {
-  test(`${name}: the API server takes every child, strictly, and gives back what was rendered`, () => {
+  test(`${name}: the API server accepts every child strictly, and returns it as rendered`, () => {
     const children = childrenOf(name)
     if (children.length === 0) return assert.match(name, /stdio|configs/)
     const applied = JSON.parse(

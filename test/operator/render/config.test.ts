@@ -39,7 +39,7 @@ test('every rendered configuration is accepted by the data plane, under the hash
   assert.equal([...seen].sort(), ['gateway.yaml', 'registry.yaml'])
 })
 
-test('texts that YAML could read as something else come back as they were', () => {
+test('texts that YAML could misread keep their value', () => {
   const value = { a: ['no', '1.0', 'null', '0x10', '~', '', ' x ', 'a: b', '# c', '*d', '2026-11-20', 'é\n\tü', '-'] }
   const parse = configParser({ type: 'object' } as never)
   assert.equal(parse(canonicalYaml(value)), value)
@@ -71,7 +71,7 @@ test('a long configuration is JSON, which the data plane reads at once, with a l
   assert.is(long.split('\n').filter((line) => /^ {2}\{"name":"member-\d+".*\},?$/.test(line)).length, 800)
 })
 
-test('a Service’s names, its address and no others are answered to', () => {
+test('only the names and the address of the Service are served', () => {
   const text = 'kind: MCPServer\nmetadata: {name: it, namespace: team}\nspec: {image: x, transport: streamable-http}'
   const config = parsers['gateway.yaml']?.(
     Object.values((childOf(plansOfText(text).get('MCPServer/it'), 'ConfigMap') as unknown as { data: object }).data)[0],
@@ -79,7 +79,7 @@ test('a Service’s names, its address and no others are answered to', () => {
   assert.equal(config.allowedHosts, ['mcp-it', 'mcp-it.team', 'mcp-it.team.svc', 'mcp-it.team.svc.cluster.local'])
 })
 
-test('a proxy behind an Ingress: its prefix, and the headers of the Ingress where no URL is written down', () => {
+test('a proxy behind an Ingress gets its prefix, and trusts the headers of the Ingress if no URL is set', () => {
   const spec = 'remoteUrl: https://example.com/mcp, endpointPrefix: /team/, trustProxyHeaders: true'
   const known = 'allowedHosts: [tools.example.com]'
   const idp = 'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://i.example}}'

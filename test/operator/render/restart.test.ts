@@ -79,7 +79,7 @@ ${secret('very-secret-value')}`
   assert.not.match(canonicalJson(plan), 'very-secret-value')
 })
 
-test('of a Secret only the keys that are used are mounted, as files and never by subPath', () => {
+test('only the used keys of a Secret are mounted, as files and never by subPath', () => {
   const text = `kind: MCPRemoteProxy
 metadata: {name: it}
 spec:
@@ -142,7 +142,7 @@ spec:
   auth: {mode: oauth, oauth: {providers: [{name: i, issuerUrl: https://i.example.org, audience: a, caBundleRef: ${CA}}]}}
 `
 
-test('an optional CA bundle is an optional volume; its coming and going changes the configuration alone', () => {
+test('an optional CA bundle is an optional volume, and its creation or deletion changes only the configuration', () => {
   const absent = plansOfText(optionalCas)
   const present = plansOfText(
     `${optionalCas}---\nkind: ConfigMap\nmetadata: {name: ca}\ndata: {ca.crt: "-----BEGIN CERTIFICATE-----"}\n`,
@@ -159,7 +159,7 @@ test('an optional CA bundle is an optional volume; its coming and going changes 
   }
 })
 
-test('a CA bundle that somebody needs is no optional volume', () => {
+test('a required CA bundle is not an optional volume', () => {
   const needed = optionalCas.replace(
     'caBundleRef: {configMapRef: {name: ca, key: ca.crt, optional: true}}, oidc',
     'caBundleRef: {configMapRef: {name: ca, key: ca.crt}}, oidc',

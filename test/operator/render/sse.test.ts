@@ -27,7 +27,7 @@ spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}}
 
 const backendOf = (name: string) => (parse(configText(plans.get(name))) as GatewayConfig).backends[0]
 
-test('a server that speaks HTTP+SSE is asked where such servers listen', () => {
+test('a server that speaks HTTP+SSE is called at the usual path', () => {
   const { name, url, transport } = backendOf('MCPServer/server') ?? {}
   assert.equal([name, url, transport], ['server', 'http://127.0.0.1:9000/sse', 'sse'])
 })
@@ -36,7 +36,7 @@ for (const [owner, backend] of [
   ['MCPRemoteProxy/proxy', 'proxy'],
   ['VirtualMCPServer/gateway', 'entry'],
 ] as const)
-  test(`${owner}: a remote one is asked at its own URL`, () => {
+  test(`${owner}: a remote one is called at its own URL`, () => {
     const { name, url, transport } = backendOf(owner) ?? {}
     assert.equal([name, url, transport], [backend, 'https://example.com/events', 'sse'])
   })

@@ -43,7 +43,7 @@ test('a stdio server is a StatefulSet of one pod whose standard input closes wit
   assert.is(mcp?.env, undefined)
 })
 
-test('its proxy alone has a token, and the token lets it attach to that pod alone', () => {
+test('only its proxy has a token, which allows attaching only to that pod', () => {
   const plan = plansOfText(server()).get('MCPServer/time')
   const { template } = podOf(server())
   const { containers, initContainers, serviceAccountName, automountServiceAccountToken } = template.spec
@@ -75,7 +75,7 @@ test('its proxy alone has a token, and the token lets it attach to that pod alon
   ])
 })
 
-test('a ServiceAccount that was chosen gets the right and is not made', () => {
+test('a chosen ServiceAccount gets the right and is not created', () => {
   const plan = plansOfText(server('\n  serviceAccount: mine')).get('MCPServer/time')
   assert.throws(() => childOf(plan, 'ServiceAccount'))
   assert.equal((childOf(plan, 'RoleBinding')['subjects'] as { name: string }[])[0]?.name, 'mine')
@@ -87,7 +87,7 @@ test('it has one pod, or none', () => {
   assert.match(condition(plan, 'Ready') ?? '', '/spec/replicas must not be above 1')
 })
 
-test('where there are no containers it is the local command, with the variables of the container', () => {
+test('without containers it is the local command, with the variables of the container', () => {
   const text = `${server(`
   env: [{name: A, value: b}]
   secrets: [{name: api, key: token, targetEnvName: TOKEN}]`)}---

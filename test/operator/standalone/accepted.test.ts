@@ -25,7 +25,7 @@ const told = ({ manifests }: Accepted) => manifests.map(({ id, object }) => `${i
 
 const before = set(manifest('a', 'x.yaml'), manifest('b', 'x.yaml'), manifest('c', 'y.yaml'))
 
-test('what is not in the files any more is gone; a new version replaces the old one', () => {
+test('objects that leave the files are gone; a new version replaces the old one', () => {
   assert.equal(told(accept(before, set(manifest('a', 'x.yaml', 2)), [])), ['a2'])
 })
 
@@ -38,7 +38,7 @@ test('an object that moved to another file is there once', () => {
   assert.equal(told(after), ['a2', 'b1', 'c1'])
 })
 
-test('a folder that is away for a moment loses nothing', () => {
+test('a folder that is missing for a moment loses nothing', () => {
   const inFolder = set(manifest('a', 'folder/x.yaml'))
   assert.equal(told(accept(inFolder, set(), [finding('folder', 'FileMissing')])), ['a1'])
 })

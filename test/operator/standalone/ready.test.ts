@@ -41,7 +41,7 @@ async function failedBackends({ path }: TemporaryFolder): Promise<number> {
   }
 }
 
-test('ready means that the gateway has the tools of every server that is up, however late that came up', async () => {
+test('a gateway is ready once it has the tools of every running server', async () => {
   using folder = temporaryFolder({ 'manifests/gateway.yaml': gateway })
   const late = ['one', 'two', 'three'].map((name) => waitingClock(name, folder.path))
   folder.write(
@@ -56,7 +56,7 @@ test('ready means that the gateway has the tools of every server that is up, how
   assert.equal(await listed, ['one', 'three', 'two'])
 })
 
-test('a server that is added is told of when the gateway has its tools', async () => {
+test('a new server is reported once the gateway has its tools', async () => {
   using folder = temporaryFolder({ 'manifests/gateway.yaml': gateway, 'manifests/a.yaml': clock('one') })
   await using run = new StandaloneRun(folder)
   assert.equal(await serversListed(await run.until('it is ready', ({ ready }) => ready)), ['one'])

@@ -8,7 +8,7 @@ const pod = (kind: string, name: string, phase: string, isServing: boolean) => (
   base: 'http://127.0.0.1:1',
 })
 
-test('what starts and serves nothing yet is told; what failed, or serves on, is not', () => {
+test('the report lists starting workloads, not failed ones or those that still serve', () => {
   const pods = [
     pod('MCPServer', 'slow', 'starting', false),
     pod('VirtualMCPServer', 'front', 'starting', false),

@@ -16,7 +16,7 @@ const secret = (name: string, value: string) =>
 
 const fromSecret = '  secrets:\n    - name: token\n      key: key\n      targetEnvName: TOKEN\n'
 
-test('a registry keeps what is published beside the manifests: nothing to warn of', async () => {
+test('a registry keeps published entries in the state folder, without a warning', async () => {
   const spec =
     'spec: {sources: [{name: own, managed: {}}], registries: [{name: all, sources: [own]}], auth: {mode: anonymous}}\n'
   using folder = temporaryFolder({ 'manifests/all.yaml': object('MCPRegistry', 'catalog', spec) })
@@ -25,7 +25,7 @@ test('a registry keeps what is published beside the manifests: nothing to warn o
   assert.equal(problems, [])
 })
 
-test('a source of a registry that fails is told, with what is wrong, and so is its recovery', async () => {
+test('a failing source of a registry is reported with its error, and so is its recovery', async () => {
   using folder = temporaryFolder({})
   const path = join(folder.path, 'late.json')
   folder.write(
@@ -65,7 +65,7 @@ test('a source of a registry that fails is told, with what is wrong, and so is i
   await run.until('nothing is wrong any more', ({ ready, problems }) => ready && problems.length === 0)
 })
 
-test('what listens on this machine is a remote server like any other, for an entry and for a proxy', async () => {
+test('a server on this machine is a remote server like any other, for an entry and for a proxy', async () => {
   const remote = await startMcpServer()
   using folder = temporaryFolder({
     'manifests/all.yaml': [
@@ -92,7 +92,7 @@ test('what listens on this machine is a remote server like any other, for an ent
   }
 })
 
-test('an entry that official clients would not read is told of a proxy, too', async () => {
+test('an entry that official clients could not read is reported for a proxy, too', async () => {
   const odd = tool('odd', '"annotations":{"readOnlyHint":"yes"}')
   const call = (request: RawRequest) => answer(request, OK_RESULT)
   const remote = await startRawServer({ era: 'modern', tools: [tool('good'), odd], call })
@@ -112,7 +112,7 @@ test('an entry that official clients would not read is told of a proxy, too', as
   }
 })
 
-test('tools of one name that somebody has to tell apart are a problem, as long as they are', async () => {
+test('clashing tool names are a problem while they last', async () => {
   const [one, two] = [await startMcpServer(), await startMcpServer()]
   const entry = (name: string, { url }: { url: string }) =>
     object('MCPServerEntry', name, `spec: {remoteUrl: "${url}", transport: streamable-http, groupRef: {name: g}}\n`)
@@ -141,7 +141,7 @@ test('tools of one name that somebody has to tell apart are a problem, as long a
   }
 })
 
-test('local-path says where a server serves; otherwise its transport does', async () => {
+test('local-path sets the path of a server; otherwise its transport does', async () => {
   const at = (path: string) => (text: string) =>
     text.replace('annotations:\n', `annotations:\n    portico.dev/local-path: ${path}\n`)
   const command = `exec node -e "${listening}"`
@@ -197,7 +197,7 @@ test('a server whose proxy’s port is taken runs on until the port is free', as
 
 const problemsOf = ({ problems }: Report) => problems.map(({ kind, name, reason }) => `${kind} ${name} ${reason}`)
 
-test('a gateway with a new name takes over the port of the one that goes, and nobody is blamed', async () => {
+test('a renamed gateway takes over the port of the old one, without a problem', async () => {
   const gateway = (name: string) =>
     [
       object('MCPGroup', 'g', ''),
@@ -255,7 +255,7 @@ const proxy = (remoteUrl: string) =>
 `,
   )
 
-test('a Secret that is mounted is a file; a changed one is written anew, and nothing is restarted', async () => {
+test('a mounted Secret is a file; a changed one is written again, and nothing restarts', async () => {
   const remote = await startMcpServer()
   await using _closing = { [Symbol.asyncDispose]: () => remote.close() }
   using folder = temporaryFolder({
@@ -275,7 +275,7 @@ test('a Secret that is mounted is a file; a changed one is written anew, and not
   assert.is(existsSync(file), false, 'no secret stays on the disk')
 })
 
-test('what cannot run here is a problem of its object, and the rest runs', async () => {
+test('a workload that can’t run here is a problem of its object, and the rest runs', async () => {
   using folder = temporaryFolder({
     'manifests/a.yaml': [
       object('MCPServer', 'image-only', 'spec:\n  image: someone/server\n  transport: streamable-http\n'),
@@ -319,7 +319,7 @@ test('a changed command starts the server anew, a changed tool filter only tells
   assert.equal(problemsOf(run.now as Report), [])
 })
 
-test('telemetry settings tell who refers to them after every edit', async () => {
+test('telemetry settings list their referrers after every edit', async () => {
   const telemetry = object('MCPTelemetryConfig', 'shared', 'spec: {}\n')
   const referring = server('one', `exec node -e "${listening}"`, '  telemetryConfigRef:\n    name: shared\n')
   using folder = temporaryFolder({ 'manifests/a.yaml': referring })

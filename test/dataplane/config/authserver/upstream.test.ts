@@ -116,14 +116,14 @@ const wrong: readonly [UpstreamProviderConfig, string, string][] = [
   ],
 ]
 
-test('what is right is told nothing', () => {
+test('a valid provider has no finding', () => {
   for (const provider of good) {
     assert.ok(Value.Check(authServer.properties.upstreamProviders.items, provider), JSON.stringify(provider))
     assert.equal(upstreamFindings(provider, '', SERVER), [], JSON.stringify(provider))
   }
 })
 
-test('what is wrong is told where it stands', () => {
+test('each mistake has a finding at its field', () => {
   for (const [provider, pointer, text] of wrong) {
     const findings = upstreamFindings(provider, '', { ...SERVER, upstreamProviders: [provider, oidc({})] })
     const found = findings.find((one) => one.pointer === pointer)

@@ -260,7 +260,7 @@ test('in a browser: laid out, nothing refused, light and dark', async () => {
   for (const { picture } of [light, dark]) assert.ok(picture.length > 15_000, `${picture.length}`)
 })
 
-test('words without an end stay within a narrow window', async () => {
+test('very long words stay within a narrow window', async () => {
   using folder = temporaryFolder()
   const measure = '<script>document.title = document.documentElement.scrollWidth</script></body>'
   const file = folder.write('page.html', (await ask(gateway.base, BROWSER)).text.replace('</body>', measure))

@@ -155,7 +155,7 @@ for (const [query, versions] of Object.entries(searches))
     assert.is(list.metadata.count, versions.length)
   })
 
-test('what the upstream has deleted is there for those who ask for it', async () => {
+test('deleted versions of the upstream are shown on request', async () => {
   const path = '/servers/io.upstream%2Fwithdrawn/versions'
   for (const question of [path, `${path}/1.0.0`, `${path}/latest`]) {
     assert.is((await registry.get(question)).status, 404, question)

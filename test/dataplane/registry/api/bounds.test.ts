@@ -48,7 +48,7 @@ for (const list of ['/v1/sources/house/entries', '/v1/registries/main/entries'])
     assert.is(new Set(met).size, 30)
   })
 
-test('a body with many things wrong is told the first hundred and their number, one with very many the first', async () => {
+test('a body with many mistakes gets the first hundred and their number, one with very many only the first', async () => {
   const unknown = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`x${index}`, 1]))
   const some = await ask('POST', '/v1/sources', { name: 'a', managed: {}, ...unknown(500) })
   assert.is(some.status, 400)
@@ -59,7 +59,7 @@ test('a body with many things wrong is told the first hundred and their number, 
   assert.is(many.body.details?.length, 1)
 })
 
-test('what the API has made has a bound in bytes: settings of sources, and documents of a managed one', async () => {
+test('settings of API sources and documents of a managed source have limits in bytes', async () => {
   assert.is((await ask('PUT', '/v1/sources/own', { managed: {} })).status, 201)
   const publish = (name: string, letters: number) =>
     ask('POST', '/v1/entries', { source: 'own', server: { ...server(name), filler: 'x'.repeat(letters) } })

@@ -42,7 +42,7 @@ test('a page comes compressed to those who ask for that, again and again the sam
   }
 })
 
-test('another page is another, and a short answer stays as it is', async () => {
+test('another page has another body, and a short answer is not compressed', async () => {
   const page = await get('/servers?limit=40', 'gzip')
   assert.is(JSON.parse(gunzipSync(page.bytes).toString()).metadata.count, 40)
   assert.is((await get('/servers?limit=1', 'gzip')).headers['content-encoding'], undefined)

@@ -16,7 +16,7 @@ const generation = (number: number) =>
     ),
   )
 
-test('whoever reads during a sync sees the state before or after it, and a page of one state alone', async () => {
+test('a read during a sync sees the state before or after it, and each page shows one state', async () => {
   const registry = await startRegistry({ own: registryFile([server('x/y')]), other: registryFile([server('x/z')]) })
   let last = 0
   const seen: string[] = []

@@ -11,7 +11,7 @@ test('a cursor gives its position back, and goes into a URL as it is', () => {
   assert.equal(decodeCursor(cursor, digest), position)
 })
 
-test('the digest hangs on every part of the query and not on their order', () => {
+test('the digest depends on every part of the query and not on their order', () => {
   const others = [
     { registry: 'other', search: 'a', version: undefined, includeDeleted: false },
     { registry: 'main', search: 'b', version: undefined, includeDeleted: false },
@@ -38,7 +38,7 @@ for (const [what, cursor] of Object.entries(refused))
     assert.is(decodeCursor(cursor, digest), undefined)
   })
 
-test('a position that no database takes is none', () => {
+test('a position that no database accepts is refused', () => {
   const digest = queryDigest({})
   for (const position of [
     { name: 'a\0', version: '1' },

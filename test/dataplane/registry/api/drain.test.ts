@@ -6,7 +6,7 @@ import { serveRegistry } from '../../../../dataplane/registry/index.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 import { configOf, registryFile, registryFolder, server } from '../../../support/registry/registry.ts'
 
-test('a registry that ends is not ready, serves on, and tells who keeps a connection before it closes it', async () => {
+test('a stopping registry is not ready, still serves, and warns clients before it closes their connections', async () => {
   const folder = await registryFolder()
   await folder.write('a.json', registryFile([server('io.example/a')]))
   await folder.configure(configOf({ a: 'a.json' }))

@@ -63,7 +63,7 @@ for (const [path, pointer] of invalid)
     assert.is(headers['access-control-allow-origin'], '*')
   })
 
-test('a 400 lists all that is wrong', async () => {
+test('a 400 lists all mistakes', async () => {
   const { body } = await get(`${MAIN}?limit=0&updated_since=x&include_deleted=x&search=${'x'.repeat(300)}`)
   assert.equal(body.details?.map(({ pointer }) => pointer).sort(), [
     '/include_deleted',
@@ -122,7 +122,7 @@ for (const path of ['/openapi.json', '/openapi.yaml'])
     assert.is(headers['allow'], 'GET, HEAD')
   })
 
-test('a search and a version are as long as their schemas count: in characters, not in what UTF-16 makes of them', async () => {
+test('the lengths of a search and a version are counted in characters, not in UTF-16 units', async () => {
   const wide = (length: number) => encodeURIComponent('\u{1f600}'.repeat(length))
   for (const [path, status] of [
     [`${MAIN}?search=${wide(200)}`, 200],
@@ -133,7 +133,7 @@ test('a search and a version are as long as their schemas count: in characters, 
     assert.is((await get(path)).status, status, path)
 })
 
-test('401 /v1/me: in anonymous mode there is nobody to tell about', async () => {
+test('401 /v1/me: in anonymous mode there is no caller to describe', async () => {
   const { status, body, headers } = await get('/v1/me')
   assert.is(status, 401)
   assert.is(body.error, 'unauthenticated')

@@ -63,7 +63,7 @@ const located = {
   ],
 }
 
-test('the gate has every version of every source with its claims, whoever would see it', async () => {
+test('the gate has every version of every source with its claims, visible or not', async () => {
   const { mode, claims, servers } = await read()
   assert.is(mode, 'full')
   assert.equal(claims, {})
@@ -81,7 +81,7 @@ test('the gate has every version of every source with its claims, whoever would 
   assert.equal((await read('/v1/registries/acme-data/gate')).claims, data)
 })
 
-test('a row has what a gateway compares, and nothing else of the document', async () => {
+test('a row has only the parts of the document that a gateway compares', async () => {
   assert.is((await it.as('super-admin', 'POST', '/v1/entries', { server: located, claims: acme })).status, 201)
   const row = (await read()).servers.find(({ name }) => name === 'com.acme/located')
   assert.equal(row, {
@@ -120,7 +120,7 @@ test('the role readGates reads it, and so do super-admins; nobody else', async (
   )
 })
 
-test('who has the revision gets 304; with another one, or none, the rows come at once', async () => {
+test('a client with the current revision gets 304, any other gets the rows at once', async () => {
   const first = await ask()
   const etag = first.headers.get('etag') as string
   assert.is(etag, `"${((await first.json()) as { revision: string }).revision}"`)
@@ -176,7 +176,7 @@ test('claims of an entry and of the registry, and the mode, are part of the revi
   await reconfigure(it.registry, config)
 })
 
-test('who loses the role while waiting gets no rows', async () => {
+test('a caller who loses the role while waiting gets no rows', async () => {
   const config = JSON.parse(await readFile(it.registry.folder.configFile, 'utf8'))
   const etag = (await ask()).headers.get('etag') as string
   const waiting = ask(`${GATE}?wait=30s`, { 'if-none-match': etag })
@@ -188,7 +188,7 @@ test('who loses the role while waiting gets no rows', async () => {
   await reconfigure(it.registry, config)
 })
 
-test('a page ends at 8 MiB; cursors lead through all rows, and a foreign one is refused', async () => {
+test('a page has at most 8 MiB, cursors lead through all rows, and a foreign cursor is refused', async () => {
   const big = (name: string) => ({
     ...server(name),
     remotes: Array.from({ length: 4_000 }, (_, n) => ({ type: 'sse', url: `https://${n}.example/${'x'.repeat(100)}` })),
@@ -224,7 +224,7 @@ test('a page ends at 8 MiB; cursors lead through all rows, and a foreign one is 
     assert.is((await ask(`/v1/registries/acme-all/gate?cursor=${foreign}`)).status, 400, foreign)
 })
 
-test('a registry that stops lets nobody wait', async () => {
+test('a stopping registry answers waiting requests', async () => {
   const other = await startAuthzRegistry({ mode: 'anonymous' })
   const etag = (await fetch(`${other.registry.url}${GATE}`)).headers.get('etag') as string
   const waiting = fetch(`${other.registry.url}${GATE}?wait=60s`, { headers: { 'if-none-match': etag } })

@@ -65,7 +65,7 @@ async function sync(database: Kysely<RegistryTables>, source: string, names: rea
 }
 
 for (const kind of ['SQLite', 'PostgreSQL'])
-  test(`${kind}: what is read is of one state, whichever of its statements a change comes behind`, async () => {
+  test(`${kind}: a read shows one state, after whichever statement a change comes`, async () => {
     const directory = await mkdtemp(join(tmpdir(), 'portico-store-'))
     const place: StoreLocation =
       kind === 'SQLite'

@@ -30,7 +30,7 @@ test('the API describes itself, the same in JSON and YAML', async () => {
   assert.equal(parse(await yaml.text()), json)
 })
 
-test('each operation has a name of its own and tells of what every caller may meet; no word of ours is left in it', async () => {
+test('each operation has a unique id and lists every common error; no keyword of ours is published', async () => {
   const { paths } = await described()
   const operations = Object.values(paths).flatMap((path) => Object.values(path))
   const names = operations.map(({ operationId }) => operationId)
@@ -49,7 +49,7 @@ test('schemathesis finds nothing', async () => {
   await findsNothing(it, ['--config-file', config], ['--header', `Authorization: Bearer ${token}`])
 })
 
-test('schemathesis finds nothing where anybody may publish: each document that fits the description is taken', async () => {
+test('schemathesis finds nothing if everybody may publish: each document that matches the description is accepted', async () => {
   await it.restart({ mode: 'anonymous' })
   await findsNothing(it, [], ['--include-operation-id', 'publish'])
 })

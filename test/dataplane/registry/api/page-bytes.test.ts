@@ -41,7 +41,7 @@ async function walk(read: (after: Position | undefined) => Promise<VersionPage>)
   return pages
 }
 
-onBothStores('a page ends at 8 MiB, and the next goes on behind it', async ({ store }) => {
+onBothStores('a page has at most 8 MiB, and the next one continues after it', async ({ store }) => {
   await fill(store)
   const scope = { registry: 'main', type: 'server', visible: 'all', includeDeleted: false } as const
   const list = await walk((after) => store.reader.list({ ...scope, limit: 100, after }))
@@ -70,7 +70,7 @@ onBothStores('a page ends at 8 MiB, and the next goes on behind it', async ({ st
   )
 })
 
-test('over HTTP: nextCursor as long as there are more, in lists and of the versions of one name', async () => {
+test('over HTTP nextCursor is present while there are more, in lists and in versions of one name', async () => {
   const registry = await startRegistry({ house: text })
   try {
     for (const [path, all] of [

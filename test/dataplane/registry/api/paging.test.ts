@@ -62,7 +62,7 @@ test('a last page that is full has no cursor', async () => {
   assert.is(exact.metadata.nextCursor, undefined)
 })
 
-test('a walk goes on where it was when entries come and go', async () => {
+test('paging continues at its place when entries come and go', async () => {
   const start = await registry.list('/servers?limit=100')
   const seen = labels(start)
   const changed = first.filter((_, index) => index % 10 !== 0)

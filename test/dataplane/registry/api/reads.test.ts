@@ -53,7 +53,7 @@ function ask(path: string, headers: Record<string, string> = {}, method = 'GET',
 const LIST = '/registry/main/v0.1/servers'
 const VERSION = `${LIST}/a%2Fb1/versions/latest`
 
-test('HEAD tells what GET sends, compressed or not, and of errors too', async () => {
+test('HEAD has the headers of GET, compressed or not, and for errors too', async () => {
   for (const [path, status] of [
     [LIST, 200],
     [VERSION, 200],
@@ -74,7 +74,7 @@ test('HEAD tells what GET sends, compressed or not, and of errors too', async ()
     }
 })
 
-test('every answer has a request id: the caller’s where it is plain, else one of ours', async () => {
+test('every answer has a request id: that of the caller if it is plain, otherwise a new one', async () => {
   for (const path of [LIST, `${LIST}?limit=0`, '/registry/none/v0.1/servers']) {
     assert.is((await ask(path, { 'x-request-id': 'from-the-proxy.1' })).headers['x-request-id'], 'from-the-proxy.1')
     for (const strange of ['a b', 'x'.repeat(65)])
@@ -82,7 +82,7 @@ test('every answer has a request id: the caller’s where it is plain, else one 
   }
 })
 
-test('pages of the configured origins may read, errors too; caches are told what an answer depends on', async () => {
+test('pages of configured origins may read answers and errors; Vary names what an answer depends on', async () => {
   const { etag = '' } = (await ask(LIST)).headers
   for (const [path, more, status] of [
     [LIST, {}, 200],
@@ -112,7 +112,7 @@ test('a target may name scheme and host; a path that has to be resolved first is
   }
 })
 
-test('several who ask for the same at once all get it', async () => {
+test('concurrent requests for the same page all get it', async () => {
   const path = `${LIST}?limit=49`
   const answers = await Promise.all(Array.from({ length: 20 }, () => ask(path, { 'accept-encoding': 'gzip' })))
   for (const { status, bytes } of answers) {
@@ -123,7 +123,7 @@ test('several who ask for the same at once all get it', async () => {
   assert.ok(missing.every(({ status }) => status === 404))
 })
 
-test('what one caller was sent is never sent to another, and a change is seen by who made it', async () => {
+test('no caller gets the answer of another, and a writer sees its own change', async () => {
   const padding = { description: 'x'.repeat(100), _meta: { pad: 'y'.repeat(2_000) } }
   const schema = { $schema: 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json' }
   const get = async (caller: CallerName, encoding: string) => {
@@ -154,7 +154,7 @@ test('what one caller was sent is never sent to another, and a change is seen by
   assert.equal(listed(whole), await get('platform-writer', 'gzip'))
 })
 
-test('claims that change and registries that go while they are read: nothing is hidden from who sees it all along', async () => {
+test('claims that change and registries that go during a read hide nothing that the caller may see throughout', async () => {
   const rounds = 40
   const team = Array.from({ length: rounds }, (_, round) => `t${round}`)
   const claims = { aud: 'https://registry.example', sub: 'own', role: ['writer', 'admin'], org: 'acme', team }
@@ -193,7 +193,7 @@ test('claims that change and registries that go while they are read: nothing is 
   assert.equal([...answers.keys()].sort(), ['brief 200 com.acme/own', 'brief 404', 'main 200', 'main 200 com.acme/own'])
 })
 
-test('of two Authorization headers none is believed', async () => {
+test('two Authorization headers are refused', async () => {
   const token = await it.tokenOf('super-admin')
   const twice: Answer = await new Promise((resolve, reject) => {
     const { hostname, port } = new URL(it.registry.url)
@@ -208,7 +208,7 @@ test('of two Authorization headers none is believed', async () => {
   assert.match(String(twice.headers['www-authenticate']), /error="invalid_token"/)
 })
 
-test('bodies are kept up to a size; what was not asked for the longest goes', () => {
+test('the cache of bodies has a size limit and evicts the least recently used', () => {
   const kept = new BodyCache()
   const body = (bytes: number): ResponseBody => ({ bytes: Buffer.alloc(bytes), gzip: true, revision: '1' })
   const million = 1024 * 1024

@@ -78,7 +78,7 @@ test('the admin listener', async () => {
   await close()
 })
 
-test('not ready before the first sync of each source has ended; served meanwhile', async () => {
+test('a registry is not ready before the first sync of each source has ended, but serves', async () => {
   await folder.write('own.json', registryFile(Array.from({ length: 20_000 }, (_, index) => server(`a/n${index}`))))
   const registry = await runRegistry(folder)
   const readiness = await fetch(`${registry.adminUrl}/readyz`)
@@ -89,7 +89,7 @@ test('not ready before the first sync of each source has ended; served meanwhile
   await registry.stop()
 })
 
-test('a configuration that won’t do ends the start with its findings, and leaves nothing behind', async () => {
+test('an invalid configuration ends the start with its findings, and leaves nothing behind', async () => {
   await folder.configure({ sources: {}, auth: { mode: 'oauth' } })
   const error = await failure(serve())
   assert.instance(error, ConfigError)
@@ -97,7 +97,7 @@ test('a configuration that won’t do ends the start with its findings, and leav
   assert.equal(pointers.sort(), ['/auth/oauth', '/registries', '/sources'])
 })
 
-test('nothing configured is a start: the admin API fills it', async () => {
+test('an empty configuration starts, and the admin API fills the registry', async () => {
   await folder.configure({ sources: [], registries: [], auth: { mode: 'anonymous' } })
   const registry = await runRegistry(folder)
   await registry.ready()
@@ -148,20 +148,20 @@ test('a taken port is named', async () => {
   blocker.close()
 })
 
-test('a state directory that can’t be had is named', async () => {
+test('an unusable state directory is named', async () => {
   const file = join(folder.directory, 'file')
   await writeFile(file, '')
   assert.match((await failure(serve({ stateDirectory: join(file, 'state') }))).message, /file\/state can’t be made/)
 })
 
-test('a store that is no database is named', async () => {
+test('a store file that is not a database is named', async () => {
   await mkdir(folder.stateDirectory)
   await writeFile(join(folder.stateDirectory, 'catalog.sqlite'), 'not a database, '.repeat(100))
   const { message } = await failure(serve())
   assert.match(message, /catalog\.sqlite can’t be opened: file is not a database/)
 })
 
-test('requests and syncs are told to the seam of telemetry, by names that are ours', async () => {
+test('requests and syncs are reported to telemetry under fixed names', async () => {
   const seen: string[] = []
   const observe = ({ kind, name }: Operation) => {
     return {
@@ -192,7 +192,7 @@ test('requests and syncs are told to the seam of telemetry, by names that are ou
   assert.equal([...new Set(seen.filter((operation) => operation.startsWith('store ')))], ['store sqlite ok'])
 })
 
-test('a writing thread that dies costs one attempt: the store is whole, and the next sync starts another', async () => {
+test('a writing thread that dies costs one attempt: the store stays intact, and the next sync starts a new thread', async () => {
   const threads: Worker[] = []
   const collect = (thread: Worker) => threads.push(thread)
   process.on('worker', collect)
@@ -222,7 +222,7 @@ test('closing lets a running sync end, and the next start finds everything', asy
   await second.stop()
 })
 
-test('a store that is away is 503 with a clear body, and back when it is', async () => {
+test('while the store is unreachable answers are 503 with a clear body, and recover with it', async () => {
   const registry = await startRegistry({ own: registryFile([server('a/b')]) })
   const { folder: its } = registry
   // A second connection takes the place of a damaged disk: the table is gone, and comes back.

@@ -7,7 +7,7 @@ import { registryFolder, runRegistry } from '../../../support/registry/registry.
 const SECRET = 's3cr3t-in-a-url'
 const DEAD = '127.0.0.1:9'
 
-test('log, status and answers hold no key of a URL', async () => {
+test('log, status and answers contain no key of a URL', async () => {
   const folder = await registryFolder()
   // User names, passwords and fragments are refused in the configuration itself.
   const dead = (path: string) => `http://${DEAD}/${path}?key=${SECRET}`

@@ -42,7 +42,7 @@ async function fill(store: Store): Promise<ReadonlyMap<number, number>> {
   )
 }
 
-onBothStores('each caller pages through the names of what they see, whoever else has them', async ({ store }) => {
+onBothStores('each caller pages through the visible names, whichever other sources have them', async ({ store }) => {
   const setOf = await fill(store)
   const all = Array.from({ length: SOURCES }, (_, source) => source)
   for (const seen of [all, all.slice(1), all.slice(5), all.slice(0, 8), all.slice(6, 9), [0], [13], []])

@@ -123,7 +123,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.is(await latest('platform-writer', 'acme-platform'), '1.0.0')
   })
 
-  test('an answer is the caller’s alone: its tag follows what the caller sees', async () => {
+  test('an answer is private to the caller: its tag depends on what the caller sees', async () => {
     const tagOf = async (caller: CallerName) => (await it.as(caller, 'GET', list('main'))).headers.get('etag') as string
     const mine = await tagOf('platform-writer')
     assert.is.not(mine, await tagOf('data-writer'))
@@ -150,7 +150,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       assert.is(refused(await it.as('platform-writer', 'GET', path)), '403 forbidden_role', path)
   })
 
-  test('a source tells how it is set and how its syncs stand', async () => {
+  test('a source shows its settings and the state of its syncs', async () => {
     const { body } = await it.as('super-admin', 'GET', '/v1/sources/platform')
     assert.equal(body.claims, platform)
     assert.is(body.origin, 'config')
@@ -239,7 +239,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.is(await status('super-admin', 'GET', `${serverPath('main', 'com.acme/p')}/versions/latest`), 200)
   })
 
-  test('claims of a managed source decide who manages it, and neither who publishes to it nor who changes what is there', async () => {
+  test('claims of a managed source decide only who manages it, not who publishes or changes entries', async () => {
     const contoso = { org: 'contoso' }
     for (const [version, rest] of [
       ['1.0.0', {}],
@@ -262,7 +262,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       )
   })
 
-  test('a later version has the claims of the first, a super-admin’s too; the same again changes nothing', async () => {
+  test('a later version has the claims of the first, also for a super-admin; the same version again changes nothing', async () => {
     const post = async (caller: CallerName, ...rest: Parameters<typeof publish>) =>
       it.as(caller, 'POST', '/v1/entries', publish(...rest))
     assert.is((await post('platform-writer', 'com.acme/v', acme)).status, 201)
@@ -318,7 +318,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     )
   })
 
-  test('the status of a version: told by whoever holds the claims, kept for those who follow', async () => {
+  test('a caller with the claims sets the status of a version, and followers of changes see it', async () => {
     await it.as('platform-writer', 'POST', '/v1/entries', publish('com.acme/aged', platform))
     const path = `${entryPath('com.acme/aged')}/versions/1.0.0/status`
     const aged = { status: 'deprecated', statusMessage: 'Use com.acme/shared.' }
@@ -381,7 +381,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     )
   })
 
-  test('of a name in several synced sources, the entry is meant whose claims the caller holds', async () => {
+  test('a name in several synced sources means the entry whose claims the caller holds', async () => {
     const path = `${entryPath('com.acme/twice')}/claims`
     const file = { data: registryFile([server('com.acme/twice')]) }
     for (const [name, claims] of Object.entries({ first: platform, second: data })) {
@@ -409,7 +409,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.is(await status('platform-writer', 'DELETE', '/v1/entries/server/com.acme/slash/versions/1.0.0'), 204)
   })
 
-  test('what the configuration has made is changed there alone, by super-admins too', async () => {
+  test('objects of the configuration change only there, also for super-admins', async () => {
     for (const caller of ['platform-admin', 'super-admin'] as const)
       for (const [method, path, body] of [
         ['PUT', '/v1/sources/shared', { managed: {} }],
@@ -511,7 +511,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.is(await status('super-admin', 'DELETE', '/v1/registries/posted'), 204)
   })
 
-  test('a source that the API makes may neither read this machine nor look around its network', async () => {
+  test('a source from the API can read neither this machine nor its network', async () => {
     for (const [source, pointer] of [
       [{ file: { path: '/etc/passwd' } }, '/file/path'],
       [{ file: { url: 'http://127.0.0.1/a.json' } }, '/file/url'],
@@ -566,7 +566,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.is(refused(await it.as('platform-writer', 'POST', '/v1/sources/shared/sync')), '403 forbidden_role')
   })
 
-  test('/v1/me tells the subject and the roles that the claims give', async () => {
+  test('/v1/me shows the subject and the roles that the claims give', async () => {
     for (const [caller, roles] of [
       ['super-admin', ['superAdmin']],
       ['platform-admin', ['manageSources', 'manageRegistries']],
@@ -576,7 +576,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       assert.equal((await it.as(caller, 'GET', '/v1/me')).body, { subject: caller, roles })
   })
 
-  test('explain: why, and why not; of hidden entries nobody else learns', async () => {
+  test('explain gives the reason, and reveals no hidden entries', async () => {
     const ask = async (caller: CallerName, name: string, claims?: object, registry = 'main') =>
       it.as(caller, 'POST', '/v1/explain', { registry, type: 'server', name, ...(claims && { claims }) })
     const visible = await ask('data-writer', 'com.acme/data-tool')
@@ -598,7 +598,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.is((await ask('super-admin', 'com.acme/data-tool', data)).body.visible, true)
   })
 
-  test('the character that PostgreSQL does not take is the caller’s mistake, wherever it stands', async () => {
+  test('a NUL character, which PostgreSQL refuses, is a 400 in any place', async () => {
     const cursor = Buffer.from(JSON.stringify(['x', 'a\0', 'b'])).toString('base64url')
     for (const [method, path, body, expected] of [
       ['GET', `${list('main')}?search=%00`, undefined, '400 invalid_request'],

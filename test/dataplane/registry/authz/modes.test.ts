@@ -38,7 +38,7 @@ const warnings = () =>
     .filter(({ level }) => level === 'warn' || level === 40)
     .map(({ msg }) => String(msg))
 
-test('anonymous: nothing is checked, and there is nobody to tell about', async () => {
+test('anonymous: nothing is checked, and there is no caller to describe', async () => {
   await start({ mode: 'anonymous' })
   const as = (method: string, path: string, body?: unknown) => it.as(undefined, method, path, body)
   assert.equal(listed(await as('GET', '/registry/acme-data/v0.1/servers')).length > 0, true)
@@ -125,7 +125,7 @@ const statusOf = (path: string): Promise<number | undefined> =>
       .end()
   })
 
-test('public paths let callers without a token in, and no further', async () => {
+test('public paths, and no others, are open without a token', async () => {
   await start({ mode: 'auth-only', auth: { publicPaths: ['/registry/main', '/v1/sources'] } })
   assert.equal(listed(await it.as(undefined, 'GET', MAIN)), ALL)
   assert.is(await statusOf(`${MAIN}/com.acme%2Fshared/versions/latest`), 200)
@@ -147,14 +147,14 @@ test('public paths let callers without a token in, and no further', async () => 
   assert.is(refused(await it.as('Bearer garbage', 'GET', MAIN)), '401 unauthenticated')
 })
 
-test('a public path shows nothing that carries claims, and nothing without, under full authorization', async () => {
+test('under full authorization a public path shows no entries, with or without claims', async () => {
   await start({ auth: { publicPaths: ['/registry'] } })
   assert.equal(listed(await it.as(undefined, 'GET', MAIN)), [])
   assert.is(refused(await it.as(undefined, 'GET', '/registry/acme-all/v0.1/servers')), '403 forbidden_claims')
   assert.equal(listed(await it.as('super-admin', 'GET', MAIN)), ALL)
 })
 
-test('tokens of several issuers, opaque ones among them; new rules act on reload', async () => {
+test('tokens of several issuers are accepted, opaque ones too, and new rules apply on reload', async () => {
   const other = await startIdentityProvider()
   await start({})
   const { folder } = it.registry

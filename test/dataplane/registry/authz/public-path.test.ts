@@ -45,7 +45,7 @@ for (const path of [
     assert.is(isPublicPath(path, OPEN), false)
   })
 
-test('nothing is public where nothing is configured', () => {
+test('nothing is public by default', () => {
   assert.is(isPublicPath('/registry/public', []), false)
 })
 

@@ -98,7 +98,7 @@ test('without authentication everything is allowed; without authz everything but
   assert.is(actor('full', { role: 'root' }).unrestricted, true)
 })
 
-test('who has no token holds no role where tokens are used', () => {
+test('a caller without a token has no role if tokens are used', () => {
   for (const mode of ['auth-only', 'full'] as const)
     for (const role of ['manageSources', 'manageRegistries', 'manageEntries', 'readGates'] as const)
       assert.is(hasRole(actor(mode), role), false)
@@ -125,7 +125,7 @@ for (const [held, claims, reach, see, manage] of access)
     assert.equal([mayReach(who, claims), maySee(who, claims), mayManage(who, claims)], [reach, see, manage])
   })
 
-test('with unlabelled: deny what has no claims is closed, except to super-admins', () => {
+test('under unlabelled: deny objects without claims are closed, except to super-admins', () => {
   const actorOf = createActors({ ...modes.full, authz: { roles: rules as object, unlabelled: 'deny' } })
   assert.is(mayReach(actorOf(caller(acme)), {}), false)
   assert.is(mayReach(actorOf(caller(acme)), acme), true)
@@ -173,7 +173,7 @@ test('equal claims in another order are the same', () => {
   assert.is(sameClaims({ a: '1' }, { b: '1' }), false)
 })
 
-test('what a caller sees follows the sets of claims, and is worked out once', () => {
+test('the visible sets of claims are computed once, and again when the sets change', () => {
   let looks = 0
   let revision = 1
   const claims = (value: ClaimsMap) =>

@@ -64,7 +64,7 @@ test('an entry has its versions and what to type into each client', async () => 
     assert.ok(text.includes(wanted), wanted)
 })
 
-test('what somebody published is shown as text, and the policy would let nothing of it act', async () => {
+test('published content is shown as text, and the content security policy blocks all scripts', async () => {
   for (const path of ['/?search=evil', '/registry/main/servers/com.example/evil']) {
     const { text, headers } = await page(path)
     assert.not.match(text, '<script')
@@ -77,7 +77,7 @@ test('what somebody published is shown as text, and the policy would let nothing
   }
 })
 
-test('what isn’t there is a page for people and JSON for programs', async () => {
+test('a missing entry is a page for people and JSON for programs', async () => {
   for (const path of ['/?registry=none', '/registry/main/servers/com.example/none', '/registry/none/servers/a/b']) {
     const { status, text } = await page(path)
     assert.is(status, 404, path)
@@ -122,7 +122,7 @@ test('in a browser: laid out, nothing refused, light and dark', async () => {
   for (const { picture } of [light, dark, entry]) assert.ok(picture.length > 15_000, `${picture.length}`)
 })
 
-test('words without an end stay within a narrow window', async () => {
+test('very long words stay within a narrow window', async () => {
   using folder = temporaryFolder()
   const paths = ['/', `/?search=${'x'.repeat(200)}`, `/registry/main/servers/com.example/${'l'.repeat(150)}`]
   const texts = await Promise.all(paths.map(async (path) => (await page(path)).text))

@@ -8,7 +8,7 @@ import { startIdentityProvider } from '../../../support/network/identity-provide
 
 const AUDIENCE = 'https://registry.example'
 
-test('known keys serve on beside a new provider', async () => {
+test('known keys stay in use beside a new provider', async () => {
   const [idp, other] = [await startIdentityProvider(), await startIdentityProvider()]
   const identity = createIdentity({ log: keptLog().log, observe: observeNothing })
   const auth = (...issuers: string[]) => ({

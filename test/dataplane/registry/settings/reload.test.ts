@@ -42,7 +42,7 @@ async function shows(wanted: readonly string[], registryName = 'main') {
 
 const ALL = ['com.example/a@1.0.0', 'com.example/b@1.0.0', 'io.more/d@1.0.0', 'io.other/c@1.0.0']
 
-test('a filter acts at once though the file is the same, and off again', async () => {
+test('a changed filter applies at once to an unchanged file, and so does its removal', async () => {
   await shows(ALL)
   await registry.folder.configure(filtered({ names: { exclude: ['com.example/*'] } }))
   await shows(['com.example/a@9.0.0', 'io.more/d@1.0.0', 'io.other/c@1.0.0'])
@@ -113,7 +113,7 @@ test('origins for pages', async () => {
   assert.match((await registry.get('/servers')).headers.get('vary') ?? '', /\bOrigin\b/)
 })
 
-test('a configuration that won’t do is refused with every finding; the one before serves on, until a good one comes', async () => {
+test('an invalid configuration is refused with every finding; the previous one stays in force until a valid one comes', async () => {
   const { config: hash } = await registry.status()
   await registry.folder.configure({
     sources: [
@@ -144,7 +144,7 @@ test('a configuration that won’t do is refused with every finding; the one bef
   assert.is.not(after.config, hash)
 })
 
-test('a field that there is not is refused, and said to be', async () => {
+test('an unknown field is refused and named', async () => {
   await registry.folder.configure({ ...configOf({ own: 'own.json' }), colour: 'blue' })
   await eventually('it is refused', async () => (await registry.status()).refused.length > 0)
   const { refused } = await registry.status()
@@ -157,7 +157,7 @@ test('a field that there is not is refused, and said to be', async () => {
   await shows(ALL)
 })
 
-test('a long configuration is read in a thread, and the first hundred things that are wrong with it are told', async () => {
+test('a long configuration is read in a thread, and the first hundred findings are reported', async () => {
   const fields = Array.from({ length: 5_000 }, (_, index) => [`x${index}`, 1] as const)
   await registry.folder.configure({ ...configOf({ own: 'own.json' }), ...Object.fromEntries(fields) })
   await eventually('it is refused', async () => (await registry.status()).refused.length > 0)

@@ -86,7 +86,7 @@ test('a list of documents alone, as people write it', async () => {
   assert.equal(problems, [{ pointer: '/servers/2/server', message: 'must be object' }])
 })
 
-test('what is no JSON is told without an empty place', async () => {
+test('invalid JSON is reported without an empty pointer', async () => {
   try {
     await parse('servers:\n  - name: com.example/y\n')
     assert.unreachable()
@@ -104,7 +104,7 @@ test('a document stays as it is: order, unknown fields, numbers that JavaScript 
   assert.is(versions[0]?.description, '…')
 })
 
-test('a lone surrogate and NUL are mended, in names of members and beside the document too', async () => {
+test('lone surrogates and NUL are removed, also in member names and beside the document', async () => {
   const text = String.raw`{"servers":[{"server":{"name":"com.example/a","version":"1","description":"x\u0000\ud83d y\udc00\ud83d\ude00","_meta":{"k\ud800":["\u0000"],"n":null}},"_meta":{"other":{"a":"\udfff","b":null}}}]}`
   const { versions, problems } = await parse(text)
   assert.equal(problems, [])
@@ -117,7 +117,7 @@ test('a lone surrogate and NUL are mended, in names of members and beside the do
   assert.equal(JSON.parse(versions[0]?.others ?? ''), { other: { a: '\ufffd', b: null } })
 })
 
-test('null for what is absent: lists, and members of documents', async () => {
+test('null counts as absent, for lists and members of documents', async () => {
   for (const text of ['{"servers":null}', '{"servers":null,"metadata":null}', '{"data":{"servers":[],"skills":null}}'])
     assert.equal(await parse(text), { versions: [], problems: [] }, text)
   assert.is((await parse(`{"data":{"servers":[${JSON.stringify(good)}],"skills":null}}`)).versions.length, 1)
@@ -142,7 +142,7 @@ test('null for what is absent: lists, and members of documents', async () => {
   assert.match(problems[0]?.message ?? '', 'version')
 })
 
-test('a byte order mark is no harm', async () => {
+test('a byte order mark is skipped', async () => {
   assert.is((await parse(`\uFEFF${registryFile([good])}`)).versions.length, 1)
 })
 
@@ -195,7 +195,7 @@ test('left out: an entry that nests without end beside a number that is kept as 
   assert.match(problems[0]?.message ?? '', /deeper/)
 })
 
-test('a key of any length is told by its beginning', async () => {
+test('a long key is reported by its beginning', async () => {
   await parse(`{"${'k'.repeat(100_000)}": 1 2}`).then(
     () => assert.unreachable(),
     (error: SourceError) => {
@@ -218,7 +218,7 @@ test('left out: the second of the same version, in a list response and beside ba
   )
 })
 
-test('entries of the form of 2025-05 are told as such, one by one and as the list alone that the official seed was', async () => {
+test('entries in the format of 2025-05 are reported as such, one by one and as a plain list', async () => {
   const old = {
     id: '4e9cf4cf-71f6-4aca-bae8-2d10a29ca2e0',
     name: 'com.example/old',
@@ -240,7 +240,7 @@ test('entries of the form of 2025-05 are told as such, one by one and as the lis
     )
 })
 
-test('names that differ by case alone are told once each, and served', async () => {
+test('names that differ only in case are each reported once, and served', async () => {
   const names = ['com.example/Tool', 'com.example/tool', 'com.example/other', 'COM.example/tool']
   const servers = names.flatMap((name) => [server(name), server(name, '2.0.0')])
   const { versions, problems } = await parse(
@@ -261,7 +261,7 @@ test('names that differ by case alone are told once each, and served', async () 
   ])
 })
 
-test('left out: a skill by whose name nobody could ask, so that it fails no database', async () => {
+test('left out: a skill with a name that nobody can request', async () => {
   const skill = { namespace: 'com.example', name: 'writing', version: '1.0.0' }
   const bad = ['a\0b', 'a/b', '語'.repeat(64)].map((name) => ({ ...skill, name }))
   const { versions, problems } = await parse(registryFile([], [skill, ...bad]))
@@ -278,7 +278,7 @@ test('a status message is text that every database takes', async () => {
   assert.is(versions[0]?.statusMessage, 'Gone.')
 })
 
-test('left out: what is longer than anything is looked at, and what comes after it is read', async () => {
+test('left out: an entry over the length limit; later entries are read', async () => {
   const long = { ...good, name: 'com.example/long', description: 'x'.repeat(5 * 2 ** 20) }
   const { versions, problems } = await parse(registryFile([long, good]))
   assert.equal(

@@ -77,7 +77,7 @@ test('all pages are read, then only what has changed; deletions are honoured', a
   )
 })
 
-test('nothing new is one request and no write', async () => {
+test('an unchanged upstream costs one request and no write', async () => {
   registry = await start()
   await shows('abcde')
   const etag = (await registry.get('/servers')).headers.get('etag')
@@ -97,7 +97,7 @@ test('nothing new is one request and no write', async () => {
   assert.ok(registry.log.lines.filter(({ msg }) => msg === 'synced').length <= 2)
 })
 
-test('what was left out is told as long as nothing else is known of it', async () => {
+test('left-out entries stay reported until they change', async () => {
   held.push({ server: server('no-name'), updatedAt: '2026-01-01T00:00:05.000Z' })
   held.push({ server: server('com.example/f'), updatedAt: '2026-01-02T00:00:00.000Z' })
   registry = await start()
@@ -110,7 +110,7 @@ test('what was left out is told as long as nothing else is known of it', async (
   assert.is((await registry.source('own')).leftOut, 1)
 })
 
-test('a name that differs by case alone from one of an earlier page, or of an earlier pass, is told and served', async () => {
+test('a name that differs only in case from one of an earlier page or pass is reported and served', async () => {
   const twin = (letter: string, day: number) =>
     held.push({ server: server(`com.example/${letter}`), updatedAt: `2026-01-0${day}T00:00:00.000Z` })
   twin('A', 2)
@@ -127,7 +127,7 @@ test('a name that differs by case alone from one of an earlier page, or of an ea
   assert.is((await registry.source('own')).leftOut, 0)
 })
 
-test('an upstream without times is read whole, and what vanishes from it goes', async () => {
+test('an upstream without times is read completely, and vanished entries are removed', async () => {
   held = held.map(({ server }) => ({ server }))
   registry = await start()
   await shows('abcde')
@@ -259,7 +259,7 @@ async function pass(cursor?: object) {
   return { complete: content.complete, found: found.join(''), cursor: JSON.parse(content.cursor()) }
 }
 
-test('what is read whole is not taken for what has changed, though it be the same answer', async () => {
+test('a complete list and a list of changes are told apart, even with the same answer', async () => {
   held = held.slice(0, 2)
   held[1] = { ...(held[1] as Held), updatedAt: '2026-01-02T00:00:00.000Z' }
   const first = await pass()
@@ -272,14 +272,14 @@ test('what is read whole is not taken for what has changed, though it be the sam
   assert.equal([third?.complete, third?.found], [true, 'b'])
 })
 
-test('a clock that was ahead puts no whole pass off', async () => {
+test('a clock that was ahead does not delay a complete pass', async () => {
   const first = await pass()
   const second = await pass({ ...first?.cursor, fullAt: Date.now() + 1e9 })
   assert.is(second?.complete, true)
   assert.ok(second?.cursor.fullAt <= Date.now())
 })
 
-test('a time of the future hides no change, and what changes while it is paged through is not missed', async () => {
+test('a time in the future hides no change, and changes during paging are not missed', async () => {
   held[4] = { ...(held[4] as Held), updatedAt: '2999-01-01T00:00:00.000Z' }
   const answer = upstream.answer
   upstream.answer = (url, response, request) => {
@@ -318,7 +318,7 @@ for (const [name, body, code] of [
     await shows('abcde')
   })
 
-test('a file of headers that is a pipe holds nothing up', async () => {
+test('a headers file that is a pipe blocks nothing', async () => {
   registry = await start()
   await shows('abcde')
   execFileSync('mkfifo', [join(registry.folder.stateDirectory, 'pipe')])
@@ -360,7 +360,7 @@ test('an upstream that hangs times out and holds up no other source', async () =
   await shows('good')
 })
 
-test('a server of ours is a source of another, with its times, statuses and deletions', async () => {
+test('a Portico registry is a source of another one, with times, statuses and deletions', async () => {
   const first = await startRegistry({ up: registryFile([server('com.example/x'), server('com.example/y')]) })
   registry = await registryOf({ api: { endpoint: `${first.url}/registry/main` } })
   await shows('xy')
@@ -373,7 +373,7 @@ test('a server of ours is a source of another, with its times, statuses and dele
   await first.close()
 })
 
-test('skills of a server of ours come along: added, changed and gone', async () => {
+test('skills of a Portico registry are synced: added, changed and removed', async () => {
   const skill = (name: string, version = '1.0.0') => ({ namespace: 'com.example', name, version, description: name })
   const servers = [server('com.example/x')]
   const first = await startRegistry({ up: registryFile(servers, [skill('writing'), skill('drawing')]) })
@@ -394,7 +394,7 @@ test('skills of a server of ours come along: added, changed and gone', async () 
   await first.close()
 })
 
-test('a proxy’s page in the place of the skills takes none away, in a whole pass neither', async () => {
+test('a proxy’s page instead of the skills removes none, not even in a complete pass', async () => {
   const answer = upstream.answer
   let skills = (response: ServerResponse) =>
     json(response, { skills: [{ skill: { namespace: 'com.example', name: 'writing', version: '1.0.0' } }] })
@@ -416,7 +416,7 @@ test('a proxy’s page in the place of the skills takes none away, in a whole pa
   assert.equal([after.state, after.skills], ['ok', 0])
 })
 
-test('an upstream without skills is not asked for them at each look', async () => {
+test('an upstream without skills is not asked for them at each poll', async () => {
   registry = await start()
   await shows('abcde')
   const looks = lists().length
@@ -425,7 +425,7 @@ test('an upstream without skills is not asked for them at each look', async () =
   assert.is(asked.length, 1)
 })
 
-test('an upstream of several pages without times is read whole each time, and written when it differs', async () => {
+test('an upstream of several pages without times is read completely each time, and written if it differs', async () => {
   held = held.map(({ server }) => ({ server }))
   registry = await start()
   await shows('abcde')
@@ -467,7 +467,7 @@ test('an upstream that refuses updated_since is listed as a whole', async () => 
   }
 })
 
-test('answers are asked for gzip, and decoded in every encoding', async () => {
+test('requests ask for gzip, and answers in every encoding are decoded', async () => {
   const encoders = { gzip: gzipSync, br: brotliCompressSync, zstd: zstdCompressSync, deflate: deflateSync }
   const encodings = Object.keys(encoders) as (keyof typeof encoders)[]
   upstream.answer = (url, response) => {
@@ -487,7 +487,7 @@ test('answers are asked for gzip, and decoded in every encoding', async () => {
   assert.is(lists()[0]?.headers['accept-encoding'], 'gzip')
 })
 
-test('a page that is far larger than it comes is bounded, and one that can’t be decoded is told', async () => {
+test('a compressed page has a size limit once decoded, and an undecodable one is reported', async () => {
   let body = gzipSync(Buffer.concat([Buffer.from('{"servers":['), Buffer.alloc(120_000_000, ' '), Buffer.from(']}')]))
   upstream.answer = (_url, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(body)
   registry = await start()

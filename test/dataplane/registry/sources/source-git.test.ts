@@ -63,7 +63,7 @@ test('a branch is followed; an unchanged one is asked for and not fetched; one c
   assert.is((await readdir(join(registry.folder.stateDirectory, 'git'))).length, 1)
 })
 
-test('an unchanged repository costs no write; a commit that leaves the file as it was one, and nothing is parsed', async () => {
+test('an unchanged repository costs no write, and a commit with the same file one write and no parsing', async () => {
   git.commit({ 'registry.json': a1 })
   registry = await registryOf({ git: { repository: git.url } })
   await shows(['com.example/a@1.0.0'])
@@ -110,7 +110,7 @@ const looks = async (count: number) => {
 }
 const LARGE = 2_000_000
 
-test('of a repository the file alone is fetched, and of a commit elsewhere nothing but its folders', async () => {
+test('only the file of a repository is fetched, and only the folders of a commit to other files', async () => {
   git.set('uploadpack.allowFilter', 'true')
   git.commit({ 'registry.json': a1, 'large.bin': noise(LARGE) })
   registry = await registryOf({ git: { repository: git.url } })
@@ -221,7 +221,7 @@ test('without a ref the repository’s default branch is read', async () => {
   await shows(['com.example/a@1.0.0'])
 })
 
-test('credentials come from a file that is read anew, and show up nowhere', async () => {
+test('credentials come from a file that is read each time, and appear nowhere', async () => {
   git.commit({ 'registry.json': a1 })
   git.protect('bot:right-secret')
   registry = await registryOf(
@@ -281,7 +281,7 @@ test('the host that is checked is the host that is called', async () => {
   await inside.close()
 })
 
-test('neither the environment nor where it is started changes what git does', async () => {
+test('neither the environment nor the working folder changes what git does', async () => {
   git.commit({ 'registry.json': a1 })
   const folder = await mkdtemp(join(tmpdir(), 'portico-checkout-'))
   const asked: string[] = []
@@ -342,7 +342,7 @@ for (const { name, place, code } of [
   { name: 'a branch that is not there', place: { branch: 'nowhere' }, code: 'no_such_ref' },
   { name: 'a file that is not there', place: { path: 'nowhere.json' }, code: 'file_missing' },
 ])
-  test(`${name} is told, and what was there stays`, async () => {
+  test(`${name} is reported, and the earlier entries stay`, async () => {
     git.commit({ 'registry.json': a1 })
     registry = await registryOf({ git: { repository: git.url, ...place } })
     await settled('failed')
@@ -355,7 +355,7 @@ for (const { name, place, code } of [
     await shows(['com.example/a@1.0.0'])
   })
 
-test('a repository that is away: what it brought stays, and is retried', async () => {
+test('an unreachable repository is retried, and its earlier entries stay', async () => {
   git.commit({ 'registry.json': a1 })
   registry = await registryOf({ git: { repository: git.url } })
   await shows(['com.example/a@1.0.0'])
@@ -379,7 +379,7 @@ test('a folder behind a plain web server is read with its history, as it has not
   }
 })
 
-test('a repository on this machine is read where the configuration names it, and never for one who asks by the API', async () => {
+test('a repository on this machine is read for the configuration, and never for a source of the API', async () => {
   git.commit({ 'registry.json': a1 })
   registry = await registryOf({ git: { repository: git.fileUrl, branch: 'main' } })
   await shows(['com.example/a@1.0.0'])
@@ -430,7 +430,7 @@ test('a path may begin with ./, and a pointer of Git LFS is called one', async (
   )
 })
 
-test('a link within the repository is followed; whatever else is in the way is told by its name', async () => {
+test('a link within the repository is followed; any other obstacle is named', async () => {
   git.set('uploadpack.allowFilter', 'true')
   git.commit({ 'registry.json': a1 })
   const at = (path: string) => join(git.folder, path)
@@ -487,7 +487,7 @@ test('a link within the repository is followed; whatever else is in the way is t
   registry = undefined
 })
 
-test('a repository that is not there, and one of another user, are told as such', async () => {
+test('a missing repository and one of another user are reported as such', async () => {
   git.commit({ 'registry.json': a1 })
   const says = async (repository: string, place: object, code: string, message: string) => {
     registry = await registryOf({ git: { repository, ...place } })

@@ -25,7 +25,7 @@ const shows = (wanted: readonly string[]) =>
     async () => JSON.stringify(labels(await (registry as TestRegistry).list('/servers'))) === JSON.stringify(wanted),
   )
 
-test('a file at a URL is asked for with its validators; unchanged it is neither sent nor read', async () => {
+test('a file at a URL is requested with its validators; an unchanged one is neither sent nor read', async () => {
   let text = file('a')
   upstream = await startUpstream((_url, response, request) => {
     const etag = `"${text.length}"`
@@ -42,7 +42,7 @@ test('a file at a URL is asked for with its validators; unchanged it is neither 
   await eventually('both are told', () => registry?.log.lines.filter(({ msg }) => msg === 'synced').length === 2)
 })
 
-test('a file that could not be read is not sent again while it stays, nor is it taken for the one before', async () => {
+test('an unreadable file is not sent again while it is unchanged, and does not count as the previous one', async () => {
   let text = '{'
   let sent = 0
   upstream = await startUpstream((_url, response, request) => {
@@ -60,7 +60,7 @@ test('a file that could not be read is not sent again while it stays, nor is it 
   await shows(['com.example/a@1.0.0'])
 })
 
-test('a 304 that nobody has asked for is no answer', async () => {
+test('an unrequested 304 is an error', async () => {
   let status = 200
   upstream = await startUpstream((_url, response) => response.writeHead(status).end(status === 200 ? file('a') : ''))
   registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
@@ -70,7 +70,7 @@ test('a 304 that nobody has asked for is no answer', async () => {
   await shows(['com.example/a@1.0.0'])
 })
 
-test('an answer that won’t do is told with what was asked for, and without its keys', async () => {
+test('an unusable answer is reported with its URL, without keys', async () => {
   upstream = await startUpstream((url, response) =>
     url.pathname === '/there'
       ? response.writeHead(302, { location: '/gone.json?key=secret' }).end()
@@ -110,7 +110,7 @@ test('a configured source may be at any address; where it redirects to may not',
   })
 })
 
-test('a file of some megabytes comes whole, in whatever pieces; half of it changes nothing', async () => {
+test('a file of some megabytes is read in any pieces; half of it changes nothing', async () => {
   const servers = Array.from({ length: 400 }, (_, index) =>
     server(`com.example/n${index}`, '1.0.0', { description: `${index} `.repeat(3_000) }),
   )
@@ -134,7 +134,7 @@ test('a file of some megabytes comes whole, in whatever pieces; half of it chang
   database.close()
 })
 
-test('what is fetched does not stay on the disk', async () => {
+test('downloads do not stay on the disk', async () => {
   upstream = await startUpstream((_url, response) => void response.writeHead(200).end(file('a')))
   registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
   await shows(['com.example/a@1.0.0'])

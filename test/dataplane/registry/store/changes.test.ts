@@ -49,7 +49,7 @@ onBothStores('the same document again is the same in whatever order, and no othe
   assert.is(await publish(document('{"packages":[{"b":{"c":[1,2]},"a":1.5}],"name":"x/one"}')), 'version_exists')
 })
 
-onBothStores('what is set as it is changes nothing', async ({ store }) => {
+onBothStores('a change to the same value writes nothing', async ({ store }) => {
   await manage(store)
   const { publish, setClaims, setStatus, deleteVersion } = store.writer
   await publish(publication('x/one', { claims: { p: 'q', ...a } }))
@@ -144,7 +144,7 @@ onBothStores('what a caller sees: names of the first source with an entry of the
   }
 })
 
-onBothStores('claims that change act at once, and only where they are as expected', async ({ store }) => {
+onBothStores('changed claims apply at once, and only if the old ones are as expected', async ({ store }) => {
   await manage(store)
   await store.writer.publish(publication('x/one', { claims: a }))
   const change = { source: 'own', type: 'server', name: 'x/one', at: new Date().toISOString() } as const
@@ -221,7 +221,7 @@ onBothStores('sources and registries of the API beside the configured ones', asy
   assert.is(await store.reader.source('new'), undefined)
 })
 
-onBothStores('a change is written to what it was checked against, and to nothing else', async ({ store }) => {
+onBothStores('a change is written only to the state that it was checked against', async ({ store }) => {
   await manage(store)
   const at = new Date().toISOString()
   const source = { name: 'new', config: { managed: {} }, at }

@@ -8,7 +8,7 @@ import { openStore } from '../../../../dataplane/registry/sync/open-store.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 import { manage, publication } from '../../../support/registry/store.ts'
 
-test('a file that can’t be written to: it is waited for, then callers are told that it is away, and the log once why', async () => {
+test('a locked store file is waited for; then callers get 503, and the log has the reason once', async () => {
   const stateDirectory = await mkdtemp(join(tmpdir(), 'portico-locked-'))
   const { log, lines } = keptLog()
   const store = await openStore({ stateDirectory }, log)

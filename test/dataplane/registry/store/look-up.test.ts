@@ -22,7 +22,7 @@ function gathering() {
 
 const turn = () => new Promise(setImmediate)
 
-test('what is asked in one turn is answered together, up to so many and by their keys', async () => {
+test('queries of one turn run in one batch, up to a limit and by key', async () => {
   const { ask, groups, asked } = gathering()
   const answers = Promise.all(['a1', 'b1', 'a2', 'a3', 'a4'].map(ask))
   assert.equal(asked(), [])
@@ -32,7 +32,7 @@ test('what is asked in one turn is answered together, up to so many and by their
   assert.equal(await answers, ['a1!', 'b1!', 'a2!', 'a3!', 'a4!'])
 })
 
-test('while as many run as may, what is asked waits and goes together when one has ended', async () => {
+test('at the limit of running batches queries wait, and run together when one ends', async () => {
   const { ask, groups, asked } = gathering()
   const answers: Promise<string>[] = []
   for (const question of ['a1', 'a2', 'a3', 'a4', 'b1']) {
@@ -47,7 +47,7 @@ test('while as many run as may, what is asked waits and goes together when one h
   assert.equal(await Promise.all(answers), ['a1!', 'a2!', 'a3!', 'a4!', 'b1!'])
 })
 
-test('an answer that fails fails for those who wait for it, and for nobody else', async () => {
+test('a failed batch fails only the queries in it', async () => {
   const { ask, groups } = gathering()
   const settled = Promise.allSettled(['a1', 'a2', 'b1'].map(ask))
   await turn()
@@ -63,7 +63,7 @@ test('an answer that fails fails for those who wait for it, and for nobody else'
   assert.is(await again, 'a1!')
 })
 
-test('what was asked for is known for a while: some thousand others', () => {
+test('a requested key is remembered for some thousand others', () => {
   const asked = new RecentKeys()
   assert.not.ok(asked.isRepeated('x'))
   assert.ok(asked.isRepeated('x'))

@@ -97,7 +97,7 @@ test('0004 brings columns into another order and loses nothing', async () => {
   assert.equal(await versions(), [])
 })
 
-test('0005 counts the bytes of what is there', async () => {
+test('0005 counts the bytes of existing versions', async () => {
   const now = '2026-01-01T00:00:00.000Z'
   await sql`insert into entry (source_id, type, name) values (1, 'server', 'com.example/two')`.execute(database)
   await sql`insert into document (id, source_id, text) values (1, 1, ${'ä'.repeat(10)}), (2, 1, '{}')`.execute(database)
@@ -115,7 +115,7 @@ test('0005 counts the bytes of what is there', async () => {
   ])
 })
 
-test('an update that gets in the way of a replica of the version before comes through', async () => {
+test('a migration succeeds beside a replica of the previous version', async () => {
   const url = await postgres.database('rolling')
   const place = { url, sslMode: 'disable' } as const
   const before = openDatabase({ dialect: 'postgres', postgres: place, connections: 1 })

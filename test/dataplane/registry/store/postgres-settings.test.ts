@@ -53,7 +53,7 @@ async function someoneWaits(): Promise<void> {
 const CLAIMS_LOCK = 7_461_002
 const managed = (name: string, claims = {}) => ({ name, config: { managed: {} }, claims })
 
-test('settings that get in the way of a publication are written none the less', async () => {
+test('settings that conflict with a publication are still written', async () => {
   const other = await client()
   // Of two that wait for each other the one is ended that looks for it while both do: the store, and never the other one.
   await other.query(`alter database settings${databases} set deadlock_timeout = '5s'`)
@@ -72,7 +72,7 @@ test('settings that get in the way of a publication are written none the less', 
   assert.equal((await store.reader.source('b'))?.claims, { x: 'y' })
 })
 
-test('a source that a registry takes at the same moment is not removed from under it', async () => {
+test('a source that a registry takes at the same moment is not removed', async () => {
   const at = new Date().toISOString()
   const [one, two] = [await replica(), await replica()]
   assert.is(await one.writer.putSource({ ...managed('a'), create: true, at }), 'done')

@@ -53,7 +53,7 @@ async function publish({ url }: TestRegistry, name: string): Promise<number> {
   return (await fetch(`${url}/v1/entries`, { method: 'POST', body, headers })).status
 }
 
-test('what one replica takes in, the other shows', async () => {
+test('one replica shows what another has synced', async () => {
   const [one, other] = replicas as [TestRegistry, TestRegistry]
   assert.is(await publish(one, 'com.example/new'), 201)
   assert.ok(labels(await one.list('/servers')).includes('com.example/new@1.0.0'))
@@ -63,7 +63,7 @@ test('what one replica takes in, the other shows', async () => {
   assert.equal(labels(await other.list('/servers')), ['com.example/new@1.0.0', 'x/one@1.0.0', 'x/two@1.0.0'])
 })
 
-test('two replicas that look at a source each second write nothing while it is unchanged, and bring its changes', async () => {
+test('two replicas that poll a source each second write only its changes', async () => {
   const url = await postgres.database('unchanged')
   const folder = await registryFolder()
   await folder.write('a.json', registryFile([server('x/one')]))
@@ -108,7 +108,7 @@ test('two replicas that look at a source each second write nothing while it is u
   }
 })
 
-test('a replica whose network drops everything without a word does not pass for true what it knew', async () => {
+test('a replica whose network silently drops packets does not serve its outdated cache', async () => {
   const direct = await postgres.database('silent')
   const { hostname, port } = new URL(direct)
   const network = await startCutProxy({ host: hostname, port: Number(port) })
@@ -141,7 +141,7 @@ test('a replica whose network drops everything without a word does not pass for 
   }
 })
 
-test('while the database is away every answer is 503, and it goes on by itself when it is back', async () => {
+test('while the database is unreachable every answer is 503, and service resumes by itself', async () => {
   const etags: string[] = []
   for (const { get } of replicas) etags.push((await get('/servers')).headers.get('etag') ?? '')
   await postgres.crash()

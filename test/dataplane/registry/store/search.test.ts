@@ -46,7 +46,7 @@ async function searchAll({ reader }: Store, search: string, limit: number): Prom
   }
 }
 
-onBothStores('a search finds what lies far behind: many, few, and terms that no index has', async (its) => {
+onBothStores('a search finds matches far behind: many, few, and terms that no index has', async (its) => {
   await fill(its.store)
   for (const [term, names] of Object.entries({
     LateComer: late,
@@ -99,6 +99,6 @@ async function findsOneState({ store }: TestStore): Promise<void> {
   assert.ok(found.size > 10, `${found.size} revisions were seen`)
 }
 
-onBothStores('what a search finds while others publish is of one state', findsOneState, { fresh: true })
+onBothStores('a search during publications shows one state', findsOneState, { fresh: true })
 
 test.run()

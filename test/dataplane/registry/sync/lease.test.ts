@@ -21,7 +21,7 @@ test.after(async () => {
 
 const signal = new AbortController().signal
 
-test('who finds another replica at it does it after that one, also where that one has died', async () => {
+test('a replica waits for the work of another one, and takes over if that one has died', async () => {
   const done: string[] = []
   const begun: string[] = []
   const work = (holder: string, ms: number) => async () => {

@@ -88,7 +88,7 @@ async function readInstead(file: string, text: string): Promise<void> {
   await folder.configure({ ...rest, sources: otherwise })
 }
 
-test('a source with which the writing thread stands still is put aside, after a restart too, and the rest goes on; so is one with which it runs out of memory', async () => {
+test('a source that stalls the writing thread, or takes all its memory, is put aside, after a restart too, and the others are synced', async () => {
   await folder.write('good.json', registryFile([server('com.good/a')]))
   await folder.write('bad.json', POISONED('POISON-STALL'))
   await folder.configure(config())
@@ -111,7 +111,7 @@ test('a source with which the writing thread stands still is put aside, after a 
   assert.is(await listed(), 'com.bad/a@1.0.0,com.good/a@1.0.0,com.own/a@1.0.0,com.own/b@1.0.0,com.own/c@1.0.0')
 })
 
-test('a source with which the process ends twice is put aside; a stop ends in time while the writing thread stands still', async () => {
+test('a source that ends the process twice is put aside; a stop is in time while the writing thread stalls', async () => {
   await folder.write('good.json', registryFile([server('com.good/a')]))
   await folder.write('bad.json', POISONED('POISON-WAIT'))
   await folder.configure(config())

@@ -14,7 +14,7 @@ import { keptLog } from '../../../support/kept-log.ts'
 
 const never = new AbortController().signal
 
-test('so many at a time, the others in order; a slow one gives its place up', async () => {
+test('a limited number of syncs run at a time, the others in order; a slow one gives its place up', async () => {
   const semaphore = createSemaphore(1, 50)
   const order: string[] = []
   const stuck = Promise.withResolvers<void>()
@@ -32,7 +32,7 @@ test('so many at a time, the others in order; a slow one gives its place up', as
   assert.is(order.length, 4)
 })
 
-test('who waits can leave', async () => {
+test('a waiting sync can be aborted', async () => {
   const semaphore = createSemaphore(1, 10_000)
   const stuck = Promise.withResolvers<void>()
   const first = semaphore.run(() => stuck.promise, never)
@@ -45,7 +45,7 @@ test('who waits can leave', async () => {
   assert.is(await semaphore.run(async () => 'free again', never), 'free again')
 })
 
-test('who leaves in the moment that it is given a place takes nobody else along', async () => {
+test('a sync that is aborted as it gets a place aborts no other one', async () => {
   for (let moment = 0; moment < 12; moment++) {
     const semaphore = createSemaphore(1, 10_000)
     const stuck = Promise.withResolvers<void>()
@@ -85,7 +85,7 @@ test('Retry-After: seconds or a date', () => {
   for (const odd of [undefined, 'soon', '-1', ['1', '2']]) assert.is(retryAfterOf(odd, now), undefined)
 })
 
-test('a headers file tells the line that is none, never what stands there', () => {
+test('an invalid line of a headers file is named by its number, never by its text', () => {
   assert.equal(parseHeaders('# c\n\nAuthorization: Bearer a:b\r\nX-A:  1 \n'), {
     authorization: 'Bearer a:b',
     'x-a': '1',
@@ -102,7 +102,7 @@ test('a headers file tells the line that is none, never what stands there', () =
   }
 })
 
-test('a source that is held to public addresses reaches none of this machine', async () => {
+test('a source that is restricted to public addresses can’t reach this machine', async () => {
   await using get = createHttpGet({ publicOnly: true, timeoutMs: 1_000, maxBytes: 1_000, signal: never })
   for (const url of ['http://127.0.0.1:1/', 'http://localhost:1/', 'http://10.0.0.1/', 'http://169.254.169.254/']) {
     const code = await get(url, {}, () => {}).then(
@@ -120,7 +120,7 @@ test('a source that is held to public addresses reaches none of this machine', a
   }
 })
 
-test('a sync that is asked for is a full pass; waited for or not; what runs is ended by a stop', async () => {
+test('a requested sync is a full pass, with or without waiting; a stop ends it', async () => {
   const calls: SyncCall[] = []
   const hold = Promise.withResolvers<void>()
   const scheduler = createScheduler({
@@ -150,7 +150,7 @@ test('a sync that is asked for is a full pass; waited for or not; what runs is e
   assert.is(calls[2]?.signal.aborted, true)
 })
 
-test('a source that is set otherwise, or leaves and comes again, is not synced before what runs has ended', async () => {
+test('a source that is changed, or removed and added, is synced only after its running sync has ended', async () => {
   let running = 0
   let most = 0
   const intervals: number[] = []
@@ -185,7 +185,7 @@ test('a source that is set otherwise, or leaves and comes again, is not synced b
   assert.is(most, 1)
 })
 
-test('a sync that is asked for in the moment that another ends is run', async () => {
+test('a sync that is requested as another one ends is run', async () => {
   for (let moment = 0; moment < 30; moment++) {
     let calls = 0
     const first = Promise.withResolvers<void>()

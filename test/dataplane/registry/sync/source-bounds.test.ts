@@ -50,7 +50,7 @@ test('a file that grows beyond the bound', async () => {
   await fails('too_large', TOO_LARGE)
 })
 
-test('what is fetched from a URL, told or not how long it is', async () => {
+test('a download from a URL has a limit, with or without Content-Length', async () => {
   let text = registryFile([padded('a')])
   upstream.answer = (_url, response) => {
     response.writeHead(200, { 'content-type': 'application/json' })
@@ -70,7 +70,7 @@ test('pages of an API, of which none is too large by itself', async () => {
   await fails('too_large', TOO_LARGE)
 })
 
-test('what has changed at an API comes on top of what the source has', async () => {
+test('changes from an API count beside the existing entries of the source', async () => {
   // What is asked for overlaps with what was told last: with `b` alone.
   held = [of('a', 2500, 1), of('b', 0, 2)]
   registry = await registryOf({ api: { endpoint: upstream.url } }, { rest })
@@ -90,7 +90,7 @@ test('pages without end, and cursors as long as pages', async () => {
   await fails('wrong_shape', /nextCursor: has more than 4096 characters/)
 })
 
-test('entries have a bound as well', () => {
+test('the number of entries has a limit, too', () => {
   const budget = createBudget(MOST, { bytes: 0, entries: 499_999 })
   budget.addEntry()
   try {

@@ -252,7 +252,7 @@ test('after a restart the last success and the failures in a row are still known
   }
 })
 
-test('after a restart what was stored is served at once, with its times, and not synced again', async () => {
+test('after a restart stored entries are served at once, with their times, and not synced again', async () => {
   const first = await startRegistry({ own: registryFile([a1, { name: 'bad' }]) })
   const published = official(await first.one('/servers/com.example%2Fa/versions/latest')).publishedAt
   const etag = (await first.get('/servers')).headers.get('etag')

@@ -33,7 +33,7 @@ test('there and back is the same text', () => {
   assert.is(migrateText(migrateText(SERVER, to).text, back).text, SERVER)
 })
 
-test('what names the group elsewhere goes along: roles, references, items of lists', () => {
+test('other uses of the group change too: roles, references, items of lists', () => {
   const text = `kind: ClusterRole
 apiVersion: rbac.authorization.k8s.io/v1
 metadata: {name: tools}
@@ -58,7 +58,7 @@ items:
   assert.is(migration.objects, 1)
 })
 
-test('what has no counterpart is told, with its line, and stays', () => {
+test('a part without a counterpart is reported with its line, and stays', () => {
   const text = `apiVersion: mcp.example.org/v1beta1
 kind: MCPGroup
 metadata:
@@ -92,7 +92,7 @@ test('definitions of kinds are left to `portico crds`', () => {
   assert.match(said(text).join(), /1 note a CustomResourceDefinition is not migrated/)
 })
 
-test('what is no YAML, empty, or of others stays as it is', () => {
+test('text that is not YAML, empty, or foreign stays as it is', () => {
   for (const text of [
     '',
     '# nothing\n',
@@ -107,7 +107,7 @@ test('what is no YAML, empty, or of others stays as it is', () => {
   assert.match(said('a: [').join(), /error is not YAML/)
 })
 
-test('a group that is spelt with escapes is told, not passed over', () => {
+test('a group that is written with escapes is reported', () => {
   const text = 'apiVersion: "mcp\\x2eexample.org/v1beta1"\nkind: MCPGroup\nmetadata: {name: g}\n'
   assert.is(migrateText(text, to).text, text)
   assert.match(said(text).join(), /1 error .* is written in a form that is left as it is/)

@@ -1176,7 +1176,7 @@ test('every object has exactly one condition of type Ready', () => {
   }
 })
 
-test('an unused config may go, and its certificate is not asked for', () => {
+test('an unused config can be deleted, and its certificate is not needed', () => {
   const text = `kind: MCPOIDCConfig\nmetadata: {name: idp, deletionTimestamp: "2026-11-20T11:00:00Z"}\nspec: {type: inline, inline: {issuer: https://idp.example.com, caBundleRef: {configMapRef: {name: ca}}}}\n---\nkind: ConfigMap\nmetadata: {name: ca}\ndata: {ca.crt: ${certificate}}`
   const plan = plansOfText(text).get('MCPOIDCConfig/idp')
   assert.is(plan?.finalizer, false)

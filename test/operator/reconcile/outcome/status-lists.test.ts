@@ -31,7 +31,7 @@ test('ten thousand names of 52 characters are listed whole', () => {
   assert.ok(bytes(status) < 1_000_000, `${bytes(status)}`)
 })
 
-test('of more there are the first ten thousand, the count and a condition', () => {
+test('a longer list has the first ten thousand names, the count and a condition', () => {
   const bounded = withBoundedLists(object(), plan({ referencingWorkloads: referrers(10_007) }), NOW)
   assert.equal(bounded.status['referencingWorkloads'], referrers(10_000))
   assert.is(bounded.status['referencingWorkloadCount'], 10_007)
@@ -46,7 +46,7 @@ test('of more there are the first ten thousand, the count and a condition', () =
   assert.is(bounded.status.conditions[0]?.type, 'ListTruncated', 'conditions are by type')
 })
 
-test('lists stay below what etcd takes of an object, however long the names are and however large the spec is', () => {
+test('lists stay below the object size of etcd, for any names and spec', () => {
   const long = withBoundedLists(object(), plan({ entries: names(10_000, 253) }), NOW)
   assert.ok(bytes(long.status) < 1_001_000)
   assert.match(truncated(long)?.message ?? '', /^entries has the first 3\d{3} of 10000$/)

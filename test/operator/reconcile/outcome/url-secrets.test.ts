@@ -20,7 +20,7 @@ test('the backends of a gateway are listed without query and password', () => {
   assert.not.match(JSON.stringify(plan?.status), KEY)
 })
 
-test('a condition tells no query and no password of a URL', () => {
+test('a condition shows no query and no password of a URL', () => {
   const plan = plansOfText(
     [
       'kind: MCPServer\nmetadata: {name: it}\nspec: {image: x, transport: streamable-http}',

@@ -33,7 +33,7 @@ for (const text of [
 ])
   test(`no peer: ${JSON.stringify(text)}`, () => assert.is(parseAdminPeer(text), undefined))
 
-test('the admin listener is for the operator and for who is named, the public one for everybody', () => {
+test('the admin listener is open to the operator and to named peers, the public one to everybody', () => {
   const world = worldOf('kind: MCPServer\nmetadata: {name: a}\nspec: {image: "a:1", transport: streamable-http}\n')
   const adminPeers = [operatorPeer('tools'), { namespaceSelector: monitoring }]
   const plan = plansOf(world, { ...context, adminPeers }).get('MCPServer/a')

@@ -56,7 +56,7 @@ function callers(text: string, kind = 'MCPServer'): unknown {
   return policy.spec.ingress[0]?.from
 }
 
-test('a member that knows no callers is for the gateways of its group, where one of them asks who calls', () => {
+test('a member that authenticates nobody is open only to the gateways of its group, if one of them authenticates callers', () => {
   const gateways = gateway('gw', OIDC)
   assert.equal(callers(gateways + server(IN_GROUP)), [pods('gw')])
   assert.equal(callers(gateways + proxy(IN_GROUP), 'MCPRemoteProxy'), [pods('gw')])
@@ -69,7 +69,7 @@ test('a member that knows no callers is for the gateways of its group, where one
   assert.equal(callers(gateways + server(IN_GROUP + peers)), [pods('gw'), { podSelector: {} }])
 })
 
-test('others are as open as before', () => {
+test('other members stay open', () => {
   const gateways = gateway('gw', OIDC)
   for (const [what, text] of Object.entries({
     'no group': gateways + server(),
@@ -84,7 +84,7 @@ test('others are as open as before', () => {
 const openToAll = (text: string, kind: string, name = 'it') =>
   condition(plansOf(text).get(`${kind}/${name}`), 'ExposureWarning')
 
-test('a credential that every pod may use is told', () => {
+test('a credential that every pod can use is reported', () => {
   const key = ', externalAuthConfigRef: {name: key}'
   const told = openToAll(proxy(key), 'MCPRemoteProxy')
   assert.match(told ?? '', /^True OpenToAll: every pod of the cluster can call this without a token.*sent to "it"/)
@@ -98,7 +98,7 @@ test('a credential that every pod may use is told', () => {
   assert.ok(openToAll(gateway('gw', OIDC) + unshut, 'MCPRemoteProxy'), 'without a policy nobody is kept out')
 })
 
-test('nothing is told where others are kept out, or nothing can be used', () => {
+test('nothing is reported if other pods are kept out, or there is no credential', () => {
   const key = ', externalAuthConfigRef: {name: key}'
   for (const [what, text] of Object.entries({
     'no credential': proxy(),

@@ -18,7 +18,7 @@ const rules = (networkPolicy: string) =>
 
 const PUBLIC = 4483
 
-test('ingressFrom is who may reach the public port, and nobody else', () => {
+test('only the peers in ingressFrom can reach the public port', () => {
   const peers = '[{podSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}]'
   const found = rules(`{ingressFrom: ${peers}}`).filter(({ ports }) => ports.some(({ port }) => port === PUBLIC))
   assert.equal(
@@ -27,7 +27,7 @@ test('ingressFrom is who may reach the public port, and nobody else', () => {
   )
 })
 
-test('without it everybody may', () => {
+test('without ingressFrom everybody can reach the public port', () => {
   const found = rules('{}').filter(({ ports }) => ports.some(({ port }) => port === PUBLIC))
   assert.equal(
     found.map(({ from }) => from),
@@ -70,7 +70,7 @@ for (const [kind, spec, [own, admin]] of WORKLOADS) {
     return { children, policies: children.filter((child) => child.kind === 'NetworkPolicy') }
   }
 
-  test(`${kind} (${spec}): nothing but our two ports is open, the admin port for the operator alone`, () => {
+  test(`${kind} (${spec}): only our two ports are open, the admin port only to the operator`, () => {
     for (const [more, from] of [
       ['', undefined],
       [', networkPolicy: {ingressFrom: [{podSelector: {matchLabels: {app: front}}}]}', [EDGE]],
@@ -89,7 +89,7 @@ for (const [kind, spec, [own, admin]] of WORKLOADS) {
     }
   })
 
-  test(`${kind} (${spec}): the policy goes where it is switched off`, () => {
+  test(`${kind} (${spec}): there is no policy if it is switched off`, () => {
     assert.equal(childrenOf(', networkPolicy: {enabled: false}').policies, [])
   })
 }
@@ -113,7 +113,7 @@ const DNS = {
 const listed = 'permissionProfile: {type: configmap, name: p, key: k}'
 const outbound = (rules: object) => ({ network: { outbound: rules } })
 
-test('without a profile nothing is said of what pods may reach', () => {
+test('without a profile there are no egress rules', () => {
   assert.equal(policyOf('').policyTypes, ['Ingress'])
   assert.is(policyOf('').egress, undefined)
 })
@@ -155,13 +155,13 @@ for (const [what, spec, profile, egress] of [
     ],
   ],
 ] as const)
-  test(`${what} is what pods may reach`, () => {
+  test(`pods may reach ${what}`, () => {
     const policy = policyOf(spec, profile)
     assert.equal(policy.policyTypes, ['Ingress', 'Egress'])
     assert.equal(policy.egress, egress)
   })
 
-test('a profile holds where the policy of inbound traffic is off', () => {
+test('a profile is enforced even if the policy of inbound traffic is off', () => {
   const policy = policyOf('permissionProfile: {name: none}, networkPolicy: {enabled: false}')
   assert.equal(policy.policyTypes, ['Egress'])
   assert.is(policy.ingress, undefined)

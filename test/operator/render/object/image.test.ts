@@ -22,7 +22,7 @@ for (const [image, is] of [
     assert.is(pinned(image), is)
   })
 
-test('the image of a pod template is the one that counts', () => {
+test('the image of a pod template wins', () => {
   const template = (image: string) => `podTemplateSpec: {spec: {containers: [{name: mcp, image: "${image}"}]}}`
   assert.is(pinned('a:1', template(`b@${DIGEST}`)), true)
   assert.is(pinned(`a@${DIGEST}`, template('b:1')), false)

@@ -31,7 +31,7 @@ const canonical: readonly (readonly [string, string])[] = [
   ['+1', '1'],
 ]
 
-test('quantities come out in the form in which the API server stores them', () => {
+test('quantities have the form in which the API server stores them', () => {
   for (const [written, stored] of canonical) assert.is(canonicalQuantity(written), stored, written)
 })
 
@@ -39,7 +39,7 @@ test('the canonical form is its own canonical form', () => {
   for (const [, stored] of canonical) assert.is(canonicalQuantity(stored), stored, stored)
 })
 
-test('what is not a quantity gives nothing', () => {
+test('an invalid quantity gives undefined', () => {
   for (const text of ['', '.', 'm', 'lots', '1 Gi', '1gi', '1GiB', '0x10', '1e', '1e99', '--1'])
     assert.is(canonicalQuantity(text), undefined, text)
 })

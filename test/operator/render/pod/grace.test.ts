@@ -19,7 +19,7 @@ function podOf(kind: string, spec: string) {
 const SERVER = 'image: a:1\n  transport: streamable-http'
 const template = (text: string) => `\n  podTemplateSpec: {spec: ${text}}`
 
-test('a server ends after its proxy has had its clients leave, and the proxy hears of it by itself too', () => {
+test('a server ends after its proxy has drained, and the proxy also notices the end by itself', () => {
   const { server, proxy } = podOf('MCPServer', SERVER)
   const admin = Number(proxy.args?.[proxy.args.indexOf('--admin-listen') + 1]?.slice(1))
   const hook = { preStop: { httpGet: { path: PRE_STOP, port: admin, scheme: 'HTTP' } } }
@@ -28,14 +28,14 @@ test('a server ends after its proxy has had its clients leave, and the proxy hea
   assert.ok(proxy.args?.includes('--pre-stop'))
 })
 
-test('a hook of the pod template takes the place of that of the server; the proxy keeps its own', () => {
+test('a hook of the pod template replaces that of the server; the proxy keeps its own', () => {
   const own = '{containers: [{name: mcp, lifecycle: {preStop: {exec: {command: [a]}}}}]}'
   const { server, proxy } = podOf('MCPServer', SERVER + template(own))
   assert.equal(server.lifecycle, { preStop: { exec: { command: ['a'] } } })
   assert.ok(proxy.lifecycle?.preStop.httpGet)
 })
 
-test('a data plane outside of a server’s pod is told of the end itself, without a hook', () => {
+test('a data plane in a pod of its own gets the signal itself, without a hook', () => {
   const { server } = podOf('MCPRemoteProxy', 'remoteUrl: https://example.com/mcp')
   assert.is(server.lifecycle, undefined)
   assert.not(server.args?.includes('--pre-stop'))

@@ -147,7 +147,7 @@ test('a number that the data plane listens on is refused, in whatever container,
     assert.not.match(condition(planOf(kind, pod), 'Ready') ?? '', /PortNameTaken/, JSON.stringify(pod))
 })
 
-test('a volume of the name of one of ours has its own source, and ours goes by another name', () => {
+test('a user’s volume with the name of one of ours keeps its source, and ours is renamed', () => {
   const claim = { persistentVolumeClaim: { claimName: 'scratch' } }
   const taken = podOf(planOf('MCPServer', { volumes: [{ name: 'tmp', ...claim }] }))
   assert.equal(
@@ -164,7 +164,7 @@ test('a volume of the name of one of ours has its own source, and ours goes by a
   assert.equal(replaced.volumes.at(-1), { name: 'tmp', ...claim })
 })
 
-test('volumes and mounts that the data plane reads are not for a template to change', () => {
+test('a template can’t change volumes and mounts of the data plane', () => {
   for (const pod of [
     { volumes: [{ name: 'portico-config', configMap: { name: 'other' } }] },
     {

@@ -18,7 +18,7 @@ test('procMount is found', () => {
   assert.is(baselineViolations(templateOf({ spec: { containers } })).length, 1)
 })
 
-test('ephemeral containers are looked at too, and values of any shape do no harm', () => {
+test('ephemeral containers are checked, too, and values of any shape do no harm', () => {
   const debug = { ephemeralContainers: [{ name: 'debug', securityContext: { privileged: true } }] }
   assert.equal(baselineViolations(templateOf({ spec: debug })), [
     { pointer: '/spec/ephemeralContainers', message: 'container "debug": securityContext.privileged' },
@@ -57,7 +57,7 @@ const inBlock = (rest: string) =>
   rest.startsWith('{') ? 'groupRef: {name: g}\n  incomingAuth: {type: anonymous}' : rest
 
 for (const [kind, rest] of workloads) {
-  test(`${kind}: a template that takes the node is a condition, but with --pod-template=any`, () => {
+  test(`${kind}: a template that takes over the node is refused, except with --pod-template=any`, () => {
     const text = patched(kind, inBlock(rest), '{spec: {hostPID: true}}')
     const plan = plansOfText(text).get(`${kind}/w`)
     assert.is(plan?.children, 'hold')
@@ -81,7 +81,7 @@ for (const [kind, rest] of workloads) {
   })
 }
 
-test('AppArmor is not turned off by the metadata of the pods either', () => {
+test('the metadata of pods can’t turn AppArmor off either', () => {
   const text = `
 kind: MCPServer
 metadata: {name: w}

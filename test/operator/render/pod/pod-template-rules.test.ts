@@ -9,7 +9,7 @@ const planOf = (podTemplateSpec: object) =>
   ).get('MCPServer/w')
 const said = (template: object) => planOf(template)?.status.conditions.find(({ type }) => type === 'PodTemplateValid')
 
-test('what the API server refuses in a pod template is said before it is asked', () => {
+test('mistakes in a pod template that the API server would refuse are reported first', () => {
   for (const [what, template] of refusedTemplates) {
     const { status, message } = said(template) ?? {}
     assert.is(status, 'False', JSON.stringify(template))
@@ -18,7 +18,7 @@ test('what the API server refuses in a pod template is said before it is asked',
   }
 })
 
-test('what it takes is rendered', () => {
+test('valid pod templates are rendered', () => {
   for (const template of takenTemplates) assert.is(said(template)?.status, 'True', said(template)?.message)
 })
 

@@ -79,7 +79,7 @@ test('null takes a field away', () => {
   assert.equal(container?.securityContext, { runAsNonRoot: true })
 })
 
-test('a volume gets another source when its own is taken away', () => {
+test('a volume can get another source if its own is set to null', () => {
   const claim = { claimName: 'disk' }
   const patch = { spec: { volumes: [{ name: 'tmp', emptyDir: null, persistentVolumeClaim: claim }] } }
   const { template, problems } = merge(patch)
@@ -137,7 +137,7 @@ test('what can’t be merged is named with its place', () => {
   }
 })
 
-test('a hook or probe that is done in another way takes the place of ours', () => {
+test('a hook or probe with another handler replaces ours', () => {
   const ours = { preStop: { httpGet: { path: '/pre-stop', port: 1 } } }
   const hooked = base()
   ;(hooked.spec['containers'] as object[])[0] = {

@@ -29,7 +29,7 @@ const users = (spec: LivePodTemplate['spec']): readonly string[] =>
   (JSON.stringify(spec).match(/"(runAsUser|runAsGroup|fsGroup)":\d+/g) ?? []).sort()
 
 for (const [kind, container, spec] of workloads)
-  test(`${kind}: where the platform allots users and groups none is named, but what the template says`, () => {
+  test(`${kind}: if the platform assigns users and groups, only the template sets them`, () => {
     assert.ok(users(podsOf(kind, spec, 'fixed')).length >= 3, 'otherwise there are some')
     const pods = podsOf(kind, spec, 'platform')
     assert.equal(users(pods), [])

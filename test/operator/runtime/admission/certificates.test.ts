@@ -47,7 +47,7 @@ for (const [what, host, until] of [
     at(90),
   ],
 ] as const) {
-  test(`openssl takes it, strictly, for its own name and authority alone: ${what}`, () => {
+  test(`openssl accepts it strictly, only for its own name and authority: ${what}`, () => {
     const issued = issue(host, { from: new Date(0), until: new Date(until) })
     assert.match(verified(issued.ca, issued.certificate, host), ': OK')
     assert.match(verified(issued.ca, issued.certificate, 'elsewhere.svc'), /hostname mismatch/i)
@@ -60,7 +60,7 @@ for (const [what, host, until] of [
   })
 }
 
-test('a Secret keeps them, and what is unusable in it is as if it were not there', () => {
+test('a Secret keeps them, and unusable data counts as absent', () => {
   const { kept } = renewed(none, HOST, START, times)
   assert.equal(readKept(encodeData(kept), HOST), kept)
   assert.equal(readKept(encodeData(kept), 'another.svc'), { token: kept.token, issued: [] })
@@ -105,7 +105,7 @@ test('after a long sleep the new one is served at once, since the others have en
   assert.is(served(later, at(200), times), later.issued[0])
 })
 
-test('a path that was lost is made anew, and the certificate stays', () => {
+test('a lost path is created again, and the certificate stays', () => {
   const { kept } = renewed(none, HOST, START, times)
   const { token: _, ...data } = encodeData(kept)
   const again = renewed(readKept(data, HOST), HOST, START, times)

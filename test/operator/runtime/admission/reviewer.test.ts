@@ -70,7 +70,7 @@ async function warnings(request: object, more: object = {}): Promise<readonly st
 
 const missing = server({ oidcConfigRef: { name: 'corp', audience: 'crm' } })
 
-test('what is missing is named, and what becomes of it', async () => {
+test('a warning names the missing object and the consequence', async () => {
   assert.equal(await warnings({ object: missing }), [
     'MCPServer "crm": MCPOIDCConfig "corp" is missing',
     'MCPServer "crm" takes effect once that is there',
@@ -78,7 +78,7 @@ test('what is missing is named, and what becomes of it', async () => {
   assert.equal(await warnings({ object: server({ oidcConfigRef: { name: 'idp', audience: 'crm' } }) }), [])
 })
 
-test('an object is judged as it will be, not as it is', async () => {
+test('an object is reviewed as it will be, not as it is', async () => {
   const mail = (name: string) => server({ oidcConfigRef: { name, audience: 'mail' } }, { name: 'mail' })
   const update = { operation: 'UPDATE', oldObject: mail('idp') }
   assert.equal(await warnings({ ...update, object: mail('idp') }), [])
@@ -92,7 +92,7 @@ test('an object is judged as it will be, not as it is', async () => {
   assert.equal(await warnings({ object: gateway }), [])
 })
 
-test('who deletes is told who uses it; on its way out an object is not looked at', async () => {
+test('a deletion warns about users of the object; an object under deletion is not reviewed', async () => {
   const idp = object('MCPOIDCConfig', 'idp', { type: 'inline', inline: { issuer: 'https://idp.example' } })
   assert.equal(await warnings({ operation: 'DELETE', oldObject: idp, object: null }), [
     'MCPOIDCConfig "idp": still used by MCPServer "mail"',
@@ -103,7 +103,7 @@ test('who deletes is told who uses it; on its way out an object is not looked at
   assert.equal(await warnings({ operation: 'UPDATE', object: going, oldObject: going }), [])
 })
 
-test('nothing is said of what another installation looks after', async () => {
+test('there are no warnings about objects of another installation', async () => {
   const labelled = { ...missing, metadata: { ...missing.metadata, labels: { 'portico.dev/installation': 'blue' } } }
   assert.equal(await warnings({ object: labelled }), [])
   const blue = { isLookedAfter: isOfInstallation('portico.dev', 'blue') }
@@ -111,7 +111,7 @@ test('nothing is said of what another installation looks after', async () => {
   assert.equal(await warnings({ object: missing }, blue), [])
 })
 
-test('each object is counted by its kind and what came of its review, and nothing else is', async () => {
+test('only objects are counted, by kind and outcome of the review', async () => {
   const countedOf = async (request: object, more: object = {}) => {
     const { reviewer: some, counted } = reviewer(more)
     await some.review(review(request))
@@ -126,7 +126,7 @@ test('each object is counted by its kind and what came of its review, and nothin
   assert.equal(await countedOf({ object: missing }, failing), [['MCPServer', 'failed']])
 })
 
-test('what appears within the second look is not missing', async () => {
+test('an object that appears before the second look is not missing', async () => {
   const late = fillWorld(worldContent('kind: MCPGroup\nmetadata: {name: tools}'))
   const { reviewer: some } = reviewer({ view: late.view })
   const answer = some.review(review({ object: missing }))
@@ -139,7 +139,7 @@ spec: {type: inline, inline: {issuer: "https://idp.example"}}
   assert.equal((await answer)?.response, { uid: '705ab4f5', allowed: true })
 })
 
-test('nothing is said of what this operator does not look after, nor before it knows what there is', async () => {
+test('there are no warnings about unmanaged objects, nor before the first sync', async () => {
   for (const [request, more] of [
     [{ object: missing }, { isSynced: () => false }],
     [{ object: missing }, { namespaces: ['team-a'] }],
@@ -154,7 +154,7 @@ test('nothing is said of what this operator does not look after, nor before it k
 
 const junk = [null, true, 0, 1e308, '', 'text', [], [[]], {}, { name: 1 }, { metadata: null }]
 
-test('any JSON is answered: what is no review by nothing, what is one lets everything in', async () => {
+test('any JSON is handled: every review admits the object, anything else gets no answer', async () => {
   const { reviewer: some } = reviewer()
   for (const one of junk) {
     assert.is(await some.review(one), undefined)
@@ -202,7 +202,7 @@ test('a spec that no schema has seen costs at most its own warnings, and one lin
   assert.is(new Set(said).size, said.length, 'each once')
 })
 
-test('warnings are few, short and printable, and hold no key of an address', async () => {
+test('warnings are few, short and printable, and contain no key of a URL', async () => {
   const secrets = Array.from({ length: 500 }, (_, index) => ({
     name: `${'\u{1F511}'.repeat(80)}${index}`,
     key: 'k',

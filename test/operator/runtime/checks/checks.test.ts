@@ -31,7 +31,7 @@ test('a check is run once, in a thread, and its result stays', async () => {
   checks.close()
 })
 
-test('what takes too long is refused with a reason, and what waits behind it is checked', async () => {
+test('a check that takes too long is refused with a reason, and the next one runs', async () => {
   const checks = new Checks({ log, deadlineMs: 1 })
   const [late, later] = await Promise.all([
     findings(checks, 'a', policy('late')),
@@ -94,7 +94,7 @@ function operator(object: KubernetesObject) {
   return { parts, statuses }
 }
 
-test('an object whose text is being checked holds no worker; it is due again when that is done', async () => {
+test('an object under check holds no worker, and is due again when the check ends', async () => {
   const { parts, statuses } = operator(
     defaulted({
       apiVersion: 'portico.dev/v1beta1',

@@ -20,7 +20,7 @@ function setUp(namespace?: string) {
 for (const namespace of [undefined, 'team']) {
   const where = namespace ? 'one namespace' : 'all namespaces'
 
-  test(`${where}: a write is seen before the watch tells of it, and stays when it does`, () => {
+  test(`${where}: a write is visible before the watch delivers it, and stays then`, () => {
     const { cache, heard, store, version } = setUp(namespace)
     store.replace([], '5')
     cache.written(child(10))
@@ -41,7 +41,7 @@ for (const namespace of [undefined, 'team']) {
     assert.equal(heard, ['one'], 'its owner is due again')
   })
 
-  test(`${where}: nor does it where the watch was cut meanwhile and a list shows that it is gone`, () => {
+  test(`${where}: nor does it if the watch broke meanwhile and a list shows that it is gone`, () => {
     const { cache, store, version } = setUp(namespace)
     store.replace([], '5')
     store.replace([child(7, { name: 'another' })], '20')
@@ -70,7 +70,7 @@ for (const namespace of [undefined, 'team']) {
   })
 }
 
-test('what one namespace was told says nothing of another', () => {
+test('the version of one namespace means nothing in another', () => {
   const { cache, version } = setUp('team')
   cache.store('Deployment', 'others').replace([], '100')
   cache.written(child(10))

@@ -69,7 +69,7 @@ for (const [what, spec, live, found, isCompared, more] of cases)
     assert.equal(keptChild(structuredClone(kept)), kept)
   })
 
-test('a child as it is kept says when an apply of ours was, and whether it holds the replicas', () => {
+test('a cached child has the time of our last apply, and whether it holds the replicas', () => {
   const kept = (spec: FieldSet) =>
     keptChild(service(80, [{ ...ours, time: '2026-01-02T03:04:05Z', fieldsV1: { 'f:spec': spec } }]))
   assert.is(lastApplied(kept({ 'f:selector': {} })), '2026-01-02T03:04:05Z')

@@ -29,7 +29,7 @@ function observed() {
   return { due, did, world }
 }
 
-test('what is about others and has told nothing yet waits for them; all else is due at once', () => {
+test('a new object that depends on others waits for them; all else is due at once', () => {
   const { due, did } = observed()
   for (const kind of ['MCPGroup', 'MCPTelemetryConfig', 'MCPServerEntry', 'VirtualMCPServer', 'MCPServer'])
     due.objectChanged(Added, object(kind))
@@ -46,7 +46,7 @@ test('what is about others and has told nothing yet waits for them; all else is 
   assert.equal(did, ['hold MCPGroup/team/a', 'add MCPGroup/team/a', 'add MCPGroup/team/a'])
 })
 
-test('so it is where all are due, as after a start', () => {
+test('the same holds if all are due, as after a start', () => {
   const { due, did, world } = observed()
   world.objects.put(object('MCPGroup', { spec: {} }))
   world.objects.put(object('MCPOIDCConfig', { spec: {}, status: { conditions: [] } }))

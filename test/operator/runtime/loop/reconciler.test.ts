@@ -97,7 +97,7 @@ function running(onWrite: (write: Write, parts: ReturnType<typeof createParts>) 
   }
 }
 
-test('a new workload is planned once, and its one status tells of the children that were written', async () => {
+test('a new workload is planned once, and its only status reports the written children', async () => {
   const { parts, of, plans, work } = running()
   assert.equal(await work(), { again: false })
   assert.is(plans(), 1)
@@ -108,7 +108,7 @@ test('a new workload is planned once, and its one status tells of the children t
   assert.is(parts.queue.depth, 0, 'nothing is due again for its own writes')
 })
 
-test('it is so where the watch tells of a write before its answer comes', async () => {
+test('the same holds if the watch delivers a write before its answer', async () => {
   const { parts, plans, of, work } = running(({ object }, { observers }) => {
     if (object.kind !== 'MCPRemoteProxy') observers.children.store(object.kind).put(structuredClone(object))
   })
@@ -118,7 +118,7 @@ test('it is so where the watch tells of a write before its answer comes', async 
   assert.is(parts.queue.depth, 0)
 })
 
-test('an object that changes while its children are written is planned anew, and none of the old is told', async () => {
+test('an object that changes while its children are written is planned again, and the old plan is not reported', async () => {
   let isChanged = false
   const { of, plans, parts, work } = running(({ what }, { world, due }) => {
     if (what !== 'Deployment' || isChanged) return
@@ -134,7 +134,7 @@ test('an object that changes while its children are written is planned anew, and
   assert.is(parts.queue.depth, 0)
 })
 
-test('a child that somebody changes while others are written is put right before the status is', async () => {
+test('a child that somebody changes while others are written is corrected before the status is written', async () => {
   let isEdited = false
   const { of, plans, writes, work } = running(({ what, object }, { observers }) => {
     if (what !== 'Deployment' || isEdited) return
@@ -151,7 +151,7 @@ test('a child that somebody changes while others are written is put right before
   assert.is(writes.at(-1)?.what, 'status')
 })
 
-test('what others have changed in an object is news once the watch tells of it, though a write of ours has come back with it', async () => {
+test('a change by others counts once the watch delivers it, even if an answer to our write had it', async () => {
   const referring = (name: string, resourceVersion: string) => {
     const { spec, ...object } = proxy('https://first.example/mcp', resourceVersion)
     return { ...object, spec: { ...(spec as object), telemetryConfigRef: { name } } }
@@ -193,7 +193,7 @@ test('what others have changed in an object is news once the watch tells of it, 
   }
 })
 
-test('what somebody else holds under deletion is told to go, and nothing of it is written any more', async () => {
+test('an object that another finalizer holds under deletion is reported as terminating, and not written any more', async () => {
   for (const [finalizers, phases] of [
     [['foregroundDeletion'], ['Terminating']],
     [[], []],

@@ -40,7 +40,7 @@ test('the newest revision is rolled out when kubectl rollout status says so', ()
   )
 })
 
-test('while pods are missing, the steps of a rollout make no difference', () => {
+test('while pods are missing, the steps of a rollout are not reported', () => {
   const steps = [{ observedGeneration: 1 }, {}, { updatedReplicas: 2 }, { replicas: 2, updatedReplicas: 2 }]
   assert.is(new Set(steps.map((status) => JSON.stringify(seenOf(status)))).size, 1)
 })
@@ -52,12 +52,12 @@ test('pods that are ready count, of whatever revision: they serve', () => {
   assert.equal(observeWorkload(deployment(done), []), { replicas: 2, readyReplicas: 2 })
 })
 
-test('what was said of an earlier generation counts for nothing', () => {
+test('a status of an earlier generation does not count', () => {
   const early = { observedGeneration: 2, readyReplicas: 2, updatedReplicas: 2 }
   assert.is(observeWorkload(deployment(early), []).rollout, 'the newest revision is about to be rolled out')
 })
 
-test('what keeps a rollout is asked of the newest pods alone', () => {
+test('only the newest pods can block a rollout', () => {
   const annotations = (hash: string) => ({ annotations: { 'portico.dev/template-hash': hash } })
   const live = deployment({ readyReplicas: 2, updatedReplicas: 1 })
   const rolling = { ...live, spec: { ...live.spec, template: { metadata: annotations('new') } } }
@@ -67,13 +67,13 @@ test('what keeps a rollout is asked of the newest pods alone', () => {
   assert.is(observeWorkload(rolling, both).reason, 'ImagePullBackOff')
 })
 
-test('a rollout that is late is told where nothing else is known of it', () => {
+test('a late rollout is reported if no other reason is known', () => {
   const conditions = [{ type: 'Progressing', status: 'False', reason: 'ProgressDeadlineExceeded', message: 'late' }]
   assert.is(observeWorkload(deployment({ conditions }), []).reason, 'ProgressDeadlineExceeded')
   assert.is(observeWorkload(deployment({ conditions }), [pod(waiting('ErrImagePull'))]).reason, 'ErrImagePull')
 })
 
-test('where nobody says how many pods there should be it is one', () => {
+test('the default number of pods is one', () => {
   const { spec: _, ...unset } = deployment({ readyReplicas: 1, updatedReplicas: 1 })
   assert.equal(observeWorkload(unset, []), { replicas: 1, readyReplicas: 1 })
 })
@@ -83,7 +83,7 @@ test('scaled to zero there is nothing to wait for, whatever becomes of the pods 
   assert.equal(observeWorkload(deployment({}, 0), [ending]), { replicas: 0, readyReplicas: 0 })
 })
 
-test('a pod that is on its way out says nothing of the workload', () => {
+test('a terminating pod does not count', () => {
   const gone = pod(waiting('CrashLoopBackOff'), { deletionTimestamp: '2026-11-20T11:00:00Z' })
   assert.is(observeWorkload(deployment({}), [gone]).reason, undefined)
   const { reason } = observeWorkload(deployment({}), [gone, pod(waiting('ImagePullBackOff'))])
@@ -91,29 +91,29 @@ test('a pod that is on its way out says nothing of the workload', () => {
 })
 
 for (const reason of ['CrashLoopBackOff', 'CreateContainerError', 'InvalidImageName', 'ErrImagePull'])
-  test(`${reason} is said, with the container`, () => {
+  test(`${reason} is reported, with the container`, () => {
     const seen = observeWorkload(deployment({}), [pod(waiting(reason))])
     assert.equal([seen.reason, seen.message], [reason, 'container mcp: why'])
   })
 
-test('a container that starts again tells how it last ended', () => {
+test('a restarting container is reported with its last end', () => {
   const last = { terminated: { exitCode: 2, message: ' no such file\n' } }
   const { message } = observeWorkload(deployment({}), [pod(waiting('CrashLoopBackOff', { lastState: last }))])
   assert.is(message, 'container mcp: why; it last ended with exit code 2: no such file')
 })
 
-test('a container that has failed is said, and one that has ended well is not', () => {
+test('a failed container is reported, and one that ended well is not', () => {
   const ended = (exitCode: number) => observeWorkload(deployment({}), [pod({ state: { terminated: { exitCode } } })])
   assert.equal([ended(1).reason, ended(1).message], ['Error', 'container mcp ended with exit code 1'])
   assert.is(ended(0).reason, undefined)
 })
 
-test('a pod that is being started is in no trouble', () => {
+test('a starting pod is not a problem', () => {
   for (const reason of ['ContainerCreating', 'PodInitializing'])
     assert.is(observeWorkload(deployment({}), [pod(waiting(reason))]).reason, undefined)
 })
 
-test('a pod that no node takes, and pods that are refused, are said', () => {
+test('unschedulable pods and refused pods are reported', () => {
   const unscheduled: Pod = {
     ...pod({}),
     status: { conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: 'no memory' }] },
@@ -125,12 +125,12 @@ test('a pod that no node takes, and pods that are refused, are said', () => {
   assert.equal([refused.reason, refused.message], ['FailedCreate', 'quota'])
 })
 
-test('a workload whose pods are ready is in no trouble, whatever another pod says', () => {
+test('a workload whose pods are ready has no problem, whatever another pod reports', () => {
   const ready = { readyReplicas: 2, updatedReplicas: 2 }
   assert.is(observeWorkload(deployment(ready), [pod(waiting('ImagePullBackOff'))]).reason, undefined)
 })
 
-test('what a runtime says at length is cut', () => {
+test('a long message of a runtime is cut', () => {
   const long = { state: { waiting: { reason: 'ErrImagePull', message: 'x'.repeat(5000) } } }
   assert.is(observeWorkload(deployment({}), [pod(long)]).message?.length, 300)
 })

@@ -24,12 +24,12 @@ async function ask(answer: string): Promise<unknown> {
   }
 }
 
-test('what a data plane tells is taken, of an older or a newer one too', async () => {
+test('the status of an older or newer data plane is accepted, too', async () => {
   for (const status of [{ config: 'sha256:1', problems: [], backends: [], more: 1 }, { config: 'sha256:1' }, {}])
     assert.equal(await ask(JSON.stringify(status)), status)
 })
 
-test('an answer of another form is none, and does no harm', async () => {
+test('an answer of another form is ignored, and does no harm', async () => {
   for (const text of ['null', '7', '"x"', '[]', '{"config":7}', '{"sources":{}}', '{"problems":"x"}', '{', ''])
     try {
       await ask(text)

@@ -15,7 +15,7 @@ import { condition, plansOfText } from '../../../support/operator/plans.ts'
 const problem = (code: string, message: string) => ({ severity: 'warning', code, message })
 const full = problem('AuditLogUnavailable', '/var/log/audit.jsonl can’t be written: ENOSPC')
 
-test('only problems that are known are taken from answers, and no more of them than a status can hold', () => {
+test('only known problems are read from answers, up to the size of a status', () => {
   const clash = problem('AggregationConflict', 'x is a tool of a and b')
   const status = { problems: [clash, 7, full, problem('Other', 'x'), null] }
   assert.equal(problemsIn([status, status]), { clashes: [clash.message], auditLog: [full.message] })
@@ -26,7 +26,7 @@ test('only problems that are known are taken from answers, and no more of them t
   assert.equal([clashes, auditLog.length, Math.max(...auditLog.map(({ length }) => length))], [undefined, 16, 300])
 })
 
-test('of a catalog gate the worst that a pod reports is told, without times', () => {
+test('the worst report on a catalog gate counts, without times', () => {
   const gate = (registry: object, ...members: object[]) => ({
     problems: [],
     catalogGate: {
@@ -87,7 +87,7 @@ test('definitions of backends are read with the names that the pod’s problem g
   assert.ok(names.length <= 10 && names.every((name) => name.length <= 128 && /^[\x20-\x7e]*$/.test(name)))
 })
 
-test('a change is told of once: when it begins, when it ends, and when the workload is asked no more', () => {
+test('a change is reported once: when it begins, when it ends, and when the workload is no longer polled', () => {
   const known: PodReports = new Map()
   const told: string[] = []
   const reader = reportReader('MCPServer', known, (kind, namespace, name) => told.push(`${kind} ${namespace}/${name}`))
@@ -111,7 +111,7 @@ test('a change is told of once: when it begins, when it ends, and when the workl
   assert.equal([known.size, told.length], [0, 4])
 })
 
-test('all are asked, proxies without an audit log less often', () => {
+test('all workloads are polled, proxies without an audit log less often', () => {
   const { isSeldom } = seldom(
     reportReader('MCPServer', new Map(), () => undefined),
     hasMuchToReport,
@@ -156,7 +156,7 @@ observation: {kind: ${kind}, replicas: 1, readyReplicas: 1${auditLog}}
     assert.is(condition(planOf(''), 'AuditLogUnavailable'), undefined)
   })
 
-test('trusted issuers whose keys are out of reach, or that call themselves otherwise, are a condition until it is mended', () => {
+test('a condition reports trusted issuers with unreachable keys or another name until that is fixed', () => {
   const planOf = (observation: string, issuer = 'https://login.example', more = '') =>
     plansOfText(`
 kind: MCPGroup
@@ -196,7 +196,7 @@ observation: {kind: VirtualMCPServer, replicas: 1, readyReplicas: 1, reported: t
   assert.equal(problemsIn([{ problems: codes }]), { issuerKeys: ['x'], issuerNames: ['x'] })
 })
 
-test('what pods told an operator holds for the one that takes over until they have told it, too', () => {
+test('reports to one operator stay valid for the next until pods report again', () => {
   const told = ['AggregationConflict', 'AuditLogUnavailable', 'BackendsHealthy', 'EntriesValid']
   const since = '2026-01-01T00:00:00Z'
   const before = told.map((type) => ({

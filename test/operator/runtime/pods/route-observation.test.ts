@@ -23,11 +23,11 @@ const parent = (name: string, ...conditions: readonly object[]) => ({
   conditions,
 })
 
-test('a route of which nobody has said anything', () => {
+test('a route without a report', () => {
   assert.equal(observeRoute(route(undefined)), { gateways: 2, accepted: 0, refusals: [] })
 })
 
-test('Gateways that carry a route are counted, and those that don’t say why', () => {
+test('Gateways that accept a route are counted, and others give their reason', () => {
   const seen = observeRoute(
     route([
       parent('public', condition('Accepted', 'True'), condition('ResolvedRefs', 'True')),
@@ -41,14 +41,14 @@ test('Gateways that carry a route are counted, and those that don’t say why', 
   })
 })
 
-test('a Gateway that doesn’t find the Service is told of', () => {
+test('a Gateway that doesn’t find the Service is reported', () => {
   const seen = observeRoute(
     route([parent('public', condition('Accepted', 'True'), condition('ResolvedRefs', 'False'))]),
   )
   assert.equal(seen.refusals, ['Gateway "edge/public": ResolvedRefs is False (ResolvedRefsReason): why'])
 })
 
-test('what was said of an earlier route doesn’t count', () => {
+test('a report on an earlier generation of the route does not count', () => {
   const seen = observeRoute(
     route([parent('public', condition('Accepted', 'True', 1)), parent('inside', condition('Accepted', 'False', 1))]),
   )

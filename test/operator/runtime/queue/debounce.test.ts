@@ -11,7 +11,7 @@ function started(times: { quiet: number; longest: number }) {
   return { released, debounce: new Debounce((key) => released.push(key), times) }
 }
 
-test('keys go together once no object has come for a while', async () => {
+test('keys are released together once no object has come for a while', async () => {
   const quiet = 100
   let last = 0
   const released: [key: string, after: number][] = []
@@ -35,7 +35,7 @@ test('keys go together once no object has come for a while', async () => {
   for (const [key, after] of released) assert.ok(after >= quiet, `${key} went ${after} ms after an object had come`)
 })
 
-test('where nothing has come it goes at once', async () => {
+test('a key is released at once if no object has come', async () => {
   const { debounce, released } = started({ quiet: NEVER, longest: NEVER })
   debounce.hold('a')
   await eventually(() => released.length === 1, 'it is let go')
@@ -54,7 +54,7 @@ test('no key waits longer than the longest time, however many objects come, nor 
   await eventually(() => released.length === 2, 'and what was held after that too')
 })
 
-test('closed it lets nothing go', async () => {
+test('a closed debounce releases nothing', async () => {
   const { debounce, released } = started({ quiet: 20, longest: 20 })
   debounce.arrived()
   debounce.hold('a')

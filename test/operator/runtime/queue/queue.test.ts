@@ -33,7 +33,7 @@ test('a key being worked on is handed out again only after it is done', async ()
   assert.is(queue.handled, 1)
 })
 
-test('what a key was added for before its worker looks again is dealt with', async () => {
+test('additions of a key before its worker reads again are settled', async () => {
   const queue = new KeyedQueue(quick)
   queue.add('a')
   await queue.take()
@@ -49,7 +49,7 @@ test('what a key was added for before its worker looks again is dealt with', asy
   assert.is(queue.depth, 1, 'what comes after it is due')
 })
 
-test('what is its own is dealt with by one that looks at that alone, all else is not', async () => {
+test('a worker that reads only own children settles only own additions', async () => {
   const queue = new KeyedQueue(quick)
   for (const [added, isSeen, depth] of [
     [[], true, 0],
@@ -66,7 +66,7 @@ test('what is its own is dealt with by one that looks at that alone, all else is
   }
 })
 
-test('a waiting taker gets a key that comes later, each key goes to one taker', async () => {
+test('a waiting worker gets a later key, and each key goes to one worker', async () => {
   const queue = new KeyedQueue(quick)
   const takers = [queue.take(), queue.take()]
   queue.add('a')
@@ -96,7 +96,7 @@ test('an add overtakes a retry that is due later, and the key comes once', async
   queue.close()
 })
 
-test('of two times for one key the earlier holds', async () => {
+test('of two times for one key the earlier counts', async () => {
   const queue = new KeyedQueue(quick)
   queue.addAfter('a', 60_000)
   queue.addAfter('a', 1)
@@ -105,7 +105,7 @@ test('of two times for one key the earlier holds', async () => {
   queue.close()
 })
 
-test('close lets every taker go and takes nothing more', async () => {
+test('close releases every waiting worker and accepts nothing more', async () => {
   const queue = new KeyedQueue(quick)
   const taker = queue.take()
   queue.close()

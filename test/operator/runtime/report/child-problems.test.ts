@@ -31,7 +31,7 @@ for (const [phase, ready] of [
       })
   })
 
-test('what passes by itself is no stall, and the phase says no more than Ready does', () => {
+test('a problem that passes by itself is no stall, and the phase agrees with Ready', () => {
   for (const reason of ['ChildTerminating', 'ChildContested', 'KindNotServed'] as const) {
     const waits = { Ready: 'False', Reconciling: 'True', message: 'why' }
     assert.equal(statusWith(reason, 'Ready', 'True'), { ...waits, phase: 'Degraded' })

@@ -4,7 +4,7 @@ import type { ApiServer } from '../../../../operator/cluster/kubernetes/api-serv
 import { EventRecorder } from '../../../../operator/runtime/report/event-recorder.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 
-test('a note holds no query and no password of a URL, also where it is cut', async () => {
+test('an event has no query and no password of a URL, even if it is cut', async () => {
   const written: { note: string }[] = []
   const create = async (_resource: unknown, _namespace: string, body: { note: string }) => void written.push(body)
   const api = { create } as unknown as ApiServer

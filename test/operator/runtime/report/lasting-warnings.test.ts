@@ -37,7 +37,7 @@ async function writtenOf(
   return written.filter(({ name }) => name !== 'last')
 }
 
-test('what has healed meanwhile, or is gone, is told of by nobody', async () => {
+test('a problem that has healed or gone meanwhile gets no event', async () => {
   const healed = object('healed', ['Ready', 'True', 'Ready', ''], ['Missing', 'False', 'AllFound', ''])
   const written = await writtenOf([healed], (warnings) => {
     warnings.tell(object('healed'), warning('Missing'))
@@ -46,7 +46,7 @@ test('what has healed meanwhile, or is gone, is told of by nobody', async () => 
   assert.equal(written, [])
 })
 
-test('what lasts is told once for each reason, with what its condition says by then', async () => {
+test('a lasting problem gets one event for each reason, with the latest message of its condition', async () => {
   const lasting = object('lasting', ['Ready', 'False', 'Missing', 'one of two'], ['Blocked', 'True', 'InUse', 'by a'])
   const written = await writtenOf([lasting], (warnings) => {
     warnings.tell(object('lasting'), warning('Missing', 'two'))

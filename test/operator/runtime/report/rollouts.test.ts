@@ -94,20 +94,20 @@ for (const [cause, change] of Object.entries(cases)) {
   })
 }
 
-test('what a process finds rendered otherwise by the one before it is the operator’s doing', () => {
+test('a difference from the rendering of an earlier process counts under operator', () => {
   assert.equal(causesOf({ before: {}, after: { mounts: 2 }, isKnown: false }), ['MCPServer operator'])
 })
 
-test('the image of a server that an object asks for goes before all that changes with it', () => {
+test('a new image of a server wins over causes that change with it', () => {
   const change = { before: { proxy: 'portico:1', secret: 'a' }, after: { image: 'server:2', secret: 'b' }, observed: 1 }
   assert.equal(causesOf(change), ['MCPServer image'])
 })
 
-test('a write that leaves the pod template as it is makes no pods anew', () => {
+test('a write that leaves the pod template unchanged is no rollout', () => {
   assert.equal(causesOf({ before: { mounts: 2 }, after: {}, written: { mounts: 2 } }), [])
 })
 
-test('every series is there before anything is counted', () => {
+test('every series exists before anything is counted', () => {
   const rollouts = new Rollouts({ group: 'portico.dev', image: OURS, ownerOf: () => undefined })
   const found = rollouts.readings().map(({ labels }) => `${labels['kind']} ${labels['cause']}`)
   assert.is(found.length, 4 * 6)

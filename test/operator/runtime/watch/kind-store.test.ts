@@ -51,14 +51,14 @@ const ofOthers: Readonly<Record<string, KubernetesObject>> = {
 }
 for (const [what, object] of Object.entries(ofOthers))
   for (const isEcho of [false, true])
-    test(`whoever reads it is due: ${what}${isEcho ? ', with a status of ours' : ''}`, () => {
+    test(`objects that read it are due: ${what}${isEcho ? ', with a status of ours' : ''}`, () => {
       const { put, told, known } = store(isEcho)
       put(object)
       assert.equal(told, [...OTHERS, 'MODIFIED'])
       assert.is(known(), object)
     })
 
-test('nobody else is due for its status or its finalizers', () => {
+test('a change of status or finalizers makes no other object due', () => {
   for (const object of [changed({}, { status }), changed({ finalizers: ['x/y'] }), changed({}, {})]) {
     const { put, told, known } = store()
     put(object)
@@ -67,7 +67,7 @@ test('nobody else is due for its status or its finalizers', () => {
   }
 })
 
-test('nothing is due for a status that is being written, but for what has changed with it', () => {
+test('the echo of a written status makes nothing due, unless something else has changed', () => {
   const { put, told, known } = store(true)
   const written = changed({}, { status })
   put(written)

@@ -20,7 +20,7 @@ const fails = (error: Error) => async () => {
 }
 const namespace = (more: object = {}) => ({ kind: 'Namespace', metadata: { name: 'team', ...more } })
 
-test('one that is being deleted or gone is going; one that stays, or may not be looked at, is not', async () => {
+test('a namespace under deletion or gone is going; one that stays, or that may not be read, is not', async () => {
   const isGoing = (request: () => Promise<unknown>) => new Namespaces({ request } as never).isGoing('team')
   assert.is(await isGoing(async () => namespace({ deletionTimestamp: '2026-11-20T12:00:00Z' })), true)
   assert.is(await isGoing(fails(refusals['one that is gone'])), true)
@@ -28,7 +28,7 @@ test('one that is being deleted or gone is going; one that stays, or may not be 
   assert.is(await isGoing(fails(new ApiError(403, 'Forbidden', 'namespaces "team" is forbidden'))), false)
 })
 
-test('many who ask at once cost one question', async () => {
+test('concurrent questions cost one request', async () => {
   let asked = 0
   const request = async () => {
     asked++
@@ -40,7 +40,7 @@ test('many who ask at once cost one question', async () => {
   assert.ok(answers.every((answer) => String(answer).includes('namespace team is being deleted')))
 })
 
-test('one that a watch shows is known without a question; any other is asked for', async () => {
+test('a namespace that a watch shows costs no request; any other does', async () => {
   const asked: string[] = []
   const request = async (_: string, path: string) => {
     asked.push(path)
@@ -68,7 +68,7 @@ test('one that a watch shows is known without a question; any other is asked for
 })
 
 for (const [what, error] of Object.entries(refusals)) {
-  test(`a child that ${what} refuses is no refused child`, async () => {
+  test(`a child in ${what} is not reported as refused`, async () => {
     // The look came first, the deletion after it.
     const api = { request: async () => namespace(), apply: fails(error) } as unknown as ApiServer
     const writer = new ChildWriter({
@@ -85,7 +85,7 @@ for (const [what, error] of Object.entries(refusals)) {
     assert.instance(outcome, NamespaceGoingError)
   })
 
-  test(`an event that ${what} refuses is no news`, async () => {
+  test(`an event in ${what} is not logged`, async () => {
     const log = keptLog()
     const recorder = new EventRecorder({ create: fails(error) } as never, 'portico.dev/operator', 'i', log.log)
     const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a', namespace: 'team' } }
@@ -94,7 +94,7 @@ for (const [what, error] of Object.entries(refusals)) {
   })
 }
 
-test('what the API server or the network answers is told without a stack, a fault of ours with it', async () => {
+test('errors of the API server or the network are logged without a stack, faults of ours with it', async () => {
   const told = async (error: Error) => {
     const log = keptLog()
     const queue = new KeyedQueue()

@@ -20,7 +20,7 @@ current-context: x
 users: [{name: u, user: {token: t}}]
 `
 
-test('a server that stays away is told of once, however often it is tried', async () => {
+test('an unreachable server is logged once, however often it is tried', async () => {
   using folder = temporaryFolder({ kubeconfig: kubeconfig(await freePort()) })
   const lines: { level: number; msg: string; failures: number }[] = []
   const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
@@ -43,7 +43,7 @@ test('a server that stays away is told of once, however often it is tried', asyn
   )
 })
 
-test('a watch on which nothing comes is begun anew from where it was, and that is no failure', async () => {
+test('an idle watch is restarted at its version, and that is no failure', async () => {
   const versions: (string | null)[] = []
   const server = createServer(({ url = '' }, response) => {
     const query = new URL(url, 'http://localhost').searchParams
@@ -77,7 +77,7 @@ test('a watch on which nothing comes is begun anew from where it was, and that i
   assert.equal(lines, [])
 })
 
-test('what was known of a resource that the API has no more goes once that lasts, and nobody waits for it', async () => {
+test('objects of a resource that the API lacks are dropped once that lasts, and nothing waits for it', async () => {
   const missing = { kind: 'Status', code: 404, reason: 'NotFound', message: 'the server could not find it' }
   let isThere = true
   const server = createServer(({ url = '' }, response) => {

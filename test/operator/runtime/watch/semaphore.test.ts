@@ -27,7 +27,7 @@ test('no more than so many tasks run at once, the others in their order, whateve
   assert.is(most, 2)
 })
 
-test('a place that is free again is for whoever comes later', async () => {
+test('a free place goes to a later task', async () => {
   const semaphore = new Semaphore(1)
   assert.is(await semaphore.run(async () => 'first'), 'first')
   assert.is(await semaphore.run(async () => 'second'), 'second')

@@ -46,7 +46,7 @@ test('the files that a pod would mount lie below the root, as the configuration 
   assert.is(existsSync(join(root, 'secrets')), false)
 })
 
-test('what is mounted no more goes, what the workload wrote stays', () => {
+test('files that are no longer mounted are removed, and files of the workload stay', () => {
   using folder = temporaryFolder()
   const root = join(folder.path, 'x')
   const from = sources({ idp: { 'client-secret': 's' } }, { 'x-config': { 'gateway.yaml': 'a: 1' } })
@@ -76,7 +76,7 @@ const impossible: readonly (readonly [title: string, volume: Volume, mountPath: 
 ]
 
 for (const [title, volume, mountPath, message] of impossible) {
-  test(`what needs a cluster is told: ${title}`, () => {
+  test(`a problem says what needs a cluster: ${title}`, () => {
     const container = { name: 'x', volumeMounts: [{ name: volume.name, mountPath }] }
     assert.throws(() => buildMounts('/root', container, [volume], sources({}, { c: {} })), new RegExp(message))
   })
@@ -113,7 +113,7 @@ test('a container’s environment: values, expansion, keys of Secrets and Config
   })
 })
 
-test('a missing key of the environment is told', () => {
+test('a missing key of the environment is reported', () => {
   const container: Container = {
     name: 'mcp',
     env: [{ name: 'S', valueFrom: { secretKeyRef: { name: 's', key: 'k' } } }],

@@ -27,7 +27,7 @@ test('gateways count up from 4483, registries from 8080, around the ports that a
   assert.equal(listens(ports, ...requests), [4483, 4485, 4484, 8081, 8080])
 })
 
-test('who has a port keeps it when others come and go', async () => {
+test('a workload keeps its port when others come and go', async () => {
   const ports = new LocalPorts('127.0.0.1', {})
   await ports.assign([gateway('b'), gateway('c')])
   await ports.assign([gateway('a'), gateway('c')])
@@ -62,7 +62,7 @@ test('a remembered port that somebody else has is replaced; one that is its own 
   holder.close()
 })
 
-test('what people connect to is on the chosen address, the rest on loopback', async () => {
+test('endpoints for people are on the chosen address, all others on loopback', async () => {
   const ports = new LocalPorts('0.0.0.0', {})
   const fixed = String(await freePort())
   const requests = [gateway('a'), request('MCPServer', 'x'), request('MCPServer', 'y', fixed)]
@@ -74,7 +74,7 @@ test('what people connect to is on the chosen address, the rest on loopback', as
   assert.is(ports.urlOf(gateway('a').id), 'http://127.0.0.1:4483')
 })
 
-test('a port that is none, and one that two want, are problems', async () => {
+test('an invalid port, and one that two workloads want, are problems', async () => {
   const ports = new LocalPorts('127.0.0.1', {})
   await ports.assign([gateway('a', 'http'), gateway('b', '5000'), gateway('c', '5000'), gateway('d', '70000')])
   assert.is(ports.problemOf(gateway('a').id), 'local-port must be a port, not "http"')

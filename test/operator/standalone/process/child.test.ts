@@ -45,7 +45,7 @@ test('a local command is ready when it answers, whatever it answers', async () =
   assert.is(await fetch(`http://127.0.0.1:${port}`).catch(() => 'gone'), 'gone')
 })
 
-test('one that ends is a problem with its last lines, without secrets, and is started again', async () => {
+test('a process that ends is a problem with its last lines, without secrets, and is restarted', async () => {
   using folder = temporaryFolder({ count: '' })
   const count = join(folder.path, 'count')
   const port = await freePort()
@@ -72,7 +72,7 @@ test('one that ends is a problem with its last lines, without secrets, and is st
   assert.not.match(logged.join('\n'), 'hunter2')
 })
 
-test('a program that is not there is a problem', async () => {
+test('a missing program is a problem', async () => {
   const { child } = start({ run: { own: ['/nowhere/portico'] }, env: {}, readyUrl: 'http://127.0.0.1:9/' })
   await eventually('a problem', () => child.state.phase === 'failed')
   assert.match(child.state.phase === 'failed' ? child.state.message : '', "can't be started")

@@ -60,7 +60,7 @@ const words: readonly (readonly [what: string, lines: string, said: string])[] =
 ]
 
 for (const [what, lines, said] of words) {
-  test(`of what ${what} says at its end the reason is told`, () => {
+  test(`the last output of ${what} is reduced to the reason`, () => {
     assert.is(lastWords(lines.split('\n')), said)
   })
 }

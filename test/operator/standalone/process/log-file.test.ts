@@ -30,7 +30,7 @@ test('whatever a server writes, the log takes 16 MiB and a little at most', () =
   assert.ok(statSync(path).size + statSync(`${path}.1`).size < 17 * 2 ** 20)
 })
 
-test('what lies in its place is moved, not written through', () => {
+test('a file in its place is moved, not overwritten', () => {
   using folder = temporaryFolder({ precious: 'kept' })
   const path = join(folder.path, 'run.log')
   symlinkSync(join(folder.path, 'precious'), path)

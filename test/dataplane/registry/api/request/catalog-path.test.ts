@@ -6,7 +6,7 @@ import { catalogPath, requestTarget } from '../../../../../dataplane/registry/ap
 const PARTS: Record<string, string> = { registry: 'main', entry: 'a.b%2Fc', version: '1.0.0%2B1' }
 
 for (const { id, path } of catalogOperations)
-  test(`${id}: the path that the description tells of is read`, () => {
+  test(`${id}: the path of the description is parsed`, () => {
     const read = catalogPath(path.replace(/\{(\w+)\}/g, (_, name) => PARTS[name] as string))
     assert.ok(read)
     assert.is(catalogIds[read.type][read.kind], id === 'getSkill' ? 'getSkillVersion' : id)
@@ -53,7 +53,7 @@ for (const path of [
 ])
   test(`${path} is for the app`, () => assert.is(catalogPath(path), undefined))
 
-test('a target is split as it came; scheme and host may come with it', () => {
+test('a target is split undecoded, with or without scheme and host', () => {
   const { path, query } = requestTarget('/a%2Fb?search=x+y&search=z')
   assert.equal([path, query.get('search')], ['/a%2Fb', 'x y'])
   assert.is(requestTarget('http://host:1/a?b=%zz').path, '/a')
