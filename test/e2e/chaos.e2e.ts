@@ -7,13 +7,15 @@ import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { resourceNamed } from '../cluster/support/resources.ts'
 import { connect } from '../support/gateway/clients.ts'
 import {
+  admin,
+  beside,
   createNamespace,
-  get,
   installOperator,
   kubectl,
-  kubectlBeside,
+  namesIn,
   until,
   untilReady,
 } from '../support/operator/e2e-cluster.ts'
@@ -49,11 +51,11 @@ async function make({ what, apply, remove }: Change): Promise<void> {
     NAMESPACE,
     async () => {
       try {
-        const scope = ['--namespace', NAMESPACE]
-        const list = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: apply })
-        if (apply.length > 0) await kubectlBeside(['apply', ...scope, '--filename', '-'], list)
-        const names = remove.map(({ kind, metadata }) => `${kind}/${metadata.name}`)
-        if (names.length > 0) await kubectlBeside(['delete', ...scope, '--ignore-not-found', '--wait=false', ...names])
+        for (const { metadata, ...one } of apply) {
+          const object = { ...one, metadata: { ...metadata, namespace: NAMESPACE } }
+          await beside.api.apply(resourceNamed(one.kind), object, 'kubectl')
+        }
+        for (const { kind, metadata } of remove) await beside.api.remove(resourceNamed(kind), NAMESPACE, metadata.name)
         return true
       } catch (error) {
         last = String(error)
@@ -141,7 +143,7 @@ test('each gateway shows the tools of the servers in its group, and no other', a
     // What is behind a proxy has a private address here, which a proxy calls for nobody.
     const servers = changes.wanted.filter((one) => one.kind === 'MCPServer' && groupOf(one) === spec.groupRef?.name)
     const names = servers.map((one) => one.metadata.name).sort()
-    const { status } = get<{ status: { url: string } }>(kind, metadata.name, '--namespace', NAMESPACE)
+    const { status } = admin.read(kind, metadata.name, NAMESPACE)
     await until(`${metadata.name} shows the tools of ${names}`, NAMESPACE, async () => {
       const { client } = await connect(status.url, 'modern')
       try {
@@ -158,18 +160,14 @@ test('each gateway shows the tools of the servers in its group, and no other', a
 test('what it made goes with its objects', async () => {
   const kinds = 'vmcp,mcpserver,mcpremoteproxies,mcpg,mcpotel'
   kubectl(['delete', kinds, '--all', '--namespace', NAMESPACE, '--timeout', '240s'])
-  await until(
-    'children are gone',
-    NAMESPACE,
-    () =>
-      get<{ items: object[] }>('deployments,services,networkpolicies,pods', '--namespace', NAMESPACE).items.length ===
-      0,
-  )
+  const children = 'deployments,services,networkpolicies,pods'
+  await until('children are gone', NAMESPACE, () => namesIn(NAMESPACE, children).length === 0)
   uninstall()
 })
 
 test.after(async () => {
   for (const caller of callers) await caller.stop()
+  await beside.close()
 })
 
 test.run()

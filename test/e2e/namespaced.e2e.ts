@@ -3,11 +3,12 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { connect, textOf } from '../support/gateway/clients.ts'
 import {
+  admin,
   apply,
   createNamespace,
-  get,
   installOperator,
   kubectl,
+  namesIn,
   podsOf,
   untilReady,
 } from '../support/operator/e2e-cluster.ts'
@@ -15,16 +16,12 @@ import {
 const NAMESPACE = 'team'
 const OTHER = 'strangers'
 
-interface Named {
-  readonly items: { readonly metadata: { readonly name: string } }[]
-}
-
 let uninstall = () => {}
 
 test('the operator looks after its own namespace without any ClusterRole', async () => {
   kubectl(['apply', '--server-side', '--kustomize', 'crds'])
   uninstall = await installOperator('namespaced', NAMESPACE)
-  const roles = get<Named>('clusterroles,clusterrolebindings').items.map(({ metadata }) => metadata.name)
+  const roles = admin.listMetadata('clusterroles,clusterrolebindings').map(({ name }) => name)
   assert.equal(
     roles.filter((name) => name.includes('portico')),
     [],
@@ -46,7 +43,7 @@ test('objects of other namespaces are none of its business', async () => {
   apply(OTHER, { apiVersion: 'portico.dev/v1beta1', kind: 'MCPGroup', metadata: { name: 'theirs' }, spec: {} })
   apply(NAMESPACE, { apiVersion: 'portico.dev/v1beta1', kind: 'MCPGroup', metadata: { name: 'ours' }, spec: {} })
   await untilReady(NAMESPACE, 'MCPGroup', 'ours')
-  const theirs = get<{ status?: object; metadata: { finalizers?: string[] } }>('mcpg', 'theirs', '--namespace', OTHER)
+  const theirs = admin.read('mcpg', 'theirs', OTHER)
   assert.is(theirs.status, undefined)
   assert.is(theirs.metadata.finalizers, undefined)
   assert.is(podsOf(OTHER, 'MCPServer', 'everything').length, 0)
@@ -56,9 +53,9 @@ test('what it made goes with its objects', () => {
   kubectl(['delete', 'mcpserver,mcpg,mcpotel', '--all', '--namespace', NAMESPACE, '--timeout', '240s'])
   kubectl(['delete', 'mcpg', '--all', '--namespace', OTHER, '--timeout', '240s'])
   uninstall()
-  const left = get<Named>('deployments,roles,rolebindings', '--namespace', NAMESPACE).items
+  const left = namesIn(NAMESPACE, 'deployments,roles,rolebindings')
   assert.equal(
-    left.map(({ metadata }) => metadata.name).filter((name) => name.startsWith('portico')),
+    left.filter((name) => name.startsWith('portico')),
     [],
   )
 })

@@ -3,19 +3,23 @@ import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
+import { resourceNamed } from '../cluster/support/resources.ts'
 import { connect, connectV1, textOf } from '../support/gateway/clients.ts'
 import { keepAsking, type ToolCall } from '../support/gateway/kept-client.ts'
 import {
+  admin,
   apply,
+  beside,
   containersOf,
   createNamespace,
-  get,
   installOperator,
   isReady,
   killContainer,
   kubectl,
-  kubectlBeside,
+  listBeside,
+  namesIn,
   type Pod,
+  podsIn,
   podsOf,
   until,
   untilReady,
@@ -24,45 +28,26 @@ import {
 const NAMESPACE = 'quickstart'
 const sample = (name: string) => parse(readFileSync(`samples/quickstart/${name}.yaml`, 'utf8'))
 
-interface Listed {
-  readonly items: { readonly metadata: { readonly name: string; readonly namespace: string } }[]
-}
-
-interface Condition {
-  readonly type: string
-  readonly reason: string
-  readonly message: string
-}
-
-interface Leases {
-  readonly items: {
-    readonly metadata: { readonly name: string }
-    readonly spec: { readonly holderIdentity?: string }
-  }[]
-}
-
 /** Less than a kubelet takes by itself to bring a changed ConfigMap to a pod. */
 const TOUCHED_MS = 45_000
-
-const names = ({ items }: Listed) => items.map(({ metadata }) => metadata.name).sort()
 
 /** A pod's identity and how often its containers have started: the same before and after means no restart. */
 const livesOf = (pods: readonly Pod[]) =>
   pods.map((pod) => [pod.metadata.uid, containersOf(pod).map(({ name, restartCount }) => [name, restartCount])])
 
+let uninstall = () => {}
 let gatewayUrl = ''
 let everythingUrl = ''
 let registryUrl = ''
 
 test('the operator runs under its own RBAC in a restricted namespace, and one of two leads', async () => {
-  await installOperator('cluster')
-  const pods = names(get<Listed>('pods', '--namespace', 'portico-system'))
+  uninstall = await installOperator('cluster')
+  const pods = namesIn('portico-system', 'pods')
   assert.is(pods.length, 2)
   // Pods are Ready whether or not they lead already.
   await until('one leads', 'portico-system', () => {
-    const { items } = get<Leases>('lease', '--namespace', 'portico-system')
-    const holder = items.find(({ metadata }) => metadata.name === 'portico-operator')?.spec.holderIdentity
-    return pods.some((name) => holder?.startsWith(`${name}_`))
+    const holder = admin.find('lease', 'portico-operator', 'portico-system')?.spec['holderIdentity']
+    return pods.some((name) => String(holder).startsWith(`${name}_`))
   })
 })
 
@@ -76,11 +61,8 @@ test('the samples become Ready in a restricted namespace', async () => {
     untilReady(NAMESPACE, 'MCPServer', 'clock'),
     untilReady(NAMESPACE, 'MCPGroup', 'quickstart'),
   ])
-  const pods = get<{ items: Pod[] }>('pods', '--namespace', NAMESPACE).items
-  assert.is(pods.length, 4)
-  await until('all pods are Ready', NAMESPACE, () =>
-    get<{ items: Pod[] }>('pods', '--namespace', NAMESPACE).items.every(isReady),
-  )
+  assert.is(podsIn(NAMESPACE).length, 4)
+  await until('all pods are Ready', NAMESPACE, () => podsIn(NAMESPACE).every(isReady))
 })
 
 test('the gateway shows the tools of both servers', async () => {
@@ -111,8 +93,7 @@ test('kubectl get shows the columns', async () => {
     ['mcpotel', /^shared /],
   ] as const)
     await until(`the row of ${resource}`, NAMESPACE, () => row.test(rows(resource).text))
-  const { status } = get<{ status: { referencingWorkloads: object } }>('mcpotel', 'shared', '--namespace', NAMESPACE)
-  assert.equal(status.referencingWorkloads, [
+  assert.equal(admin.read('mcpotel', 'shared', NAMESPACE).status.referencingWorkloads, [
     { kind: 'MCPServer', name: 'clock' },
     { kind: 'MCPServer', name: 'everything' },
     { kind: 'VirtualMCPServer', name: 'tools' },
@@ -120,7 +101,7 @@ test('kubectl get shows the columns', async () => {
 })
 
 test('every workload has its NetworkPolicy', () => {
-  const policies = names(get<Listed>('networkpolicies', '--namespace', NAMESPACE))
+  const policies = namesIn(NAMESPACE, 'networkpolicies')
   assert.equal(policies, ['catalog-mcpreg', 'clock-mcp', 'everything-mcp', 'tools-vmcp'])
 })
 
@@ -166,10 +147,12 @@ test('a rollout under clients of both eras with kept connections loses nothing',
     isAnswer: (body) => /hello|completed/.test(body),
   })
   const [old] = podsOf(NAMESPACE, 'VirtualMCPServer', 'tools') as [Pod]
-  const restart = ['rollout', 'restart', 'deployment/tools-vmcp', '--namespace', NAMESPACE]
-  await kubectlBeside(restart)
-  const pods = ['get', 'pods', '--namespace', NAMESPACE, '--output', 'name']
-  await until('the old pod has gone', NAMESPACE, async () => !(await kubectlBeside(pods)).includes(old.metadata.name))
+  // As `kubectl rollout restart` does, which this process would wait for, with the clients in it.
+  const annotations = { 'kubectl.kubernetes.io/restartedAt': new Date().toISOString() }
+  const restart = { spec: { template: { metadata: { annotations } } } }
+  await beside.api.mergePatch(resourceNamed('deployment'), NAMESPACE, 'tools-vmcp', restart)
+  const pods = async () => (await listBeside('pods', NAMESPACE)).map(({ metadata }) => metadata.name)
+  await until('the old pod has gone', NAMESPACE, async () => !(await pods()).includes(old.metadata.name))
   const { visits, lost } = await asked()
   assert.equal(lost, [], `of ${visits}`)
   assert.ok(visits > 50, `${visits} visits`)
@@ -181,7 +164,7 @@ test('what the scheduler says of a claim that is not there is in the status', as
   const spec = { image: 'mcp/time:1', transport: 'stdio', podTemplateSpec: { spec: { volumes } } }
   apply(namespace, { apiVersion: 'portico.dev/v1beta1', kind: 'MCPServer', metadata: { name: 'pipe' }, spec })
   await until('it is told word for word', namespace, () => {
-    const { status } = get<{ status?: { conditions?: readonly Condition[] } }>('mcpserver', 'pipe', '-n', namespace)
+    const { status } = admin.read('mcpserver', 'pipe', namespace)
     const ready = status?.conditions?.find(({ type }) => type === 'Ready')
     return ready?.reason === 'Unschedulable' && /persistentvolumeclaim "files" not found/.test(ready.message)
   })
@@ -265,9 +248,11 @@ test('a deleted pod is replaced, and status says so', async () => {
 test('deleted samples leave nothing behind', async () => {
   kubectl(['delete', '--namespace', NAMESPACE, '--filename', 'samples/quickstart', '--timeout', '240s'])
   const children = 'deployments,statefulsets,services,configmaps,networkpolicies,pods'
-  const left = () =>
-    names(get<Listed>(children, '--namespace', NAMESPACE)).filter((name) => name !== 'kube-root-ca.crt')
+  const left = () => namesIn(NAMESPACE, children).filter((name) => name !== 'kube-root-ca.crt')
   await until('children are gone', NAMESPACE, () => left().length === 0)
+  uninstall()
 })
+
+test.after(() => beside.close())
 
 test.run()

@@ -1,21 +1,23 @@
 /** The whole installation is deleted in one go, with its operator running and configs that it holds. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { createNamespace, get, installOperator, kubectl, until, untilReady } from '../support/operator/e2e-cluster.ts'
+import {
+  admin,
+  createNamespace,
+  installOperator,
+  kubectl,
+  namesIn,
+  until,
+  untilReady,
+} from '../support/operator/e2e-cluster.ts'
 
 const NAMESPACE = 'samples'
 const TEAM = 'tenant'
 
-interface Listed {
-  readonly items: { readonly metadata: { readonly name: string; readonly finalizers?: readonly string[] } }[]
-}
-
-const ours = (kinds: string, ...scope: string[]) =>
-  get<Listed>(kinds, ...scope)
-    .items.map(({ metadata }) => metadata.name)
-    .filter((name) => name.includes('portico'))
+const ours = (kinds: string, namespace?: string) =>
+  namesIn(namespace ?? 'default', kinds).filter((name) => name.includes('portico'))
 const isHeld = (kind: string, name: string, namespace: string, finalizer: string) =>
-  get<Listed['items'][number]>(kind, name, '--namespace', namespace).metadata.finalizers?.includes(finalizer) ?? false
+  admin.read(kind, name, namespace).metadata.finalizers?.includes(finalizer) ?? false
 
 /** A gateway that refers to a config; the config is held and the operator's rights are kept. */
 async function applySamples(namespace: string, rights: string, operatorNamespace: string): Promise<void> {
@@ -47,7 +49,7 @@ test('one of an installation for a namespace leaves configs that nothing holds',
   const uninstall = await installOperator('namespaced', TEAM)
   await applySamples(TEAM, 'rolebinding', TEAM)
   uninstall('all')
-  assert.equal(ours('roles,rolebindings,serviceaccounts,deployments', '--namespace', TEAM), [])
+  assert.equal(ours('roles,rolebindings,serviceaccounts,deployments', TEAM), [])
   assert.not(isHeld('mcpotel', 'shared', TEAM, 'portico.dev/in-use'))
   kubectl(['delete', 'namespace', TEAM, '--timeout', '240s'])
   kubectl(['delete', '--kustomize', 'crds', '--timeout', '240s'])

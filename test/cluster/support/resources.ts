@@ -20,6 +20,7 @@ const resources: readonly NamedResource[] = [
     shortNames,
   })),
   { group: '', version: 'v1', plural: 'events', kind: 'Event' },
+  { group: 'apps', version: 'v1', plural: 'replicasets', kind: 'ReplicaSet' },
   { group: '', version: 'v1', plural: 'pods', kind: 'Pod' },
   { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' },
   { group: '', version: 'v1', plural: 'resourcequotas', kind: 'ResourceQuota', shortNames: ['quota'] },

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { parseAllDocuments } from 'yaml'
-import { containersOf, kubectlBeside, type Pod } from '../../support/operator/e2e-cluster.ts'
+import { containersOf, listBeside, type Pod } from '../../support/operator/e2e-cluster.ts'
 import { PORTICO_IMAGE } from '../../support/operator/e2e-images.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
 import { configOf, groupOf, type Manifest } from './changes.ts'
@@ -25,9 +25,7 @@ interface Keyed {
 
 const keyOf = ({ kind, metadata }: Keyed) => `${kind}/${metadata.name}`
 
-async function list(namespace: string, kinds: string): Promise<readonly LiveObject[]> {
-  return JSON.parse(await kubectlBeside(['get', kinds, '--namespace', namespace, '--output', 'json'])).items
-}
+const list = (namespace: string, kinds: string): Promise<readonly LiveObject[]> => listBeside(kinds, namespace)
 
 /** Fails where names differ, or one is there twice. */
 function same(what: string, is: readonly string[], should: readonly string[]): void {

@@ -5,7 +5,7 @@ import {
   type ContainerStatus,
   containersOf,
   killContainer,
-  kubectlBeside,
+  listBeside,
   type Pod,
 } from '../../support/operator/e2e-cluster.ts'
 import { numbersOf } from '../../support/random.ts'
@@ -92,8 +92,8 @@ export class Kills {
   /** Containers by the API server, or what it said last: pods are killed while it is away, too. */
   async #running(namespace: string): Promise<readonly Running[]> {
     try {
-      const listed = JSON.parse(await kubectlBeside(['get', 'pods', '--namespace', namespace, '--output', 'json']))
-      const found = (listed.items as readonly Pod[]).flatMap((pod) =>
+      const listed = (await listBeside('pods', namespace)) as unknown as readonly Pod[]
+      const found = listed.flatMap((pod) =>
         containersOf(pod)
           .filter(({ state }) => state?.running !== undefined)
           .map((container) => ({ pod, container })),

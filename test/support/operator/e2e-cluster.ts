@@ -1,17 +1,21 @@
-import { execFile, execFileSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { promisify } from 'node:util'
+import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
+import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
+import { apiVersionOf } from '../../../operator/cluster/kubernetes/resource.ts'
+import { type Admin, adminOf } from '../../cluster/support/admin.ts'
 import { kubernetes } from '../../cluster/support/binary.ts'
+import { resourceNamed } from '../../cluster/support/resources.ts'
 import { PORTICO_IMAGE } from './e2e-images.ts'
+import type { LiveObject } from './live-object.ts'
 
 const root = join(import.meta.dirname, '..', '..', '..')
 const OPERATOR_NAMESPACE = 'portico-system'
 /** What a kubectl that waits is given, in milliseconds: images are there, but two cores start every pod. */
 const PATIENCE = 240_000
-/** Each look is a kubectl of its own: more of them would keep the pods from starting. */
 const POLL_MS = 250
 
 const kubeconfig = process.env['KUBECONFIG']
@@ -37,6 +41,14 @@ export interface ContainerStatus {
   readonly lastState?: { readonly terminated?: { readonly exitCode: number; readonly reason?: string } }
 }
 
+const { clusters, users } = JSON.parse(readFileSync(kubeconfig, 'utf8')) as {
+  readonly clusters: readonly [{ readonly cluster: { readonly server: string } }]
+  readonly users: readonly [{ readonly user: { readonly token: string } }]
+}
+
+/** The node's administrator, who asks the API server without a kubectl for each look. */
+export const admin: Admin = adminOf(clusters[0].cluster.server, users[0].user.token)
+
 /** Runs kubectl as administrator and gives its standard output; throws with its standard error. */
 export function kubectl(args: readonly string[], input?: string): string {
   const [program, ...leading] = kubernetes(['kubectl'])('kubectl')
@@ -49,21 +61,26 @@ export function kubectl(args: readonly string[], input?: string): string {
   })
 }
 
-/** The same beside what else the test does, asking no longer than ten seconds for an answer. */
-export async function kubectlBeside(args: readonly string[], input = ''): Promise<string> {
-  const [program, ...leading] = kubernetes(['kubectl'])('kubectl')
-  const running = promisify(execFile)(program, [...leading, '--request-timeout=10s', ...args], {
-    cwd: root,
-    env: { ...process.env, HOME: tmpdir() },
-    maxBuffer: 1 << 28,
-  })
-  // One that has ended by then reads nothing: how it ended is what counts.
-  running.child.stdin?.on('error', () => undefined).end(input)
-  return (await running).stdout
+/** What kubectl prints as JSON: of kinds of others, which resources.ts does not know. */
+export const get = <T>(...args: string[]): T => JSON.parse(kubectl(['get', ...args, '--output', 'json'])) as T
+
+const config = loadKubeConfig(kubeconfig)
+
+/** The same administrator beside what else the test does; to be closed at the end where it was asked. */
+export const beside = {
+  api: new ApiServer(config, 'test'),
+  close: () => config.closePool(),
 }
 
-/** What kubectl prints as JSON. */
-export const get = <T>(...args: string[]): T => JSON.parse(kubectl(['get', ...args, '--output', 'json'])) as T
+/** Objects of several kinds, separated by commas, asked for beside what else the test does, for no longer than ten seconds. */
+export async function listBeside(kinds: string, namespace: string): Promise<LiveObject[]> {
+  const lists = kinds.split(',').map(async (word) => {
+    const resource = resourceNamed(word)
+    const { items } = await beside.api.list<LiveObject>(resource, namespace, { timeout: 10_000 })
+    return (items ?? []).map((item) => ({ ...item, kind: resource.kind, apiVersion: apiVersionOf(resource) }))
+  })
+  return (await Promise.all(lists)).flat()
+}
 
 /** Creates or changes objects as `kubectl apply` does. */
 export const apply = (namespace: string, ...objects: readonly object[]) =>
@@ -79,15 +96,22 @@ export function createNamespace(name: string): string {
   return name
 }
 
+/** All pods of a namespace, or those with labels. */
+export const podsIn = (namespace: string, labels?: string): Pod[] =>
+  admin.list('pods', { namespace, ...(labels === undefined ? {} : { labels }) }) as unknown as Pod[]
+
 /** Pods of a workload that aren't on their way out. */
 export const podsOf = (namespace: string, kind: string, name: string): Pod[] =>
-  get<{ items: Pod[] }>(
-    'pods',
-    '--namespace',
-    namespace,
-    '--selector',
-    `app.kubernetes.io/name=${kind.toLowerCase()},app.kubernetes.io/instance=${name}`,
-  ).items.filter(({ metadata }) => !metadata.deletionTimestamp)
+  podsIn(namespace, `app.kubernetes.io/name=${kind.toLowerCase()},app.kubernetes.io/instance=${name}`).filter(
+    ({ metadata }) => !metadata.deletionTimestamp,
+  )
+
+/** Names of the objects of several kinds, separated by commas, in a namespace. */
+export const namesIn = (namespace: string, kinds: string): string[] =>
+  admin
+    .listMetadata(kinds, { namespace })
+    .map(({ name }) => name)
+    .sort()
 
 export const isReady = ({ status }: Pod): boolean =>
   status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false
@@ -99,8 +123,7 @@ export const containersOf = ({ status }: Pod): readonly ContainerStatus[] => [
 
 /** Pods of a namespace and what they say: for the message of a failed test. */
 function explain(namespace: string): string {
-  const pods = get<{ items: Pod[] }>('pods', '--namespace', namespace).items
-  const logs = pods.map(({ metadata: { name } }) => {
+  const logs = podsIn(namespace).map(({ metadata: { name } }) => {
     const given = ['logs', name, '--namespace', namespace, '--all-containers', '--prefix', '--tail', '60']
     try {
       return kubectl(given)
@@ -130,24 +153,11 @@ export async function until(
   }
 }
 
-interface Conditioned {
-  readonly metadata: { readonly generation: number }
-  readonly status?: {
-    readonly url?: string
-    readonly observedGeneration?: number
-    readonly conditions?: readonly {
-      readonly type: string
-      readonly status: string
-      readonly observedGeneration?: number
-    }[]
-  }
-}
-
 /** Waits until an object's latest generation is Ready; gives its `status.url`. */
 export async function untilReady(namespace: string, kind: string, name: string): Promise<string> {
   let url = ''
   await until(`${kind} ${name} is Ready`, namespace, () => {
-    const { metadata, status } = get<Conditioned>(kind, name, '--namespace', namespace)
+    const { metadata, status } = admin.read(kind, name, namespace)
     url = status?.url ?? ''
     return (
       status?.observedGeneration === metadata.generation &&
@@ -195,13 +205,8 @@ export async function installOperator(
   createNamespace(namespace)
   kubectl(['apply', '--server-side', '--kustomize', folder])
   await until('the operator is Ready', namespace, () => {
-    const { status } = get<{ status: { readyReplicas?: number } }>(
-      'deployment',
-      'portico-operator',
-      '--namespace',
-      namespace,
-    )
-    return status.readyReplicas === 2
+    const { status } = admin.read('deployment', 'portico-operator', namespace)
+    return status['readyReplicas'] === 2
   })
   return (what) =>
     void kubectl([
