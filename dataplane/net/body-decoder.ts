@@ -35,6 +35,15 @@ function encodingsIn(header: Header): readonly string[] {
   return encodings.every((name) => Object.hasOwn(decoders, name)) ? encodings.reverse() : []
 }
 
+/** Tells whether a body with this Content-Encoding is decoded. */
+export function isKnownEncoding(header: Header): boolean {
+  try {
+    return encodingsIn(header).length > 0
+  } catch {
+    return true
+  }
+}
+
 const streamsFor = (encodings: readonly string[], first: number): Transform[] =>
   encodings.flatMap((name, index) => decoders[name]?.(index === 0 ? first : ZLIB) ?? [])
 

@@ -97,6 +97,18 @@ const inJson =
     return false
   }
 
+const inHeaders =
+  (edit: (headers: Record<string, string | string[]>) => void): NonNullable<RawServerOptions['before']> =>
+  (_, res) => {
+    rewritten(res, ({ headers }, body) => {
+      edit(headers)
+      return body
+    })
+    return false
+  }
+
+const NOTE = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'
+
 const ping =
   (status: number, text: string): NonNullable<RawServerOptions['before']> =>
   (request, res) => {
@@ -123,6 +135,91 @@ const odd: Readonly<
   ],
   'ids as text': [{ before: inJson((text) => text.replace(/"id":(\d+)/, '"id":"$1"')) }, 'note', 'id', /as text/],
   'an array of one': [{ before: inJson((text) => `[${text}]`) }, 'note', 'body', /array of one/],
+  'an array of messages': [
+    { before: inJson((text) => `[${NOTE},${text}]`) },
+    'note',
+    'body',
+    /array of 2 messages: its own is taken/,
+  ],
+  'an unknown Content-Encoding': [
+    { before: inHeaders((headers) => void (headers['content-encoding'] = 'utf-8')) },
+    'note',
+    'compression',
+    /"utf-8", which there is not: read as it is/,
+  ],
+  'events without a message': [
+    {
+      before: ({ message }, res) => {
+        if (message.method !== 'tools/list') return false
+        res.writeHead(200, { 'content-type': 'text/event-stream' })
+        res.write('data: keep alive\n\ndata: {}\n\n')
+        res.end(`data: {"jsonrpc":"2.0","id":${message.id},"result":{"tools":[${tool('t')}]}}\n\n`)
+        return true
+      },
+    },
+    'note',
+    'body',
+    /events that hold no message: left out/,
+  ],
+  'null beside an answer': [
+    { before: inJson((text) => text.replace('"result"', '"error":null,"result"')) },
+    'note',
+    'body',
+    /error null beside the result: left out/,
+  ],
+  'members of a request': [
+    { before: inJson((text) => text.replace('"result"', '"params":null,"result"')) },
+    'note',
+    'body',
+    /members of a request/,
+  ],
+  'no jsonrpc': [{ before: inJson((text) => text.replace('"jsonrpc":"2.0",', '')) }, 'note', 'body', /without jsonrpc/],
+  'an id that is null': [
+    { before: inJson((text) => text.replace(/"id":\d+/, '"id":null')) },
+    'note',
+    'id',
+    /null: taken for that of the request/,
+  ],
+  'null members of a result': [
+    { before: inJson((text) => text.replace('"result":{', '"result":{"_meta":null,')) },
+    'note',
+    'null',
+    /_meta is null in the answer to [a-z]+\/?[a-z]*: the same as absent/,
+  ],
+  next_cursor: [
+    { before: inJson((text) => text.replace('"tools":[', '"next_cursor":"2","tools":[')) },
+    'warning',
+    'lists',
+    /next_cursor/,
+  ],
+  'a long session id': [
+    {
+      before: inHeaders((headers) => {
+        if ('mcp-session-id' in headers) headers['mcp-session-id'] = `a b ${'x'.repeat(2000)}`
+      }),
+    },
+    'note',
+    'session',
+    /2004 characters, with spaces/,
+  ],
+  'an empty session id': [
+    { before: inHeaders((headers) => void (headers['mcp-session-id'] = '')) },
+    'note',
+    'session',
+    /empty session id: the same as none/,
+  ],
+  'capabilities that are not declared': [
+    { before: inJson((text) => text.replace('"capabilities":{"tools":{}}', '"capabilities":{"tools":true}')) },
+    'note',
+    'session',
+    /declares tools by true/,
+  ],
+  'a JSON-RPC error at 500': [
+    { before: ping(500, '{"jsonrpc":"2.0","id":ID,"error":{"code":-32603,"message":"out of order"}}') },
+    'note',
+    'status',
+    /HTTP 500 and the JSON-RPC error .*out of order.*callers get it/,
+  ],
   'a byte order mark': [{ before: inJson((text) => `\ufeff${text}`) }, 'note', 'body', /byte order mark/],
   'another success': [
     {
@@ -225,7 +322,7 @@ for (const [what, [options, severity, check, message]] of Object.entries(odd))
       const finding = found.odd.find((one) => one.check === check && message.test(one.message))
       assert.ok(finding, JSON.stringify(found.findings, null, 1))
       assert.is(finding.severity, severity)
-      assert.is(found.code, severity === 'error' ? 1 : 0)
+      assert.is(found.code, found.odd.some((one) => one.severity === 'error') ? 1 : 0)
       assert.is(
         found.findings.some((one) => one.check === 'tools'),
         true,

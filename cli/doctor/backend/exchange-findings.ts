@@ -1,5 +1,13 @@
-import { isOfType, isSuccess, redirectIn } from '../../../dataplane/gateway/backends/connection/answer-head.ts'
+import { isObject } from '../../../crds/settings/json.ts'
+import {
+  type HeadersRead,
+  isOfType,
+  isSuccess,
+  redirectIn,
+} from '../../../dataplane/gateway/backends/connection/answer-head.ts'
 import { isListChanged } from '../../../dataplane/gateway/backends/lists/list-kind.ts'
+import { parseObject } from '../../../dataplane/gateway/mcp/parse.ts'
+import { isKnownEncoding } from '../../../dataplane/net/body-decoder.ts'
 import { error, type Finding, note, shown, warning } from '../finding.ts'
 import { type Exchange, messagesIn } from './observed-transport.ts'
 
@@ -24,11 +32,8 @@ const nameOf = ({ asked, method }: Exchange): string => asked ?? method
 function headFindings(exchange: Exchange, url: URL): readonly Finding[] {
   const { status, headers, asked, body } = exchange
   if (status >= 300 && status < 400) return [redirectFinding(exchange, url)]
-  if (!isSuccess(status)) return []
-  const findings: Finding[] = []
-  const encoding = headers['content-encoding']
-  if (encoding !== undefined && encoding !== 'identity')
-    findings.push(note('compression', `answers come as ${shown(encoding)}, though identity was requested: decoded`))
+  if (!isSuccess(status)) return errorFindings(exchange)
+  const findings = [...encodingFindings(headers), ...sessionIdFindings(headers)]
   const type = headers['content-type']
   // The caller that needed an answer reports a missing one.
   if (asked === undefined || (type === undefined && body.length === 0)) return findings
@@ -38,6 +43,40 @@ function headFindings(exchange: Exchange, url: URL): readonly Finding[] {
   const said = type === undefined ? 'none' : shown(type)
   const fix = 'have the server send application/json or text/event-stream, once'
   return [...findings, error('Content-Type', `${asked} is answered with ${said}: refused`, fix)]
+}
+
+function encodingFindings({ 'content-encoding': encoding }: HeadersRead): Finding[] {
+  if (encoding === undefined || encoding === 'identity') return []
+  if (!isKnownEncoding(encoding))
+    return [note('compression', `answers come as ${shown(encoding)}, which there is not: read as it is`)]
+  return [note('compression', `answers come as ${shown(encoding)}, though identity was requested: decoded`)]
+}
+
+/** The longest usual id of a session: a hash or a UUID is shorter. */
+const USUAL_ID = 256
+
+function sessionIdFindings({ 'mcp-session-id': id }: HeadersRead): readonly Finding[] {
+  if (id === '') return [note('session', 'initialize returns an empty session id: the same as none')]
+  if (typeof id !== 'string' || (id.length <= USUAL_ID && !id.includes(' '))) return []
+  return [
+    note('session', `its session ids have ${id.length} characters${id.includes(' ') ? ', with spaces' : ''}: accepted`),
+  ]
+}
+
+/** The statuses of JSON-RPC errors that the specification or the checks of eras, credentials and sessions account for. */
+const EXPECTED: ReadonlySet<number> = new Set([400, 401, 404])
+
+/** Reports a JSON-RPC error at a status at which official clients don't read it. */
+function errorFindings(exchange: Exchange): readonly Finding[] {
+  const { status, body } = exchange
+  const failure = parseObject(body.toString('utf8'))?.['error']
+  if (EXPECTED.has(status) || !isObject(failure)) return []
+  return [
+    note(
+      'status',
+      `${nameOf(exchange)} is answered with HTTP ${status} and the JSON-RPC error ${shown(failure)}: in calls, callers get it`,
+    ),
+  ]
 }
 
 function redirectFinding(exchange: Exchange, url: URL): Finding {
@@ -63,8 +102,22 @@ function bodyFindings(exchange: Exchange): readonly Finding[] {
   const findings: Finding[] = []
   if (exchange.body.toString('utf8', 0, 3) === MARK)
     findings.push(note('body', 'answers begin with a byte order mark: skipped'))
-  for (const message of messagesIn(exchange)) findings.push(...messageFindings(exchange.asked, message))
+  const messages = messagesIn(exchange)
+  const isStream = isOfType(exchange.headers['content-type'], 'text/event-stream')
+  if (isStream && exchange.hasEnded && messages.some((message) => !isMessage(message)))
+    findings.push(note('body', 'streams have events that hold no message: left out'))
+  for (const message of messages) findings.push(...messageFindings(exchange.asked, message))
   return findings
+}
+
+/** Tells whether a text is a JSON-RPC message, or an array of them. */
+function isMessage(text: string): boolean {
+  try {
+    const value: unknown = JSON.parse(text.startsWith(MARK) ? text.slice(1) : text)
+    return [value].flat().some((one) => isObject(one) && ('method' in one || 'result' in one || 'error' in one))
+  } catch {
+    return false
+  }
 }
 
 function messageFindings(asked: string, text: string): readonly Finding[] {
@@ -75,15 +128,59 @@ function messageFindings(asked: string, text: string): readonly Finding[] {
     // The text was cut here, or is no JSON, which the reader has reported.
     return []
   }
-  if (Array.isArray(message))
-    return message.length === 1 ? [note('body', 'an answer is an array of one message: read as that message')] : []
-  if (typeof message !== 'object' || message === null) return []
-  const { id, method } = message as { readonly id?: unknown; readonly method?: unknown }
-  if (method === undefined && typeof id === 'string')
-    return [note('id', 'the id of a request, a number, comes back as text: accepted')]
-  if (asked.endsWith('/list') && isListChanged(method)) return [listLoop()]
-  return []
+  if (!Array.isArray(message)) return isObject(message) ? valueFindings(asked, message) : []
+  const many =
+    message.length === 1 ? 'one message: read as that message' : `${message.length} messages: its own is taken`
+  return [
+    note('body', `an answer is an array of ${many}`),
+    ...message.filter(isObject).flatMap((one) => valueFindings(asked, one)),
+  ]
 }
+
+type Members = Readonly<Record<string, unknown>>
+
+function valueFindings(asked: string, message: Members): readonly Finding[] {
+  const { method, result } = message
+  if (asked.endsWith('/list') && isListChanged(method)) return [listLoop()]
+  if (typeof method === 'string') return []
+  return [...formFindings(message), ...(isObject(result) ? resultFindings(asked, result) : [])]
+}
+
+/** Reports how an answer differs from JSON-RPC. */
+function formFindings(message: Members): readonly Finding[] {
+  const { id, result, error: failure, jsonrpc } = message
+  const findings: Finding[] = []
+  if (typeof id === 'string') findings.push(note('id', 'the id of a request, a number, comes back as text: accepted'))
+  if (id === null && result !== undefined)
+    findings.push(note('id', 'the id of a request comes back as null: taken for that of the request'))
+  if (jsonrpc !== '2.0') findings.push(note('body', 'answers come without jsonrpc: added'))
+  if ('method' in message || 'params' in message)
+    findings.push(note('body', 'answers have members of a request: left out'))
+  if (failure === null) findings.push(note('body', 'answers have error null beside the result: left out'))
+  if (result === null) findings.push(note('body', 'answers have a result that is null: left out, or empty'))
+  return findings
+}
+
+/** Reports odd members of a result. */
+function resultFindings(asked: string, result: Members): readonly Finding[] {
+  const findings = Object.entries(result)
+    .filter(([, value]) => value === null)
+    .map(([name]) => note('null', `${shownName(name)} is null in the answer to ${asked}: the same as absent`))
+  if (asked.endsWith('/list') && result['next_cursor'] !== undefined && result['nextCursor'] === undefined)
+    findings.push(
+      warning('lists', `${asked} is answered with next_cursor: what follows is not listed`, 'call it nextCursor'),
+    )
+  const { capabilities } = result
+  if (asked !== 'initialize' || !isObject(capabilities)) return findings
+  for (const [name, value] of Object.entries(capabilities))
+    if (!isObject(value))
+      findings.push(
+        note('session', `declares ${shownName(name)} by ${shown(value)}, no object: it is asked for its lists`),
+      )
+  return findings
+}
+
+const shownName = (name: string): string => shown(name).slice(1, -1)
 
 /** Reports a server that announces a changed list after each list. */
 export const listLoop = (): Finding =>

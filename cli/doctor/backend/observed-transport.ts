@@ -3,6 +3,7 @@ import type { HeadersRead } from '../../../dataplane/gateway/backends/connection
 import { RelayHandler, WrappedTransport } from '../../../dataplane/gateway/backends/connection/relay-handler.ts'
 import type { Transport } from '../../../dataplane/gateway/backends/connection/transport.ts'
 import { SseSplitter } from '../../../dataplane/gateway/mcp/sse-splitter.ts'
+import { isKnownEncoding } from '../../../dataplane/net/body-decoder.ts'
 
 /** The bytes that are kept of each answer. */
 const MOST_BYTES = 256 * 1024
@@ -75,7 +76,7 @@ class Observer extends RelayHandler {
 
   override onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const exchange = this.#exchange
-    if (exchange.headers['content-encoding'] === undefined && exchange.body.length < MOST_BYTES)
+    if (!isKnownEncoding(exchange.headers['content-encoding']) && exchange.body.length < MOST_BYTES)
       exchange.body = Buffer.concat([exchange.body, chunk])
     super.onResponseData(controller, chunk)
   }

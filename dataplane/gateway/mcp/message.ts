@@ -194,10 +194,38 @@ function structureOf(text: string): number {
 /** Parses one element of a batch. Throws `invalid_message`. */
 export const parseElement = (text: string): Message => messageOf(text, parseJson(text))
 
+/** Refuses a request whose id could be read: the answer has it. */
+export class InvalidRequest extends PublicError {
+  /** JSON text. */
+  readonly id: string
+
+  constructor({ code, message }: PublicError, id: string) {
+    super(code, { message })
+    this.id = id
+  }
+}
+
 function messageOf(text: string, value: unknown): Message {
   if (!isObject(value)) throw new PublicError('invalid_message')
-  if (value['params'] !== null || !('method' in value)) return new Message(text, value)
-  return new Message(withEmptyParams(text), { ...value, params: {} })
+  try {
+    if (value['params'] !== null || !('method' in value)) return new Message(text, value)
+    return new Message(withEmptyParams(text), { ...value, params: {} })
+  } catch (error) {
+    const id = 'method' in value && isId(value['id']) ? onlyIdIn(text) : undefined
+    throw id !== undefined && error instanceof PublicError ? new InvalidRequest(error, id) : error
+  }
+}
+
+/** Returns the id (JSON text) of a request; undefined if there are two, or it is too long. */
+function onlyIdIn(text: string): string | undefined {
+  const members = new Members(text, skipSpace(text, 0))
+  let id: string | undefined
+  while (members.next()) {
+    if (foldName(members.key) !== 'id') continue
+    if (id !== undefined || members.value.length > LONGEST_ID) return undefined
+    id = members.value
+  }
+  return id
 }
 
 /** Adds empty params: some clients write null for omitted params, and readers of the text expect an object. */

@@ -16,7 +16,7 @@ import {
   type Outcome,
   TOOL_ERROR,
 } from '../../telemetry/observe.ts'
-import { Message } from '../mcp/message.ts'
+import { InvalidRequest, Message } from '../mcp/message.ts'
 import { errorText, resultText } from '../mcp/rpc-text.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { SessionRecord } from '../sessions/store/store.ts'
@@ -267,7 +267,7 @@ export class Exchange implements Origin {
     const error = isPlain ? thrown : publicError(thrown, this.log)
     const { message } = this
     if (this.reply.begun && !this.reply.streaming) this.reply.abort()
-    else this.reply.json(this.#statusOf(error), errorText(message?.id, error), headersOf(error))
+    else this.reply.json(this.#statusOf(error), errorText(message?.id ?? idOf(error), error), headersOf(error))
     if (this.#observation === undefined) this.#observe(OTHER)
     const result = error.status === 401 || error.status === 403 ? 'denied' : 'error'
     this.ended({ result, code: error.code, rpcCode: errorTable[error.code].rpc })
@@ -317,6 +317,8 @@ export class Exchange implements Origin {
 }
 
 const ANONYMOUS: Caller = { kind: 'anonymous' }
+
+const idOf = (error: PublicError): string | undefined => (error instanceof InvalidRequest ? error.id : undefined)
 
 const headersOf = ({ headers }: PublicError): readonly string[] =>
   headers === undefined ? [] : Object.entries(headers).flat()
