@@ -2,9 +2,16 @@ import type { IncomingMessage } from 'node:http'
 import { createLocalJWKSet, type JWTPayload } from 'jose'
 import type { Logger } from 'pino'
 import type { Auditing } from '../audit/event.ts'
-import type { AuthServerConfig } from '../config/auth-server.ts'
+import type { AuthServerConfig, UpstreamProviderConfig } from '../config/auth-server.ts'
 import { delegateClientsIn, issuerPolicies } from '../config/authserver/inbound-grants.ts'
-import { findPrimaries, isIdentified, isOnDemand, keyProviders, loginProviders } from '../config/authserver/provider.ts'
+import {
+  findPrimaries,
+  isIdentified,
+  isOnDemand,
+  isPerUser,
+  keyProviders,
+  loginProviders,
+} from '../config/authserver/provider.ts'
 import { isOn } from '../config/check/dpop.ts'
 import { isLoopback } from '../config/check/url.ts'
 import type { AuthServerStatus } from '../config/status.ts'
@@ -203,8 +210,10 @@ const localIssuer = (
   isRevoked,
 })
 
-const namesOf = ({ upstreamProviders }: AuthServerConfig): readonly string[] =>
-  upstreamProviders.map(({ name }) => name)
+const namesOf = (
+  { upstreamProviders }: AuthServerConfig,
+  which: (provider: UpstreamProviderConfig) => boolean = () => true,
+): readonly string[] => upstreamProviders.filter(which).map(({ name }) => name)
 
 /** Returns the clients and issuers of the configuration. `clientLog` returns the log of the current request. */
 function knownParties(
@@ -309,7 +318,9 @@ const openLinks = (parts: Parts, { grants, clients, login }: Pick<Front, 'grants
     ...parts,
     grants,
     clients,
-    providers: namesOf(parts.config),
+    providers: namesOf(parts.config, (provider) => !isPerUser(provider)),
+    perUser: namesOf(parts.config, isPerUser),
+    issuer: parts.settings.issuer,
     forgetConsents: (...ofWhom) => login.forget(...ofWhom),
   })
 
@@ -325,13 +336,15 @@ function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<Front, 
   const { issuer, grantS, freshGrantS, linkEndpoint: url, callbackNames } = settings
   const loginS = LOGIN_TIME_S
   const primaries = findPrimaries(config).map(({ name }) => name)
-  const onDemand = new Set(config.upstreamProviders.filter(isOnDemand).map(({ name }) => name))
+  const onDemand = new Set(namesOf(config, isOnDemand))
+  const perUser = new Set(namesOf(config, isPerUser))
   const { upstreamFilter: filter } = config
   const ofChain = { issuer, primaries, onDemand, callbackNames, loginS, keepS: freshGrantS }
   const chain = new ChainLogin({ ...parts, ...ofChain, ...(filter && { filter }) })
   const forgetTokens = (login: string) => parts.tokens.removeLogin(login)
   const login = consentedLogin({ ...parts, login: chain, loginS, forgetTokens })
-  return { login, loginLinks: new LoginLinks({ ...parts, primaries, onDemand, url, login, loginS, keepS: grantS }) }
+  const ofLinks = { primaries, onDemand, perUser, url, login, loginS, keepS: grantS }
+  return { login, loginLinks: new LoginLinks({ ...parts, ...ofLinks }) }
 }
 
 /** Returns the state of the trusted issuers, if there are any. */

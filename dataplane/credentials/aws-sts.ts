@@ -6,7 +6,7 @@ import type { AwsStsConfig } from '../config/credential.ts'
 import { authorityOf } from './authority.ts'
 import { CredentialError, type SignRequest, type Strategy, type Subject } from './credential.ts'
 import { tokenFetch } from './token-endpoint.ts'
-import { dependingOn, type UpstreamTokens } from './upstream-tokens.ts'
+import { actorVariant, dependingOn, holderOf, type UpstreamTokens } from './upstream-tokens.ts'
 
 const DURATION_S = 3600
 
@@ -23,9 +23,9 @@ export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): St
   const chooseRole = roleChooser(config)
   const assumeRole: AssumeRole = createAssumeRole(config.stsUrl ?? regional(region), sessionDuration)
 
-  async function identityOf({ token, claims, ...caller }: Subject) {
-    if (subjectProviderName === undefined) return { token, claims }
-    const idToken = await upstreamTokens.idToken(caller, subjectProviderName)
+  async function identityOf(subject: Subject) {
+    if (subjectProviderName === undefined) return subject
+    const idToken = await upstreamTokens.idToken(holderOf(subject), subjectProviderName)
     // The token was verified at login.
     return { token: idToken, claims: decodeJwt(idToken) as Readonly<Record<string, unknown>> }
   }
@@ -35,7 +35,7 @@ export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): St
     ...dependingOn(upstreamTokens, subjectProviderName, 'idToken'),
     signs: true,
     variant({ claims }) {
-      if (subjectProviderName !== undefined) return ''
+      if (subjectProviderName !== undefined) return actorVariant({ claims })
       try {
         return JSON.stringify([chooseRole(claims), authorityOf(claims)])
       } catch {

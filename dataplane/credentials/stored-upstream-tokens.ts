@@ -1,11 +1,21 @@
 import { decodeJwt } from 'jose'
 import { PublicError } from '../server/errors.ts'
-import type { LinkOffer, MakeLink, Place, StoredTokenSet, UpstreamTokenStore } from '../upstream-tokens/index.ts'
+import {
+  type LinkOffer,
+  type MakeLink,
+  type Place,
+  placeOfUser,
+  type StoredTokenSet,
+  type UpstreamTokenStore,
+} from '../upstream-tokens/index.ts'
 import { CredentialError } from './credential.ts'
 import { MARGIN_MS } from './credential-cache.ts'
 import {
   type InjectedHeader,
+  noActor,
   noKey,
+  noLogin,
+  noPerson,
   noTokenOf,
   notLinked,
   type TokenHolder,
@@ -21,10 +31,12 @@ interface StoredUpstreamTokensOptions {
    * is unavailable. If absent, no token is refreshed.
    */
   refresh?(place: Place, before: StoredTokenSet): Promise<StoredTokenSet | undefined>
+  /** Tells whether the tokens of a provider belong to users and not to their logins. Absent: to logins. */
+  isPerUser?(provider: string): boolean
   /**
    * Returns the link for a later login at a provider; undefined if every login visits it. Absent: there are no links.
    */
-  linkOf?(place: Place, owner: string): MakeLink | undefined
+  linkOf?(place: Place, caller: TokenHolder): MakeLink | undefined
   /** Only logins of some users visit the providers after the first. */
   readonly isFiltered?: boolean
   /** The keys that users have of their own. */
@@ -50,23 +62,41 @@ interface Picked {
   readonly expiresAt: number | undefined
 }
 
+/** Returns the function that gives the place of a caller's tokens, or the error for a caller who can have none. */
+const placesOf =
+  (issuer: string, isPerUser: (provider: string) => boolean) =>
+  (caller: TokenHolder, provider: string): Place | CredentialError => {
+    const { login, isActor, subject } = caller
+    if (caller.issuer !== issuer) return noTokenOf(provider, false)
+    // The subjects of people who log in have no `#`; those of clients and of other issuers have one.
+    const isPerson = !subject.includes('#')
+    if (!isPerUser(provider)) {
+      if (login !== undefined) return { login, provider }
+      return isPerson ? noTokenOf(provider, false) : noLogin(provider)
+    }
+    if (login === undefined && isActor) return noActor(provider)
+    return isPerson ? placeOfUser(caller, provider) : noPerson(provider)
+  }
+
 /** Reads the stored tokens of upstream providers, only for the user who logged in. */
 export function storedUpstreamTokens(
   store: Pick<UpstreamTokenStore, 'get'>,
-  { issuer, refresh, linkOf, isFiltered = false, keys }: StoredUpstreamTokensOptions,
+  { issuer, refresh, isPerUser = () => false, linkOf, isFiltered = false, keys }: StoredUpstreamTokensOptions,
 ): UpstreamTokens {
+  const placeFor = placesOf(issuer, isPerUser)
+
   /** Returns the error for a missing token, with the link to get one. */
-  function missing({ issuer: from, login, subject }: TokenHolder, provider: string): CredentialError {
-    const link = login === undefined || from !== issuer ? undefined : linkOf?.({ login, provider }, subject)
-    if (link !== undefined) return notLinked(provider, link)
-    return noTokenOf(provider, isFiltered && login !== undefined && from === issuer)
+  function missing(caller: TokenHolder, provider: string): CredentialError {
+    const place = placeFor(caller, provider)
+    if (place instanceof CredentialError) return place
+    const link = linkOf?.(place, caller)
+    return link === undefined ? noTokenOf(provider, isFiltered) : notLinked(provider, link)
   }
 
   /** Returns the caller's own stored set; undefined if there is none. */
   async function find(caller: TokenHolder, provider: string): Promise<[Place, StoredTokenSet] | undefined> {
-    const { login } = caller
-    if (login === undefined || caller.issuer !== issuer) return undefined
-    const place = { login, provider }
+    const place = placeFor(caller, provider)
+    if (place instanceof CredentialError) return undefined
     const set = await store.get(place)
     return set === undefined || set.owner !== caller.subject ? undefined : [place, set]
   }

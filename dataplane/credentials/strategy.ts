@@ -4,7 +4,7 @@ import { awsSts } from './aws-sts.ts'
 import type { Strategy } from './credential.ts'
 import { forwarded } from './forwarded.ts'
 import { tokenExchange } from './token-exchange.ts'
-import { noUpstreamTokens, type UpstreamTokens } from './upstream-tokens.ts'
+import { actorVariant, holderOf, noUpstreamTokens, type UpstreamTokens } from './upstream-tokens.ts'
 import { xaa } from './xaa.ts'
 
 /** The interval of reads of the store, which bounds how late a replaced or unlinked token is noticed. */
@@ -14,9 +14,9 @@ const KEEP_MS = 4_000
 const upstreamInject = ({ providerName }: UpstreamInjectConfig, upstreamTokens: UpstreamTokens): Strategy => ({
   key: JSON.stringify(['upstreamInject', providerName]),
   isOfLogin: true,
-  async obtain({ issuer, subject, login }, refused) {
-    const holder = { issuer, subject, login }
-    const { name, value, expiresAt } = await upstreamTokens.header(holder, providerName, refused?.headers[1])
+  variant: actorVariant,
+  async obtain(subject, refused) {
+    const { name, value, expiresAt } = await upstreamTokens.header(holderOf(subject), providerName, refused?.headers[1])
     return { headers: [name, value], expiresAt, keepMs: KEEP_MS }
   },
   close: () => Promise.resolve(),

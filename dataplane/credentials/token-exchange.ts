@@ -1,7 +1,7 @@
 import type { TokenExchangeConfig } from '../config/credential.ts'
 import type { Strategy, Subject } from './credential.ts'
 import { bearerCredential, TokenEndpoint } from './token-endpoint.ts'
-import { dependingOn, type StrategyParts } from './upstream-tokens.ts'
+import { dependingOn, holderOf, type StrategyParts } from './upstream-tokens.ts'
 
 const GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const TYPE = 'urn:ietf:params:oauth:token-type:'
@@ -30,9 +30,9 @@ export function tokenExchange(config: TokenExchangeConfig, { inFolder, upstreamT
     scope,
   }
 
-  async function subjectToken({ token, ...caller }: Subject): Promise<string> {
-    if (subjectProviderName === undefined) return token
-    const stored = await upstreamTokens.accessToken(caller, subjectProviderName)
+  async function subjectToken(subject: Subject): Promise<string> {
+    if (subjectProviderName === undefined) return subject.token
+    const stored = await upstreamTokens.accessToken(holderOf(subject), subjectProviderName)
     return stored.token
   }
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { MakeLink } from '../upstream-tokens/index.ts'
+import { loginOf, type MakeLink, PROVIDER_CLAIM } from '../upstream-tokens/index.ts'
 import { authorityOf, claimsDigest } from './authority.ts'
 import { CredentialError, type CredentialSource, type Strategy, type Subject } from './credential.ts'
 
@@ -9,7 +9,29 @@ export interface TokenHolder {
   readonly subject: string
   /** The login of the caller's token. */
   readonly login?: string | undefined
+  /** The token is of a party that acts for the subject (RFC 8693 section 4.1). */
+  readonly isActor: boolean
+  /** The provider at which the subject logs in, if a token without a login states it. */
+  readonly loginProvider?: string | undefined
+  readonly name?: string | undefined
+  readonly email?: string | undefined
 }
+
+/** Returns the caller of a verified token. */
+export function holderOf({
+  issuer,
+  subject,
+  login,
+  claims,
+}: Pick<Subject, 'issuer' | 'subject' | 'login' | 'claims'>): TokenHolder {
+  const textAt = (name: string) => (typeof claims[name] === 'string' ? claims[name] : undefined)
+  const [loginProvider, name, email] = [PROVIDER_CLAIM, 'name', 'email'].map(textAt)
+  return { issuer, subject, login, isActor: claims['act'] !== undefined, loginProvider, name, email }
+}
+
+/** Tells apart the tokens of a user that belong to no login: those of parties that act for them, and the others. */
+export const actorVariant = ({ claims }: Pick<Subject, 'claims'>): string =>
+  claims['act'] !== undefined && loginOf(claims) === undefined ? 'actor' : ''
 
 /** A token that an upstream provider gave a user at login. */
 export interface UpstreamToken {
@@ -68,6 +90,30 @@ const notVisited = (provider: string): CredentialError =>
     isPassing: false,
   })
 
+/** Returns the error for a caller whose token belongs to no login. */
+export const noLogin = (provider: string): CredentialError =>
+  new CredentialError(
+    `the caller has no login, and tokens of the provider ${JSON.stringify(provider)} belong to logins`,
+    {
+      text: `your token comes from no login, and tokens of the provider ${JSON.stringify(provider)} belong to logins: log in, or ask whoever operates this gateway for \`tokensPer: user\``,
+      isPassing: false,
+    },
+  )
+
+/** Returns the error for a caller who is nobody that logs in here: nobody can link a provider for them. */
+export const noPerson = (provider: string): CredentialError =>
+  new CredentialError(`the caller is no person, and has no tokens of the provider ${JSON.stringify(provider)}`, {
+    text: `tokens of the provider ${JSON.stringify(provider)} belong to people who log in here, and you are none of them`,
+    isPassing: false,
+  })
+
+/** Returns the error for a party that acts for a user without the user's login. */
+export const noActor = (provider: string): CredentialError =>
+  new CredentialError(`an actor without a login has no tokens of the provider ${JSON.stringify(provider)}`, {
+    text: `who acts for a user without their login does not get what they have linked at the provider ${JSON.stringify(provider)}`,
+    isPassing: false,
+  })
+
 /** Returns the error for a caller without a token of a provider. `isChosen`: only logins of some users visit it. */
 export const noTokenOf = (provider: string, isChosen: boolean): CredentialError =>
   isChosen ? notVisited(provider) : noUpstreamToken(provider)
@@ -121,7 +167,6 @@ export function dependingOn(
       variant: ({ claims }) => authorityOf(claims),
       digest: ({ claims }) => claimsDigest(claims),
     }
-  const holderOf = ({ issuer, subject, login }: Subject): TokenHolder => ({ issuer, subject, login })
   const source: CredentialSource = {
     async digest(subject) {
       const token = await upstreamTokens.stored(holderOf(subject), provider, kind)
@@ -129,5 +174,5 @@ export function dependingOn(
     },
     refresh: (subject) => upstreamTokens[kind](holderOf(subject), provider),
   }
-  return { isOfLogin: true, source, variant: () => '', digest: () => '' }
+  return { isOfLogin: true, source, variant: actorVariant, digest: () => '' }
 }

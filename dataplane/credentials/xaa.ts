@@ -2,7 +2,7 @@ import { decodeJwt, decodeProtectedHeader } from 'jose'
 import type { XaaConfig } from '../config/credential.ts'
 import type { Strategy, Subject } from './credential.ts'
 import { bearerCredential, TokenEndpoint } from './token-endpoint.ts'
-import { dependingOn, type StrategyParts } from './upstream-tokens.ts'
+import { dependingOn, holderOf, type StrategyParts } from './upstream-tokens.ts'
 
 const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
@@ -32,8 +32,8 @@ export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: StrategyPar
   })
   const scope = scopes?.join(' ') || undefined
 
-  const idToken = ({ token, ...caller }: Subject) =>
-    subjectProviderName === undefined ? token : upstreamTokens.idToken(caller, subjectProviderName)
+  const idToken = (subject: Subject) =>
+    subjectProviderName === undefined ? subject.token : upstreamTokens.idToken(holderOf(subject), subjectProviderName)
 
   async function assertionFor(subject: Subject): Promise<string> {
     const issued = await provider.request({

@@ -3,11 +3,14 @@ export { createRedisTokenStore } from './redis-store.ts'
 export { createSealer, type Sealer } from './seal.ts'
 export type { LinkOffer, MakeLink } from './store.ts'
 export {
+  isOfUser,
   LOGIN_CLAIM,
   type Lock,
   loginOf,
   type Place,
+  PROVIDER_CLAIM,
   type PutOptions,
+  placeOfUser,
   type StoredTokenSet,
   type UpstreamTokenSet,
   type UpstreamTokenStore,

@@ -8,14 +8,16 @@ export interface LinkOffer {
   readonly provider: string
   /** The key of the user's own that is entered there; absent: they log in at the provider. */
   readonly key?: { readonly title: string; readonly isRefused: boolean }
+  /** What is got there serves all programs of the user. */
+  readonly isForAll?: boolean
 }
 
 /** Creates such a link. Rejects with a PublicError if that is not possible at the moment. */
 export type MakeLink = () => Promise<LinkOffer>
 
-/** The place of a token set: one login of a user, at one upstream provider. */
+/** The place of a token set: one login of a user, or the user, at one upstream provider. */
 export interface Place {
-  /** The claim `LOGIN_CLAIM` of the gateway's own JWTs. */
+  /** The claim `LOGIN_CLAIM` of the gateway's own JWTs, or what stands in its place for tokens of a user. */
   readonly login: string
   /** The name of the provider in the configuration: a DNS label. */
   readonly provider: string
@@ -91,6 +93,25 @@ export function loginOf(claims: Readonly<Record<string, unknown>>): string | und
   const login = claims[LOGIN_CLAIM]
   return typeof login === 'string' && login !== '' && login.length <= LONGEST_LOGIN ? login : undefined
 }
+
+/** The claim that names the provider at which a person logs in, in tokens that were issued without a login. */
+export const PROVIDER_CLAIM = 'login_provider'
+
+const OF_USER = 'user'
+
+/**
+ * Returns the place of what a user of an issuer has linked at a provider, for all logins and assertions of theirs. No
+ * token can name it as its login: names of logins have no brackets.
+ */
+export function placeOfUser(
+  { issuer, subject }: { readonly issuer: string; readonly subject: string },
+  provider: string,
+): Place {
+  return { login: JSON.stringify([OF_USER, issuer, subject]), provider }
+}
+
+/** Tells whether a place is that of a user and not of one login. */
+export const isOfUser = ({ login }: Place): boolean => login.startsWith(`["${OF_USER}",`)
 
 /** Returns the JSON text of a set. Throws a RangeError if it is too large. */
 export function textOfSet({ owner, subject, accessToken, ...others }: UpstreamTokenSet): string {

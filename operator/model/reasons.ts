@@ -65,6 +65,10 @@ export const reasons: Readonly<Record<string, Reason>> = {
     means: 'One grant is configured in two forms: in `inboundGrants`, and by fields of its own.',
     next: 'Configure it either in `inboundGrants`, or in `delegateClients` and `trustedIssuers`.',
   },
+  LinksUnreachable: {
+    means: 'A backend needs a token of a login, and callers by an assertion or as a client have no login.',
+    next: 'Set `loginPolicy: onDemand` and `tokensPer: user` at the provider, or give the backend another credential.',
+  },
   GrantsValid: { means: 'Callers get tokens without a login as configured.' },
   AddressRefused: {
     means: 'A remote server’s URL names an address that pods do not connect to, such as a link-local one.',

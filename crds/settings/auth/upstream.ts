@@ -250,6 +250,13 @@ const provider = (readBy: Reader) =>
           ['required', 'onDemand'],
         ),
       ),
+      tokensPer: Type.Optional(
+        choice(
+          readBy,
+          'Whether what a user has linked on demand is of that login, or of the user: by any client, and by assertions. Absent: of the login; a key is of its user.',
+          ['login', 'user'],
+        ),
+      ),
       emailDomains: Type.Optional(
         list(
           'Domains of e-mail addresses whose owners log in here, if there are several `primaryProviders`. An address only chooses the provider: it proves nothing.',
@@ -268,6 +275,14 @@ const provider = (readBy: Reader) =>
         {
           rule: "self.type != 'key' || !has(self.loginPolicy) || self.loginPolicy == 'onDemand'",
           message: 'loginPolicy of a key is onDemand: no login has anything to visit',
+        },
+        {
+          rule: "self.type != 'key' || !has(self.tokensPer) || self.tokensPer == 'user'",
+          message: 'tokensPer of a key is user',
+        },
+        {
+          rule: "self.type == 'key' || !has(self.tokensPer) || self.tokensPer == 'login' || (has(self.loginPolicy) && self.loginPolicy == 'onDemand')",
+          message: 'tokensPer user needs loginPolicy onDemand: what a login visits is kept with that login',
         },
       ],
     },

@@ -1,4 +1,4 @@
-import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
+import { type Place, placeOfUser, type UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { Clients } from '../clients/clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import type { CarriedTokens } from '../login/carried-tokens.ts'
@@ -32,7 +32,11 @@ interface LinksOptions {
   readonly clients: Clients
   readonly tokens: UpstreamTokenStore
   readonly carried: CarriedTokens
+  /** Names of the providers whose tokens belong to logins. */
   readonly providers: readonly string[]
+  /** Names of those whose tokens belong to users. */
+  readonly perUser: readonly string[]
+  readonly issuer: string
   /** Revokes a user's consents for one client, or without a client for all. */
   forgetConsents(subject: string, clientId?: string): Promise<void>
 }
@@ -45,25 +49,39 @@ export interface Links {
   named(subject: string): Promise<readonly ListedGrant[]>
   /** Removes the tokens of one provider from one login. */
   unlink(subject: string, grant: string, provider: string): Promise<void>
+  /** Returns the providers whose tokens are the user's, whatever their logins. */
+  ofUser(subject: string): Promise<readonly LinkedProvider[]>
+  /** Removes the user's own tokens of one provider. Returns whether there were any. */
+  unlinkUser(subject: string, provider: string): Promise<boolean>
   /** Ends a grant, and revokes the user's consent for its client. */
   revoke(subject: string, grant: ListedGrant): Promise<void>
   /**
-   * Ends all grants, also those that are not listed, and all tokens of the user without a grant. It also
-   * removes the refresh tokens that later logins would reuse.
+   * Ends all grants, also those that are not listed, and all tokens of the user without a grant. It also removes the
+   * user's own tokens of providers, and the refresh tokens that later logins would reuse.
    */
   revokeAll(subject: string): Promise<void>
 }
 
 export function createLinks(options: LinksOptions): Links {
-  const { grants, clients, tokens, carried, providers, forgetConsents } = options
+  const { grants, clients, tokens, carried, providers, perUser, issuer, forgetConsents } = options
 
   /** A failed look-up of a client must not hide the user's links. */
   const clientOf = (id: string, address: string | undefined) => clients.find(id, address).catch(() => undefined)
 
-  async function linked(grant: string, subject: string, name: string): Promise<LinkedProvider> {
-    const set = await tokens.get({ login: grant, provider: name })
+  async function linked(place: Place, subject: string): Promise<LinkedProvider> {
+    const { provider: name } = place
+    const set = await tokens.get(place)
     if (set?.owner !== subject) return { name, isLinked: false }
     return { name, isLinked: true, ...(set.obtainedAt !== undefined && { since: set.obtainedAt }) }
+  }
+
+  /** Removes the tokens of a place. Returns whether they were the user's. */
+  async function unlink(place: Place, subject: string): Promise<boolean> {
+    const set = await tokens.get(place)
+    await tokens.remove(place)
+    if (set?.owner !== subject) return false
+    await carried.forget(place.provider, set)
+    return true
   }
 
   return {
@@ -79,17 +97,16 @@ export function createLinks(options: LinksOptions): Links {
           scopes: scopesOf(payload),
           since: Number(payload['iat']) * 1000,
           endsAt,
-          providers: await Promise.all(providers.map((name) => linked(id, subject, name))),
+          providers: await Promise.all(providers.map((provider) => linked({ login: id, provider }, subject))),
         })),
       )
     },
     named: (subject) => grants.ofUser(subject),
     async unlink(subject, grant, provider) {
-      const place = { login: grant, provider }
-      const set = await tokens.get(place)
-      await tokens.remove(place)
-      if (set?.owner === subject) await carried.forget(provider, set)
+      await unlink({ login: grant, provider }, subject)
     },
+    ofUser: (subject) => Promise.all(perUser.map((name) => linked(placeOfUser({ issuer, subject }, name), subject))),
+    unlinkUser: (subject, provider) => unlink(placeOfUser({ issuer, subject }, provider), subject),
     async revoke(subject, { id, payload }) {
       // This comes first, so that a login under way does not turn an earlier consent into a new grant.
       await forgetConsents(subject, clientIdOf(payload))
@@ -99,6 +116,8 @@ export function createLinks(options: LinksOptions): Links {
       // A consent may outlast its grant.
       await forgetConsents(subject)
       await grants.endAll(subject)
+      // This comes after the end, so that a link that is followed meanwhile leaves nothing.
+      await tokens.removeLogin(placeOfUser({ issuer, subject }, '').login)
       await carried.forgetUser(subject)
     },
   }

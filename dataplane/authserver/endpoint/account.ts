@@ -22,7 +22,7 @@ const ACTION = 'sessions'
 /** The statement of the proof that a page carries. */
 const PAGE = 'page'
 /** The completed actions that the next page can report. */
-const DONE = ['unlinked', 'revoked', 'revoked-all', 'key-kept', 'key-deleted'] as const
+const DONE = ['unlinked', 'account-unlinked', 'revoked', 'revoked-all', 'key-kept', 'key-deleted'] as const
 type Ending = (typeof DONE)[number]
 
 /** Answers with the user's links, or redirects to the host of the callbacks, where the cookies are. */
@@ -74,6 +74,13 @@ async function linkedTo(front: Front, c: FrontContext, session: AccountSession):
     gateway: front.title,
     user: session.user,
     links: found.map(clientOf),
+    accounts: (await links.ofUser(session.user.subject))
+      .filter(({ isLinked }) => isLinked)
+      .map(({ name, ...account }) => ({
+        ...account,
+        host: hosts.get(name) ?? name,
+        id: proof('unlink-account', name),
+      })),
     keys: (await keys.of(session.user.subject)).map((key) => ({ ...key, id: proof('delete-key', key.provider) })),
     hasUnlisted: trusted.linksPeople,
     isCut: found.length === MOST_MEMBERS,
@@ -135,10 +142,11 @@ function eventOf(form: ReadonlyMap<string, string>): AuditEventType | undefined 
 
 /** Ends the grant or link that a button of the page names. Returns undefined if this user has no such grant or link. */
 async function end(
-  { accounts, links, keys, settings }: Front,
+  front: Front,
   form: ReadonlyMap<string, string>,
   session: AccountSession,
 ): Promise<Ended | undefined> {
+  const { accounts, links, keys, settings } = front
   const { subject } = session.user
   if (form.get(fields.action) === actions.revokeAll) {
     await links.revokeAll(subject)
@@ -152,6 +160,8 @@ async function end(
     return { done: 'key-deleted', provider: key.provider }
   }
   const [revoked, unlinked] = [form.get(fields.revoke), form.get(fields.unlink)]
+  const own = unlinked === undefined ? undefined : await endOfAccount(front, session, unlinked)
+  if (own !== undefined) return own
   for (const grant of await links.named(subject)) {
     const { clientId } = grant.payload
     if (revoked !== undefined && accounts.isProof(revoked, session, 'revoke', grant.id)) {
@@ -167,6 +177,17 @@ async function end(
     return { done: 'unlinked', clientId, provider: provider.name }
   }
   return undefined
+}
+
+/** Ends the link of an account that is the user's own and of no login. Returns undefined if they have no such link. */
+async function endOfAccount(
+  { accounts, links, settings }: Front,
+  session: AccountSession,
+  proof: string,
+): Promise<Ended | undefined> {
+  const found = settings.providers.find(({ name }) => accounts.isProof(proof, session, 'unlink-account', name))
+  if (found === undefined || !(await links.unlinkUser(session.user.subject, found.name))) return undefined
+  return { done: 'account-unlinked', provider: found.name }
 }
 
 /**

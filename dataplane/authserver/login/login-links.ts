@@ -1,28 +1,52 @@
-import type { LinkOffer, Place } from '../../upstream-tokens/index.ts'
+import { isOfUser, type LinkOffer, type Place } from '../../upstream-tokens/index.ts'
 import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
 import type { Grants } from '../provider/grants.ts'
 import type { Revocations } from '../provider/revocations.ts'
-import { firstRecord } from '../store/record-store.ts'
+import { firstRecord, type HeldBy } from '../store/record-store.ts'
 import type { Browser, Choose, Done, Failed, Login, LoginParts, Refused, Respond } from './login.ts'
 
 interface LoginLinksOptions extends Omit<LoginParts, 'log'> {
-  readonly grants: Pick<Grants, 'find' | 'identifiedBy'>
+  readonly grants: Pick<Grants, 'find' | 'identifiedBy' | 'userOf' | 'haveEnded'>
   readonly revocations: Pick<Revocations, 'has'>
   readonly login: Pick<Login, 'pass'>
   /** Names of the providers that identify users. */
   readonly primaries: readonly string[]
   /** Names of the providers that are linked here. */
   readonly onDemand: ReadonlySet<string>
+  /** Names of those of them whose tokens belong to users and not to logins. */
+  readonly perUser: ReadonlySet<string>
   /** URL of the page. */
   readonly url: string
   /** Milliseconds since 1970. */
   readonly now?: () => number
 }
 
-/** The login and provider that a link is for. */
+/** The caller who needs a link, as their token says. */
+interface Asking {
+  readonly subject: string
+  readonly login?: string | undefined
+  /** The provider at which they log in, if the token is of no login. */
+  readonly loginProvider?: string | undefined
+  readonly name?: string | undefined
+  readonly email?: string | undefined
+}
+
+/** A link of a user that belongs to none of their logins. */
+interface OfUser {
+  /** The provider that knows the user. */
+  readonly by: string
+  /** The second in which the link was made, since 1970. What has ended of the user by then includes it. */
+  readonly since: number
+  readonly name?: string | undefined
+  readonly email?: string | undefined
+}
+
+/** The login, or user, and the provider that a link is for. */
 export interface Wanted extends Place {
   /** Subject of the user in our tokens. */
   readonly owner: string
+  /** Absent for a link of one login. */
+  readonly ofUser?: OfUser
 }
 
 interface LinkRecord extends Wanted {
@@ -30,6 +54,11 @@ interface LinkRecord extends Wanted {
   readonly madeAt: number
 }
 
+/**
+ * How long tokens of a user are kept after the link and each refresh, in seconds: they end when the user unlinks them, or
+ * the provider takes them back.
+ */
+export const KEPT_S = 365 * 24 * 3600
 /** The lifetime of a link, in seconds. */
 const LINK_S = 600
 /** A link that is older than this, in milliseconds, is not offered again: its user would have too little time. */
@@ -37,12 +66,16 @@ const GIVEN_MS = 300_000
 /** A ticket: the name of its record, and the proof that it was made here. */
 const TICKET = /^([\w-]{43})\.([\w-]{43})$/
 
+/** Returns whom the records of a link count for. */
+const heldBy = ({ login, owner, ofUser }: Wanted): HeldBy => (ofUser === undefined ? { grant: login } : [owner])
+
 const nameOf = (place: Place) => JSON.stringify([place.login, place.provider])
 
 /**
  * Links by which users log in at a provider that a call needs and that logins do not visit. A link names the login that
- * gets the provider's tokens. Only the user of that login can use it, because following it begins with a login that
- * identifies the user. There is one link at a time for each login and provider, over all replicas.
+ * gets the provider's tokens, or the user if they belong to the user. Only that user can use it, because following it
+ * begins with a login that identifies the user. There is one link at a time for each of them and a provider, over all
+ * replicas.
  */
 export class LoginLinks {
   readonly #options: LoginLinksOptions
@@ -58,23 +91,59 @@ export class LoginLinks {
     return this.#options.onDemand.has(provider)
   }
 
+  /** Tells whether the tokens of this provider belong to users and not to logins. */
+  isPerUser(provider: string): boolean {
+    return this.#options.perUser.has(provider)
+  }
+
   /** Returns the names of the providers that the user visits, in order: first the one that knows the user. */
-  async way({ login, provider }: Place): Promise<readonly string[]> {
+  async way({ login, provider, ofUser }: Pick<Wanted, 'login' | 'provider' | 'ofUser'>): Promise<readonly string[]> {
+    return [ofUser === undefined ? await this.#primaryOf({ login }) : this.#known(ofUser.by), provider]
+  }
+
+  /** Returns the user as pages show them. */
+  async accountOf({ login, ofUser }: Wanted): Promise<{ readonly name?: string; readonly email?: string }> {
+    if (ofUser === undefined) return this.#options.grants.userOf(login)
+    const { name, email } = ofUser
+    return { ...(name !== undefined && { name }), ...(email !== undefined && { email }) }
+  }
+
+  /** Returns the name of the provider that knows the user. */
+  async #primaryOf({ login, loginProvider }: Pick<Asking, 'login' | 'loginProvider'>): Promise<string> {
     const { primaries, grants } = this.#options
-    const [first = ''] = primaries
-    const by = primaries.length > 1 ? await grants.identifiedBy(login) : first
-    return [by !== undefined && primaries.includes(by) ? by : first, provider]
+    if (primaries.length < 2 || login === undefined) return this.#known(loginProvider)
+    return this.#known(await grants.identifiedBy(login))
+  }
+
+  #known(name: string | undefined): string {
+    const { primaries } = this.#options
+    return name !== undefined && primaries.includes(name) ? name : (primaries[0] ?? '')
   }
 
   /** Returns the link that the user may follow now. */
-  async offer({ login, provider, owner }: Wanted): Promise<LinkOffer> {
+  async offer(place: Place, asking: Asking): Promise<LinkOffer> {
     const { store, keyed, url } = this.#options
-    const name = keyed().of('link', nameOf({ login, provider }))
-    const made: LinkRecord = { login, provider, owner, nonce: randomSecret(), madeAt: this.#now() }
-    const record = (await this.#lasting(name)) ?? (await this.#keep(name, made))
+    const { login, provider } = place
+    const name = keyed().of('link', nameOf(place))
+    const ofUser = isOfUser(place)
+    const made = async (): Promise<LinkRecord> => ({
+      login,
+      provider,
+      owner: asking.subject,
+      nonce: randomSecret(),
+      madeAt: this.#now(),
+      ...(ofUser && { ofUser: await this.#ofUser(asking) }),
+    })
+    const record = (await this.#lasting(name)) ?? (await this.#keep(name, await made()))
     await store.settled()
     const ticket = `${name}.${keyed().of('ticket', `${name}.${record.nonce}`)}`
-    return { id: keyed().of('link-id', ticket), url: `${url}?ticket=${ticket}`, provider }
+    const id = keyed().of('link-id', ticket)
+    return { id, url: `${url}?ticket=${ticket}`, provider, ...(ofUser && { isForAll: true }) }
+  }
+
+  async #ofUser(asking: Asking): Promise<OfUser> {
+    const { name, email } = asking
+    return { by: await this.#primaryOf(asking), since: Math.floor(this.#now() / 1000), name, email }
   }
 
   /** Returns the record of this name, unless it ends soon. */
@@ -87,7 +156,7 @@ export class LoginLinks {
   async #keep(name: string, made: LinkRecord): Promise<LinkRecord> {
     const { store } = this.#options
     const text = JSON.stringify(made)
-    const term = { ttlS: LINK_S, by: { grant: made.login } }
+    const term = { ttlS: LINK_S, by: heldBy(made) }
     if (await store.add('link', name, text, term)) return made
     const other = await this.#lasting(name)
     if (other !== undefined) return other
@@ -131,7 +200,7 @@ export class LoginLinks {
     const uid = randomSecret()
     await store.set('linking', keyed().of('linking', uid), JSON.stringify(wanted), {
       ttlS: loginS,
-      by: { grant: wanted.login },
+      by: heldBy(wanted),
     })
     const providers = await this.way(wanted)
     const course = { purpose: 'link', uid, providers, subject: wanted.owner } as const
@@ -149,8 +218,8 @@ export class LoginLinks {
   }
 
   /**
-   * Moves the provider's tokens to the login of the link, if that still exists and belongs to the user who has just
-   * logged in. Returns the provider's name. Otherwise removes the tokens and returns undefined.
+   * Moves the provider's tokens to the login or user of the link, if that still exists and belongs to the user who has
+   * just logged in. Returns the provider's name. Otherwise removes the tokens and returns undefined.
    */
   async finish({ uid, login, user }: Done): Promise<string | undefined> {
     const { store, keyed, tokens } = this.#options
@@ -172,17 +241,18 @@ export class LoginLinks {
     if (given === undefined) return false
     const { version: _, ...others } = given
     const set = await carried.completed(provider, { ...others, owner })
-    await tokens.put({ login, provider }, set, { ttlMs: keepS * 1000 })
+    await tokens.put({ login, provider }, set, { ttlMs: (wanted.ofUser === undefined ? keepS : KEPT_S) * 1000 })
     if (await this.#lives(wanted)) return true
-    // The login ended at this moment, and its tokens may have been removed before these were stored.
+    // The login, or all of the user, ended at this moment, and the tokens may have been removed before these were stored.
     await carried.forget(provider, set)
     await tokens.removeLogin(login)
     return false
   }
 
-  /** Tells whether the login still exists and belongs to this user. */
-  async #lives({ login, owner }: Wanted): Promise<boolean> {
+  /** Tells whether the login still exists and belongs to this user, or nothing has ended all that the user has. */
+  async #lives({ login, owner, ofUser }: Wanted): Promise<boolean> {
     const { grants, revocations } = this.#options
+    if (ofUser !== undefined) return !(await grants.haveEnded(owner, ofUser.since))
     if (revocations.has(login)) return false
     const subject = (await grants.find(login))?.['accountId']
     return typeof subject === 'string' && isEqual(subject, owner)

@@ -1,7 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Place, StoredTokenSet, UpstreamTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
+import {
+  isOfUser,
+  type Place,
+  type StoredTokenSet,
+  type UpstreamTokenSet,
+  type UpstreamTokenStore,
+} from '../../upstream-tokens/index.ts'
 import type { CarriedTokens } from './carried-tokens.ts'
+import { KEPT_S } from './login-links.ts'
 import { ProviderFault } from './upstream/provider-fault.ts'
 import { type RefreshAnswer, type Upstream, UpstreamDenied } from './upstream/upstream.ts'
 
@@ -9,7 +16,7 @@ interface TokenRefreshOptions {
   readonly upstreams: readonly Upstream[]
   readonly tokens: UpstreamTokenStore
   readonly carried: CarriedTokens
-  /** The time for which a login is kept after a refresh, in seconds. */
+  /** The time for which a login is kept after a refresh, in seconds. Tokens of users have a time of their own. */
   readonly keepS: number
   readonly log: Logger
 }
@@ -102,7 +109,7 @@ export class TokenRefresh {
     if (set.refreshToken !== before.refreshToken) await carried.keep(place.provider, set)
     for (let writes = 1; ; writes++) {
       try {
-        await tokens.put(place, set, { replaces: before.version, ttlMs: keepS * 1000 })
+        await tokens.put(place, set, { replaces: before.version, ttlMs: (isOfUser(place) ? KEPT_S : keepS) * 1000 })
         return await tokens.get(place)
       } catch (error) {
         if (writes === WRITES || error instanceof RangeError) throw error

@@ -47,6 +47,8 @@ export interface LinkedToUser {
   readonly user: { readonly name?: string; readonly email?: string }
   /** The clients, the last used first. */
   readonly links: readonly LinkedClient[]
+  /** The user's accounts at providers that all of their clients reach. */
+  readonly accounts: readonly LinkedAccount[]
   /** Keys of the user’s own, kept or not; empty if there are none to enter. */
   readonly keys: readonly OwnKey[]
   /** Tells whether the list was cut. */
@@ -63,6 +65,7 @@ export interface LinkedToUser {
 
 const SAID = {
   unlinked: 'The account is unlinked. Within seconds it is used no more by this program.',
+  'account-unlinked': 'The account is unlinked. Within seconds no program uses it any more.',
   revoked: 'Access is revoked. The program has to ask you again.',
   'revoked-all': 'All access is revoked. Every program has to ask you again.',
   'key-kept': 'The key is kept. Your programs use it from now on: close this page, and have yours try again.',
@@ -72,7 +75,18 @@ const SAID = {
 const FOOTER = html`Whoever sees this page can end what is listed, and enter keys. You are signed out after 15 minutes.`
 
 /** Renders a user's clients and provider accounts, with a button to end each. It works without scripts. */
-export function linksPage({ gateway, user, links, keys, isCut, hasUnlisted, done, action, token }: LinkedToUser): Page {
+export function linksPage({
+  gateway,
+  user,
+  links,
+  accounts,
+  keys,
+  isCut,
+  hasUnlisted,
+  done,
+  action,
+  token,
+}: LinkedToUser): Page {
   return {
     title: 'What is linked to you',
     place: gateway,
@@ -85,10 +99,11 @@ takes that account alone from it.</p>
 <form method="post" action="${action}">
 <input type="hidden" name="${fields.token}" value="${token}">
 ${links.length === 0 ? html`<p class="empty">No program may act for you here.</p>` : html`<ul class="plain">${links.map(linkOf)}</ul>`}
+${accounts.length === 0 ? '' : html`<h2>Your accounts</h2><ul class="plain">${accounts.map(ownAccount)}</ul>`}
 ${keys.length === 0 ? '' : html`<h2>Your keys</h2><ul class="plain">${keys.map(keyOf)}</ul>`}
 ${isCut ? html`<p class="soft">The ${links.length} that were used last are shown. Others come into the list once they are used.</p>` : ''}
 <div class="choices"><button name="${fields.action}" value="${actions.signOut}" class="quiet">Sign out</button></div>
-${links.length === 0 && !hasUnlisted ? '' : REVOKE_ALL}
+${links.length === 0 && accounts.length === 0 && !hasUnlisted ? '' : REVOKE_ALL}
 </form>`,
   }
 }
@@ -135,6 +150,12 @@ const accountOf = ({ id, host, isLinked, since }: LinkedAccount, client: string)
     ? html`linked${since === undefined ? '' : html` since ${timeOf(since)}`} <button name="${fields.unlink}" value="${id}" class="quiet small" aria-label="Unlink ${host} from ${client}">Unlink</button>`
     : html`<span class="soft">not linked</span>`
 }</td></tr>`
+
+const ownAccount = ({ id, host, since }: LinkedAccount): Markup => html`<li class="link">
+<h2>${host}</h2>
+<p class="soft">Linked${since === undefined ? '' : html` since ${timeOf(since)}`}, for all of your programs.</p>
+<button name="${fields.unlink}" value="${id}" class="quiet" aria-label="Unlink ${host}">Unlink</button>
+</li>`
 
 /** A key as its owner may see it. */
 export interface ShownKey {

@@ -60,6 +60,9 @@ export const keyProviders = ({ upstreamProviders }: AuthServerConfig): readonly 
 export const isOnDemand = ({ loginPolicy }: { readonly loginPolicy?: 'required' | 'onDemand' }): boolean =>
   loginPolicy === 'onDemand'
 
+/** Tells whether what users link at the provider is theirs, and not of the login that has asked for it. */
+export const isPerUser = ({ tokensPer }: { readonly tokensPer?: 'login' | 'user' }): boolean => tokensPer === 'user'
+
 /** Tells whether a provider identifies the user. If it does not, each login is a new user. */
 export const isIdentified = ({
   oidcConfig: oidc,

@@ -93,10 +93,10 @@ export function answerWithLink(context: RequestContext, offer: LinkOffer): void 
 }
 
 /** Returns the texts of a link: why it is needed, how often, and what to do there. */
-function textsOf({ provider, key }: LinkOffer): Readonly<Record<'reason' | 'once' | 'step', string>> {
+function textsOf({ provider, key, isForAll }: LinkOffer): Readonly<Record<'reason' | 'once' | 'step', string>> {
   if (key === undefined) {
     const reason = `You have to log in at the provider ${JSON.stringify(provider)} first`
-    return { reason, once: ', once for this program', step: 'log in' }
+    return { reason, once: isForAll ? ', once for all programs' : ', once for this program', step: 'log in' }
   }
   if (key.isRefused)
     return {

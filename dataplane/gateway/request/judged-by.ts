@@ -1,5 +1,5 @@
 import { decodeJwt } from 'jose'
-import type { UpstreamTokens } from '../../credentials/index.ts'
+import { holderOf, type UpstreamTokens } from '../../credentials/index.ts'
 import type { Authenticated, Judged } from '../../identity/caller.ts'
 import { type Caller, CLIENT_SUBJECT, isEmailVerified, type Verifier } from '../../identity/index.ts'
 import { loginOf } from '../../upstream-tokens/index.ts'
@@ -36,8 +36,8 @@ export function judgedBy(authenticate: Verifier, tokens: UpstreamTokens, provide
   }
 
   async function read(caller: Authenticated, before: Known | undefined): Promise<Caller> {
-    const { issuer, subject, claims } = caller
-    const idToken = await tokens.identity({ issuer, subject, login: loginOf(claims) }, provider as string)
+    const holder = holderOf({ ...caller, login: loginOf(caller.claims) })
+    const idToken = await tokens.identity(holder, provider as string)
     const readAt = performance.now()
     if (before !== undefined && before.idToken === idToken) {
       before.readAt = readAt

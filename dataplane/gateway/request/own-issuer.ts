@@ -179,8 +179,9 @@ export class OwnIssuer {
         isFiltered: server.isFiltered,
         keys: server.keys,
         refresh: (place, before) => server.refresh.refresh(place, before),
-        linkOf: (place, owner) =>
-          server.loginLinks.has(place.provider) ? () => server.loginLinks.offer({ ...place, owner }) : undefined,
+        isPerUser: (provider) => server.loginLinks.isPerUser(provider),
+        linkOf: (place, caller) =>
+          server.loginLinks.has(place.provider) ? () => server.loginLinks.offer(place, caller) : undefined,
       })
     }
     return {

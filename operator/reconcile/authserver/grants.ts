@@ -1,20 +1,34 @@
+import { isKey, isPerUser } from '../../../dataplane/config/authserver/provider.ts'
 import { conflictFindings } from '../../../dataplane/config/check/authserver/delegation.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../../../dataplane/config/check/claim-matcher.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import { joined, type ProblemDetail } from '../outcome/problems.ts'
 import type { AuthServerSpec } from './settings.ts'
 
+/** A backend, and the provider whose tokens its credential is made of, if any. */
+interface Served {
+  readonly name: string
+  readonly provider: string | undefined
+}
+
 /**
- * Sets `GrantsValid` if callers can get tokens without a login: False for what is not served, and for rules that let
- * more workloads in than they seem to. `at` is the pointer to the authorization server.
+ * Sets `GrantsValid` if callers can get tokens without a login: False for what is not served, for rules that let more
+ * workloads in than they seem to, and for backends that such callers can't reach. `at` is the pointer to the
+ * authorization server.
  */
-export function reportGrants(spec: AuthServerSpec | undefined, at: string, conditions: Conditions): void {
+export function reportGrants(
+  spec: AuthServerSpec | undefined,
+  at: string,
+  conditions: Conditions,
+  backends: readonly Served[] = [],
+): void {
   if (spec?.inboundGrants === undefined && !spec?.trustedIssuers?.length && !spec?.spiffeTrustDomains?.length) return
   const placed = ({ pointer, message }: ProblemDetail) => ({ pointer: `${at}${pointer}`, message })
   const found = [
     ['GrantConflict', conflictFindings(spec as Parameters<typeof conflictFindings>[0], '')],
     ['NotSupported', notServed(spec)],
     ['BroadWorkload', broadRules(spec)],
+    ['LinksUnreachable', unreachable(spec, backends)],
   ] as const
   const first = found.find(([, problems]) => problems.length > 0)
   const all = found.flatMap(([, problems]) => problems.map(placed))
@@ -41,6 +55,27 @@ function notServed({ spiffeTrustDomains = [], inboundGrants }: AuthServerSpec): 
       isX509(methods) ? [noX509(`/inboundGrants/spiffeClientAuth/${index}/methods`)] : [],
     ),
   ]
+}
+
+/** The most backends that a message names. */
+const MOST_NAMED = 5
+
+/** Finds providers whose tokens belong to logins, and which backends need of callers who may have none. */
+function unreachable(spec: AuthServerSpec, backends: readonly Served[]): readonly ProblemDetail[] {
+  const { upstreamProviders = [], trustedIssuers = [], inboundGrants: grants } = spec
+  const isWithoutLogin =
+    trustedIssuers.some(({ jwtBearerGrant }) => jwtBearerGrant !== undefined) ||
+    [grants?.jwtBearer?.issuerPolicies, grants?.clientCredentials?.clients, grants?.spiffeClientAuth].some(
+      (list) => list !== undefined && list.length > 0,
+    )
+  if (!isWithoutLogin) return []
+  return upstreamProviders.flatMap((provider, index) => {
+    const served = backends.filter((one) => one.provider === provider.name).map(({ name }) => JSON.stringify(name))
+    if (served.length === 0 || isPerUser(provider) || isKey(provider)) return []
+    const named = served.length > MOST_NAMED ? `${served.length} backends` : served.join(', ')
+    const message = `tokens of this provider belong to logins, and callers by an assertion or as a client have none, so that they can't use ${named}: set loginPolicy onDemand and tokensPer user, or another credential`
+    return [{ pointer: `/upstreamProviders/${index}`, message }]
+  })
 }
 
 interface Rule {

@@ -31,9 +31,10 @@ export function authServerSettings(
   const { upstreamProviders, ...settings } = mounted(block.authServerSettings, spec, place)
   return {
     ...settings,
-    upstreamProviders: (upstreamProviders ?? []).map(({ loginPolicy, ...provider }) => ({
+    upstreamProviders: (upstreamProviders ?? []).map(({ loginPolicy, tokensPer, ...provider }) => ({
       ...provider,
       ...(loginPolicy === 'onDemand' ? { loginPolicy } : {}),
+      ...(tokensPer === 'user' ? { tokensPer } : {}),
     })),
     ...buildStorage(owner, spec, place),
     ...buildCluster(spec, mounts),

@@ -1,7 +1,7 @@
 import type { MCPExternalAuthConfig } from '../../../crds/index.ts'
 import * as blocks from '../../../crds/settings/auth/external-auth.ts'
 import { choosesByClaim } from '../../../dataplane/config/check/credential.ts'
-import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
+import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { mounted } from '../references/mounted.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -18,6 +18,10 @@ export const findProvider = (credential: Credential | undefined): string | undef
   credential?.tokenExchange?.subjectProviderName ??
   credential?.xaa?.subjectProviderName ??
   credential?.awsSts?.subjectProviderName
+
+/** Returns the backends of a configuration, each with the upstream provider that its credential needs. */
+export const providersServed = (config: Pick<GatewayConfig, 'backends'> | undefined) =>
+  (config?.backends ?? []).map(({ name, credential }) => ({ name, provider: findProvider(credential) }))
 
 /** Builds the settings of the credential that an MCPExternalAuthConfig describes, with its Secrets mounted as files. */
 export function credentialSettings(

@@ -6,6 +6,7 @@ import { reportGrants } from '../authserver/grants.ts'
 import { checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
 import { type AuthServerSpec, authServerSettings } from '../authserver/settings.ts'
 import { reportTrustedIssuers } from '../authserver/trusted-issuers.ts'
+import { providersServed } from '../configs/credential-settings.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
 import { unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { referencedConfig } from '../configs/referenced-config.ts'
@@ -110,7 +111,12 @@ export const findOwnIssuer = (
     .find((issuer) => issuer !== undefined)
 
 /** Warns about a proxy's logins: what a restart loses, unrecognized users, and settings without effect. */
-export function warnOfLogins({ kind, metadata, spec }: ProxyObject, resolver: Resolver, conditions: Conditions): void {
+export function warnOfLogins(
+  { kind, metadata, spec }: ProxyObject,
+  config: GatewayConfig | undefined,
+  resolver: Resolver,
+  conditions: Conditions,
+): void {
   const found = embeddedAuthServer(spec, resolver)
   if (found === undefined) return
   const seen = resolver.view.observe(kind, metadata.namespace, metadata.name)
@@ -118,7 +124,10 @@ export function warnOfLogins({ kind, metadata, spec }: ProxyObject, resolver: Re
   reportTrustedIssuers(found.spec, seen, conditions)
   warnOfLosses(found.spec, { at, running: seen?.replicas }, conditions)
   warnOfNoIdentity(found.spec, at, conditions)
-  reportGrants(found.spec, `${at}: /spec/embeddedAuthServer`, conditions)
+  // Without a credential of its own the server gets the token of each login, which no setting could change.
+  const isOwn = spec.externalAuthConfigRef !== undefined && !namesAuthServer(spec.externalAuthConfigRef, resolver)
+  const served = isOwn ? providersServed(config) : []
+  reportGrants(found.spec, `${at}: /spec/embeddedAuthServer`, conditions, served)
   const place = { issuer: found.spec.issuer, pointer: '/spec/oidcConfigRef' }
   warnOfNoEffect(unusedByIssuer(spec.oidcConfigRef, place, resolver), conditions)
 }

@@ -76,7 +76,7 @@ export function reconcileMcpRemoteProxy(
     replicas: object.spec.replicas,
     extra: (conditions, seen) => {
       reportDefinitions([heldByProxy(object, assembly, seen)], { isOfGateway: false, problems }, conditions)
-      warnOfLogins(object, resolver, conditions)
+      warnOfLogins(object, assembly.config, resolver, conditions)
       warnOfSessions(object.spec, conditions)
       warnOfRateLimits(readLimited(object, object.spec.replicas, view), conditions)
       warnOfProxyHeaders(object.spec, conditions)

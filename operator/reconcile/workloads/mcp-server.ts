@@ -233,7 +233,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
     extra: (conditions, seen) => {
       reportDefinitions([heldByProxy(object, assembly, seen)], { isOfGateway: false, problems }, conditions)
       warnOfOutbound(assembly.outbound, context, conditions)
-      warnOfLogins(object, resolver, conditions)
+      warnOfLogins(object, assembly.config, resolver, conditions)
       warnOfSessions({ ...object.spec, replicas }, conditions)
       warnOfRateLimits(readLimited(object, replicas, view), conditions)
       warnOfProxyHeaders(object.spec, conditions)

@@ -16,6 +16,7 @@ import { authServerSettings } from '../authserver/settings.ts'
 import { reportTrustedIssuers } from '../authserver/trusted-issuers.ts'
 import { checkCredential, credentialInForce } from '../backends/outgoing-credential.ts'
 import { listUpstreamProviders } from '../backends/upstream-providers.ts'
+import { providersServed } from '../configs/credential-settings.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
@@ -430,7 +431,7 @@ export function reconcileVirtualMcpServer(
       reportTrustedIssuers(spec.authServerConfig, seen, conditions)
       warnOfLosses(spec.authServerConfig, { at: AUTH_SERVER, running }, conditions)
       warnOfNoIdentity(spec.authServerConfig, AUTH_SERVER, conditions)
-      reportGrants(spec.authServerConfig, AUTH_SERVER, conditions)
+      reportGrants(spec.authServerConfig, AUTH_SERVER, conditions, providersServed(assembly.config))
       warnOfNoEffect(unusedSettings(spec, resolver), conditions)
       warnOfSessions({ ...spec, sessionStorage: readStorage(spec) }, conditions)
       warnOfRateLimits(

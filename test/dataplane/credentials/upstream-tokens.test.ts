@@ -3,6 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { tokenExchange } from '../../../dataplane/credentials/token-exchange.ts'
 import {
+  holderOf,
   noUpstreamToken,
   noUpstreamTokens,
   type UpstreamTokens,
@@ -37,7 +38,7 @@ test('with subjectProviderName the subject is that provider’s token of the sam
 })
 
 test('without an authorization server nobody has such a token', async () => {
-  await assertRejects(noUpstreamTokens.accessToken(caller('alice'), 'github'), 'you have to log in')
+  await assertRejects(noUpstreamTokens.accessToken(holderOf(caller('alice')), 'github'), 'you have to log in')
 })
 
 async function assertRejects(promise: Promise<unknown>, text: string): Promise<void> {

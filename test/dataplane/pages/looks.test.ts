@@ -105,6 +105,7 @@ const PAGES: Readonly<Record<string, Page>> = {
   }),
   sessions: linksPage({
     ...{ gateway, user, links: [linked, { ...linked, name: LONG }], isCut: true, done: 'unlinked', ...form },
+    accounts: [{ id: 'd', host: 'github.com', isLinked: true, since: Date.UTC(2026, 10, 3) }],
     keys: [
       { ...key, kept: { since: Date.UTC(2026, 10, 3), end: '5678', isEnding: true, isRefused: false } },
       { ...key, title: 'Wiki' },

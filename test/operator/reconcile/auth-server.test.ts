@@ -493,6 +493,47 @@ test('keys of ServiceAccounts come from the API server, by the token of the pod'
   assert.is(configOf(plansFor(settings({ trustedIssuers: [found] }))).authServer?.cluster, undefined)
 })
 
+test('a backend that needs a login’s token is told as out of reach of callers without one, until it is not', () => {
+  const backend = `
+---
+kind: MCPServerEntry
+metadata: {name: wiki}
+spec:
+  remoteUrl: https://wiki.example.com/mcp
+  transport: streamable-http
+  groupRef: {name: tools}
+  externalAuthConfigRef: {name: wiki}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: wiki}
+spec: {type: upstreamInject, upstreamInject: {providerName: later}}
+`
+  const later = { ...provider(), name: 'later', loginPolicy: 'onDemand' }
+  const subjectRules = [{ name: 'all', matcher: 'true', allowedResources: ['tools'] }]
+  const jwtBearerGrant = { maxAssertionAge: '5m', subjectRules }
+  const clients = [{ clientId: 'job', clientSecretRef: { name: 'keys', key: 'hmac' }, allowedResources: ['tools'] }]
+  const byAssertion = { trustedIssuers: [{ issuerUrl: 'https://outside.example', jwtBearerGrant }] }
+  const of = (grants: object, more: object = {}, backends = backend) =>
+    plansFor(settings({ ...grants, upstreamProviders: [provider(), { ...later, ...more }] }), {}, backends)
+  for (const grants of [byAssertion, { inboundGrants: { clientCredentials: { clients } } }]) {
+    const plans = of(grants)
+    assert.match(
+      told(plans, 'GrantsValid') ?? '',
+      /^False LinksUnreachable: .*\/upstreamProviders\/1: tokens of this provider belong to logins.*"wiki"/,
+    )
+    assert.is(told(plans, 'Valid'), 'True ConfigValid')
+    assert.not.ok(isHeld(plans))
+    assert.is(told(of(grants, { tokensPer: 'user' }), 'GrantsValid'), 'True GrantsValid')
+    assert.is(told(of(grants, {}, ''), 'GrantsValid'), 'True GrantsValid')
+  }
+  assert.is(told(of({}), 'GrantsValid'), undefined)
+  const { upstreamProviders = [] } = configOf(of(byAssertion, { tokensPer: 'user' })).authServer ?? {}
+  assert.equal(
+    upstreamProviders.map(({ tokensPer }) => tokensPer),
+    [undefined, 'user'],
+  )
+})
+
 test('a grant in both forms is a condition of its own, until one of them is gone', () => {
   const jwtBearerGrant = { maxAssertionAge: '5m', subjectBindings: [{ subject: 'ci', allowedResources: ['tools'] }] }
   const of = (issuer: object) =>

@@ -251,6 +251,7 @@ const loggingIn = redisWays
       - name: tickets
         type: key
         loginPolicy: onDemand
+        tokensPer: user
         keyConfig:
           title: Tickets
           helpUrl: https://tickets.example.com/keys
@@ -278,6 +279,11 @@ const loggingIn = redisWays
           authorizationEndpoint: https://found.example.com/authorize
           tokenEndpoint: https://found.example.com/token
           dcrConfig: {discoveryUrl: "https://found.example.com/.well-known/oauth-authorization-server"}
+      - name: later
+        type: oidc
+        loginPolicy: onDemand
+        tokensPer: user
+        oidcConfig: {issuerUrl: "https://later.example.com", clientId: l}
       - name: corp
         type: oidc
         loginPolicy: required
@@ -599,11 +605,11 @@ spec: {remoteUrl: "https://example.com/mcp", groupRef: {name: tools}, externalAu
 ---
 kind: MCPExternalAuthConfig
 metadata: {name: injected}
-spec: {type: upstreamInject, upstreamInject: {providerName: corp}}
+spec: {type: upstreamInject, upstreamInject: {providerName: later}}
 ---
 kind: MCPExternalAuthConfig
 metadata: {name: named-subject}
-spec: {type: tokenExchange, tokenExchange: {tokenUrl: "https://idp.example.com/token", subjectProviderName: corp}}
+spec: {type: tokenExchange, tokenExchange: {tokenUrl: "https://idp.example.com/token", subjectProviderName: later}}
 ---
 kind: MCPExternalAuthConfig
 metadata: {name: cross-app}
@@ -629,7 +635,7 @@ spec:
     idpTokenUrl: https://idp.example.com/token
     targetTokenUrl: http://target.example.com/token
     targetAudience: https://target.example.com
-    subjectProviderName: corp
+    subjectProviderName: later
     insecureTargetTokenUrl: true
 ---
 kind: MCPRemoteProxy
@@ -664,7 +670,7 @@ spec:
 ---
 kind: MCPExternalAuthConfig
 metadata: {name: aws-of-login}
-spec: {type: awsSts, awsSts: {region: eu-west-1, fallbackRoleArn: "arn:aws:iam::123456789012:role/a", subjectProviderName: corp}}
+spec: {type: awsSts, awsSts: {region: eu-west-1, fallbackRoleArn: "arn:aws:iam::123456789012:role/a", subjectProviderName: later}}
 ---
 kind: MCPRemoteProxy
 metadata: {name: with-aws}

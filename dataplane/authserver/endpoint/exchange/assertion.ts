@@ -99,8 +99,11 @@ async function redeem(
   // No client has the subject of a person who logs in (RFC 9700 section 4.15).
   const clientId = client?.client_id ?? name
   const standing = [...marks, ...(front.delegates.find(clientId) === undefined ? [] : [clientMark(clientId)])]
+  // Several providers may know people: a link of this one has to lead to theirs.
+  const loginProvider = settings.primaries.length > 1 ? policy.config.linked?.name : undefined
+  const granted = { subject, audience, clientId, scopes, lifespanS, act, standing, loginProvider, ...user }
   return jsonAnswer({
-    access_token: await issue(front, { subject, audience, clientId, scopes, lifespanS, act, standing, ...user }),
+    access_token: await issue(front, granted),
     token_type: 'Bearer',
     expires_in: lifespanS,
     ...(scopes.length > 0 && { scope: scopes.join(' ') }),

@@ -1,5 +1,5 @@
 import { importJWK, type JWK, SignJWT } from 'jose'
-import { LOGIN_CLAIM } from '../../../upstream-tokens/index.ts'
+import { LOGIN_CLAIM, PROVIDER_CLAIM } from '../../../upstream-tokens/index.ts'
 import { randomSecret } from '../../keys/keyed-hash.ts'
 import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
 import { resourceSpelling, type Settings } from '../../provider/settings.ts'
@@ -60,6 +60,8 @@ export interface GrantedToken {
   readonly login?: string | undefined
   /** The login that this token ends with, without access to its provider tokens. */
   readonly delegatedLogin?: string | undefined
+  /** The provider at which the subject logs in, in a token without a login. */
+  readonly loginProvider?: string | undefined
   readonly name?: string | undefined
   readonly email?: string | undefined
   readonly groups?: readonly string[] | undefined
@@ -79,6 +81,7 @@ export async function issue({ provider, settings, underWay }: Front, granted: Gr
     act,
     login,
     delegatedLogin,
+    loginProvider,
     name,
     email,
     groups = [],
@@ -102,6 +105,7 @@ export async function issue({ provider, settings, underWay }: Front, granted: Gr
     act,
     [LOGIN_CLAIM]: login,
     [DELEGATED_CLAIM]: delegatedLogin,
+    [PROVIDER_CLAIM]: loginProvider,
     cnf: jkt && { jkt },
   }
   return new SignJWT(claims)

@@ -15,11 +15,11 @@ export async function linkPage(front: Front, c: FrontContext): Promise<Response>
   if (ticket === undefined || others.length > 0) return problemPage(front, c, 'link')
   const wanted = await front.loginLinks.find(ticket)
   if (wanted === undefined) return problemPage(front, c, 'link')
-  await linkToLogin(front, c, wanted.login)
+  if (wanted.ofUser === undefined) await linkToLogin(front, c, wanted.login)
   const hostOf = (name: string) => front.settings.providers.find((one) => one.name === name)?.host ?? name
   const page = pageOf({
     gateway: front.title,
-    account: await front.grants.userOf(wanted.login),
+    account: await front.loginLinks.accountOf(wanted),
     provider: wanted.provider,
     hosts: (await front.loginLinks.way(wanted)).map(hostOf),
     // The path is relative to the page, so it works behind a proxy that adds a path prefix.
@@ -48,7 +48,9 @@ export async function linked(front: Front, c: FrontContext, step: Done): Promise
   await front.store.settled()
   return showMessage(front, c, {
     title: `${provider} is linked`,
-    text: 'Your program can use it for you from now on.',
+    text: front.loginLinks.isPerUser(provider)
+      ? 'Your programs can use it for you from now on.'
+      : 'Your program can use it for you from now on.',
     advice: 'You can close this page, and have your program try again.',
   })
 }

@@ -10,7 +10,7 @@ import type {
   UpstreamProviderConfig,
   UserInfoConfig,
 } from '../../auth-server.ts'
-import { buildRedirectUri } from '../../authserver/provider.ts'
+import { buildRedirectUri, isKey, isOnDemand } from '../../authserver/provider.ts'
 import type { Finding } from '../../load.ts'
 import { tokenClientFindings } from '../credential.ts'
 import { issuerFindings } from '../issuer.ts'
@@ -42,10 +42,20 @@ export function upstreamFindings(
     ...(oidcConfig === undefined ? [] : oidcFindings(oidcConfig, `${at}/oidcConfig`)),
     ...(oauth2Config === undefined ? [] : oauth2Findings(oauth2Config, `${at}/oauth2Config`)),
     ...(keyConfig === undefined ? [] : keyFindings(provider, `${at}/keyConfig`, keyConfig)),
+    ...tokensPerFindings(provider, `${at}/tokensPer`),
     ...(type === 'key'
       ? []
       : commonFindings(oidcConfig ?? oauth2Config ?? {}, `${at}/${type}Config`, provider, server)),
   ]
+}
+
+/** Checks whose the tokens of a provider are: those of a provider that each login visits belong to the login. */
+function tokensPerFindings(provider: UpstreamProviderConfig, pointer: string): readonly Finding[] {
+  const { tokensPer } = provider
+  if (tokensPer === undefined) return []
+  if (isKey(provider)) return tokensPer === 'user' ? [] : [{ pointer, message: 'must be user: a key is of its user' }]
+  if (tokensPer === 'login' || isOnDemand(provider)) return []
+  return [{ pointer, message: 'user needs loginPolicy onDemand: what a login visits is kept with that login' }]
 }
 
 /** Checks a provider of type `key`: the URL that verifies keys, and the header that carries them. */

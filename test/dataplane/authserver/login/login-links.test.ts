@@ -37,6 +37,8 @@ function start(onDemand = ['github', 'wiki']) {
     grants: {
       find: async (login) => (grants.has(login) ? { accountId: grants.get(login) } : undefined),
       identifiedBy: async () => 'corp',
+      userOf: async () => ({}),
+      haveEnded: async () => false,
     },
     revocations: { has: (login) => ended.has(login) },
     login: {
@@ -47,13 +49,15 @@ function start(onDemand = ['github', 'wiki']) {
     },
     primaries: ['corp'],
     onDemand: new Set(onDemand),
+    perUser: new Set(),
     url: 'https://gateway/oauth/link',
     loginS: 600,
     keepS: 60,
     now: () => now,
   })
+  const offer = ({ owner, login, provider }: Wanted) => links.offer({ login, provider }, { subject: owner, login })
   const ticketOf = async (wanted = WANTED) => {
-    const { url } = await links.offer(wanted)
+    const { url } = await offer(wanted)
     return secret(new URL(url).searchParams.get('ticket') ?? '')
   }
   const begin = (ticket: string, browser = BROWSER) => links.begin(ticket, links.formToken(ticket, browser), browser)
@@ -68,6 +72,7 @@ function start(onDemand = ['github', 'wiki']) {
   const of = (login: string, provider = 'github') => tokens.get({ login, provider })
   return {
     links,
+    offer,
     store,
     tokens,
     carried,
@@ -83,8 +88,8 @@ function start(onDemand = ['github', 'wiki']) {
 }
 
 test('a thousand who ask at once get one link, and another login or provider another one', async () => {
-  const { links, ticketOf } = start()
-  const all = await Promise.all(Array.from({ length: 1000 }, () => links.offer(WANTED)))
+  const { offer, ticketOf } = start()
+  const all = await Promise.all(Array.from({ length: 1000 }, () => offer(WANTED)))
   assert.is(new Set(all.map(({ url }) => url)).size, 1)
   assert.is(new Set(all.map(({ id }) => id)).size, 1)
   const others = [WANTED, { ...WANTED, provider: 'wiki' }, { ...WANTED, login: 'another-login' }]

@@ -16,6 +16,7 @@ const SINCE = Date.UTC(2026, 10, 3, 9, 30)
 const LINKED: LinkedToUser = {
   gateway: 'acme-tools',
   user: { name: 'Ada Lovelace', email: 'ada@example.com' },
+  accounts: [],
   keys: [],
   links: [
     {
