@@ -24,7 +24,9 @@ test.before(async () => {
       return undefined
     },
   })
-  gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }] })
+  // It stays open until the end of the test, however slow the machine is.
+  const circuitBreaker = { enabled: true, failureThreshold: 5, timeout: '1h' }
+  gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }], failureHandling: { circuitBreaker } })
 })
 test.after(async () => {
   await Promise.all(agents.map((agent) => agent.destroy()))
