@@ -13,7 +13,7 @@ import { bring, OutOfReach } from './setup/index.ts'
 import { kubernetesVersion } from './setup/kubernetes.ts'
 import { E2E_FILES, needsOf } from './setup/needs.ts'
 import { remedy, thisMachine } from './setup/plan.ts'
-import { bundleFor } from './setup/runner/bundle.ts'
+import { makeFor } from './setup/runner/bundle.ts'
 import { guessSeconds, keepLastRuns, type LastRun, readLastRuns } from './setup/runner/durations.ts'
 import { hasRoom, inOrder, type Passed, secondsLeft, shownRest, type Turn, takeNext } from './setup/runner/order.ts'
 import { endAll, type Result, runFile } from './setup/runner/run-file.ts'
@@ -96,7 +96,7 @@ const ended: Passed[] = []
 /** By what the user would have to bring: files that did not run. */
 const notRun = new Map<string, { readonly remedy: string; readonly files: string[] }>()
 
-await bundleFor(files)
+await makeFor(files)
 
 function tell(result: Result): void {
   results.push(result)

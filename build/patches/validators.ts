@@ -9,7 +9,8 @@ import type { Plugin } from 'esbuild'
 import { gatewayConfigSchema } from '../../dataplane/config/gateway.ts'
 import { RULES } from '../../dataplane/config/schema-violations.ts'
 
-const FILE = join(import.meta.dirname, '../../dataplane/config/read/accepts-gateway.ts')
+/** The file that the compiled check stands in for. */
+export const CHECK_FILE = join(import.meta.dirname, '../../dataplane/config/read/accepts-gateway.ts')
 
 /** The errors that the code makes for violations: two thirds of its text, and unused. */
 const ERROR = /\{instancePath[,:].*\}(?=\]?;$)/gm
@@ -46,7 +47,7 @@ export const compiledValidators: Plugin = {
   name: 'validators',
   setup(builder) {
     builder.onLoad({ filter: /accepts-gateway\.ts$/ }, ({ path }) =>
-      path === FILE ? { contents: compiled(), loader: 'js', resolveDir: import.meta.dirname } : undefined,
+      path === CHECK_FILE ? { contents: compiled(), loader: 'js', resolveDir: import.meta.dirname } : undefined,
     )
   },
 }

@@ -20,7 +20,7 @@ const SUMMARY = /^ {2}Duration: {2}/m
 /** Behind the dots of the tests that have ended. */
 const PROGRESS = /(?<=^(?:[•✘] )*)progress: .{1,200}$/gm
 const root = join(import.meta.dirname, '../../..')
-const PRELOADED = ['../../secrets/watch.ts', 'hooks.ts'].flatMap((file) => [
+const PRELOADED = ['loaded-modules.ts', '../../secrets/watch.ts', 'hooks.ts'].flatMap((file) => [
   '--import',
   new URL(file, import.meta.url).href,
 ])

@@ -1,0 +1,77 @@
+/**
+ * Writes what test files load in place of some modules, because more than half of what a short one takes is spent on
+ * finding, reading and linking a thousand of them: large packages, each as one file, and the check of a gateway's
+ * configuration, compiled as in the bundle (build/patches/validators.ts). What is written is the same code.
+ *
+ * Usage: modules.ts FOLDER
+ */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { build, type Plugin } from 'esbuild'
+import { CHECK_FILE, compiledValidators } from '../../../build/patches/validators.ts'
+import { MAP_FILE } from './loaded-modules.ts'
+
+/** What is imported of packages that have many modules. What two of them share is in a file of its own. */
+const PACKAGES = [
+  ...['typebox', 'typebox/value', 'ajv', 'zod', 'yaml', 'undici', 'jose', 'oidc-provider', 'puppeteer-core'],
+  ...['kysely', 'kysely/migration', 'pg', 'hono', 'hono/html', 'hono/cookie'],
+  ...['@modelcontextprotocol/client', '@modelcontextprotocol/client/stdio', '@modelcontextprotocol/client/ext/skills'],
+  ...['@modelcontextprotocol/server', '@modelcontextprotocol/server/stdio', '@modelcontextprotocol/server/ext/skills'],
+  '@modelcontextprotocol/node',
+  ...[
+    'client/streamableHttp',
+    'client/index',
+    'client/stdio',
+    'client/auth',
+    'server/mcp',
+    'server/streamableHttp',
+  ].map((path) => `@modelcontextprotocol/sdk/${path}.js`),
+  ...['server/stdio', 'server/sse', 'server/completable', 'shared/transport', 'shared/protocol', 'types'].map(
+    (path) => `@modelcontextprotocol/sdk/${path}.js`,
+  ),
+]
+
+const folder = process.argv[2] as string
+const entry = (name: string) => name.replace(/^@/, '').replaceAll(/[^\w]+/g, '-')
+
+/** A module that exports what a package does when it is imported. */
+async function stubOf(name: string): Promise<string> {
+  const exported = Object.keys(await import(name))
+  const file = JSON.stringify(fileURLToPath(import.meta.resolve(name)))
+  if (!exported.includes('module.exports'))
+    return `export * from ${file}\n${exported.includes('default') ? `export { default } from ${file}` : ''}`
+  const names = exported.filter((one) => one !== 'default' && one !== 'module.exports')
+  return `const all = require(${file})\nexport default all\nexport const { ${names.join(', ')} } = all`
+}
+
+const stubs = new Map(await Promise.all(PACKAGES.map(async (name) => [entry(name), await stubOf(name)] as const)))
+const fromStubs: Plugin = {
+  name: 'stubs',
+  setup(builder) {
+    builder.onResolve({ filter: /^stub:/ }, ({ path }) => ({ path: path.slice('stub:'.length), namespace: 'stub' }))
+    builder.onLoad({ filter: /.*/, namespace: 'stub' }, ({ path }) => ({
+      contents: stubs.get(path) as string,
+      resolveDir: import.meta.dirname,
+    }))
+  },
+}
+
+await build({
+  entryPoints: { check: CHECK_FILE, ...Object.fromEntries(stubs.keys().map((name) => [name, `stub:${name}`])) },
+  outdir: folder,
+  bundle: true,
+  splitting: true,
+  format: 'esm',
+  platform: 'node',
+  target: 'node24',
+  logLevel: 'warning',
+  // What packages of CommonJS require of Node.
+  banner: { js: `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);` },
+  plugins: [compiledValidators, fromStubs],
+})
+const map = {
+  ...Object.fromEntries(PACKAGES.map((name) => [import.meta.resolve(name), `${entry(name)}.js`])),
+  [pathToFileURL(CHECK_FILE).href]: 'check.js',
+}
+writeFileSync(join(folder, MAP_FILE), JSON.stringify(map))
