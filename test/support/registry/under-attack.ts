@@ -6,6 +6,7 @@ import { connect, type Socket } from 'node:net'
 import * as assert from 'uvu/assert'
 import { NODE_FLAGS } from '../../../build/node-flags.ts'
 import { eventually } from '../eventually.ts'
+import { sourceFlags } from '../source-flags.ts'
 import { type RegistryFolder, registryFolder, type Status, server } from './registry.ts'
 
 const PROCESS = new URL('./process.ts', import.meta.url).pathname
@@ -47,7 +48,7 @@ export async function startAttackedRegistry(
     registries: [{ name: 'main', sources: names }],
     auth: { mode: 'anonymous' },
   })
-  const flags = ['--disable-warning=ExperimentalWarning', ...NODE_FLAGS, `--max-old-space-size=${HEAP_MIB}`]
+  const flags = [...sourceFlags, ...NODE_FLAGS, `--max-old-space-size=${HEAP_MIB}`]
   const child: ChildProcess = spawn(process.execPath, [...flags, PROCESS, folder.configFile, folder.stateDirectory], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })

@@ -61,7 +61,7 @@ async function findsNothing({ registry }: AuthzRegistry, options: string[], more
     python,
     [
       ...['-m', 'schemathesis.cli', ...options, 'run', `${registry.url}/openapi.json`, ...more],
-      ...['--max-examples', '8', '--seed', '1', '--no-color', '--generation-database', 'none'],
+      ...['--max-examples', '4', '--seed', '1', '--no-color', '--generation-database', 'none'],
     ],
     { cwd: registry.folder.directory, maxBuffer: 64 * 1024 * 1024 },
   ).catch((error: { stdout?: string; message: string }) => {

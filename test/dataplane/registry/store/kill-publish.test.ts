@@ -5,13 +5,14 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startPostgres } from '../../../support/network/postgres.ts'
 import { type List, labels, type RegistryFolder, registryFolder, server } from '../../../support/registry/registry.ts'
+import { sourceFlags } from '../../../support/source-flags.ts'
 
 const WRITERS = 8
 const ACKNOWLEDGED = 60
 
 async function run(folder: RegistryFolder) {
   const program = new URL('../../../support/registry/process.ts', import.meta.url).pathname
-  const child = spawn(process.execPath, [program, folder.configFile, folder.stateDirectory], {
+  const child = spawn(process.execPath, [...sourceFlags, program, folder.configFile, folder.stateDirectory], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const [line] = await once(createInterface(child.stdout), 'line')

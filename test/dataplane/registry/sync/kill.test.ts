@@ -17,6 +17,7 @@ import {
   type Status,
   server,
 } from '../../../support/registry/registry.ts'
+import { sourceFlags } from '../../../support/source-flags.ts'
 
 const NAMES = 1_500
 /** So long that a transaction outgrows SQLite's memory and is written to the disk while it runs. */
@@ -40,7 +41,7 @@ interface Running {
 
 async function run(folder: RegistryFolder): Promise<Running> {
   const program = new URL('../../../support/registry/process.ts', import.meta.url).pathname
-  const child = spawn(process.execPath, [program, folder.configFile, folder.stateDirectory], {
+  const child = spawn(process.execPath, [...sourceFlags, program, folder.configFile, folder.stateDirectory], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const [line] = await once(createInterface(child.stdout), 'line')

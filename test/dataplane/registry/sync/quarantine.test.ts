@@ -14,6 +14,7 @@ import {
   type Status,
   server,
 } from '../../../support/registry/registry.ts'
+import { sourceFlags } from '../../../support/source-flags.ts'
 
 const PROCESS = new URL('../../../support/registry/process.ts', import.meta.url).pathname
 const POISON = new URL('../../../support/registry/poison.ts', import.meta.url).pathname
@@ -38,7 +39,7 @@ const CHECK_MS = 150
 
 /** With `checkMs` the thread is checked for standing still so often, and not once a second. */
 async function start(options: { readonly checkMs?: number } = {}): Promise<void> {
-  const args = ['--disable-warning=ExperimentalWarning', '--import', POISON, PROCESS]
+  const args = [...sourceFlags, '--import', POISON, PROCESS]
   child = spawn(process.execPath, [...args, folder.configFile, folder.stateDirectory, JSON.stringify(options)], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })
@@ -128,7 +129,7 @@ test('a source that ends the process twice is put aside; a stop is in time while
   await isPutAside(/^the process ended/)
   // Set otherwise it is read at once, and not after a minute.
   await readInstead('mended.json', registryFile([server('com.bad/a')]))
-  await eventually('it is read', async () => (await listed()).startsWith('com.bad/a'), 20_000)
+  await eventually('it is read', async () => (await listed()).startsWith('com.bad/a'), 40_000)
 
   await folder.write('good.json', POISONED('POISON-WAIT'))
   await isRead('good')
