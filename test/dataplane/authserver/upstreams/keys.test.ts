@@ -18,6 +18,7 @@ import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../sup
 import { given } from '../../../support/given.ts'
 import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
 import { deleteKey, enterKey, keyLinkIn, openKey } from '../../../support/identity/key-entry.ts'
+import { bePatient } from '../../../support/patience.ts'
 import { answer, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const OK = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
@@ -395,6 +396,7 @@ test('a login that ends leaves the key, and a short key shows none of its charac
 })
 
 test('a key that takes long to match holds nobody up', async () => {
+  using _ = bePatient()
   const keys = new UserKeys({
     settings: { issuer: server.issuer, keyEndpoint: '' },
     providers: [
@@ -405,7 +407,7 @@ test('a key that takes long to match holds nobody up', async () => {
   })
   const long = 'a'.repeat(1_500)
   let turns = 0
-  const ticking = setInterval(() => turns++)
+  const ticking = setInterval(() => turns++).unref()
   const set = keys.set('ada', 'jira', `${long}!`)
   const other = keys.set('bob', 'jira', `${long}!`)
   await assertRefused(other, /can’t be checked now/)
