@@ -53,7 +53,9 @@ export async function assertSecured<Sender extends SecuredSender>(
   })
 
   await sender.configure({ ...sending, endpoint: second.url })
-  await eventually('the endpoint is not trusted', () => sender.lines.some(({ msg }) => /not taken/.test(String(msg))))
+  await eventually('the endpoint is not trusted', () =>
+    sender.lines.some(({ msg }) => /does not accept/.test(String(msg))),
+  )
   assert.equal(second.exports, [])
   await sender.write(SECURED.ca, other.ca)
   await eventually('it is trusted', async () => {
