@@ -120,6 +120,8 @@ withRegistry(
   () => registryOver({ own: registryFile([a1, { name: 'bad' }, b1]) }),
   async (registry) => {
     await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+    // What is shown is told of a moment later.
+    await eventually('its sync has ended', async () => (await registry.source('own')).state === 'ok')
     const { state, servers, leftOut, problems, error } = await registry.source('own')
     assert.equal({ state, servers, leftOut, error }, { state: 'ok', servers: 2, leftOut: 1, error: null })
     assert.is(problems[0]?.pointer, '/data/servers/1')
@@ -144,7 +146,7 @@ for (const [what, text, code] of broken)
       assert.is(failed.lastSuccess, good.lastSuccess)
       assert.ok(failed.attempts >= 1)
       assert.is(failed.servers, 1)
-      assert.is((await registry.source('other')).state, 'ok')
+      await eventually('the other one is well', async () => (await registry.source('other')).state === 'ok')
       await shows(registry, ['com.example/a@1.0.0'])
 
       await registry.folder.write('own.json', registryFile([a1, b1]))
