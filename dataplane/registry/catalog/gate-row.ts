@@ -9,6 +9,8 @@ export interface GateVersion {
   readonly status: Status
   readonly claims: ClaimsMap
   readonly document: string
+  /** Whether it comes from a Kubernetes source. Whoever else writes a document may name any object in it. */
+  readonly isOfCluster: boolean
 }
 
 const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
@@ -18,7 +20,7 @@ const KUBERNETES = ['kind', 'namespace', 'name', 'uid'] as const
  * Returns the JSON text of a row of the gate: what a gateway needs to find its backends in the catalog, and the claims
  * that decide who may use them.
  */
-export function gateRow({ name, version, status, claims, document }: GateVersion): string {
+export function gateRow({ name, version, status, claims, document, isOfCluster }: GateVersion): string {
   const { remotes, packages, _meta } = JSON.parse(document) as Readonly<Record<string, unknown>>
   return JSON.stringify({
     name,
@@ -27,7 +29,7 @@ export function gateRow({ name, version, status, claims, document }: GateVersion
     claims,
     remotes: picked(remotes, ['type', 'url']),
     packages: picked(packages, ['registryType', 'registryBaseUrl', 'identifier', 'version', 'fileSha256']),
-    kubernetes: findKubernetes(_meta),
+    kubernetes: isOfCluster ? findKubernetes(_meta) : undefined,
   })
 }
 

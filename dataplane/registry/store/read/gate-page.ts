@@ -27,6 +27,7 @@ interface Found {
   readonly claims: string
   readonly bytes: number
   readonly document_id: number
+  readonly source_id: number
 }
 
 type Version = GateVersion & GatePosition
@@ -46,6 +47,7 @@ const ATTEMPTS = 5
  */
 export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
   const lists = numberLists(database)
+  const findClusters = createFindClusters(database)
   const readRevision = createReadRevision(database)
   const findNext = prepareStatement<
     RegistryTables,
@@ -54,8 +56,9 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
   >(
     database,
     (value) => sql<Found>`
-      select l.name, l.rank, v.version, v.status, c.claims, v.bytes, v.document_id
-      from listing l join entry_version v on v.entry_id = l.entry_id join claims_set c on c.id = l.claims_set
+      select l.name, l.rank, v.version, v.status, c.claims, v.bytes, v.document_id, e.source_id
+      from listing l join entry e on e.id = l.entry_id join entry_version v on v.entry_id = e.id
+        join claims_set c on c.id = l.claims_set
       where l.registry_id = ${value('registry')} and l.type = 'server' and l.name >= ${value('name')}
         and (l.name, l.rank, v.precedence) > (${value('name')}, ${value('rank')}, ${value('precedence')})
       order by l.name, l.rank, v.precedence ${limitTo(value('limit'))}`,
@@ -67,21 +70,25 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
   )
 
   /** Adds the documents. A version that was removed meanwhile has none; this attempt does not count then. */
-  async function withDocuments(found: readonly Found[]): Promise<Version[]> {
+  async function withDocuments(found: readonly Found[], clusters: ReadonlySet<number>): Promise<Version[]> {
     const documents = await readDocuments({ ids: lists.value(found.map(({ document_id }) => document_id)) })
     const texts = new Map(documents.map(({ id, text }) => [id, text]))
     return found.flatMap((one) => {
       const document = texts.get(one.document_id)
-      return document === undefined ? [] : { ...one, claims: JSON.parse(one.claims) as ClaimsMap, document }
+      const isOfCluster = clusters.has(one.source_id)
+      return document === undefined
+        ? []
+        : { ...one, claims: JSON.parse(one.claims) as ClaimsMap, document, isOfCluster }
     })
   }
 
   /** Reads the versions behind a position, with so many documents at a time as may be in memory. */
   async function* versionsBehind(registry: number, first: GatePosition | undefined): AsyncGenerator<Version> {
     let after = first
+    const clusters = await findClusters(registry)
     do {
       const found = await findNext({ registry, ...buildPosition(after), limit: STEP })
-      for (const some of inPortions(found)) yield* await withDocuments(some)
+      for (const some of inPortions(found)) yield* await withDocuments(some, clusters)
       after = found.length < STEP ? undefined : found.at(-1)
     } while (after !== undefined)
   }
@@ -108,6 +115,23 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
       // A page that is torn in the last attempt gets the older revision, so that the gateway asks for it again at once.
       if (left === 0 || (await readRevision(registry)) === revision) return { revision, ...page }
     }
+  }
+}
+
+/**
+ * Creates the function that finds the Kubernetes sources of a registry: they alone know which object an entry stands
+ * for.
+ */
+function createFindClusters(database: Kysely<RegistryTables>): (registry: number) => Promise<ReadonlySet<number>> {
+  const find = prepareStatement<RegistryTables, { registry: number }, { id: number; config: string }>(
+    database,
+    (value) => sql<{ id: number; config: string }>`
+      select s.id, s.config from registry_source r join source s on s.id = r.source_id
+      where r.registry_id = ${value('registry')} and s.config like '%"kubernetes"%'`,
+  )
+  return async function findClusters(registry) {
+    const found = await find({ registry })
+    return new Set(found.filter(({ config }) => 'kubernetes' in JSON.parse(config)).map(({ id }) => id))
   }
 }
 

@@ -54,8 +54,15 @@ const refused = ({ status, body }: Reply) => `${status} ${body.error}`
 
 // Without its host this would be another image, of whoever has the name at Docker’s.
 const elsewhere = { registryBaseUrl: 'https://ghcr.io', identifier: 'acme/elsewhere', version: '1.0.0' }
+// Whoever publishes may write into a document whatever they like: it is no object of the cluster.
+const object = { kind: 'MCPServer', namespace: 'default', name: 'weather', uid: 'u1' }
 const located = {
   ...server('com.acme/located', '2.0.0'),
+  _meta: {
+    'io.modelcontextprotocol.registry/publisher-provided': {
+      'dev.portico': { x: { metadata: { kubernetes: object } } },
+    },
+  },
   remotes: [{ type: 'streamable-http', url: 'https://one.example/mcp', headers: [{ name: 'X-Key', value: 'secret' }] }],
   packages: [
     { registryType: 'oci', identifier: 'ghcr.io/acme/located', version: '2.0.0', transport: { type: 'stdio' } },

@@ -98,6 +98,38 @@ async function list(registry: string, includeDeleted = false): Promise<string[]>
   return rows.map(({ name, version, document }) => `${name}@${version} ${/of (\w+)/.exec(document)?.[1]}`)
 }
 
+onBoth('which object of a cluster an entry stands for is believed of Kubernetes sources alone', async () => {
+  const config = {
+    cluster: { kubernetes: { namespaces: [] } },
+    file: { file: { data: '"kubernetes"' } },
+    api: { api: { endpoint: 'https://r.example' } },
+  }
+  const sources = Object.keys(config) as (keyof typeof config)[]
+  await applySettings(database, {
+    sources: sources.map((name) => ({ name, config: config[name], claims: {} })),
+    registries: [{ name: 'main', sources, claims: {} }],
+  })
+  await refresh()
+  const kubernetes = { kind: 'MCPServer', namespace: 'default', name: 'weather', uid: 'u1' }
+  const _meta = { 'io.modelcontextprotocol.registry/publisher-provided': { p: { x: { metadata: { kubernetes } } } } }
+  const end = { settingsHash: '', complete: true, problems: '[]', now: new Date().toISOString() }
+  for (const source of sources) {
+    const { versions } = await parseCatalog(Buffer.from(registryFile([server(`x/${source}`, '1.0.0', { _meta })])))
+    await applySync(database, { ...end, source, cursor: source, versions })
+  }
+  await refresh()
+  const { rows } = (await reader.gate('main', undefined)) as { rows: readonly string[] }
+  const found = rows.map((row) => JSON.parse(row) as { readonly name: string; readonly kubernetes?: object })
+  assert.equal(
+    found.map((row) => [row.name, row.kubernetes]),
+    [
+      ['x/api', undefined],
+      ['x/cluster', kubernetes],
+      ['x/file', undefined],
+    ],
+  )
+})
+
 onBoth('who has a name: the first source of the registry, with all its versions and no other’s', async () => {
   await configure({ abc: ['a', 'b', 'c'], cba: ['c', 'b', 'a'], b: ['b'] })
   await sync('a', ['x/one@2.0.0'])
