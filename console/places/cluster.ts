@@ -10,6 +10,7 @@ import { dataPlanePort, PODS } from '../../operator/runtime/pods/read-pod-status
 import { PlaceError, type Places, type Report, type Viewer, type World } from './place.ts'
 import { runningPods } from './pods.ts'
 import { readJson } from './read-json.ts'
+import { type Kept, type Room, Worlds } from './worlds.ts'
 
 interface ClusterOptions {
   readonly title: string
@@ -22,6 +23,8 @@ interface ClusterOptions {
   apiFor(viewer: Viewer): ApiServer
   /** `proxy`: pods are asked through the API server. `address`: by their own address, once the viewer's right is known. */
   readonly reach: 'proxy' | 'address'
+  /** The most bytes of objects that are kept for all viewers together. */
+  readonly mostWorldBytes?: number
   close(): Promise<void>
 }
 
@@ -44,15 +47,6 @@ interface Asked {
   readonly reports: Promise<readonly Report[]>
 }
 
-interface Kept {
-  /** The namespaces that were asked for. */
-  readonly namespaces: string
-  world: World | undefined
-  reading: Promise<World> | undefined
-  /** No request is sent before this time (milliseconds since 1970). */
-  notBefore: number
-}
-
 type Api = ApiServer
 
 interface Listed {
@@ -67,12 +61,13 @@ export class ClusterPlaces implements Places {
   readonly kind = 'cluster'
   readonly title: string
   readonly #options: ClusterOptions
-  readonly #worlds = new LRUCache<string, Kept>({ max: 64 })
+  readonly #worlds: Worlds
   readonly #reports = new LRUCache<string, Asked>({ max: 2_000, maxSize: MOST_REPORT_BYTES })
   readonly #decisions = new LRUCache<string, Promise<boolean>>({ max: 10_000, ttl: DECISION_MS })
 
   constructor(options: ClusterOptions) {
     this.#options = options
+    this.#worlds = new Worlds(options.mostWorldBytes)
     this.title = options.title
   }
 
@@ -84,8 +79,7 @@ export class ClusterPlaces implements Places {
     const namespaces = viewer.namespaces?.join(',') ?? ''
     let kept = this.#worlds.get(viewer.id)
     // A viewer has one, so that who looks at other namespaces again and again takes no more than others.
-    if (kept?.namespaces !== namespaces)
-      this.#worlds.set(viewer.id, (kept = { namespaces, world: undefined, reading: undefined, notBefore: 0 }))
+    if (kept?.namespaces !== namespaces) kept = this.#worlds.begin(viewer.id, namespaces)
     const { world } = kept
     if (world !== undefined && Date.now() - world.asOf < WORLD_MS) return world
     if (Date.now() < kept.notBefore) {
@@ -98,9 +92,11 @@ export class ClusterPlaces implements Places {
   }
 
   async #readInto(kept: Kept, viewer: Viewer): Promise<World> {
+    const room = this.#worlds.room()
     try {
-      kept.world = await this.#read(viewer)
-      return kept.world
+      const world = await this.#read(viewer, room)
+      this.#worlds.keep(viewer.id, kept, { world, bytes: room.bytes })
+      return world
     } catch (error) {
       const failure = placeError(error)
       if (failure.retryAfter !== undefined) kept.notBefore = Date.now() + failure.retryAfter * 1000
@@ -108,23 +104,24 @@ export class ClusterPlaces implements Places {
       if (kept.world === undefined) throw failure
       return { ...kept.world, stale: failure.message }
     } finally {
+      room.close()
       kept.reading = undefined
     }
   }
 
-  async #read(viewer: Viewer): Promise<World> {
+  async #read(viewer: Viewer, room: Room): Promise<World> {
     const api = this.#options.apiFor(viewer)
     const asOf = Date.now()
     const all = Object.values(kinds)
     if (this.#options.isBound !== true) {
-      const whole = await Promise.all(all.map((kind) => this.#listOf(api, kind, undefined)))
+      const whole = await Promise.all(all.map((kind) => this.#listOf({ api, room }, kind, undefined)))
       if (whole.some((listed) => listed !== undefined)) {
         const notReadable = all.flatMap(({ plural }, index) => (whole[index] === undefined ? [plural] : []))
         return worldOf({ listed: whole, asOf, namespaces: [], notReadable })
       }
     }
     const { found, left, needsNamespaces } = await this.#namespacesFor(viewer, api)
-    const lists = await Promise.all(found.flatMap((name) => all.map((kind) => this.#listOf(api, kind, name))))
+    const lists = await Promise.all(found.flatMap((name) => all.map((kind) => this.#listOf({ api, room }, kind, name))))
     const readable = found.filter((_, index) =>
       lists.slice(index * all.length, (index + 1) * all.length).some((listed) => listed !== undefined),
     )
@@ -157,23 +154,22 @@ export class ClusterPlaces implements Places {
 
   /** Lists a kind, or returns undefined if the viewer may not. */
   async #listOf(
-    api: Api,
+    { api, room }: { readonly api: Api; readonly room: Room },
     { plural, kind }: KindDeclaration,
     namespace: string | undefined,
   ): Promise<Listed | undefined> {
     const resource = { group: this.#options.group, version: VERSION, plural, kind }
+    const apiVersion = `${resource.group}/${VERSION}`
     const objects: KubernetesObject[] = []
     try {
       let token: string | undefined
       do {
         const { metadata, items } = await api.list(resource, namespace, { query: { limit: PAGE, continue: token } })
-        for (const item of items ?? [])
-          objects.push({
-            ...item,
-            apiVersion: `${resource.group}/${VERSION}`,
-            kind,
-            metadata: withoutManagers(item.metadata),
-          })
+        for (const item of items ?? []) {
+          const object = { ...item, apiVersion, kind, metadata: withoutManagers(item.metadata) }
+          if (!room.take(JSON.stringify(object).length)) return { objects, isCut: true }
+          objects.push(object)
+        }
         token = metadata.continue
       } while (token && objects.length < MOST_OBJECTS)
       return { objects, isCut: token !== undefined && token !== '' }

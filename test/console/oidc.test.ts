@@ -156,6 +156,52 @@ test('a viewer who may not find the pods takes no report away from others', asyn
   assert.equal(await ask('mallory'), [{ missing: 'no pod runs' }], 'what ada may see, mallory may see, too')
 })
 
+test('the objects of all viewers have one bound: the oldest go, a large list is cut, and that is told', async () => {
+  const asked: string[] = []
+  const places = new ClusterPlaces({
+    ...{ title: 'cluster', group: 'portico.dev', namespaces: [], reach: 'proxy', mostWorldBytes: 100_000 },
+    apiFor: ({ id }) =>
+      ({
+        async list({ plural }: { readonly plural: string }) {
+          if (plural !== 'mcpservers') return { metadata: {}, items: [] }
+          asked.push(id)
+          const metadata = (index: number) => ({ name: `${id}-${index}`, namespace: 'n', uid: `${id}-${index}` })
+          const items = Array.from({ length: id.startsWith('large') ? 60 : 20 }, (_, index) => ({
+            metadata: metadata(index),
+            spec: { image: 'x'.repeat(900) },
+          }))
+          return { metadata: {}, items }
+        },
+      }) as unknown as ApiServer,
+    close: async () => {
+      // Nothing is open.
+    },
+  })
+  const look = async (id: string) => {
+    const { objects, cut } = await places.world({ id, name: id, token: id })
+    return [objects.all().length, cut]
+  }
+  // A quarter of all is one viewer's.
+  assert.equal(await look('large'), [23, true])
+  for (const id of ['a', 'b', 'c', 'd']) assert.equal(await look(id), [20, false])
+  assert.equal(
+    [await look('d'), await look('b')],
+    [
+      [20, false],
+      [20, false],
+    ],
+  )
+  assert.equal(asked, ['large', 'a', 'b', 'c', 'd'], 'what is kept is not asked for again')
+  assert.equal(await look('large'), [23, true])
+  assert.is(asked.length, 6, 'the oldest has gone')
+  // What is being read by many counts as well; whoever comes later sees less, and is told.
+  const crowd = await Promise.all(Array.from({ length: 10 }, (_, index) => look(`large-${index}`)))
+  const shown = crowd.reduce((sum, [count]) => sum + Number(count), 0)
+  assert.ok(shown <= 100 && shown > 80, String(shown))
+  assert.ok(crowd.every(([, cut]) => cut))
+  assert.equal(await look('later'), [20, false], 'their room is free again')
+})
+
 test('a session’s tokens for workloads push out its own', () => {
   const tokens = new WorkloadTokens()
   tokens.set('ada', 'one', 'of-ada')
