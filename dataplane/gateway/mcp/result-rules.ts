@@ -1,4 +1,4 @@
-import type { MendRule } from './null-mender.ts'
+import { type MendRule, mendedNulls } from './null-mender.ts'
 
 /**
  * What official clients refuse when it is null although they take its absence, in the results that a gateway relays.
@@ -77,6 +77,45 @@ const OTHER = messageWith({})
  */
 export const ruleFor = (method: string, isModern: boolean): MendRule =>
   isModern && method === 'tools/call' ? MODERN_TOOL : (rules[method] ?? OTHER)
+
+/** The rule for notifications and requests of a server. */
+const UNASKED: MendRule = {
+  members: {
+    params: {
+      members: {
+        _meta: OPTIONAL,
+        // Progress, log messages and cancellations.
+        total: OPTIONAL,
+        message: OPTIONAL,
+        logger: OPTIONAL,
+        reason: OPTIONAL,
+        // Elicitation.
+        requestedSchema: { members: { required: OPTIONAL } },
+        // Sampling.
+        messages: { items: { members: { content: { ...block, items: block }, _meta: OPTIONAL } } },
+        systemPrompt: OPTIONAL,
+        includeContext: OPTIONAL,
+        temperature: OPTIONAL,
+        stopSequences: OPTIONAL,
+        metadata: OPTIONAL,
+        modelPreferences: {
+          members: {
+            hints: { items: { members: { name: OPTIONAL } } },
+            costPriority: OPTIONAL,
+            speedPriority: OPTIONAL,
+            intelligencePriority: OPTIONAL,
+          },
+        },
+        tools: OPTIONAL,
+        toolChoice: OPTIONAL,
+      },
+    },
+  },
+}
+
+/** Returns a whole notification or request of a server without members that are null and may be absent. */
+export const mendedUnasked = (message: Buffer): Buffer =>
+  message.includes(NULL) ? mendedNulls(message, UNASKED) : message
 
 const NULL = Buffer.from('null')
 const CONTENT = Buffer.from('"content"')

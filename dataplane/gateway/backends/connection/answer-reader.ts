@@ -4,7 +4,7 @@ import type { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { memberText } from '../../mcp/json.ts'
 import { mendedError } from '../../mcp/mended-error.ts'
 import { type MendRule, mendedNulls, NullMender } from '../../mcp/null-mender.ts'
-import { mayNeedMending } from '../../mcp/result-rules.ts'
+import { mayNeedMending, mendedUnasked } from '../../mcp/result-rules.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { type AnswerHead, type HeadersRead, isOfType, isSuccess } from './answer-head.ts'
 import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
@@ -245,8 +245,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     // An event without a message only gives the stream an id (2025-11-25, resumability).
     if (!scanner.hasWhole || !scanner.hasMethod) return
     if (scanner.id === undefined) {
-      if (!this.#owner.notified(message)) this.pause()
-    } else this.#owner.requested(scanner.id, message)
+      if (!this.#owner.notified(mendedUnasked(message))) this.pause()
+    } else this.#owner.requested(scanner.id, mendedUnasked(message))
   }
 
   /** Handles the end of the body. Returns true if another exchange continues this one. */

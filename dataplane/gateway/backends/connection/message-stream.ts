@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { Dispatcher } from 'undici'
 import { type BodyDecoder, decoderFor } from '../../../net/body-decoder.ts'
 import type { Share } from '../../../server/budget.ts'
+import { mendedUnasked } from '../../mcp/result-rules.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { isOfType, isSuccess } from './answer-head.ts'
 import { UnfinishedEvent } from './unfinished-event.ts'
@@ -138,6 +139,6 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     const message = this.#event.take()
     this.#isDropped = false
     this.hasSpoken ||= message.length > 0
-    if (message.length > 0 && !this.#over) this.#guard(() => this.#options.onMessage(message))
+    if (message.length > 0 && !this.#over) this.#guard(() => this.#options.onMessage(mendedUnasked(message)))
   }
 }

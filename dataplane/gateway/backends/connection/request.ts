@@ -6,6 +6,7 @@ import {
   type AnswerHead,
   detailOf,
   type HeadersRead,
+  isOfType,
   isSuccess,
   publicTextOf,
   redirectIn,
@@ -52,6 +53,8 @@ export interface Refusal {
 
 /** The largest answer that is held. A list of thousands of tools is below it. */
 const LARGEST = 16 * 1024 * 1024
+/** The most characters of an error's message that are told to operators. */
+const LONGEST_REASON = 80
 /** Replaces text that is not JSON-RPC. */
 const NO_MESSAGE = 'no message'
 
@@ -127,6 +130,11 @@ class OwnRequest implements AnswerOwner {
   begun(status: number, headers: HeadersRead): void {
     this.#isTaken = isSuccess(status)
     this.#request.onHead?.(headers)
+    if (!this.#isTaken || this.#request.isAnswerless !== true) return
+    if (!isOfType(headers['content-type'], 'text/event-stream')) return
+    // A stream in place of an empty answer may stay open for ever.
+    this.#finish(200, '')
+    this.#reader.stop()
   }
 
   scanner(): AnswerScanner {
@@ -257,8 +265,9 @@ export function resultOf({ status, text, refusal }: BackendAnswer): Record<strin
   }
   if (isObject(message) && isObject(message['result'])) return message['result']
   const error = isObject(message) && isObject(message['error']) ? message['error'] : {}
-  const { code } = error
+  const { code, message: reason } = error
   const rpcCode = typeof code === 'number' ? code : undefined
   const given = rpcCode ?? 'without a code'
-  throw new BackendFailure('backend_failed', `answered with HTTP ${status}, error ${given}`, { status, rpcCode })
+  const said = typeof reason === 'string' && reason !== '' ? `: ${JSON.stringify(reason.slice(0, LONGEST_REASON))}` : ''
+  throw new BackendFailure('backend_failed', `answered with HTTP ${status}, error ${given}${said}`, { status, rpcCode })
 }

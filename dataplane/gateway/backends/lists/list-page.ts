@@ -78,10 +78,12 @@ export function readPage<T>(
 ): ListPage<T> {
   const result = memberText(answer, 'result')
   const list = result === undefined ? undefined : memberText(result, member)
-  if (result === undefined || list === undefined || !list.startsWith('[')) throw new TypeError(`no list of ${member}`)
+  if (result === undefined || list === undefined || !(list.startsWith('[') || list === 'null'))
+    throw new TypeError(`no list of ${member}`)
   const cursor: unknown = JSON.parse(memberText(result, 'nextCursor') ?? 'null')
   const page = new Page(noun ?? SINGULAR[kind ?? 'tools'], itemOf, limits)
-  page.read(list, kind, key)
+  // Some servers write null for a list without entries.
+  if (list !== 'null') page.read(list, kind, key)
   const { items, notes } = page
   return { items, nextCursor: typeof cursor === 'string' ? cursor : undefined, notes }
 }

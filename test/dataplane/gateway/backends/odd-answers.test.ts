@@ -1,5 +1,6 @@
 /** Answers that official clients read, and answers that are none: lists and calls by the same rules. */
 import type { ServerResponse } from 'node:http'
+import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -75,6 +76,7 @@ const tolerated: Readonly<Record<string, Edit>> = {
     body.includes('serverInfo') ? body.replace('{"tools":{}}', '{"prompts":null}') : body,
   ),
   'a capability that is true': inAnswers((body) => body.replace('"tools":{}', '"tools":true')),
+  'null beside a list': inAnswers((body) => body.replace('"tools":[', '"nextCursor":null,"_meta":null,"tools":[')),
   'an empty session id': (status, headers, body) => [status, { ...headers, 'mcp-session-id': '' }, body],
   'a long session id': (status, headers, body) =>
     'mcp-session-id' in headers
@@ -260,6 +262,76 @@ test('a list that never comes, or can’t be read, keeps the tools of nobody awa
   assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
   const told = gateway.lines.find(({ list }) => list === 'resources/list')
   assert.match(String(told?.['reason']), /HTTP 500.*out of order/)
+})
+
+test('a list that is null has no entries', async () => {
+  for (const era of ['legacy', 'modern'] as const) {
+    const { gateway } = await behind(era, (request, res) => {
+      if (request.message.method !== 'tools/list') return false
+      res.writeHead(200, { 'content-type': 'application/json' })
+      res.end(answer(request, '{"resultType":"complete","tools":null}'))
+      return true
+    })
+    const { client } = await connectV1(gateway.url)
+    cleanups.push(() => client.close())
+    assert.equal((await client.listTools()).tools, [])
+    assert.is((await gateway.status()).backends[0]?.health, 'healthy')
+  }
+})
+
+test('a stream that stays open in the place of an empty answer keeps nobody waiting', async () => {
+  const { gateway, server } = await behind('legacy', ({ message }, res) => {
+    if (message.method !== 'notifications/initialized') return false
+    res.writeHead(200, { 'content-type': 'text/event-stream' }).write(': open\n\n')
+    return true
+  })
+  const { client } = await connectV1(gateway.url)
+  cleanups.push(() => client.close())
+  assert.is((await client.listTools()).tools.length, 1)
+  assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
+  assert.ok(server.calls('notifications/initialized').length >= 2)
+})
+
+test('null members of notifications and requests are left out, so that official clients take them', async () => {
+  const told = [
+    '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":null,"data":null,"_meta":null}}',
+    '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":TOKEN,"progress":1,"total":null,"message":null}}',
+  ]
+  const { gateway } = await behind('legacy', (request, res) => {
+    const { message } = request
+    if (message.method !== 'tools/call') return false
+    const { _meta: meta } = message.params as { _meta: { progressToken: number } }
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (const text of told) res.write(`data: ${text.replace('TOKEN', String(meta.progressToken))}\n\n`)
+    res.end(`data: ${answer(request, OK_RESULT)}\n\n`)
+    return true
+  })
+  const { client } = await connectV1(gateway.url)
+  const faults: Error[] = []
+  const heard: unknown[] = []
+  client.onerror = (error) => void faults.push(error)
+  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void heard.push(params))
+  const onprogress = (progress: unknown) => void heard.push(progress)
+  const result = await client.callTool({ name: 't', arguments: {} }, undefined, { onprogress })
+  assert.is(textOf(result), 'ok')
+  await eventually('both', () => heard.length === 2)
+  assert.equal(heard, [{ level: 'info', data: null }, { progress: 1 }])
+  assert.equal(faults, [])
+  await client.close()
+})
+
+test('an error of the gateway’s own request is told with what the server says', async () => {
+  const { gateway } = await behind('legacy', ({ message: { method, id } }, res) => {
+    if (method !== 'initialize') return false
+    res.writeHead(500, { 'content-type': 'application/json' })
+    res.end(`{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"The database is away."}}`)
+    return true
+  })
+  await eventually('the reason', async () =>
+    /HTTP 500, error -32603: "The database is away."/.test(
+      (await gateway.status()).backends[0]?.lastError?.message ?? '',
+    ),
+  )
 })
 
 test('a modern client’s null state is none, at a backend of sessions, too', async () => {
