@@ -35,7 +35,7 @@ export interface Asked {
   readonly scope?: string | undefined
 }
 
-/** What an assertion is good for at one workload, or why it is good for nothing. */
+/** What a workload gives for an assertion, or why it refuses it. */
 export type Redeemable =
   | {
       readonly redeemable: true
@@ -74,8 +74,8 @@ export function readAssertion(file: string): Assertion {
 }
 
 /**
- * Returns what an assertion is good for at a workload's authorization server, as its token endpoint decides. The
- * signature, the client and earlier uses are not looked at.
+ * Returns what a workload's authorization server would give for an assertion, by the checks of its token endpoint. It
+ * does not check the signature, the client, and whether the assertion was used before.
  * @param nowS seconds since 1970
  */
 export function explainAssertion(

@@ -10,7 +10,6 @@ import { canonicalYaml } from '../operator/render/object/yaml.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
 import { apiGroup } from './options/manifests.ts'
 
-/** A text to migrate. */
 interface Source {
   /** The name in findings. */
   readonly name: string

@@ -5,7 +5,6 @@ import { partsOf, type SchemaNode, schemaChildren } from './walk.ts'
 
 /** A field in which an object names another object of the same namespace. */
 export interface ReferenceDeclaration {
-  /** The kind of the object. */
   readonly kind: string
   /** Returns the names in one spec, sorted, each once. Does not throw on a spec that the schema accepts. */
   readonly names: (spec: never) => readonly string[]

@@ -71,7 +71,6 @@ export interface Entry {
 
 export interface SitePage {
   readonly title: string
-  /** The rendered article. */
   readonly article: string
   readonly headings: readonly Heading[]
   readonly sections: readonly { readonly title: string; readonly entries: readonly Entry[] }[]

@@ -66,7 +66,6 @@ interface AdmissionOptions {
   readonly reviewer: Pick<Reviewer, 'review'>
   /** The API group of our kinds. */
   readonly group: string
-  /** The namespace of the operator. */
   readonly namespace: string
   /** Name of the ValidatingWebhookConfiguration. */
   readonly configuration: string

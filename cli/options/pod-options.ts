@@ -11,7 +11,6 @@ export const podTemplateOption: Option = {
     'The limit for podTemplateSpec: the Pod Security level baseline, or any (host namespaces, privileged containers, hostPath), which gives the nodes to everybody who may write a workload.',
 }
 
-/** The user ids of pods. */
 export const podUsersOption: Option = {
   type: 'string',
   value: ['fixed', 'platform'],
@@ -29,7 +28,6 @@ export const adminFromOption: Option = {
     'Peers that may reach the admin listeners (/metrics, /status) besides the operator and the kubelet: a namespace, NAMESPACE/LABEL=VALUE[,LABEL=VALUE] or a CIDR; repeatable.',
 }
 
-/** The namespace of the operator itself. */
 export const operatorNamespaceOption: Option = {
   type: 'string',
   value: 'NAME',

@@ -7,7 +7,6 @@ import type { Page } from './visit.ts'
 
 const OBJECT = '/ns/:ns/:short/:name'
 
-/** The pages, by path. */
 export const routes: Readonly<Record<string, Page>> = {
   '/': home,
   '/workloads': workloads,

@@ -21,7 +21,6 @@ export interface Visit {
   readonly world: World
   /** Undefined where none is configured. */
   readonly prometheus: Prometheus | undefined
-  /** The viewers' tokens for workloads. */
   readonly tokens: WorkloadTokens
   /** The logins that viewers have begun for workloads. */
   readonly logins: WorkloadLogins

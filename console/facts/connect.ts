@@ -5,7 +5,6 @@ import { idOf, type ObjectId, pathOf } from './places.ts'
 export interface ClientSetup {
   readonly client: string
   readonly hint: string
-  /** The text to copy. */
   readonly text: string
   /** A link that opens the client's own dialog; null if it has none. */
   readonly link: string | null

@@ -8,7 +8,6 @@ export interface ObjectId {
   readonly name: string
 }
 
-/** Returns the identity of an object. */
 export const idOf = ({ kind, metadata: { namespace = 'default', name } }: KubernetesObject): ObjectId => ({
   kind,
   namespace,

@@ -62,7 +62,6 @@ export function readPeriod(from: string | undefined, to: string | undefined, now
 /** The dimensions that Prometheus has: metrics never name a caller. */
 export const MEASURED = ['tool', 'backend'] as const
 type Measured = (typeof MEASURED)[number]
-/** The dimensions that counters have. */
 export const COUNTED: readonly UsageBy[] = [...MEASURED, 'client', 'person']
 
 const LABELS = { tool: 'gen_ai_tool_name', backend: 'portico_backend' } as const
@@ -110,7 +109,6 @@ type CountedRow = UsageRow & { readonly denied: number }
 /** The sum of the counters of a workload's pods. */
 type CountedUsage = Pick<UsageFacts, 'rows' | 'since' | 'other' | 'missing' | 'right'>
 
-/** Reads the rows of one report. */
 const rowsIn = ({ rows }: Readonly<Record<string, unknown>>): readonly CountedRow[] =>
   (Array.isArray(rows) ? rows.filter(isObject).slice(0, MOST_ROWS) : []).map(({ name, calls, errors, denied }) => ({
     name: typeof name === 'string' ? name : '',

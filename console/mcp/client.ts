@@ -8,7 +8,6 @@ export interface Target {
   readonly token: string | undefined
 }
 
-/** The answer to one request. */
 export interface McpAnswer {
   readonly status: number
   /** `WWW-Authenticate`, where the workload wants a token. */

@@ -4,7 +4,6 @@ import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.t
 /** Somebody who looks. Whatever is kept for them is kept under `id`, the digest of their credential. */
 export interface Viewer {
   readonly id: string
-  /** The name to show. */
   readonly name: string
   /** The credential for the cluster's API server; undefined where the place needs none. */
   readonly token?: string | undefined

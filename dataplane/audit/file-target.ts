@@ -21,7 +21,6 @@ const CHECK_EVERY_MS = 500
 export class FileTarget implements Target {
   readonly #path: string
   #handle: FileHandle | undefined
-  /** The inode of the open file. */
   #inode = ''
   #checkedAt = Number.NEGATIVE_INFINITY
 

@@ -12,7 +12,6 @@ export interface WatchOptions<T> {
   onConfig(loaded: Loaded<T>): void | Promise<void>
   /** Called once for each invalid content. The configuration before it stays in force. */
   onRefused(findings: readonly Finding[]): void
-  /** Ends the watch. */
   readonly signal?: AbortSignal
 }
 

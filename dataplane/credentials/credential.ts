@@ -29,7 +29,6 @@ interface UnsignedRequest {
   readonly method: string
   /** The host with its port, as in the Host header. */
   readonly host: string
-  /** The path with its query. */
   readonly path: string
   /** A flat list of names and values. */
   readonly headers: readonly string[]

@@ -19,7 +19,6 @@ export interface VerifiedToken {
   readonly isBound: boolean
 }
 
-/** A cached result. */
 export interface KnownToken extends VerifiedToken {
   /** The time in milliseconds since 1970 from which it must be verified again. */
   readonly until: number

@@ -23,7 +23,6 @@ import { hasScopes, statedScopes } from './scopes.ts'
 import { digestOf, type KnownToken, type VerifiedToken } from './token-cache.ts'
 
 interface VerifyOptions {
-  /** The realm of the challenge. */
   readonly realm: string
   /** Scopes named in challenges. */
   readonly scopes?: readonly string[] | undefined

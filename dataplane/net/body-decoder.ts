@@ -50,7 +50,6 @@ const streamsFor = (encodings: readonly string[], first: number): Transform[] =>
 const undecodable = (cause: NodeJS.ErrnoException) =>
   new UndecodableBody(`the answer is not what its Content-Encoding says, or breaks off (${cause.code})`, { cause })
 
-/** Receives the decoded body. */
 interface DecodedBody {
   data(chunk: Buffer): void
   end(): void

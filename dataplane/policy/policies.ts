@@ -11,7 +11,6 @@ import { type Slice, Slices } from './slices.ts'
 import type { PolicySource, Subject } from './source.ts'
 import { type CedarValue, Unjudgeable } from './values.ts'
 
-/** A policy in an explanation. */
 interface NamedPolicy {
   /** `policies/3`, or `policies/3.1` for the first of several in that text. */
   readonly policy: string
@@ -24,7 +23,6 @@ interface NamedPolicy {
 export interface Explanation {
   readonly allowed: boolean
   readonly reason: string
-  /** The policies that decided. */
   readonly policies: readonly NamedPolicy[]
   /** Policies with an evaluation error, each of which denies. */
   readonly errors: readonly (NamedPolicy & { readonly message: string })[]

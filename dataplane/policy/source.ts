@@ -1,4 +1,3 @@
-/** The policies of a configuration. */
 export interface PolicySource {
   /** Cedar policies; a text may hold several. */
   readonly policies: readonly string[]
@@ -12,7 +11,6 @@ export interface PolicySource {
   readonly groupEntityType?: string | undefined
 }
 
-/** One problem of policies or entities. */
 export interface PolicyProblem {
   /** The JSON pointer into the source. */
   readonly pointer: string

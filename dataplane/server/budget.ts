@@ -52,7 +52,6 @@ export class Budget {
     return this.shareOf(own, wider)
   }
 
-  /** The number of holders. */
   get size(): number {
     return this.#shares.size
   }

@@ -73,7 +73,6 @@ export class FairCache<V> {
     this.#all = new Part('', undefined, { holderSize, even: Math.max(1, Math.min(even, most * MOST_EVEN)) })
   }
 
-  /** The number of entries. */
   get size(): number {
     return this.#entries.size
   }
@@ -198,7 +197,6 @@ class Queue<T extends Queued> {
   }
 }
 
-/** The holders of a group. */
 interface Group<V> {
   readonly parts: Map<string, Part<V>>
   /** The parts by size level; in each, the least recently used come first. */

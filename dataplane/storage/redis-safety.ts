@@ -20,7 +20,7 @@ export function replicaWait(client: RedisClient, log: Logger): (key: string) => 
 
   function noted(replicas: number): void {
     if (replicas > 0) {
-      if (isWarned) log.info('replicas of Redis have what is written again')
+      if (isWarned) log.info('replicas of Redis receive writes again')
       isWarned = false
       return
     }

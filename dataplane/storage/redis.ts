@@ -36,7 +36,6 @@ export interface RedisConfig {
   readonly usernameFile?: string
   readonly passwordFile?: string
   readonly tls?: RedisTls
-  /** TLS towards the sentinels. */
   readonly sentinelTls?: RedisTls
   readonly dialTimeoutMs?: number
   /** Longest wait for an answer. */
@@ -77,7 +76,7 @@ export function connectRedis(config: RedisConfig, log: Logger, observe?: Observe
   })
   logRefusals(client, log)
   client.on('ready', () => {
-    if (logged.size > 0) log.info('Redis is here again')
+    if (logged.size > 0) log.info('Redis can be reached again')
     logged.clear()
   })
   return client

@@ -100,5 +100,4 @@ const nothing: Observation = {
   },
 }
 
-/** Creates observations that do nothing. */
 export const observeNothing: Observe = () => nothing

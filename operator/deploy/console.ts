@@ -4,7 +4,6 @@ import { type Installation, labels, RESTRICTED } from './objects.ts'
 import type { PolicyRule } from './rbac.ts'
 
 export const CONSOLE_NAME = 'portico-console'
-/** The ClusterRoles for viewers. */
 export const VIEWER_ROLE = 'portico-viewer'
 export const USAGE_VIEWER_ROLE = 'portico-usage-viewer'
 

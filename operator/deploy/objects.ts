@@ -12,7 +12,6 @@ export interface Installation {
    * The name of the Lease, and of the roles and bindings that grant the right to manage objects; see `operatorName`.
    */
   readonly name: string
-  /** The namespace of the operator. */
   readonly namespace: string
   readonly image: string
   readonly replicas: number | string

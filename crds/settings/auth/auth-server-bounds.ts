@@ -1,6 +1,5 @@
 /** Constants that the schemas of the embedded authorization server share with its checks. This file loads no schema. */
 
-/** The bounds and defaults of lifespans. */
 export const lifespanBounds = {
   accessTokenLifespan: { from: '1m', to: '24h', usual: '1h' },
   refreshTokenLifespan: { from: '1h', to: '720h', usual: '168h' },

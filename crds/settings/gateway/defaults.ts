@@ -23,7 +23,6 @@ export const failureDefaults = {
 } as const
 /** The defaults of the counters of tool calls. */
 export const usageDefaults = { people: 'disabled', days: 35 } as const
-/** The defaults of the catalog gate. */
 export const gateDefaults = { mode: 'disabled', match: 'identity', onUnavailable: 'lastKnown', maxStale: '1h' } as const
 /** The bounds of its `maxStale`. */
 export const gateStale = { shortest: '1m', longest: '168h' } as const

@@ -76,7 +76,6 @@ export const PIN_LISTS = ['tools', 'prompts', 'resources', 'resourceTemplates', 
 
 const sizes = PIN_LISTS.map((name) => `(has(self.${name}) ? size(self.${name}) : 0)`).join(' + ')
 
-/** The spec of an MCPPin. */
 export const pinSpec = object(
   'Approved definitions of one server.',
   {

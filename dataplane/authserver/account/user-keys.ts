@@ -20,7 +20,6 @@ const MOST_STEPS = 200_000
 const LONGEST_MATCH_MS = 5_000
 const NOT_NOW = 'The key can’t be checked now. Try again in a minute.'
 
-/** The header that carries a key. */
 export interface KeyHeader {
   readonly name: string
   readonly value: string

@@ -37,7 +37,6 @@ export class NetworkLimit {
   readonly #networks = WIDTHS.map(() => new LRUCache<string, Bucket>({ max: MOST_NETWORKS }))
   /** The recent requests of networks of the greatest width. */
   readonly #lately = new LRUCache<string, Bucket>({ max: MOST_NETWORKS })
-  /** The shared bucket. */
   readonly #open: Bucket
   readonly #reserve: Bucket
   readonly #burst: number

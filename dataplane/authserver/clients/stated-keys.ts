@@ -17,7 +17,6 @@ export interface StatedKeys {
   readonly token_endpoint_auth_signing_alg?: string
 }
 
-/** Algorithms of the signatures of clients. */
 export const CLIENT_ALGORITHMS: readonly string[] = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA']
 
 const MOST_KEYS = 20

@@ -12,7 +12,6 @@ export function privately(response: Response): Response {
   return response
 }
 
-/** Redirects the browser. */
 export const redirect = (location: string): Response =>
   new Response(null, { status: 303, headers: { location, ...PRIVATE } })
 

@@ -35,7 +35,6 @@ export interface ConsentedLogin extends Pick<Login, 'pass' | 'choose' | 'close'>
 }
 
 interface ConsentedLoginOptions extends Pick<LoginParts, 'store' | 'keyed' | 'loginS'> {
-  /** The login that follows the consent. */
   readonly login: Login
   readonly requests: () => AuthorizationRequests
   /** Seals the request in a consent page. */
@@ -44,7 +43,6 @@ interface ConsentedLoginOptions extends Pick<LoginParts, 'store' | 'keyed' | 'lo
   forgetTokens(login: string): Promise<unknown>
 }
 
-/** The store of authorization requests. */
 export interface AuthorizationRequests {
   /** Stores a request with these parameters. Returns its `uid`, or undefined if it is no longer accepted. */
   open(request: string): Promise<string | undefined>

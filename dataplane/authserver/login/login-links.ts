@@ -13,9 +13,8 @@ interface LoginLinksOptions extends Omit<LoginParts, 'log'> {
   readonly primaries: readonly string[]
   /** Names of the providers that are linked here. */
   readonly onDemand: ReadonlySet<string>
-  /** Names of those of them whose tokens belong to users and not to logins. */
+  /** Names of the linked providers whose tokens belong to a user, not to a login. */
   readonly perUser: ReadonlySet<string>
-  /** URL of the page. */
   readonly url: string
   /** Milliseconds since 1970. */
   readonly now?: () => number

@@ -4,7 +4,6 @@ import type { KeyedHash } from '../keys/keyed-hash.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { CarriedTokens } from './carried-tokens.ts'
 
-/** The parts that logins use. */
 export interface LoginParts {
   readonly store: RecordStore
   readonly keyed: () => KeyedHash
@@ -39,7 +38,6 @@ export interface PendingAuthorization {
   readonly trace?: string
 }
 
-/** A user who has logged in. */
 export interface LoggedInUser {
   /** The user's subject in our tokens: one for each user of each provider. */
   readonly subject: string

@@ -3,9 +3,7 @@ import type { Markup, Page } from '../../pages/page.ts'
 
 /** The question where a user logs in. */
 export interface ChoiceQuestion {
-  /** The name of the gateway. */
   readonly gateway: string
-  /** The providers to choose from. */
   readonly providers: readonly { readonly name: string; readonly host: string }[]
   /** The user is asked for an e-mail address first, and sees the providers only if it leads to none. */
   readonly asksForAddress: boolean

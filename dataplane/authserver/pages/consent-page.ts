@@ -4,7 +4,6 @@ import { answeredAt, type Destination, destinationOf, knownBy, scopeList, shownH
 
 /** The question to the user before anything is sent to an identity provider on a client's behalf. */
 export interface ConsentQuestion {
-  /** The name of the gateway. */
   readonly gateway: string
   readonly client: {
     /** The name that the client reports, unverified. */

@@ -3,7 +3,6 @@ import type { Markup, Page } from '../../pages/page.ts'
 
 /** The question to the user before they log in at a provider for a program that already has their account. */
 export interface LinkQuestion {
-  /** The name of the gateway. */
   readonly gateway: string
   /** The owner of the account, as the primary provider has reported. */
   readonly account: { readonly name?: string; readonly email?: string }
@@ -13,7 +12,6 @@ export interface LinkQuestion {
   readonly hosts: readonly string[]
   /** The URL that the form is posted to. */
   readonly action: string
-  /** The id of the link. */
   readonly ticket: string
   /** The token that the form returns, which proves that the answer was given on this page. */
   readonly token: string

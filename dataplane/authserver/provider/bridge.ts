@@ -8,7 +8,6 @@ export interface InnerRequest {
   readonly method: 'GET' | 'POST'
   /** The path below the issuer, with a query. */
   readonly path: string
-  /** The body of a form. */
   readonly body?: string
   /** The library's own cookies. */
   readonly cookie?: string

@@ -300,7 +300,6 @@ const IDLE = 128 * MIB
 const LEAST_IN_ALL = 16 * MIB
 
 interface MemoryParts {
-  /** The limits of records, by pool. */
   readonly records: Readonly<Record<Pool, number>>
   /** The limit of provider tokens. */
   readonly tokens: number

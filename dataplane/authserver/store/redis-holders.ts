@@ -35,7 +35,6 @@ const shared: Partial<Readonly<Record<Kind, Sharing>>> = {
 /** The shares that a record counts in. */
 interface Shares {
   readonly isRefused: boolean
-  /** Tells whether bytes are counted. */
   readonly isCounted: boolean
   /** For each share the key of its list, the most records and the most bytes. */
   readonly args: readonly (string | number)[]

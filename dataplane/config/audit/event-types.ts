@@ -99,5 +99,4 @@ export const gatewayEvents: ReadonlySet<string> = new Set<AuditEventType>([
   ...COMMON_EVENTS,
 ])
 
-/** The events that a registry writes. */
 export const registryEvents: ReadonlySet<string> = new Set<AuditEventType>([...REGISTRY_EVENTS, ...COMMON_EVENTS])

@@ -42,7 +42,6 @@ interface Node {
   readonly args: unknown
 }
 
-/** The cost of an evaluation. */
 interface Cost {
   /** The cost of all loops together, for each item of a list. */
   ofItem: number

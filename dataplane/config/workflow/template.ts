@@ -48,7 +48,6 @@ export interface Template {
   readonly parts: readonly Part[]
   /** The expression that is the whole template; its value keeps its JSON type. */
   readonly whole: Expression | undefined
-  /** Every path in it. */
   readonly paths: readonly Path[]
 }
 

@@ -8,13 +8,11 @@ import { type ItemKind, type ListKind, listForms } from '../backends/lists/list-
 import { withoutPage } from '../mcp/apps.ts'
 import { type Listed, listedItems, listedTools, resourceSubject, textsIn } from './subjects.ts'
 
-/** The sources of lists. */
 export interface Catalogs {
   readonly catalog: Catalog
   readonly promptsAndResources: PromptResourceCatalog
 }
 
-/** The form of a requested list. */
 export interface ListForm {
   readonly era: 'modern' | 'legacy'
   /** If true, the list includes tools that are for apps alone. */

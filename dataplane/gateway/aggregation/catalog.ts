@@ -12,7 +12,6 @@ import { fitName, otherName } from './names.ts'
 import type { Route } from './route.ts'
 import { NO_OVERRIDE, overrideOf, type Shape, shapedText, shapeOf } from './shape.ts'
 
-/** A catalog and its sources. */
 export interface BuiltCatalog {
   readonly catalog: Catalog
   readonly backends: readonly Backend[]

@@ -183,7 +183,6 @@ export function instructionsOf(backends: readonly Backend[]): string | undefined
 
 /** A resource at the backend that has it. */
 export interface Place {
-  /** The name of the backend. */
   readonly backend: string
   /** The backend's own URI. */
   readonly uri: string

@@ -33,7 +33,6 @@ export interface SkillCatalog {
   readonly skills: readonly ShownSkill[]
   /** The backends that have skills, by the first segment of their URIs; empty if URIs stay as they are. */
   readonly prefixes: ReadonlyMap<string, BackendSkills>
-  /** The shown skills by their folders. */
   readonly folders: ReadonlyMap<string, ShownSkill>
   /** The listed spellings of URIs that could be spelled in other ways. */
   readonly spellings: ReadonlyMap<string, string>

@@ -11,7 +11,6 @@ import type { Session } from '../sessions/sessions.ts'
 import type { Asked } from './asked.ts'
 import type { SessionTasks } from './tasks/session-tasks.ts'
 
-/** The HTTP request to a backend. */
 export interface HttpRequest {
   readonly path: string
   readonly method: 'POST' | 'GET'

@@ -4,7 +4,6 @@ import type { Row } from './rows.ts'
 
 /** A backend as the catalog may know it. */
 export interface GateMember {
-  /** The name of the backend. */
   readonly backend: string
   /** The name of its object. */
   readonly name?: string | undefined

@@ -13,7 +13,6 @@ const OLD_URI = 'ui/resourceUri'
 
 /** A tool's declarations for MCP Apps. */
 export interface ToolApp {
-  /** The URI of the page. */
   readonly uri: string | undefined
   /** True if the tool is for models too, and not for the page alone. */
   readonly isForModel: boolean

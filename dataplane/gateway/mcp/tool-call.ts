@@ -16,7 +16,6 @@ export type MoreParams = Readonly<Partial<Record<'requestState' | 'inputResponse
 export interface ToolCallParts {
   /** JSON text. */
   readonly id: string
-  /** The tool's name. */
   readonly name: string
   /** JSON text of an object. */
   readonly arguments: string

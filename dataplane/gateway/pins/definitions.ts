@@ -70,8 +70,8 @@ function verdictOn<T extends Definition>(pins: Pins, kind: ListedKind, item: T):
 }
 
 /**
- * The definitions of one backend against its pins, for all callers: what is shown of what the backend says. Whatever
- * goes to clients passes here.
+ * Checks the definitions of one backend against its pins, the same for all callers, and decides which are shown. Each
+ * definition that goes to a client passes here.
  */
 export class Definitions {
   /** The pins in force; undefined while none are. */

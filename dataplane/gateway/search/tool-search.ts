@@ -11,7 +11,6 @@ export interface ToolSearchOptions {
   readonly log: Logger
   /** The folder where vectors are stored. */
   readonly stateDirectory: string
-  /** The memory of the process. */
   readonly memoryBytes?: number | undefined
   /** Reports an error in background work. */
   onFault(error: unknown, what: string): void

@@ -23,7 +23,6 @@ export const CLIENT_NOTE = 'client'
 
 /** The key of the row for calls that get no row of their own. */
 export const OTHER = ''
-/** Most rows of a day. */
 export const MOST_ROWS = 20_000
 /** Longest part of a key in UTF-16 units: callers choose the names of clients. */
 export const LONGEST = 128

@@ -1,7 +1,6 @@
 import { type Family, type Labels, type MetricDescription, Series } from './family.ts'
 
 interface MetricOptions extends Omit<MetricDescription, 'type'> {
-  /** Names of its labels. */
   readonly labels: readonly string[]
   /** Upper bounds of the buckets of a histogram, ascending; absent in a counter. */
   readonly bounds?: readonly number[]

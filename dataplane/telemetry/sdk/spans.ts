@@ -114,7 +114,6 @@ export class Spans {
   readonly #sampledBelow: number
   readonly #ids = new TraceIds()
   readonly #older: boolean
-  /** The id of the next trace. */
   #nextTrace = ''
 
   constructor({ resource, processor, rate, older, version }: SpansOptions) {

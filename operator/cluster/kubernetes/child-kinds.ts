@@ -1,6 +1,5 @@
 import type { Resource } from './resource.ts'
 
-/** A type of child. */
 export interface ChildKind extends Resource {
   /** The advice for users who need a kind that a cluster may well lack. */
   readonly wayOut?: string

@@ -9,7 +9,6 @@ import { type KubeCluster, type KubeUser, readKubeConfigs } from './kubeconfig-f
 
 type Headers = Readonly<Record<string, string | string[]>>
 
-/** A pool of connections. */
 interface Pool {
   readonly dispatcher: Dispatcher
   /** The server, and the CA and client certificate of the connections. */

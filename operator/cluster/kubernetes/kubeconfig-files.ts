@@ -114,7 +114,6 @@ function materialIn(fields: Fields, name: string, folder: string) {
   return { data, file }
 }
 
-/** Removes members that are undefined. */
 const present = <T extends object>(members: T) =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
 

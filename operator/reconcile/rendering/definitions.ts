@@ -14,7 +14,6 @@ const NAMED = 10
 
 /** The definitions of one server: how strictly they are held, and what pods report of them. */
 export interface HeldDefinitions {
-  /** The name of the server. */
   readonly name: string
   readonly mode: PinningMode
   /** True if some MCPPin names the server, as far as the gateway or proxy uses it. */

@@ -65,7 +65,6 @@ interface MemberOptions {
   readonly credentialOf: (name: string, own: CredentialReference) => CredentialReference
   /** True if the gateway authenticates its callers. */
   readonly hasCallers: boolean
-  /** The pinning settings of the gateway. */
   readonly pinning: GatewayPinning
   /** The providers at which the gateway logs users in; undefined if it logs nobody in. */
   readonly upstreamProviders: UpstreamProviders

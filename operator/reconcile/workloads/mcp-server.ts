@@ -46,7 +46,6 @@ import {
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 
-/** The default port of a server. */
 const MCP_PORT = 8080
 
 interface ServerSettings {

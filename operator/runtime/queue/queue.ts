@@ -26,7 +26,6 @@ export class KeyedQueue {
     return this.#waiting.size
   }
 
-  /** The number of keys in work. */
   get working(): number {
     return this.#working.size
   }

@@ -38,7 +38,6 @@ export async function takeFinalizer(
   }
 }
 
-/** The objects to release. */
 interface Held {
   readonly finalizer: string
   readonly isMeant: (object: KubernetesObject) => boolean

@@ -17,7 +17,6 @@ export interface LocalCommand {
   readonly path: string
   /** The manifest's folder. */
   readonly folder: string
-  /** The PATH for programs. */
   readonly searchPath: string
 }
 

@@ -49,7 +49,6 @@ export function replaceFile(file: string, content: string | Buffer, mode = 0o600
 /** The state directory of `portico run`. Only one process uses it at a time. */
 export class StateDirectory {
   readonly path: string
-  /** The log of the processes. */
   readonly log: LogFile
   readonly #lock: string
   readonly #memory: string

@@ -104,7 +104,6 @@ interface Acting {
   readonly actor: PresentedToken | undefined
 }
 
-/** A named actor with its claims. */
 interface Named extends Actor {
   readonly claims: Readonly<Record<string, unknown>>
 }

@@ -20,7 +20,6 @@ interface OAuth2UpstreamOptions {
   readonly name: string
   readonly config: OAuth2UpstreamConfig
   readonly directory: string
-  /** The redirect URI of this provider. */
   readonly redirectUri: string
   /** Origins of the other providers. */
   readonly others: readonly string[]

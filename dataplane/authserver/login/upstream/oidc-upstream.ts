@@ -17,7 +17,6 @@ interface OidcUpstreamOptions {
   readonly name: string
   readonly config: OidcUpstreamConfig
   readonly directory: string
-  /** The redirect URI of this provider. */
   readonly redirectUri: string
 }
 

@@ -232,7 +232,6 @@ export class Backend implements SessionPeer {
     return this.needsApproval && this.withheld('resources', 'all').includes(uri)
   }
 
-  /** The instructions that are shown. */
   get instructions(): string | undefined {
     return this.definitions.shownInstructions(this.said.instructions)
   }
@@ -289,7 +288,6 @@ export class Backend implements SessionPeer {
     if (!isObject(this.capabilities[capability])) this.#undeclared = { ...this.#undeclared, [capability]: {} }
   }
 
-  /** The capabilities that it has declared. */
   get declared(): Readonly<Record<string, unknown>> {
     const said = this.era?.era === 'modern' ? this.era.capabilities : this.ownSession.opened?.capabilities
     if (said !== undefined) this.#capabilities = said

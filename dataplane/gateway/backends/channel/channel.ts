@@ -12,7 +12,6 @@ export interface Channel {
   close(): void
 }
 
-/** Receives the messages of a channel. */
 export interface ChannelReceiver {
   /** Takes one message, or other text in its place: servers print other things too. */
   message(text: string): void

@@ -12,7 +12,6 @@ import { type Channel, type ChannelReceiver, DroppedMessage, type OpenChannel } 
 import { LONGEST_LINE } from './line-splitter.ts'
 
 interface SseChannelOptions {
-  /** The URL of the stream. */
   readonly url: URL
   readonly dispatcher: Transport
   /** The backend's share: counts the bytes of an incomplete event. */

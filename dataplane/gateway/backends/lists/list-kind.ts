@@ -12,7 +12,6 @@ export interface ListForm {
   readonly method: string
   /** The member of the result that holds the list. */
   readonly member: string
-  /** The capability that announces the list. */
   readonly capability: 'tools' | 'prompts' | 'resources'
   /** The member that identifies an item. */
   readonly key: string

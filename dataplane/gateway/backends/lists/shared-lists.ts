@@ -18,7 +18,6 @@ export class SharedLists {
     if (this.#known.get(digest)?.deref() === undefined) this.#known.delete(digest)
   })
 
-  /** The number of known lists. */
   get count(): number {
     return this.#known.size
   }

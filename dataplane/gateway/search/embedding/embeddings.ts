@@ -9,7 +9,6 @@ import { EmbeddingError, EmbeddingService, MOST_TEXTS } from './embedding-servic
 import { closest, Vectors } from './vectors.ts'
 
 export interface EmbeddingsOptions {
-  /** The URL of the service. */
   readonly service: string
   readonly config: OptimizerConfig
   /** The folder of the configuration, to which its file paths are relative. */
@@ -110,7 +109,7 @@ export class Embeddings {
     this.#last = this.#last
       .then(() => this.#fill(index, numbers))
       .catch((error) => {
-        if (!(error instanceof EmbeddingError)) this.#log.error({ err: error }, 'making vectors of tools')
+        if (!(error instanceof EmbeddingError)) this.#log.error({ err: error }, 'vectors of tools can’t be computed')
       })
       .finally(() => this.#filling.delete(index))
     this.#filling.set(index, this.#last)

@@ -8,7 +8,6 @@ interface RedisStoreOptions {
   readonly client: RedisClient
   /** Notifies other replicas of changes at once. */
   readonly bus: SessionBus
-  /** The prefix of all keys. */
   readonly prefix: string
   /** The lifetime of a session without a request, in milliseconds. */
   readonly ttlMs: number

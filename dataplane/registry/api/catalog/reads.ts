@@ -46,7 +46,6 @@ interface CatalogRequest {
   readonly actor: Actor
 }
 
-/** The outcome of a read. */
 interface Ended {
   readonly error: unknown
   readonly startedAt: number

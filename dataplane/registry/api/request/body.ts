@@ -19,7 +19,6 @@ const MAY_BE_HALF = /\\u[dD][89a-fA-F]/
 
 export interface JsonBody<T> {
   readonly value: T
-  /** The body as received. */
   readonly text: string
 }
 

@@ -4,7 +4,6 @@ import { isSpace, JsonSkipper } from '../../../server/json-lexer.ts'
 /** The containers that are split: an object into its members, a list (`elements`) into its elements. */
 export type Shape = 'elements' | { readonly [member: string]: Shape }
 
-/** A part of a JSON text. */
 export interface Part {
   /** RFC 6901. */
   readonly pointer: string

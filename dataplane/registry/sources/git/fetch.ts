@@ -111,7 +111,6 @@ async function packsOf({ folder }: Clone): Promise<number | undefined> {
 interface Asked {
   readonly flags: readonly string[]
   readonly settings?: GitOptions['settings']
-  /** The refspec to fetch. */
   readonly wanted: string
 }
 

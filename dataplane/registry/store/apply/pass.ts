@@ -5,7 +5,6 @@ type Database = Kysely<RegistryTables>
 
 interface SourcePass {
   readonly source: number
-  /** The unique name of the pass. */
   readonly name: string
   /** The pass before it; undefined if there was none. */
   readonly before: string | undefined

@@ -26,7 +26,6 @@ interface Scope {
   readonly includeDeleted: boolean
 }
 
-/** The query of a page. */
 export interface ListQuery extends Scope {
   readonly limit: number
   readonly after?: Position | undefined

@@ -18,7 +18,6 @@ const SOME_TRIGRAMS = 3
 interface Values {
   readonly registry: number
   readonly query: string
-  /** The pattern for the text. */
   readonly pattern: string
   readonly from: string
 }
