@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { World } from './place.ts'
 
-/** What is kept for a viewer. */
+/** The objects read for a viewer, and the time of the next request. */
 export interface Kept {
   /** The namespaces that were asked for. */
   readonly namespaces: string

@@ -8,7 +8,7 @@ export interface LinkOffer {
   readonly provider: string
   /** The key of the user's own that is entered there; absent: they log in at the provider. */
   readonly key?: { readonly title: string; readonly isRefused: boolean }
-  /** What is got there serves all programs of the user. */
+  /** True if the token or key obtained there serves all programs of the user. */
   readonly isForAll?: boolean
 }
 

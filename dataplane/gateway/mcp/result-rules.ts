@@ -36,7 +36,7 @@ const messageWith = (members: MendRule['members'], needed?: MendRule['needed']):
       ...(needed === undefined ? {} : { needed }),
     },
     error: OPTIONAL,
-    // What servers of some frameworks write beside an answer.
+    // Servers of some frameworks write these two fields beside an answer.
     method: { isDropped: true },
     params: { isDropped: true },
   },

@@ -9,7 +9,7 @@ export interface GateVersion {
   readonly status: Status
   readonly claims: ClaimsMap
   readonly document: string
-  /** Whether it comes from a Kubernetes source. Whoever else writes a document may name any object in it. */
+  /** True if the version comes from a Kubernetes source. Other writers of documents could name any object in them. */
   readonly isOfCluster: boolean
 }
 
