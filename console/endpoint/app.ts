@@ -265,7 +265,13 @@ function failed(c: Context, error: PublicError, frameOf: FrameOf): Response {
       id !== undefined && [', request ', h('code', {}, id)],
     ),
     code === 'forbidden' && message.startsWith('kubectl') && h('p', {}, 'This is the right that is missing.'),
-    h('p', {}, h('a', { href: above(c.req.path) }, 'Go up')),
+    h(
+      'p',
+      { class: 'acts' },
+      above(c.req.path) !== '/' && h('a', { href: above(c.req.path) }, 'Workloads of this namespace'),
+      h('a', { href: '/' }, 'Home'),
+      h('a', { href: '/help' }, 'Help'),
+    ),
   ]
   return c.html(pageText(frameOf(c, TITLES[code] ?? 'Error', false), content), error.status as 400)
 }

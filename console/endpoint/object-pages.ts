@@ -6,7 +6,6 @@ import { deniedIn } from '../facts/denied.ts'
 import { mapFacts } from '../facts/map.ts'
 import { idOf, pathOf, servesMcp } from '../facts/places.ts'
 import { sourceFacts } from '../facts/source.ts'
-import { keyOf } from '../facts/subjects.ts'
 import { partsOf } from '../facts/workload.ts'
 import { accessPage, deniedTable } from '../pages/access.ts'
 import { connectPage } from '../pages/connect.ts'
@@ -14,10 +13,12 @@ import { type Child, h } from '../pages/element.ts'
 import { helpPages } from '../pages/help.ts'
 import { mapDrawing, mapPage } from '../pages/map.ts'
 import { empty } from '../pages/parts.ts'
+import { workloadLinks } from '../pages/rest.ts'
 import { logPage, sourcePage } from '../pages/source.ts'
 import { workloadHead } from '../pages/workload.ts'
 import { PlaceError } from '../places/place.ts'
 import { askGateways, objectOf } from './pages.ts'
+import { toolNames } from './try-pages.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
 
 const hasPart = (visit: Visit, part: string) => {
@@ -103,7 +104,13 @@ export const access: Page = async (visit) => {
     claims: form ? field('claims') : claims,
     arguments: form ? field('arguments') : '',
   }
-  const start = { ...accessOf(object, question), denied, deniedMissing: typeof lines === 'string' ? lines : null }
+  const tools = (await patiently(toolNames(visit), visit.isPage)) ?? []
+  const start = {
+    ...accessOf(object, question),
+    tools,
+    denied,
+    deniedMissing: typeof lines === 'string' ? lines : null,
+  }
   const facts = form === undefined ? start : await explained(visit, start)
   const content = accessPage(facts, visit.formToken(`${facts.href}/access`), now)
   return {
@@ -135,23 +142,13 @@ export const accessHome: Page = async ({ world, places, session, now, isPage }) 
     h('h1', {}, 'Access'),
     h('p', { class: 'lead' }, 'Who may call what, and why a call was denied. Choose the workload that is called.'),
     h('h2', {}, 'Workloads'),
-    facts.workloads.length === 0
-      ? empty(h('p', {}, 'No workload is called by clients.'))
-      : h(
-          'ul',
-          { class: 'cards' },
-          facts.workloads.map((one) =>
-            h(
-              'li',
-              { class: 'card', 'data-key': keyOf(one) },
-              h('h3', {}, h('a', { href: one.href }, one.name)),
-              h('p', {}, one.namespace),
-            ),
-          ),
-        ),
+    workloadLinks(facts.workloads),
     h('h2', {}, 'Denied lately'),
     denied.length === 0
-      ? empty(h('p', {}, 'No denied call is known.'))
+      ? empty(
+          h('p', {}, 'No denied call is known.'),
+          h('p', {}, 'Workloads with ', h('code', {}, 'audit.enabled'), ' write denied calls into their audit log.'),
+        )
       : deniedTable(
           denied,
           ({ tool, requestId }) =>
@@ -208,7 +205,8 @@ export const log: Page = async (visit) => {
     href: pathOf(id),
     lines: typeof found === 'string' ? [] : found.slice(-MOST_LINES).toReversed(),
     missing: typeof found === 'string' ? found : null,
-    command: `kubectl portico logs ${id.kind}/${id.name} --namespace ${id.namespace}`,
+    command:
+      places.kind === 'machine' ? null : `kubectl portico logs ${id.kind}/${id.name} --namespace ${id.namespace}`,
   }
   return { title: `${id.name}: log`, facts, content: logPage(facts) }
 }

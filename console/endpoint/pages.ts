@@ -39,7 +39,7 @@ export const home: Page = async (visit) => {
   const { world, places, now } = visit
   const { reports, pending } = await askGateways(visit)
   const facts = homeFacts(world.objects, reports, places, pending)
-  return { title: 'Home', facts, content: homePage(facts, places.title, now) }
+  return { title: 'Home', facts, content: homePage(facts, places, now) }
 }
 
 /** The list of workloads. */

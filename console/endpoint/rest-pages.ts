@@ -8,15 +8,26 @@ import { keyOf } from '../facts/subjects.ts'
 import {
   COUNTED,
   countedUsage,
+  countingManifest,
   MEASURED,
   readPeriod,
   type UsageFacts,
   usageCsv,
   usageQuery,
   usageRows,
+  usageSum,
 } from '../facts/usage.ts'
 import { h } from '../pages/element.ts'
-import { catalogPage, changesPage, definitionsView, entryPage, usagePage, workloadLinks } from '../pages/rest.ts'
+import {
+  catalogPage,
+  changesPage,
+  definitionsView,
+  entryPage,
+  unpinned,
+  usagePage,
+  usageSums,
+  workloadLinks,
+} from '../pages/rest.ts'
 import { AnswerError, readJson } from '../places/read-json.ts'
 import { beginLogin, keepToken } from './login-pages.ts'
 import { registriesOf } from './object-pages.ts'
@@ -36,13 +47,16 @@ function mcpObject(visit: Visit) {
   return object
 }
 
+/** Returns the folder of the manifests for a command; in a cluster nobody knows it. */
+const folderOf = ({ kind, title }: Visit['places']): string => (kind === 'machine' ? title : 'DIR')
+
 /** The definitions of one workload's servers. */
 export const changes: Page = async (visit) => {
   const { places, session, isPage } = visit
   const object = mcpObject(visit)
   const report = (await patiently(places.definitions(session.viewer, object), isPage)) ?? { missing: 'still asking' }
   const facts = { ...idOf(object), href: pathOf(idOf(object)), ...definitionsIn(report) }
-  return { title: `${facts.name}: changes`, facts, content: changesPage(facts) }
+  return { title: `${facts.name}: changes`, facts, content: changesPage(facts, folderOf(places)) }
 }
 
 const MOST_ASKED = 20
@@ -54,13 +68,19 @@ export const changesHome: Page = async (visit) => {
   const asked = places.kind === 'machine' ? workloads.slice(0, MOST_ASKED) : []
   const reports =
     (await patiently(Promise.all(asked.map(({ object }) => places.definitions(session.viewer, object))), isPage)) ?? []
-  const found = asked.flatMap(({ kind, namespace, name, href }, index) => {
+  const known = asked.flatMap(({ kind, namespace, name, href }, index) => {
     const report = reports[index]
-    const definitions = report && definitionsIn(report)
-    return definitions && definitions.changed.length > 0 ? [{ kind, namespace, name, href, ...definitions }] : []
+    return report ? [{ kind, namespace, name, href, ...definitionsIn(report) }] : []
   })
+  const found = known.filter(({ changed }) => changed.length > 0)
+  // A gateway reports the definitions of its members, too.
+  const gateways = known.filter(({ kind }) => kind === 'VirtualMCPServer')
+  const sum = (of: 'approved' | 'unchecked') =>
+    (gateways.length > 0 ? gateways : known).reduce((total, one) => total + one[of], 0)
   const facts = {
     changed: found,
+    approved: sum('approved'),
+    unchecked: sum('unchecked'),
     workloads: workloads.map(({ kind, namespace, name, href }) => ({ kind, namespace, name, href })),
   }
   const content = [
@@ -70,7 +90,14 @@ export const changesHome: Page = async (visit) => {
       { class: 'lead' },
       'Servers may change what their tools say after somebody has approved them. Here is what is not as it was approved.',
     ),
-    found.length === 0 && asked.length > 0 && h('p', { class: 'calm' }, '✓ Nothing waits for an approval.'),
+    found.length === 0 &&
+      facts.approved > 0 &&
+      h(
+        'p',
+        { class: 'calm' },
+        `✓ Nothing waits: ${facts.approved.toLocaleString('en')} definitions are served as approved.`,
+      ),
+    found.length === 0 && facts.approved === 0 && facts.unchecked > 0 && unpinned(facts.unchecked, folderOf(places)),
     found.map((one) => [h('h2', {}, h('a', { href: one.href }, one.name)), definitionsView(one)]),
     h('h2', {}, 'Workloads'),
     workloadLinks(facts.workloads),
@@ -80,7 +107,7 @@ export const changesHome: Page = async (visit) => {
 
 /** Tells that counters are off, in words that say what to do. */
 const NOT_COUNTED =
-  'Nothing counts its calls. Set usage.enabled on the workload, or metrics.prometheusUrl in the console’s configuration.'
+  'Nothing counts its calls. Set usage.enabled on the workload, as below, or metrics.prometheusUrl in the configuration of a console in a pod.'
 
 /** Tells what the workload answers where it does not count, or not by person. */
 function plainly(missing: string | null): string | null {
@@ -97,12 +124,14 @@ async function usageOf(visit: Visit): Promise<UsageFacts> {
   const { from, to, ...period } = readPeriod(query('from'), query('to'), now)
   const by = COUNTED.find((one) => one === query('by')) ?? 'tool'
   const facts = { ...id, href: pathOf(id), from, to, by, choices: COUNTED }
-  const nothing = { rows: [], other: null, since: null, right: null }
+  const nothing = { rows: [], other: null, since: null, right: null, manifest: null }
   const measured = MEASURED.find((one) => one === by)
   if (prometheus === undefined || measured === undefined) {
     const asked = places.usage(session.viewer, object, String(new URLSearchParams({ from, to, by })), by === 'person')
     const counted = countedUsage((await patiently(asked, isPage)) ?? [{ missing: 'still asking' }])
-    return { ...facts, ...counted, source: 'counters', missing: plainly(counted.missing) }
+    const missing = plainly(counted.missing)
+    const manifest = missing === NOT_COUNTED ? countingManifest(id) : null
+    return { ...facts, ...counted, source: 'counters', missing, manifest }
   }
   try {
     const samples = await prometheus.query(usageQuery(id, measured, { ...period, from, to }), period.end)
@@ -122,14 +151,26 @@ export const usage: Page = async (visit) => {
 
 /** The workloads whose usage can be seen. */
 export const usageHome: Page = async (visit) => {
-  const workloads = callable(visit, 'usage').map(({ kind, namespace, name, href }) => ({ kind, namespace, name, href }))
+  const { places, session, isPage, now } = visit
+  const all = callable(visit, 'usage')
+  const asked = places.kind === 'machine' ? all.slice(0, MOST_ASKED) : []
+  const { from, to } = readPeriod(undefined, undefined, now)
+  const query = String(new URLSearchParams({ from, to, by: 'tool' }))
+  const reports =
+    (await patiently(
+      Promise.all(asked.map(({ object }) => places.usage(session.viewer, object, query, false))),
+      isPage,
+    )) ?? []
+  const workloads = all.map(({ kind, namespace, name, href }) => ({ kind, namespace, name, href }))
+  const counted = workloads.slice(0, reports.length).map((one, index) => usageSum(one, reports[index] ?? []))
   const content = [
     h('h1', {}, 'Usage'),
     h('p', { class: 'lead' }, 'How often the tools of a workload are called, and how often they fail.'),
-    h('h2', {}, 'Workloads'),
-    workloadLinks(workloads),
+    counted.length > 0 && usageSums(counted, from, to),
+    counted.length < workloads.length && [h('h2', {}, 'Workloads'), workloadLinks(workloads.slice(counted.length))],
+    workloads.length === 0 && workloadLinks([]),
   ]
-  return { title: 'Usage', facts: { workloads }, content }
+  return { title: 'Usage', facts: { from, to, counted, workloads }, content }
 }
 
 interface Registry {

@@ -25,6 +25,14 @@ const FAR = 'the console can’t reach it from here; in a cluster it can'
 const list = async (target: Target | undefined): Promise<Listed> =>
   target === undefined ? { failed: FAR } : listTools(target)
 
+/** Returns the names of the tools that the viewer sees; none if they can't be listed. */
+export async function toolNames(visit: Visit): Promise<readonly string[]> {
+  const listed = await list(targetOf(visit).target)
+  return 'tools' in listed ? listed.tools.map(({ name }) => name).slice(0, MOST_NAMES) : []
+}
+
+const MOST_NAMES = 500
+
 const rowOf = ({ name, title, description, annotations }: Tool, href: string): ToolRow => ({
   name,
   title,

@@ -14,6 +14,8 @@ export interface Step {
 
 export interface AccessFacts extends ObjectId {
   readonly href: string
+  /** Names of tools that the viewer sees, to choose from. */
+  readonly tools: readonly string[]
   readonly question: { readonly claims: string; readonly tool: string; readonly arguments: string }
   /** Null until something was asked. */
   readonly verdict: 'allowed' | 'denied' | null
@@ -104,6 +106,7 @@ function rateStep({ reports, question: { tool } }: Asked): Step {
 export const accessOf = (object: KubernetesObject, question: AccessFacts['question']): AccessFacts => ({
   ...idOf(object),
   href: pathOf(idOf(object)),
+  tools: [],
   question,
   verdict: null,
   steps: [],

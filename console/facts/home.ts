@@ -1,7 +1,7 @@
-import type { ObjectIndex } from '../../operator/model/index.ts'
+import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Places } from '../places/place.ts'
 import { isWorkload } from './places.ts'
-import { type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
+import { backendsOf, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
 import { byState } from './verdict.ts'
 
 /** The facts of the first page. */
@@ -10,8 +10,8 @@ export interface HomeFacts {
   /** What is ill or needs a look, the worst first; at most `MOST_SHOWN`. */
   readonly subjects: readonly Subject[]
   readonly more: number
-  /** The endpoints that clients connect to. */
-  readonly served: readonly (Subject & { readonly url: string | null })[]
+  /** The endpoints that clients connect to, gateways first; `offered`: the tools that the pods report. */
+  readonly served: readonly (Subject & { readonly url: string | null; readonly offered: number | null })[]
   readonly servedMore: number
   /** Pods that have not answered yet. */
   readonly pending: number
@@ -19,6 +19,12 @@ export interface HomeFacts {
 
 const MOST_SHOWN = 50
 const MOST_SERVED = 12
+
+/** Returns the number of tools that a workload offers; null if no pod has said. */
+function offeredBy(object: KubernetesObject | undefined, reports: ReportsByObject): number | null {
+  const counts = object === undefined ? [] : backendsOf(object, reports).flatMap(({ tools }) => tools ?? [])
+  return counts.length === 0 ? null : counts.reduce((sum, count) => sum + count, 0)
+}
 
 /** Collects the facts of the first page. */
 export function homeFacts(objects: ObjectIndex, reports: ReportsByObject, places: Places, pending: number): HomeFacts {
@@ -30,14 +36,16 @@ export function homeFacts(objects: ObjectIndex, reports: ReportsByObject, places
     .sort((a, b) => byState(a.state, b.state))
   const isServed = ({ kind }: Subject) => kind === 'VirtualMCPServer' || kind === 'MCPRegistry'
   const hasGateway = all.some(isServed)
-  const served = all.filter((one) => (hasGateway ? isServed(one) : isWorkload(one.kind)))
+  const served = all
+    .filter((one) => (hasGateway ? isServed(one) : isWorkload(one.kind)))
+    .sort((a, b) => Number(a.kind === 'MCPRegistry') - Number(b.kind === 'MCPRegistry'))
   return {
     counts,
     subjects: wrong.slice(0, MOST_SHOWN),
     more: Math.max(0, wrong.length - MOST_SHOWN),
     served: served.slice(0, MOST_SERVED).map((one) => {
       const object = objects.get(one.kind, one.namespace, one.name)
-      return { ...one, url: (object && places.publicUrl(object)) ?? null }
+      return { ...one, url: (object && places.publicUrl(object)) ?? null, offered: offeredBy(object, reports) }
     }),
     servedMore: Math.max(0, served.length - MOST_SERVED),
     pending,

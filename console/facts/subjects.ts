@@ -35,7 +35,7 @@ interface Seen {
 }
 
 /** Returns the members of a gateway's group by name. */
-function membersByName(objects: ObjectIndex, gateway: KubernetesObject): ReadonlyMap<string, ObjectId> {
+export function membersByName(objects: ObjectIndex, gateway: KubernetesObject): ReadonlyMap<string, ObjectId> {
   const { kind, namespace, name } = idOf(gateway)
   const groups = objects.references(kind, namespace, name).filter((one) => one.kind === 'MCPGroup')
   const members = groups.flatMap((group) => objects.referrers('MCPGroup', namespace, group.name))

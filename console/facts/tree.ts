@@ -2,10 +2,13 @@ import { type KindName, kinds } from '../../crds/index.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Condition } from '../../operator/reconcile/index.ts'
+import { idOf, type ObjectId } from './places.ts'
 
 /** A line of a tree, with its branches. */
 export interface Branch {
   readonly text: string
+  /** The object that the line is about; undefined for other lines. */
+  readonly object?: ObjectId
   readonly branches: readonly Branch[]
 }
 
@@ -93,7 +96,8 @@ function membersOf(objects: ObjectIndex, { metadata }: KubernetesObject, reports
       const object = objects.get(member.kind, namespace, member.name)
       const report = reports.get(member.name)
       if (!object) return []
-      return [{ text: `${titleOf(object)}${report === undefined ? '' : `; ${report}`}`, branches: [] }]
+      const text = `${titleOf(object)}${report === undefined ? '' : `; ${report}`}`
+      return [{ text, object: idOf(object), branches: [] }]
     })
 }
 
@@ -106,7 +110,7 @@ function referencesOf(objects: ObjectIndex, workload: KubernetesObject, reports:
     if (roleOf(reference.kind) === undefined) return []
     if (!object) return [leaf(`${reference.kind} ${reference.name}: missing`)]
     const members = isGateway && object.kind === 'MCPGroup' ? membersOf(objects, object, reports) : []
-    return [{ text: titleOf(object), branches: [...troubles(object), ...members] }]
+    return [{ text: titleOf(object), object: idOf(object), branches: [...troubles(object), ...members] }]
   })
 }
 

@@ -27,6 +27,8 @@ export interface UsageFacts extends ObjectId {
   readonly other: number | null
   /** The reason why there are no numbers, or fewer than all; null if there are. */
   readonly missing: string | null
+  /** The part of a manifest that makes the workload count; null where it counts, or nobody knows. */
+  readonly manifest: string | null
   /** The missing right, as a line for a terminal. */
   readonly right: string | null
 }
@@ -142,5 +144,34 @@ export function countedUsage(reports: readonly Report[]): CountedUsage {
     other: other === 0 ? null : other,
     missing: (shared === undefined ? silent?.missing : undefined) ?? problem,
     right: silent?.right ?? null,
+  }
+}
+
+/** Returns the part of a manifest that makes a workload count its calls. */
+export function countingManifest({ kind, namespace, name }: ObjectId): string {
+  const usage = kind === 'VirtualMCPServer' ? '  config:\n    usage: {enabled: true}' : '  usage: {enabled: true}'
+  return `kind: ${kind}\nmetadata: {name: ${name}, namespace: ${namespace}}\nspec:\n${usage}`
+}
+
+/** The calls of one workload, added up. */
+export interface UsageSum extends ObjectId {
+  readonly href: string
+  readonly calls: number
+  readonly errors: number
+  readonly denied: number
+  /** False if the workload does not count, or does not answer. */
+  readonly isCounted: boolean
+}
+
+/** Adds up what the pods of a workload have counted. */
+export function usageSum(id: ObjectId & { readonly href: string }, reports: readonly Report[]): UsageSum {
+  const { rows, other } = countedUsage(reports)
+  const sum = (of: (row: UsageRow) => number) => rows.reduce((total, row) => total + of(row), 0)
+  return {
+    ...id,
+    calls: sum(({ calls }) => calls) + (other ?? 0),
+    errors: sum(({ errors }) => errors),
+    denied: sum(({ denied }) => denied ?? 0),
+    isCounted: reports.some((report) => 'status' in report),
   }
 }

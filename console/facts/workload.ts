@@ -3,7 +3,7 @@ import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.t
 import type { Places, Report } from '../places/place.ts'
 import { type Backend, backendsIn, backendsInStatus } from './backends.ts'
 import { idOf, isWorkload, type ObjectId, pathOf, servesMcp } from './places.ts'
-import { keyOf, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
+import { keyOf, membersByName, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
 import { type Branch, reportsIn, treeOf } from './tree.ts'
 import { conditionsOf } from './verdict.ts'
 
@@ -13,6 +13,8 @@ export interface WorkloadFacts extends Subject {
   readonly replicas: number | null
   readonly readyReplicas: number | null
   readonly backendsSeen: readonly Backend[]
+  /** The objects behind a gateway that the viewer may read. */
+  readonly members: readonly (ObjectId & { readonly href: string })[]
   readonly sources: readonly Readonly<Record<string, string | number | null>>[]
   readonly conditions: readonly {
     readonly type: string
@@ -99,6 +101,7 @@ export function workloadFacts({ objects, object, reports, places, pending }: Tol
     replicas: count(replicas),
     readyReplicas: count(readyReplicas),
     backendsSeen: reported.length > 0 ? reported : backendsInStatus(object),
+    members: kind === 'VirtualMCPServer' ? membersIn(objects, object) : [],
     sources: sourcesIn(reports),
     conditions: conditionsOf(object).map(({ type, status, reason, message, lastTransitionTime }) => ({
       type,
@@ -119,6 +122,9 @@ export function workloadFacts({ objects, object, reports, places, pending }: Tol
     pending,
   }
 }
+
+const membersIn = (objects: ObjectIndex, gateway: KubernetesObject) =>
+  [...membersByName(objects, gateway).values()].map((one) => ({ ...one, href: pathOf(one) }))
 
 function referenceOf(objects: ObjectIndex, id: ObjectId) {
   const isOurs = id.kind !== 'Secret' && id.kind !== 'ConfigMap'

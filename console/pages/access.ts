@@ -21,7 +21,7 @@ const step = ({ step: name, passed, says }: Step): Element =>
   )
 
 function form(facts: AccessFacts, token: string): Element {
-  const { question, href } = facts
+  const { question, href, tools } = facts
   return h(
     'form',
     { class: 'fields', action: `${href}/access`, method: 'post', 'data-keep': true },
@@ -30,19 +30,31 @@ function form(facts: AccessFacts, token: string): Element {
       'label',
       {},
       h('span', {}, 'Tool'),
-      h('input', { name: 'tool', required: true, maxlength: 500, value: question.tool }),
+      h('input', {
+        name: 'tool',
+        required: true,
+        maxlength: 500,
+        value: question.tool,
+        list: 'tools',
+        autocomplete: 'off',
+      }),
+    ),
+    h(
+      'datalist',
+      { id: 'tools' },
+      tools.map((name) => h('option', { value: name })),
     ),
     h(
       'label',
       {},
-      h('span', {}, 'Claims of the caller as JSON, with sub; empty: anonymous'),
-      h('textarea', { name: 'claims', spellcheck: 'false' }, question.claims),
+      h('span', {}, 'Claims of the caller as JSON, such as {"sub": "ada"}; empty: anonymous'),
+      h('textarea', { name: 'claims', class: 'low', spellcheck: 'false' }, question.claims),
     ),
     h(
       'label',
       {},
-      h('span', {}, 'Arguments as JSON'),
-      h('textarea', { name: 'arguments', spellcheck: 'false' }, question.arguments),
+      h('span', {}, 'Arguments as JSON, where policies look at them'),
+      h('textarea', { name: 'arguments', class: 'low', spellcheck: 'false' }, question.arguments),
     ),
     h('div', {}, h('button', {}, 'Explain')),
   )

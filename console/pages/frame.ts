@@ -132,8 +132,7 @@ export function pageText(frame: Frame, content: Child): string {
         'footer',
         {},
         refresh !== undefined && h('span', { 'data-asof': true }, `As of ${frame.time}`),
-        h('span', {}, 'Text of servers and users is shown as it is; what can’t be seen is shown as ⟨its code⟩.'),
-        h('a', { href: '/openapi.json' }, 'JSON'),
+        frame.place !== undefined && [h('a', { href: '/help/keys' }, 'Keys'), h('a', { href: '/openapi.json' }, 'API')],
       ),
     ),
   )

@@ -22,6 +22,18 @@ const STATES: readonly (readonly [string, string])[] = [
   ['? not known', 'No operator has looked at it, or no gateway has tried it yet.'],
 ]
 
+/** What people come for, and where it is. */
+const QUESTIONS: readonly (readonly [question: string, path: string, place: string])[] = [
+  ['Which server is ill, and why?', '/', 'Home'],
+  ['Who may call a tool, and why was a call denied?', '/access', 'Access'],
+  ['What has changed since it was approved?', '/changes', 'Changes'],
+  ['What does a tool do? Try it.', '/workloads', 'Tools of a workload'],
+  ['Who uses what, and how often?', '/usage', 'Usage'],
+  ['How do I connect my client?', '/workloads', 'Connect of a workload'],
+  ['What belongs together?', '/map', 'Map'],
+  ['What does the catalog offer me?', '/catalog', 'Catalog'],
+]
+
 const list = (rows: readonly (readonly [string, string])[]): Child =>
   h(
     'dl',
@@ -36,6 +48,15 @@ export const helpPages: Readonly<Record<string, { readonly title: string; readon
     content: [
       h('h1', {}, 'Help'),
       h(
+        'dl',
+        { class: 'facts' },
+        QUESTIONS.flatMap(([question, path, place]) => [
+          h('dt', {}, h('a', { href: path }, place)),
+          h('dd', {}, question),
+        ]),
+      ),
+      h('h2', {}, 'More'),
+      h(
         'ul',
         {},
         h('li', {}, h('a', { href: '/help/conditions' }, 'Conditions and reasons: what each means, and what to do')),
@@ -43,6 +64,8 @@ export const helpPages: Readonly<Record<string, { readonly title: string; readon
       ),
       h('h2', {}, 'States'),
       list(STATES),
+      h('h2', {}, 'Text of others'),
+      h('p', {}, 'Text of servers and users is shown as it is; what can’t be seen is shown as ⟨its code⟩.'),
     ],
   },
   keys: { title: 'Keys', content: [h('h1', {}, 'Keys'), list(KEYS)] },

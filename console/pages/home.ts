@@ -2,6 +2,7 @@ import type { HomeFacts } from '../facts/home.ts'
 import { wordOf } from '../facts/places.ts'
 import type { Subject } from '../facts/subjects.ts'
 import type { State } from '../facts/verdict.ts'
+import type { Places } from '../places/place.ts'
 import { type Child, type Element, h } from './element.ts'
 import { copyable, empty, moment, stateSign, stateTag } from './parts.ts'
 
@@ -84,20 +85,22 @@ function served(one: HomeFacts['served'][number]): Element {
       {},
       `${wordOf(one.kind)} in ${one.namespace}`,
       one.backends > 0 ? `, ${plural(one.backends, 'server')} behind it` : '',
+      one.offered !== null ? `, ${plural(one.offered, 'tool')}` : '',
     ),
     one.url !== null && copyable(one.url),
     h(
       'div',
       { class: 'acts' },
       h('a', { href: `${one.href}/connect`, 'aria-label': `Connect a client to ${one.name}` }, 'Connect'),
-      one.kind !== 'MCPRegistry' &&
-        h('a', { href: `${one.href}/tools`, 'aria-label': `Tools of ${one.name}` }, 'Tools'),
+      one.kind === 'MCPRegistry'
+        ? h('a', { href: '/catalog' }, 'Catalog')
+        : h('a', { href: `${one.href}/tools`, 'aria-label': `Try a tool of ${one.name}` }, 'Try a tool'),
     ),
   )
 }
 
 /** The first page: what is wrong, then what is served. */
-export function homePage(facts: HomeFacts, place: string, now: number): Child {
+export function homePage(facts: HomeFacts, { title: place, kind }: Pick<Places, 'title' | 'kind'>, now: number): Child {
   const { counts, subjects, more, pending } = facts
   const all = counts.ill + counts.attention + counts.well + counts.unknown
   if (all === 0)
@@ -106,7 +109,11 @@ export function homePage(facts: HomeFacts, place: string, now: number): Child {
       empty(
         h('p', {}, h('b', {}, 'Nothing is here yet.')),
         h('p', {}, 'A gateway shows tools of several servers at one address. The samples are a start:'),
-        h('p', {}, h('code', {}, 'kubectl apply -f samples/quickstart')),
+        h(
+          'p',
+          {},
+          h('code', {}, kind === 'machine' ? 'portico run samples/quickstart' : 'kubectl apply -f samples/quickstart'),
+        ),
         h('p', {}, h('a', { href: '/help' }, 'Help')),
       ),
     ]

@@ -1,31 +1,48 @@
 import type { CatalogEntry, CatalogFacts } from '../facts/catalog.ts'
 import type { DefinitionFacts } from '../facts/changes.ts'
 import { clientNameOf, setupsOf } from '../facts/connect.ts'
-import type { ObjectId } from '../facts/places.ts'
-import type { UsageFacts, UsageRow } from '../facts/usage.ts'
+import { type ObjectId, wordOf } from '../facts/places.ts'
+import type { UsageFacts, UsageRow, UsageSum } from '../facts/usage.ts'
 import { partsOf } from '../facts/workload.ts'
 import { setupCards } from './connect.ts'
 import { type Child, type Element, h } from './element.ts'
-import { copyBlock, empty, facts as list, note, stateTag, table } from './parts.ts'
+import { copyBlock, empty, facts as list, NOTHING, note, stateTag, table } from './parts.ts'
 import { tokenForm } from './tools.ts'
 import { workloadHead } from './workload.ts'
 
-/** Links to a part of each workload's page. */
-export const workloadLinks = (workloads: readonly (ObjectId & { readonly href: string })[]): Child =>
-  workloads.length === 0
-    ? empty(h('p', {}, 'No workload is called by clients.'))
-    : h(
-        'ul',
-        { class: 'cards' },
-        workloads.map(({ kind, namespace, name, href }) =>
+/** The most workloads to which a page has a card. */
+const MOST_CARDS = 60
+
+const isGateway = ({ kind }: ObjectId) => kind === 'VirtualMCPServer'
+
+/** Links to a part of each workload's page, gateways first. */
+export function workloadLinks(workloads: readonly (ObjectId & { readonly href: string })[]): Child {
+  if (workloads.length === 0)
+    return empty(
+      h('p', {}, 'No workload is called by clients.'),
+      h('p', {}, 'A gateway, an MCPServer or an MCPRemoteProxy is: ', h('a', { href: '/workloads' }, 'all workloads')),
+    )
+  const sorted = [...workloads.filter(isGateway), ...workloads.filter((one) => !isGateway(one))]
+  const more = sorted.length - MOST_CARDS
+  return [
+    h(
+      'ul',
+      { class: 'cards' },
+      sorted
+        .slice(0, MOST_CARDS)
+        .map(({ kind, namespace, name, href }) =>
           h(
             'li',
             { class: 'card', 'data-key': `${kind}/${namespace}/${name}` },
             h('h3', {}, h('a', { href }, name)),
-            h('p', {}, namespace),
+            h('p', {}, `${wordOf(kind)} in ${namespace}`),
           ),
         ),
-      )
+    ),
+    more > 0 &&
+      h('p', {}, `and ${more.toLocaleString('en')} more: `, h('a', { href: '/workloads' }, 'search the workloads')),
+  ]
+}
 
 /** Shows the definitions of a workload's servers that differ from the approved ones. */
 export const definitionsView = ({ approved, unchecked, changed, missing, silence }: DefinitionFacts): Child => [
@@ -58,15 +75,29 @@ export const definitionsView = ({ approved, unchecked, changed, missing, silence
   ),
 ]
 
+/** Says that nobody has approved what is served, and how to begin. `folder`: that of the manifests. */
+export const unpinned = (count: number, folder: string): Child =>
+  empty(
+    h('p', {}, h('b', {}, `Nothing is approved yet: ${count.toLocaleString('en')} definitions are served unchecked.`)),
+    h('p', {}, 'Pins hold servers to what somebody has looked at. This writes them, as manifests to review and apply:'),
+    h('p', {}, h('code', {}, `portico pin ${folder}`)),
+  )
+
 /** The definitions of one workload. */
-export const changesPage = (facts: ObjectId & { readonly href: string } & DefinitionFacts): Child => [
+export const changesPage = (facts: ObjectId & { readonly href: string } & DefinitionFacts, folder: string): Child => [
   workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'changes'),
-  definitionsView(facts),
+  facts.approved + facts.changed.length === 0 && facts.unchecked > 0
+    ? unpinned(facts.unchecked, folder)
+    : definitionsView(facts),
+  facts.silence === null &&
+    facts.approved > 0 &&
+    facts.changed.length === 0 &&
+    h('p', { class: 'calm' }, '✓ What is served is as it was approved.'),
   facts.silence === null &&
     facts.changed.length > 0 && [
       h('h2', {}, 'Approve'),
       h('p', {}, 'Pins are manifests. Write them anew from what is served, look at the change, and apply it:'),
-      copyBlock('portico pin DIR && git diff', 'Command that writes pins'),
+      copyBlock(`portico pin ${folder} && git diff`, 'Command that writes pins'),
     ],
 ]
 
@@ -112,6 +143,31 @@ function usageTable({ rows, by, source, since, other }: UsageFacts): Element {
   )
 }
 
+/** The calls of each workload that could be asked. */
+export const usageSums = (sums: readonly UsageSum[], from: string, to: string): Element =>
+  table<UsageSum>(
+    [
+      { title: 'Workload', cell: ({ name, href }) => h('a', { href }, name) },
+      { title: 'Kind', cell: ({ kind }) => wordOf(kind) },
+      { title: 'Namespace', cell: ({ namespace }) => namespace },
+      {
+        title: 'Calls',
+        isNumber: true,
+        cell: ({ calls, isCounted, href, name }) =>
+          isCounted
+            ? calls.toLocaleString('en')
+            : ['not counted, ', h('a', { href, 'aria-label': `How to count the calls of ${name}` }, 'how to')],
+      },
+      { title: 'Errors', isNumber: true, cell: ({ errors, isCounted }) => (isCounted ? errors : NOTHING) },
+      { title: 'Denied', isNumber: true, cell: ({ denied, isCounted }) => (isCounted ? denied : NOTHING) },
+    ],
+    sums,
+    {
+      caption: `${from} to ${to}, by counters of the workloads`,
+      key: (one) => `${one.kind}/${one.namespace}/${one.name}`,
+    },
+  )
+
 /** Who calls what how often, of one workload. */
 export const usagePage = (facts: UsageFacts): Child => [
   workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'usage'),
@@ -133,7 +189,9 @@ export const usagePage = (facts: UsageFacts): Child => [
     h('button', {}, 'Show'),
   ),
   facts.missing !== null &&
-    note('warn', h('p', {}, facts.missing), facts.right !== null && h('p', {}, h('code', {}, facts.right))),
+    (facts.manifest === null
+      ? note('warn', h('p', {}, facts.missing), facts.right !== null && h('p', {}, h('code', {}, facts.right)))
+      : [note('', h('p', {}, facts.missing)), copyBlock(facts.manifest, 'Manifest that counts')]),
   facts.missing === null && facts.rows.length === 0 && empty(h('p', {}, 'No call in this time.')),
   facts.rows.length > 0 && [
     usageTable(facts),
@@ -164,7 +222,10 @@ const card = ({ name, title, description, version, href }: CatalogEntry): Elemen
 export const catalogPage = (facts: CatalogFacts, token: string): Child => [
   h('h1', {}, 'Catalog'),
   facts.registries.length === 0
-    ? empty(h('p', {}, 'There is no registry.'), h('p', {}, 'An MCPRegistry serves a catalog of servers.'))
+    ? empty(
+        h('p', {}, h('b', {}, 'There is no registry that you may read.')),
+        h('p', {}, 'An MCPRegistry serves a catalog of servers; ', h('code', {}, 'samples/quickstart'), ' has one.'),
+      )
     : [
         h(
           'ul',
@@ -190,7 +251,14 @@ export const catalogPage = (facts: CatalogFacts, token: string): Child => [
   facts.missing === null &&
     facts.registries.length > 0 &&
     facts.entries.length === 0 &&
-    empty(h('p', {}, 'No entry is shown to you.')),
+    empty(
+      h(
+        'p',
+        {},
+        facts.search === '' ? 'No entry is shown to you.' : `No entry that you may see matches “${facts.search}”.`,
+      ),
+      h('p', {}, 'Do you miss one? Ask below by its name.'),
+    ),
   h('ul', { class: 'cards' }, facts.entries.map(card)),
   facts.next !== null &&
     h('div', { class: 'pages' }, h('a', { class: 'button quiet', rel: 'next', href: facts.next }, 'Next')),

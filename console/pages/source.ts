@@ -22,14 +22,27 @@ export interface LogFacts extends ObjectId {
   readonly href: string
   readonly lines: readonly string[]
   readonly missing: string | null
-  readonly command: string
+  /** The command that shows the whole log; null where `portico run` keeps it in a file. */
+  readonly command: string | null
 }
 
 /** The latest lines of the audit log. */
 export const logPage = (facts: LogFacts): Child => [
   workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'log'),
-  h('p', { class: 'lead' }, 'The latest lines of the audit log. The whole log:'),
-  copyBlock(facts.command, 'Command for the log'),
+  facts.command === null
+    ? h(
+        'p',
+        { class: 'lead' },
+        'The latest lines of the audit log. All logs are in ',
+        h('code', {}, 'run.log'),
+        ' in the state folder of ',
+        h('code', {}, 'portico run'),
+        '.',
+      )
+    : [
+        h('p', { class: 'lead' }, 'The latest lines of the audit log. The whole log:'),
+        copyBlock(facts.command, 'Command for the log'),
+      ],
   h('h2', {}, 'Audit log'),
   facts.missing !== null && empty(h('p', {}, facts.missing)),
   facts.missing === null &&

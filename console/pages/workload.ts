@@ -1,5 +1,5 @@
 import type { Backend } from '../facts/backends.ts'
-import { wordOf } from '../facts/places.ts'
+import { type ObjectId, pathOf, wordOf } from '../facts/places.ts'
 import type { Branch } from '../facts/tree.ts'
 import type { WorkloadFacts } from '../facts/workload.ts'
 import { type Child, type Element, h } from './element.ts'
@@ -68,7 +68,13 @@ function backends(facts: WorkloadFacts, now: number): Child {
     h('h2', {}, 'Servers'),
     table<Backend>(
       [
-        { title: 'Server', cell: ({ name }) => name },
+        {
+          title: 'Server',
+          cell: ({ name }) => {
+            const member = facts.members.find((one) => one.name === name)
+            return member === undefined ? name : h('a', { href: member.href }, name)
+          },
+        },
         { title: 'State', cell: ({ state, health }) => stateTag(state, health) },
         { title: 'MCP', cell: ({ revision }) => revision ?? NOTHING },
         { title: 'Circuit', cell: ({ circuit }) => circuit ?? NOTHING },
@@ -116,8 +122,17 @@ function sources(facts: WorkloadFacts, now: number): Child {
   ]
 }
 
-const branch = ({ text, branches }: Branch): Element =>
-  h('li', {}, text, branches.length > 0 && h('ul', { class: 'tree' }, branches.map(branch)))
+/** Shows a line of the tree; `KIND NAME` at its head leads to the object that it is about. */
+function lineOf({ text, object }: Branch): Child {
+  const head = object && `${object.kind} ${object.name}`
+  if (head === undefined || !text.startsWith(head)) return text
+  return [h('a', { href: pathOf(object as ObjectId) }, head), text.slice(head.length)]
+}
+
+const branch = (one: Branch): Element => {
+  const { branches } = one
+  return h('li', {}, lineOf(one), branches.length > 0 && h('ul', { class: 'tree' }, branches.map(branch)))
+}
 
 function silence(facts: WorkloadFacts): Child {
   return facts.silent.map(({ missing, right }) =>

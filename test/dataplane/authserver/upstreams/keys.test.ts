@@ -159,7 +159,7 @@ test('the first call gives a link in the form of its era; after entry it succeed
 test('the gateway’s page and its explanations say that tools need a key, and where to enter it', async () => {
   const link = `${server.issuer}/oauth/key?provider=jira`
   const page = await (await fetch(server.gateway.base, { headers: { accept: 'text/html' } })).text()
-  assert.match(page, `<bdi>Jira</bdi>: <a href="${link}" aria-label="Enter your key for Jira">`)
+  assert.match(page, `<bdi>Jira</bdi>: <a href="${link}" aria-label="enter yours for Jira">`)
   assert.match(page, '<a href="https://jira.example.com/keys"')
   assert.match(page, `<a href="${server.issuer}/oauth/sessions">`)
   assert.not.match(page, /tickets|open_/)
