@@ -1,6 +1,6 @@
 import { type ReasonText, reasons } from '../facts/reasons.ts'
 import { type Child, h } from './element.ts'
-import { table } from './parts.ts'
+import { prose, table } from './parts.ts'
 
 const KEYS: readonly (readonly [string, string])[] = [
   ['/', 'search'],
@@ -81,8 +81,8 @@ export const helpPages: Readonly<Record<string, { readonly title: string; readon
       table<[string, ReasonText]>(
         [
           { title: 'Reason', cell: ([reason]) => h('span', { id: reason }, reason) },
-          { title: 'Meaning', cell: ([, { meaning }]) => meaning },
-          { title: 'What to do', cell: ([, { next }]) => next },
+          { title: 'Meaning', cell: ([, { meaning }]) => prose(meaning) },
+          { title: 'What to do', cell: ([, { next }]) => prose(next) },
         ],
         Object.entries(reasons).sort(([left], [right]) => (left < right ? -1 : 1)),
         { caption: 'All reasons', key: ([reason]) => reason },

@@ -4,7 +4,7 @@ import type { Subject } from '../facts/subjects.ts'
 import type { State } from '../facts/verdict.ts'
 import type { Places } from '../places/place.ts'
 import { type Child, type Element, h } from './element.ts'
-import { copyable, empty, moment, stateSign, stateTag } from './parts.ts'
+import { copyable, empty, moment, prose, stateSign, stateTag } from './parts.ts'
 
 const TALLIES: readonly (readonly [State, string])[] = [
   ['ill', 'ill'],
@@ -64,7 +64,7 @@ function incident(subject: Subject, now: number): Element {
       .slice(0, 3)
       .map((one) => h('p', { class: 'says', dir: 'auto' }, h('b', {}, one.reason), ': ', one.message)),
     impact !== '' && h('p', {}, '→ ', impact),
-    first !== undefined && first.next !== null && h('p', {}, h('b', {}, 'What to do: '), first.next),
+    first !== undefined && first.next !== null && h('p', {}, h('b', {}, 'What to do: '), prose(first.next)),
     h(
       'div',
       { class: 'acts' },

@@ -102,6 +102,10 @@ export const copyBlock = (text: string, label: string): Element =>
     h('button', { type: 'button', class: 'quiet mini', 'data-copy': text, 'aria-label': `Copy: ${label}` }, 'Copy'),
   )
 
+/** A text of ours, in which words between backticks are code. */
+export const prose = (text: string): Child =>
+  text.split('`').map((part, index) => (index % 2 === 1 ? h('code', {}, part) : part))
+
 export const facts = (rows: readonly (readonly [string, Child])[]): Element =>
   h(
     'dl',
@@ -131,7 +135,7 @@ export const troubleItem = (one: Trouble, now: number): Element =>
       h('span', { class: 'soft small' }, one.condition, one.since === null ? '' : [' since ', moment(one.since, now)]),
     ),
     h('p', { class: 'says', dir: 'auto', tabindex: 0, role: 'group', 'aria-label': 'Message' }, one.message),
-    one.meaning !== null && h('p', {}, one.meaning),
-    one.next !== null && h('p', {}, h('b', {}, 'What to do: '), one.next),
+    one.meaning !== null && h('p', {}, prose(one.meaning)),
+    one.next !== null && h('p', {}, h('b', {}, 'What to do: '), prose(one.next)),
     h('div', { class: 'acts' }, h('a', { href: one.help }, `Help: ${one.reason}`)),
   )

@@ -89,6 +89,8 @@ max-width:none}
 border-radius:var(--r1);padding:var(--p1) var(--p1) var(--p1) var(--p3);max-width:46rem}
 .address code{flex:1;min-width:0;font-size:1em}
 .table{overflow:hidden;border:1px solid var(--line);border-radius:var(--r2);background:var(--card)}
+.cards+.table{margin-top:var(--p4)}
+.table :is(th,td){min-width:5.5rem}
 caption{text-align:left;padding:var(--p3) var(--p4) 0;color:var(--soft);font-size:var(--s1)}
 td.num,th.num{text-align:right}
 tbody tr:hover,tr:focus-within{background:var(--code)}
@@ -99,7 +101,7 @@ tr:target{background:var(--tint)}
 .table tr{display:grid;grid-template-columns:minmax(0,1fr);gap:var(--p1);padding:var(--p3) var(--p4);
 border-top:1px solid var(--line)}
 .table tr:first-child{border-top:0}
-.table th,.table td{border:0;padding:0;text-align:left;display:block}
+.table th,.table td{border:0;padding:0;min-width:0;text-align:left;display:block}
 .table td[data-label]{position:relative;padding-left:7rem;min-height:1.5rem}
 .table td[data-label]::before{content:attr(data-label);color:var(--soft);font-size:var(--s1);position:absolute;left:0}
 .table td.none{display:none}}
