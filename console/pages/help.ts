@@ -1,6 +1,6 @@
 import { type ReasonText, reasons } from '../facts/reasons.ts'
 import { type Child, h } from './element.ts'
-import { prose, table } from './parts.ts'
+import { NOTHING, prose, table } from './parts.ts'
 
 const KEYS: readonly (readonly [string, string])[] = [
   ['/', 'search'],
@@ -82,7 +82,7 @@ export const helpPages: Readonly<Record<string, { readonly title: string; readon
         [
           { title: 'Reason', cell: ([reason]) => h('span', { id: reason }, reason) },
           { title: 'Meaning', cell: ([, { meaning }]) => prose(meaning) },
-          { title: 'What to do', cell: ([, { next }]) => prose(next) },
+          { title: 'What to do', cell: ([, { next }]) => prose(next ?? NOTHING) },
         ],
         Object.entries(reasons).sort(([left], [right]) => (left < right ? -1 : 1)),
         { caption: 'All reasons', key: ([reason]) => reason },
