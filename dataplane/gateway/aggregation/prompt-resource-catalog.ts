@@ -150,11 +150,18 @@ function addPrompts(
   return texts
 }
 
+/** Serializes a list for each era when it is first asked for: one of many items takes long. */
 function serialized(kind: ItemKind, texts: readonly string[]): SerializedList {
-  const list = `"${listForms[kind].member}":[${texts.join(',')}]`
+  const list = () => `"${listForms[kind].member}":[${texts.join(',')}]`
+  let legacy: Buffer | undefined
+  let modern: Buffer | undefined
   return {
-    legacy: Buffer.from(`{${list}}`),
-    modern: Buffer.from(`{"resultType":"complete","ttlMs":0,"cacheScope":"private",${list}}`),
+    get legacy() {
+      return (legacy ??= Buffer.from(`{${list()}}`))
+    },
+    get modern() {
+      return (modern ??= Buffer.from(`{"resultType":"complete","ttlMs":0,"cacheScope":"private",${list()}}`))
+    },
   }
 }
 

@@ -1,7 +1,7 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendItem } from '../backends/lists/list-page.ts'
-import { Elements, Members } from '../mcp/json.ts'
+import { entryText } from '../mcp/skill-entry.ts'
 import {
   declaredSkills,
   hasSkillScheme,
@@ -13,9 +13,6 @@ import {
   spellingKey,
 } from '../mcp/skills.ts'
 import type { UriNames } from './uri-names.ts'
-
-/** The prefix of keys of `_meta` that the gateway itself adds. */
-const OWN_META = 'portico.dev/'
 
 export interface ShownSkill {
   readonly backend: string
@@ -145,10 +142,11 @@ interface Building {
 
 function addSkill(
   backend: string,
-  { key, text, skill }: BackendItem,
+  item: BackendItem,
   { role, names, uris }: Addressing,
   { skills, folders, spellings, withheld }: Building,
 ): void {
+  const { key, text, skill } = item
   const shown = names.get(backend)?.shown ?? same
   const files = (skill?.files ?? []).map(shown)
   const other = hasSkillScheme(key) ? undefined : takenBy(files, backend, uris)
@@ -162,7 +160,7 @@ function addSkill(
     if (!hasSkillScheme(file)) uris.set(file, backend)
   }
   const uri = shown(key)
-  const entry = { backend, uri, text: role === 'proxy' ? text : shownText(text, backend, shown) }
+  const entry = { backend, uri, text: role === 'proxy' ? text : entryText(item, backend, shown) }
   skills.push(entry)
   folders.set(uri.slice(0, -MANIFEST.length), entry)
 }
@@ -180,42 +178,6 @@ function takenBy(files: readonly string[], backend: string, uris: ReadonlyMap<st
 /** Returns the extension as a capability; empty if there are no skills. */
 export const skillsExtension = (catalog: SkillCatalog | undefined): object =>
   catalog === undefined ? {} : { [SKILLS_EXTENSION]: catalog.settings }
-
-/**
- * Returns a backend's entry as clients see it: with the URIs that they know, the name of the backend, and without keys
- * of `_meta` that only the gateway writes. Of equal members the last one counts, as for every parser of JavaScript.
- */
-export function shownText(entry: string, backend: string, shown: (uri: string) => string): string {
-  const members = lastMembers(entry)
-  const edited: Readonly<Record<string, (text: string) => string>> = {
-    uri: (text) => JSON.stringify(shown(JSON.parse(text) as string)),
-    resources: (text) => (text.startsWith('[') ? shownFiles(text, shown) : text),
-  }
-  const meta = [...lastMembers(members.get('_meta') ?? '{}')].filter(([key]) => !key.startsWith(OWN_META))
-  members.delete('_meta')
-  const parts = [...members].map(([key, text]) => `${JSON.stringify(key)}:${edited[key]?.(text) ?? text}`)
-  const own = [...meta, [`${OWN_META}backend`, JSON.stringify(backend)] as const]
-  const metaText = own.map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(',')
-  return `{${parts.join(',')},"_meta":{${metaText}}}`
-}
-
-function lastMembers(object: string): Map<string, string> {
-  const found = new Map<string, string>()
-  const members = new Members(object, 0)
-  while (members.next()) found.set(members.key, members.value)
-  return found
-}
-
-function shownFiles(list: string, shown: (uri: string) => string): string {
-  const files = new Elements(list, 0)
-  const texts: string[] = []
-  while (files.next()) {
-    const file = lastMembers(files.value)
-    file.set('uri', JSON.stringify(shown(JSON.parse(file.get('uri') ?? '""') as string)))
-    texts.push(`{${[...file].map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(',')}}`)
-  }
-  return `[${texts.join(',')}]`
-}
 
 /** The backend of a URI of a skill, and its own URI. */
 interface Found {

@@ -52,7 +52,11 @@ interface Audience {
 
 /** Notifies the clients for whom a list has changed. `binding`: only those of one caller, whose own lists these are. */
 export function notifyOfChanges(audience: Audience, before: Shown, after: Shown, binding?: string): void {
-  const { sessions, listeners } = audience
+  const isMeant = (of: { readonly binding: string }) => binding === undefined || of.binding === binding
+  const streams = audience.sessions.openStreams.filter(isMeant)
+  const listeners = audience.listeners.all.filter(isMeant)
+  // Long lists take long to compare.
+  if (streams.length + listeners.length === 0) return
   for (const list of changedLists(before, after)) {
     const text = notificationText(`notifications/${list}/list_changed`)
     const tell = (of: { readonly caller: Caller; readonly binding: string }, notify: () => void): void => {
@@ -65,9 +69,8 @@ export function notifyOfChanges(audience: Audience, before: Shown, after: Shown,
         .then((isDifferent) => isDifferent && notify())
         .catch((error) => audience.faulted(error, 'a change of a list is not notified'))
     }
-    const isMeant = (of: { readonly binding: string }) => binding === undefined || of.binding === binding
-    for (const stream of sessions.openStreams.filter(isMeant)) tell(stream, () => stream.send(text))
-    for (const listener of listeners.all.filter(isMeant)) tell(listener, () => listener.changed(list))
+    for (const stream of streams) tell(stream, () => stream.send(text))
+    for (const listener of listeners) tell(listener, () => listener.changed(list))
   }
 }
 

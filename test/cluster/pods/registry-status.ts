@@ -1,5 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import { startGateway, type TestConfig } from '../../support/gateway/gateway.ts'
 import {
   registryFile,
   registryFolder,
@@ -8,7 +10,7 @@ import {
   type TestRegistry,
 } from '../../support/registry/registry.ts'
 import { IN_CLUSTER, newCluster } from '../support/cluster.ts'
-import { manifest } from '../support/manifests.ts'
+import { group, manifest } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
 import { standsStill } from '../support/stands-still.ts'
@@ -115,6 +117,74 @@ test('another operator takes over without a word', async () => {
     [],
   )
   assert.is(states(), 'good Synced,late Synced')
+})
+
+test('a gateway that asks it is rendered with its address, and tells what it says of the members', async () => {
+  const remoteUrl = (name: string) => `http://127.0.0.1:9/${name}`
+  const entry = (name: string) =>
+    manifest('MCPServerEntry', name, {
+      ...{ groupRef: { name: 'tools' }, remoteUrl: remoteUrl(name), transport: 'streamable-http' },
+      allowPrivateEndpoint: true,
+    })
+  apply(
+    group(),
+    entry('known'),
+    entry('stray'),
+    manifest('VirtualMCPServer', 'gated', {
+      groupRef: { name: 'tools' },
+      incomingAuth: { type: 'anonymous' },
+      config: {
+        catalogGate: {
+          mode: 'enforce',
+          registries: [{ name: 'house', registryRef: { name: 'catalog' }, registry: 'main' }],
+        },
+      },
+    }),
+  )
+  const address = 'http://mcpreg-catalog.default.svc.cluster.local:8080'
+  const rendered = await eventually(() => {
+    const text = Object.values(read('configmap', 'gated-vmcp-config').data ?? {}).join('\n')
+    return text.includes('backend: stray') && text.includes(address) && text
+  }, 'the configuration')
+  const { catalogGate, backends, incomingAuth } = parse(rendered) as TestConfig
+  assert.equal(
+    catalogGate?.members?.map(({ backend, uid, url }) => [backend, uid, url]),
+    ['known', 'stray'].map((name) => [name, read('mcpserverentry', name).metadata.uid, remoteUrl(name)]),
+  )
+  // The Service’s address leads nowhere here; before it is there nothing is served.
+  const configOf = (url: string): TestConfig => ({
+    ...{ backends, incomingAuth },
+    catalogGate: { ...catalogGate, mode: 'enforce', registries: [{ name: 'house', url, registry: 'main' }] },
+  })
+  const gateway = await startGateway(configOf('http://127.0.0.1:9'))
+  const gatePod = await givePodAddress(cluster.plane, 'gated', 86, () => gateway.adminUrl)
+  const told = (reason: string) =>
+    eventually(() => {
+      const seen = condition('vmcp', 'gated', 'CatalogGate')
+      return seen?.reason === reason && seen
+    }, reason)
+  const publish = (file: string, ...names: readonly string[]) =>
+    registry.folder.write(
+      file,
+      registryFile(
+        names.map((name) => ({
+          ...server(`com.example/${name}`),
+          remotes: [{ type: 'streamable-http', url: remoteUrl(name) }],
+        })),
+      ),
+    )
+  try {
+    assert.is((await told('CatalogUnavailable')).status, 'False')
+    await publish('good.json', 'known')
+    await gateway.configure(configOf(registry.url))
+    const withheld = await told('MembersWithheld')
+    assert.equal([withheld.status, withheld.message], ['False', '1 not approved: "stray": NotInCatalog'])
+    await publish('late.json', 'stray')
+    assert.is((await told('AllApproved')).status, 'True')
+  } finally {
+    gatePod.close()
+    await gateway.close()
+  }
 })
 
 test.run()

@@ -1,5 +1,7 @@
 import { isObject } from '../../../../crds/settings/json.ts'
+import { inTurns } from '../../limits/turns.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
+import { entryTexts } from '../../mcp/skill-entry.ts'
 import { declaredSkills } from '../../mcp/skills.ts'
 import type { Backend } from '../backend/backend.ts'
 import { type BackendFailure, connectionFailure } from '../connection/failure.ts'
@@ -44,7 +46,9 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   if (after.length > 0) backend.has(listForms[kind].capability)
   // An unchanged list stays the same object: others may hold it as well.
   if (sameTexts(before, after)) return false
-  backend.said[kind] = await backend.definitions.takeOver(before, after)
+  const taken = await backend.definitions.takeOver(before, after)
+  if (kind === 'skills') await inTurns(entryTexts(taken, backend.name))
+  backend.said[kind] = taken
   return true
 }
 

@@ -1,5 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { inTurns } from '../../../../dataplane/gateway/limits/turns.ts'
+import { entryText, entryTexts } from '../../../../dataplane/gateway/mcp/skill-entry.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
@@ -283,6 +285,35 @@ test('a subscription hears of changes under the shown URI', async () => {
   assert.match(text, '"uri":"skill://own/x/SKILL.md"')
   await gateway.close()
   await own.close()
+})
+
+test('the texts of 10,000 skills are made in turns, between which others are served, and once', async () => {
+  const digest = `sha256:${'0'.repeat(64)}`
+  const entries = Array.from({ length: 10_000 }, (_, at) => {
+    const root = `skill://s${at}`
+    const resources = ['SKILL.md', 'a.md', 'b.md'].map((file) => ({ uri: `${root}/${file}`, digest, size: 1 }))
+    const frontmatter = { name: `s${at}`, description: 'd'.repeat(200) }
+    return { key: `${root}/SKILL.md`, text: JSON.stringify({ uri: `${root}/SKILL.md`, frontmatter, resources }) }
+  })
+  let turns = 0
+  const ticking = setInterval(() => turns++)
+  await inTurns(entryTexts(entries, 'a'))
+  clearInterval(ticking)
+  assert.ok(turns > 3, `${turns}`)
+  let asked = 0
+  const shown = (uri: string) => {
+    asked++
+    return uri.replace('skill://', 'skill://a/')
+  }
+  const first = entries[0] as { key: string; text: string }
+  const text = entryText(first, 'a', shown)
+  assert.is(asked, 1, 'its own URI alone')
+  const again = entryText({ ...first }, 'a', shown)
+  assert.is(text, again)
+  assert.is(JSON.parse(text).resources[2].uri, 'skill://a/s0/b.md')
+  // Under another name it is another text.
+  const other = entryText(first, 'b', (uri) => uri.replace('skill://', 'skill://b/'))
+  assert.is(JSON.parse(other).resources[2].uri, 'skill://b/s0/b.md')
 })
 
 test.run()

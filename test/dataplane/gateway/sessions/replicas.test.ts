@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 /** Several replicas of one gateway on one Redis: any of them serves any request of a session. */
+import type { McpServer } from '@modelcontextprotocol/server'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Session, Sessions } from '../../../../dataplane/gateway/sessions/sessions.ts'
@@ -15,6 +16,7 @@ import { startIdentityProvider } from '../../../support/network/identity-provide
 import { startTcpFront } from '../../../support/network/tcp-front.ts'
 import { orFail } from '../../../support/or-fail.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
+import { skillText, startSkillsServer } from '../../../support/servers/skills-server.ts'
 
 /** Redis is given up soon: some tests take it away. */
 const impatient = (address: string): TestConfig['sessionStorage'] => ({
@@ -48,6 +50,33 @@ test('a session that one replica has opened the other one serves, in the same se
   assert.is(backendSessions().size, 1)
   assert.is(backend.calls('initialize').length, 1)
   assert.equal([(await one.status()).sessions, (await two.status()).sessions], [1, 1])
+})
+
+test('skills that one replica has listed are read at the other one, in a session and without', async () => {
+  const register = (server: McpServer) => void server.registerTool('t', {}, () => ({ content: [] }))
+  const servers = [
+    await startSkillsServer({ files: { 'a/SKILL.md': skillText('a'), 'a/X.md': 'x' }, eras: 'sessions', register }),
+    await startSkillsServer({ files: { 'b/SKILL.md': skillText('b') }, register }),
+  ] as const
+  const [one, two] = await twoReplicas({ backends: servers.map(({ url }, at) => ({ name: `s${at}`, url })) })
+  const session = await openSession(one.url)
+  const list = async (url: string) => (await post(url, rpc('skills/list'), session)).json.result as unknown
+  const uris = ['skill://s0/a/SKILL.md', 'skill://s1/b/SKILL.md']
+  for (const { url } of [one, two])
+    assert.equal(
+      ((await list(url)) as { skills: { uri: string }[] }).skills.map(({ uri }) => uri),
+      uris,
+    )
+  for (const uri of [...uris, 'skill://s0/a/X.md']) {
+    assert.is((await post(two.url, rpc('resources/read', { uri }), session)).json.result.contents[0].uri, uri)
+    assert.is((await postModern(two.url, 'resources/read', { uri })).json.result.contents[0].uri, uri)
+    if (!uri.endsWith('SKILL.md')) continue
+    assert.ok((await post(two.url, rpc('skills/get', { uri }), session)).json.result)
+    assert.ok((await postModern(two.url, 'skills/get', { uri })).json.result)
+  }
+  const directory = await post(two.url, rpc('resources/directory/read', { uri: 'skill://s0/a' }), session)
+  assert.is((directory.json.result as unknown as { resources: object[] }).resources.length, 2)
+  await Promise.all(servers.map((server) => server.close()))
 })
 
 test('DELETE at a replica that has never seen the session ends it everywhere, at the backend too', async () => {
