@@ -1,0 +1,30 @@
+/** Server cards of workloads of each kind. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { condition, configText, plansOfText } from '../../support/operator/plans.ts'
+
+const group = 'kind: MCPGroup\nmetadata: {name: tools}\nspec: {}'
+const kinds = {
+  MCPServer: 'image: "a:1", transport: streamable-http',
+  MCPRemoteProxy: 'remoteUrl: "https://mcp.example/mcp"',
+  VirtualMCPServer: 'groupRef: {name: tools}, incomingAuth: {type: anonymous}',
+} as const
+
+for (const [kind, spec] of Object.entries(kinds))
+  test(`${kind}: a card without a public URL says so, and what runs goes on; with one it is rendered`, () => {
+    const planOf = (card: string) =>
+      plansOfText(`${group}\n---\nkind: ${kind}\nmetadata: {name: it}\nspec: {${spec}${card}}`).get(`${kind}/it`)
+    const card = (more = '') => `, serverCard: {name: com.example/tools, description: Tools.${more}}`
+    assert.match(condition(planOf(''), 'Valid') ?? '', /^True /)
+    for (const more of ['', ', url: "http://tools.example/mcp"']) {
+      const plan = planOf(card(more))
+      assert.match(condition(plan, 'Valid') ?? '', /^False ServerCardNeedsURL: \/spec\/serverCard needs the public URL/)
+      // The children that there are stay as they are.
+      assert.is(plan?.children, 'hold')
+    }
+    const plan = planOf(card(', url: "https://tools.example/mcp"'))
+    assert.match(condition(plan, 'Valid') ?? '', /^True /)
+    assert.match(configText(plan), 'url: https://tools.example/mcp')
+  })
+
+test.run()
