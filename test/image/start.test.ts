@@ -1,5 +1,5 @@
 /** A gateway and an operator as the image starts them: from one file and the code that V8 made of it. */
-import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -10,6 +10,7 @@ import { codeFile, startCodes, startText } from '../../build/start.ts'
 import { eventually } from '../support/eventually.ts'
 import { type TemporaryFolder, temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/network/free-port.ts'
+import { writeBundle } from '../support/portico-program.ts'
 
 const CONFIG = 'name: p\nnamespace: default\nrole: gateway\nincomingAuth: {type: anonymous}\nbackends: []\n'
 /** Tells what becomes of the code, which files are read, and at the end what Node has loaded of itself. */
@@ -30,7 +31,7 @@ let dist: string
 test.before(async () => {
   folder = temporaryFolder({ 'tells.cjs': TELLS, 'gateway.yaml': CONFIG })
   const built = join(folder.path, 'built')
-  execFileSync(process.execPath, ['build/bundle.ts', built], { stdio: 'ignore' })
+  writeBundle(built)
   const codes = await startCodes(built)
   // In the image it lies elsewhere.
   dist = join(folder.path, 'dist')

@@ -1,5 +1,5 @@
 /** A sidecar from the bundle: a pod has one for each server, so that it loads what its configuration needs, and no more. */
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,8 +11,8 @@ import { type TemporaryFolder, temporaryFolder } from '../support/folder.ts'
 import { connect, textOf } from '../support/gateway/clients.ts'
 import { freePort } from '../support/network/free-port.ts'
 import { startKubelet } from '../support/operator/kubelet.ts'
+import { writeBundle } from '../support/portico-program.ts'
 
-const root = join(import.meta.dirname, '../..')
 const SERVER = fileURLToPath(new URL('../support/servers/stdio-server.ts', import.meta.url))
 /** Tells of each file that is loaded, on a line of the error output. */
 const TELLS = `import { registerHooks } from 'node:module'
@@ -25,7 +25,7 @@ let folder: TemporaryFolder
 
 test.before(() => {
   folder = temporaryFolder()
-  execFileSync(process.execPath, ['build/bundle.ts', join(folder.path, 'dist')], { cwd: root, stdio: 'ignore' })
+  writeBundle(join(folder.path, 'dist'))
   writeFileSync(join(folder.path, 'tells.mjs'), TELLS)
 })
 

@@ -1,5 +1,5 @@
 /** The bundle that is shipped: oidc-provider names what it stores by its classes, which a bundler may rename. */
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,12 +10,11 @@ import { temporaryFolder } from '../../support/folder.ts'
 import { SCOPES, TestClient, tokensOf } from '../../support/identity/auth-server.ts'
 import { startLoginProvider } from '../../support/identity/login-provider.ts'
 import { freePort } from '../../support/network/free-port.ts'
-
-const root = join(import.meta.dirname, '../../..')
+import { writeBundle } from '../../support/portico-program.ts'
 
 test('a user logs in at a gateway that runs from the bundle', async () => {
   using folder = temporaryFolder({})
-  execFileSync(process.execPath, ['build/bundle.ts', join(folder.path, 'dist')], { cwd: root, stdio: 'ignore' })
+  writeBundle(join(folder.path, 'dist'))
   const port = await freePort()
   const issuer = `http://127.0.0.1:${port}`
   const upstream = await startLoginProvider([`${issuer}/oauth/callback`])
