@@ -192,7 +192,7 @@ test('a registry: credentials of its sources, tokens of its callers, and what th
   watch(JSON.stringify(await registry.status()))
   watch(registry.log.text())
   assert.ok((await scrape(registry.adminUrl)).samples.length > 0)
-  assertTold(registry.log.lines, /not synced/)
+  assertTold(registry.log.lines, /the sync failed/)
   await registry.close()
 })
 
