@@ -68,7 +68,8 @@ test('with an embedding service, tools are found by what is meant, and it is ask
         const url = endpoints.find(({ kind }) => kind === 'VirtualMCPServer')?.url ?? ''
         service.seen.length = 0
         const params = { name: 'find_tool', arguments: { query: 'arithmetic' } }
-        const { json } = await postModern(url, 'tools/call', params)
+        const { json, text } = await postModern(url, 'tools/call', params)
+        assert.ok(json.result, `${text}\n${portico.errors}`)
         assert.is(json.result.structuredContent.tools[0].name, 'everything_get-sum')
         assert.is(service.seen.length, 1 + asked)
       } finally {
