@@ -7,10 +7,13 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import { compiledValidators } from '../../../build/patches/validators.ts'
-import { acceptsGateway } from '../../../dataplane/config/read/accepts-gateway.ts'
+import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
+import { acceptor } from '../../../dataplane/config/schema-violations.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 import { childOf, plansOfText } from '../../support/operator/plans.ts'
 
+/** As accepts-gateway.ts makes it, which test files may load compiled (setup/runner/modules.ts). */
+const acceptsGateway = acceptor(gatewayConfigSchema)
 const root = join(import.meta.dirname, '../../..')
 const goldens = join(root, 'test/operator/golden')
 const WRONG: readonly unknown[] = [null, true, 7, 'text', 'https://a.example', '', [], {}, [[]], [null], { a: 1 }]

@@ -14,7 +14,18 @@ import { MAP_FILE } from './loaded-modules.ts'
 
 /** What is imported of packages that have many modules. What two of them share is in a file of its own. */
 const PACKAGES = [
-  ...['typebox', 'typebox/value', 'ajv', 'zod', 'yaml', 'undici', 'jose', 'oidc-provider', 'puppeteer-core'],
+  ...[
+    'typebox',
+    'typebox/value',
+    'ajv',
+    'ajv/dist/standalone/index.js',
+    'zod',
+    'yaml',
+    'undici',
+    'jose',
+    'oidc-provider',
+    'puppeteer-core',
+  ],
   ...['kysely', 'kysely/migration', 'pg', 'hono', 'hono/html', 'hono/cookie'],
   ...['@modelcontextprotocol/client', '@modelcontextprotocol/client/stdio', '@modelcontextprotocol/client/ext/skills'],
   ...['@modelcontextprotocol/server', '@modelcontextprotocol/server/stdio', '@modelcontextprotocol/server/ext/skills'],
