@@ -9,7 +9,8 @@ export const withoutNulls = (object: Readonly<Record<string, unknown>>): Record<
   Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null))
 
 /** Escapes a step of a JSON pointer (RFC 6901 section 3). */
-export const escapeStep = (step: string): string => step.replaceAll('~', '~0').replaceAll('/', '~1')
+export const escapeStep = (step: string): string =>
+  step.includes('~') || step.includes('/') ? step.replaceAll('~', '~0').replaceAll('/', '~1') : step
 
 /** Appends one step, a member's name or an index, to a JSON pointer (RFC 6901). */
 export const at = (pointer: string, step: string | number): string => `${pointer}/${escapeStep(String(step))}`

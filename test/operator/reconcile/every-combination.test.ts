@@ -11,27 +11,15 @@ import { at, isObject } from '../../../crds/settings/json.ts'
 import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
 import { fieldCorpus } from '../../support/operator/field-corpus.ts'
-import { another, type Leaf, leavesOf, nameOf, planned, remove, set, valueAt } from '../../support/operator/fields.ts'
-import { defaulted, worldContent } from '../../support/operator/plans.ts'
+import { another, type Leaf, leavesOf, planned, remove, set, valueAt } from '../../support/operator/fields.ts'
+import { ChangedWorld, defaulted, nameOf, worldContent } from '../../support/operator/plans.ts'
 
 const content = worldContent(fieldCorpus)
 const objects = [...content.objects]
 const viewOf = (all: readonly KubernetesObject[]) => fillWorld({ ...content, objects: all }).view
 
-const originals = new Map(objects.map((object) => [nameOf(object), object]))
-const { objects: index, view: whole } = fillWorld(content)
-let placed: KubernetesObject | undefined
-
-/** The view of everything, with this form in the place of its object until the next one. To fill a world for each takes longer. */
-function viewWith(form: KubernetesObject) {
-  if (placed === form) return whole
-  if (placed !== undefined) index.put(originals.get(nameOf(placed)) as KubernetesObject)
-  index.put(form)
-  placed = form
-  return whole
-}
-
-const before = new Map(objects.map((object) => [nameOf(object), planned(object, whole)]))
+const world = new ChangedWorld(content)
+const before = new Map(objects.map((object) => [nameOf(object), planned(object, world.view)]))
 
 /** Objects whose plans are others without the object of this name. */
 const dependents = new Map(
@@ -53,7 +41,7 @@ class Plans {
     const others = dependents.get(name) ?? []
     this.names = [name, ...others.map(nameOf)]
     this.#rest = (function* () {
-      for (const object of [form, ...others]) yield planned(object, viewWith(form))
+      for (const object of [form, ...others]) yield planned(object, world.with(form))
     })()
   }
 
@@ -73,6 +61,15 @@ interface Said {
   readonly message: string
 }
 
+/** The plans of a form, each made once. */
+const madePlans = new WeakMap<KubernetesObject, Plans>()
+
+function plansOf(form: KubernetesObject): Plans {
+  const made = madePlans.get(form) ?? new Plans(form)
+  madePlans.set(form, made)
+  return made
+}
+
 const saidIn = (plan: string): readonly Said[] =>
   (JSON.parse(plan) as { status: { conditions: readonly Said[] } }).status.conditions
 
@@ -80,6 +77,8 @@ const complaints = (plan: string): readonly string[] =>
   saidIn(plan)
     .filter(({ status }) => status === 'False')
     .map(({ type, message }) => `${type}: ${message}`)
+
+const complaintsBefore = new Map([...before].map(([name, plan]) => [name, new Set(complaints(plan))]))
 
 const refusals = (form: KubernetesObject) =>
   validateObject({ ...form, apiVersion: 'portico.dev/v1beta1' }, 'portico.dev').map(
@@ -90,10 +89,9 @@ const refusals = (form: KubernetesObject) =>
 function reasonsAgainst(form: KubernetesObject): readonly string[] {
   const found = refusals(form)
   if (found.length > 0) return found
-  const plans = new Plans(form)
+  const plans = plansOf(form)
   for (const [index, name] of plans.names.entries()) {
-    const known = complaints(before.get(name) as string)
-    const more = complaints(plans.at(index)).filter((text) => !known.includes(text))
+    const more = complaints(plans.at(index)).filter((text) => !complaintsBefore.get(name)?.has(text))
     if (more.length > 0) return more
   }
   return []
@@ -167,7 +165,7 @@ function* switched(object: KubernetesObject, block: Block, key: string, depth = 
   }
 }
 
-function* formsOf(object: KubernetesObject): Generator<Form> {
+function* formsOf(object: KubernetesObject, isWanted: (form: Form) => boolean): Generator<Form> {
   for (const block of blocksIn(object)) {
     const { pointer, field, schema, value } = block
     const isBeside = (leaf: Leaf) =>
@@ -177,9 +175,10 @@ function* formsOf(object: KubernetesObject): Generator<Form> {
       if (typeof node.readBy === 'object') continue
       if (!Object.hasOwn(value, key)) {
         const example = examples.get(`${object.kind} ${field}/${key}`)
-        const more = example !== undefined && formOf(set(object, own, example))
-        if (more && reasonsAgainst(more).length === 0)
-          yield { what: `with ${field}/${key}`, object: more, isMeant: (leaf) => isWithin(leaf, own) }
+        if (example === undefined) continue
+        const more = formOf(set(object, own, example))
+        const form = { what: `with ${field}/${key}`, object: more, isMeant: (leaf: Leaf) => isWithin(leaf, own) }
+        if (isWanted(form) && reasonsAgainst(more).length === 0) yield form
         continue
       }
       for (const other of node.enum ?? (node.type === 'boolean' && key !== 'enabled' ? [!value[key]] : [])) {
@@ -192,8 +191,8 @@ function* formsOf(object: KubernetesObject): Generator<Form> {
         ([name]) => name === key || name === 'enabled' || isRequired(block, name),
       )
       const alone = formOf(set(object, pointer, Object.fromEntries(kept)))
-      if (reasonsAgainst(alone).length === 0)
-        yield { what: 'alone', object: alone, isMeant: (leaf) => isWithin(leaf, own) }
+      const form = { what: 'alone', object: alone, isMeant: (leaf: Leaf) => isWithin(leaf, own) }
+      if (isWanted(form) && reasonsAgainst(alone).length === 0) yield form
     }
   }
 }
@@ -215,14 +214,22 @@ for (const kind of Object.keys(kinds) as KindName[])
   test(`${kind}: no field is ignored beside another value of a switch, alone, or beside one more`, () => {
     const seen = new Set<string>()
     const ignored = new Set<string>()
+    /** Fields of a form that have to be looked at, each with another value. */
+    function* openIn({ what, object: form, isMeant }: Form) {
+      for (const leaf of leavesOf(specSchema(form), form['spec'], '/spec', '')) {
+        const id = `${what}: ${leaf.field}`
+        if (seen.has(id) || !isMeant(leaf) || isLeave(leaf) || typeof leaf.schema.readBy === 'object') continue
+        const other = another(leaf)
+        if (other !== undefined && leaf.schema.default !== leaf.value) yield { id, leaf, other }
+      }
+    }
+    // Whether a form is refused is asked of those alone that have something to look at: that takes longest.
+    const isWanted = (form: Form) => !openIn(form).next().done
     for (const object of objects.filter((one) => one.kind === kind)) {
-      for (const { what, object: form, isMeant } of formsOf(object)) {
-        const plans = new Plans(form)
-        for (const leaf of leavesOf(specSchema(form), form['spec'], '/spec', '')) {
-          const id = `${what}: ${leaf.field}`
-          if (seen.has(id) || !isMeant(leaf) || isLeave(leaf) || typeof leaf.schema.readBy === 'object') continue
-          const other = another(leaf)
-          if (other === undefined || leaf.schema.default === leaf.value) continue
+      for (const given of formsOf(object, isWanted)) {
+        const { object: form } = given
+        const plans = plansOf(form)
+        for (const { id, leaf, other } of openIn(given)) {
           const isNamed = () => namedIn(plans).some((place) => isWithin(leaf, place))
           if (isRead(form, plans, leaf, other) || isNamed()) seen.add(id)
           else ignored.add(`${object.metadata.name}, ${id}`)

@@ -10,24 +10,23 @@ import type { SchemaNode } from '../../../crds/walk.ts'
 import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
 import { planAll } from '../../../operator/reconcile/index.ts'
 import { fieldCorpus } from '../../support/operator/field-corpus.ts'
-import { another, fieldsOf, type Leaf, leavesOf, nameOf, planned, set } from '../../support/operator/fields.ts'
-import { context, defaulted, worldContent } from '../../support/operator/plans.ts'
+import { another, fieldsOf, type Leaf, leavesOf, planned, set } from '../../support/operator/fields.ts'
+import { ChangedWorld, context, defaulted, nameOf, worldContent } from '../../support/operator/plans.ts'
 
 const content = worldContent(fieldCorpus)
 const objects = [...content.objects]
 /** Whether a ConfigMap may be absent shows where it is. */
 const without = { ...content, configMaps: [] }
-const worlds = [content, without].map((world) => {
-  const { view } = fillWorld(world)
-  return { world, before: new Map(view.all().map((object) => [nameOf(object), planned(object, view)])) }
+const worlds = [content, without].map((one) => {
+  const world = new ChangedWorld(one)
+  return { world, before: new Map(objects.map((object) => [nameOf(object), planned(object, world.view)])) }
 })
 
 /** Whether another form of one object changes what is planned for some object: mostly for itself, so that comes first. */
 function changesPlans(changed: KubernetesObject): boolean {
   const name = nameOf(changed)
-  const others = objects.map((one) => (nameOf(one) === name ? changed : one))
   return worlds.some(({ world, before }) => {
-    const { view } = fillWorld({ ...world, objects: others })
+    const view = world.with(changed)
     const all = view.all().toSorted((one, other) => Number(nameOf(other) === name) - Number(nameOf(one) === name))
     return all.some((object) => planned(object, view) !== before.get(nameOf(object)))
   })

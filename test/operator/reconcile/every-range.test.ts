@@ -25,8 +25,16 @@ import { reconcile } from '../../../operator/reconcile/index.ts'
 import { keptLog } from '../../support/kept-log.ts'
 import { startRedis } from '../../support/network/redis-server.ts'
 import { fieldCorpus } from '../../support/operator/field-corpus.ts'
-import { type Leaf, leavesOf, nameOf, set } from '../../support/operator/fields.ts'
-import { configText, context, defaulted, plansOf, worldContent } from '../../support/operator/plans.ts'
+import { type Leaf, leavesOf, set } from '../../support/operator/fields.ts'
+import {
+  ChangedWorld,
+  configText,
+  context,
+  defaulted,
+  nameOf,
+  plansOf,
+  worldContent,
+} from '../../support/operator/plans.ts'
 
 const INITIALIZE = {
   method: 'POST',
@@ -86,11 +94,10 @@ const complaintsOf = (plan: ReturnType<typeof reconcile>): string =>
 
 /** Plans an object in a form of it; what is rendered is started, unless something is said against it. */
 function serve(form: KubernetesObject, before: ReadonlyMap<string, string>): void {
-  const all = objects.map((object) => (nameOf(object) === nameOf(form) ? form : object))
-  const { view } = fillWorld({ ...content, objects: all })
+  const view = world.with(form)
   const users = view.referrers(kinds[form.kind as KindName], form.metadata.namespace ?? '', form.metadata.name)
   const names = new Set(users.map(({ kind, name }) => `${kind} ${name}`))
-  const planned = all.filter((object) => object === form || names.has(`${object.kind} ${object.metadata.name}`))
+  const planned = view.all().filter((object) => object === form || names.has(`${object.kind} ${object.metadata.name}`))
   for (const object of planned) {
     const plan = reconcile(object, view, context)
     if (complaintsOf(plan) !== before.get(nameOf(object))) return
@@ -100,8 +107,8 @@ function serve(form: KubernetesObject, before: ReadonlyMap<string, string>): voi
   }
 }
 
-const { view } = fillWorld(content)
-const before = new Map(objects.map((object) => [nameOf(object), complaintsOf(reconcile(object, view, context))]))
+const world = new ChangedWorld(content)
+const before = new Map(objects.map((object) => [nameOf(object), complaintsOf(reconcile(object, world.view, context))]))
 
 for (const kind of Object.keys(kinds) as KindName[])
   test(`${kind}: at both ends of each range it is refused, or served`, () => {
@@ -132,6 +139,27 @@ const GATEWAYS = [
 ]
 const plans = plansOf(fillWorld(content))
 
+/** A configuration with each leaf at the first of its ends that is taken; whether many are taken is asked at once. */
+function atEnds(
+  config: GatewayConfig,
+  leaves: readonly Leaf[],
+  pick: (ends: readonly unknown[]) => readonly unknown[],
+): GatewayConfig {
+  const [leaf] = leaves
+  if (leaf === undefined) return config
+  if (leaves.length > 1) {
+    const all = leaves.reduce((form, { pointer, ...one }) => {
+      const [first = one.value] = pick(endsOf({ pointer, ...one }))
+      return set(form, pointer, first) as GatewayConfig
+    }, config)
+    if (isTaken(JSON.stringify(all))) return all
+    const half = leaves.length >> 1
+    return atEnds(atEnds(config, leaves.slice(0, half), pick), leaves.slice(half), pick)
+  }
+  const forms = pick(endsOf(leaf)).map((end) => set(config, leaf.pointer, end) as GatewayConfig)
+  return forms.find((form) => isTaken(JSON.stringify(form))) ?? config
+}
+
 /** The configuration of a gateway that reaches nothing but this machine, with each number and duration at one end of its range. */
 function configAt(name: string, redis: string, pick: (ends: readonly unknown[]) => readonly unknown[]): string {
   const hosts = new Map<string, string>()
@@ -140,19 +168,13 @@ function configAt(name: string, redis: string, pick: (ends: readonly unknown[]) 
     hosts.set(host, known)
     return known
   })
-  let config = parse(text, (key, value) => (key === 'addresses' ? [redis] : value)) as GatewayConfig
-  for (const leaf of leavesOf(gatewayConfigSchema as SchemaNode, config, '', '')) {
-    // There is no such database.
-    if (leaf.pointer.endsWith('/redis/db')) continue
-    if (typeof leaf.value === 'string' && leaf.schema.pattern?.includes('(ns|us|') !== true) continue
-    for (const end of pick(endsOf(leaf))) {
-      const form = set(config, leaf.pointer, end) as GatewayConfig
-      if (!isTaken(JSON.stringify(form))) continue
-      config = form
-      break
-    }
-  }
-  return JSON.stringify(config)
+  const config = parse(text, (key, value) => (key === 'addresses' ? [redis] : value)) as GatewayConfig
+  const leaves = [...leavesOf(gatewayConfigSchema as SchemaNode, config, '', '')].filter(
+    ({ pointer, value, schema }) =>
+      // There is no such database.
+      !pointer.endsWith('/redis/db') && (typeof value !== 'string' || schema.pattern?.includes('(ns|us|') === true),
+  )
+  return JSON.stringify(atEnds(config, leaves, pick))
 }
 
 function isTaken(text: string): boolean {

@@ -74,24 +74,29 @@ const stepsOf = (pointer: string): string[] =>
 export const valueAt = (object: unknown, pointer: string): unknown =>
   stepsOf(pointer).reduce<unknown>((value, step) => (value as Record<string, unknown> | undefined)?.[step], object)
 
-/** A copy of an object in which the place that the pointer names has another value. */
-export function set(object: unknown, pointer: string, value: unknown): unknown {
-  const copy = structuredClone(object)
-  const [parent, last] = [valueAt(copy, pointer.replace(/\/[^/]*$/, '')), stepsOf(pointer).at(-1) as string]
-  ;(parent as Record<string, unknown>)[last] = value
+type Container = Record<string, unknown>
+
+/** A copy of an object in which a place was edited. What is not on the way there is the original's: to copy all of it takes longer. */
+function edited(value: unknown, steps: readonly string[], edit: (parent: Container, last: string) => void): unknown {
+  const copy = (Array.isArray(value) ? [...value] : { ...(value as Container) }) as Container
+  const [first = '', ...rest] = steps
+  if (rest.length === 0) edit(copy, first)
+  else copy[first] = edited(copy[first], rest, edit)
   return copy
 }
+
+/** A copy of an object in which the place that the pointer names has another value. */
+export const set = (object: unknown, pointer: string, value: unknown): unknown =>
+  edited(object, stepsOf(pointer), (parent, last) => {
+    parent[last] = value
+  })
 
 /** A copy of an object without what the pointer names. */
-export function remove(object: unknown, pointer: string): unknown {
-  const copy = structuredClone(object)
-  const [parent, last] = [valueAt(copy, pointer.replace(/\/[^/]*$/, '')), stepsOf(pointer).at(-1) as string]
-  if (Array.isArray(parent)) parent.splice(Number(last), 1)
-  else delete (parent as Record<string, unknown>)[last]
-  return copy
-}
-
-export const nameOf = ({ kind, metadata: { namespace, name } }: KubernetesObject) => `${kind} ${namespace} ${name}`
+export const remove = (object: unknown, pointer: string): unknown =>
+  edited(object, stepsOf(pointer), (parent, last) => {
+    if (Array.isArray(parent)) parent.splice(Number(last), 1)
+    else delete parent[last]
+  })
 
 /** What is planned for an object, but the hash of its own spec. */
 export function planned(object: KubernetesObject, view: ClusterView): string {

@@ -32,6 +32,9 @@ export function defaulted(object: KubernetesObject): KubernetesObject {
   return applyDefaults(declaration, object)
 }
 
+/** Kind, namespace and name. */
+export const nameOf = ({ kind, metadata: { namespace, name } }: KubernetesObject) => `${kind} ${namespace} ${name}`
+
 const digest = (value: unknown) => createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 8)
 
 /**
@@ -64,6 +67,33 @@ export function worldContent(text: string): Required<WorldContent> {
 export const worldOf = (text: string): World => fillWorld(worldContent(text))
 
 export type Plans = ReadonlyMap<string, Plan>
+
+/** A world in which one object after the other takes another form: to fill a world for each form takes longer. */
+export class ChangedWorld {
+  readonly #world: World
+  readonly #originals: ReadonlyMap<string, KubernetesObject>
+  #placed: KubernetesObject | undefined
+
+  constructor(content: Required<WorldContent>) {
+    this.#world = fillWorld(content)
+    this.#originals = new Map([...content.objects].map((object) => [nameOf(object), object]))
+  }
+
+  /** The view of everything as it was given. */
+  get view(): World['view'] {
+    return this.with(undefined)
+  }
+
+  /** The view of everything, with this form in the place of its object until the next call. */
+  with(form: KubernetesObject | undefined): World['view'] {
+    if (this.#placed === form) return this.#world.view
+    if (this.#placed !== undefined)
+      this.#world.objects.put(this.#originals.get(nameOf(this.#placed)) as KubernetesObject)
+    if (form !== undefined) this.#world.objects.put(form)
+    this.#placed = form
+    return this.#world.view
+  }
+}
 
 /** All plans of a world, by `Kind/name`, for worlds of one namespace. */
 export const plansOf = (world: World, given: ReconcileContext = context): Plans =>
