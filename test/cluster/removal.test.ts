@@ -9,7 +9,13 @@ import { deployFiles } from '../../operator/deploy/manifests.ts'
 import { porticoScript } from '../support/portico-program.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 import { gateway, group, type Manifest, telemetry } from './support/manifests.ts'
-import { eventually, type OperatorProcess, operatorKubeconfig, startOperator } from './support/operator-process.ts'
+import {
+  eventually,
+  OPERATOR_USER,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from './support/operator-process.ts'
 import { standsStill } from './support/stands-still.ts'
 
 const SYSTEM = 'portico-system'
@@ -220,6 +226,8 @@ test('rights that may not be kept are told once, and none of them is held', asyn
   const { rules } = plane.read('clusterrole', 'portico-operator')
   const fewer = { rules: rules.filter((rule: object) => !('resourceNames' in rule)) }
   plane.mergePatch('clusterrole', 'portico-operator', fewer)
+  const named = { name: 'portico-operator' }
+  await eventually(() => !plane.may(OPERATOR_USER, 'patch', 'clusterrole', named), 'the API server knows of it')
   const operator = await start()
   apply(group(), telemetry('main'), gateway('front', 'main'))
   await eventually(() => isHeld('main') && operator.log().includes('rights can’t be kept'), 'it is told')

@@ -262,7 +262,7 @@ test('a denied write is shown, harms nobody else, and heals with the rights', as
   withRules(
     role.rules.map((rule) => (rule.apiGroups[0] === 'apps' ? { ...rule, verbs: ['get', 'list', 'watch'] } : rule)),
   )
-  await delay(500)
+  await eventually(() => !cluster.may(OPERATOR_USER, 'patch', 'deployment'), 'the API server knows of it')
   apply(gateway('denied'))
   const condition = await eventually(
     () => ready('vmcp', 'denied')?.reason === 'ChildRefused' && ready('vmcp', 'denied'),
