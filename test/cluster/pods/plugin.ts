@@ -1,7 +1,7 @@
 /** The kubectl plugin as a process of its own, against a real API server and a gateway that runs. */
 import { execFile } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { temporaryFolder } from '../../support/folder.ts'
@@ -13,8 +13,22 @@ import { group, manifest, server } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
 
-const PLUGIN = new URL('../../../bin/kubectl-portico', import.meta.url).pathname
-const PORTICO = new URL('../../../bin/portico', import.meta.url).pathname
+const programs = temporaryFolder()
+
+/** The folder with what people start: of an installation with the bundle of this test run, or of the checkout without one. */
+function installedPrograms(): string {
+  const root = join(import.meta.dirname, '../../..')
+  const bundle = process.env['PORTICO_TEST_BUNDLE']
+  if (bundle === undefined) return join(root, 'bin')
+  cpSync(join(root, 'bin'), join(programs.path, 'bin'), { recursive: true })
+  symlinkSync(dirname(bundle), join(programs.path, 'dist'))
+  symlinkSync(join(root, 'node_modules'), join(programs.path, 'node_modules'))
+  return join(programs.path, 'bin')
+}
+
+const bin = installedPrograms()
+const PLUGIN = join(bin, 'kubectl-portico')
+const PORTICO = join(bin, 'portico')
 const POLICIES = ['@id("engineers") permit(principal in Group::"eng", action, resource);']
 
 const cluster = newCluster()
@@ -209,5 +223,7 @@ test('portico pin writes what a running gateway reports of an entry, and diff --
   )
   assert.is((await portico('diff', '--pins')).code, 1)
 })
+
+test.after(() => programs[Symbol.dispose]())
 
 test.run()
