@@ -1,4 +1,3 @@
-import { isObject } from '../../../crds/settings/json.ts'
 import type { Credential } from '../../credentials/index.ts'
 import { PublicError } from '../../server/errors.ts'
 import {
@@ -10,17 +9,14 @@ import {
   SAME_METHOD,
 } from '../backends/connection/answer-head.ts'
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
-import { BackendFailure, connectionFailure, type SaidError } from '../backends/connection/failure.ts'
+import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
+import { errorIn, saidIn } from '../backends/connection/said-error.ts'
 import { mayMeanLoss, type SessionState } from '../backends/connection/session-check.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
 import type { Opened } from '../backends/session/opened-session.ts'
-import { sameId } from '../mcp/answer-scanner.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { CAPABILITIES_KEY, LOG_LEVEL_KEY } from '../mcp/classify.ts'
 import { declaredOf } from '../mcp/client-capabilities.ts'
-import { memberText } from '../mcp/json.ts'
-import { mendedError } from '../mcp/mended-error.ts'
-import { parseObject } from '../mcp/parse.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
 import { declaresTasks } from '../mcp/tasks.ts'
 import { OK } from '../request/exchange.ts'
@@ -333,15 +329,9 @@ export function failureIn(head: AnswerHead, body: string, sentId: string): Backe
   const text = publicTextOf(head)
   return new BackendFailure('backend_failed', `answered with ${detailOf(head, body)}`, {
     status: head.status,
-    said: isSuccess(head.status) ? undefined : saidIn(body, sentId),
+    said: isSuccess(head.status) || OURS.has(errorIn(body)?.code) ? undefined : saidIn(body, sentId),
     ...(text === undefined ? {} : { text }),
   })
-}
-
-function saidIn(body: string, sentId: string): SaidError | undefined {
-  const said = errorOf(body)
-  if (said === undefined || OURS.has(said.code)) return undefined
-  return { error: said.text, isOwn: sameId(memberText(body, 'id'), sentId) }
 }
 
 /** The meaning of an HTTP response whose status is not 200. */
@@ -365,17 +355,11 @@ const NO_SESSION = -32000
  */
 function refusalOf(status: number, text: string, era: 'modern' | 'legacy', inNewSession: boolean): Refusal {
   if (status < 400 || status >= 500 || status === 401 || status === 403 || status === 429) return 'failure'
-  const error = errorOf(text)
+  const error = errorIn(text)
   if (era === 'legacy') {
     if (inNewSession && (status === 404 || (status === 400 && error?.code === NO_SESSION))) return 'no-session'
     return error === undefined ? 'failure' : { error: error.text }
   }
   if (error === undefined || OURS.has(error.code) || error.code === NO_SESSION) return 'other-era'
   return { error: error.text }
-}
-
-function errorOf(text: string): { readonly code: unknown; readonly text: string } | undefined {
-  const message = parseObject(text)
-  if (!isObject(message?.['error'])) return undefined
-  return { code: message['error']['code'], text: mendedError(memberText(text, 'error') as string) }
 }

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js'
 import { z } from 'zod'
@@ -19,6 +20,8 @@ export interface SseServer {
   token: string | undefined
   /** The status that a message of a forgotten session gets; 404 at first. */
   forgottenStatus: number
+  /** The error that tool calls are answered with, at 500; undefined: none. */
+  refusal: { readonly code: number; readonly message: string } | undefined
   /** Whether a new stream's session is forgotten at once: its messages get `forgottenStatus`. */
   isForgetful: boolean
   /** Forgets all sessions without ending their streams, as a server behind a load balancer does. */
@@ -37,6 +40,7 @@ export async function startSseServer(tls?: { readonly key: string; readonly cert
   let streams = 0
   let forgottenStatus = 404
   let isForgetful = false
+  let refusal: SseServer['refusal']
   const serve: RequestListener = orFail(async (req: IncomingMessage, res: ServerResponse) => {
     headers.push(req.headers)
     seen.push(`${req.method} ${new URL(req.url ?? '', 'http://x').pathname} ${req.headers.authorization ?? ''}`)
@@ -54,7 +58,10 @@ export async function startSseServer(tls?: { readonly key: string; readonly cert
     }
     const transport = transports.get(sessionOf(req))
     if (transport === undefined) return res.writeHead(forgottenStatus).end('Session not found')
-    await transport.handlePostMessage(req, res)
+    if (refusal === undefined) return transport.handlePostMessage(req, res)
+    const { id } = JSON.parse(await text(req)) as { readonly id?: number }
+    res.writeHead(500, { 'content-type': 'application/json' })
+    res.end(JSON.stringify({ jsonrpc: '2.0', id: id ?? null, error: refusal }))
   })
   const server = tls === undefined ? createServer(serve) : createSecureServer(tls, serve)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -76,6 +83,12 @@ export async function startSseServer(tls?: { readonly key: string; readonly cert
     },
     set forgottenStatus(next) {
       forgottenStatus = next
+    },
+    get refusal() {
+      return refusal
+    },
+    set refusal(next) {
+      refusal = next
     },
     get isForgetful() {
       return isForgetful

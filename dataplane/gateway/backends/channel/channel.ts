@@ -31,6 +31,8 @@ const FIRST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 30_000
 /** A channel that held for so long did not fail at its start. */
 const STEADY_MS = 10_000
+/** Channels in a row that ended sooner, after which another is opened at once: a server may end in one of its calls. */
+const MOST_SHORT = 3
 
 /**
  * Scans an oversized message to its end for its kind and its id: many servers write an answer's id after the result.
@@ -54,13 +56,14 @@ export class DroppedMessage {
 }
 
 /**
- * Opens a channel at once after one that held, otherwise with growing pauses. During a pause an attempt fails at once,
+ * Opens a channel at once after one that held, and after few that did not; otherwise with growing pauses. During a pause an attempt fails at once,
  * so that no request waits for a server that keeps crashing.
  */
 export function withPauses(open: OpenChannel): OpenChannel {
   let pauseMs = 0
   let notBefore = 0
   let lastReason = ''
+  let short = 0
 
   function pause({ message }: Error): void {
     pauseMs = Math.min(Math.max(pauseMs * 2, FIRST_PAUSE_MS), LONGEST_PAUSE_MS)
@@ -78,8 +81,10 @@ export function withPauses(open: OpenChannel): OpenChannel {
           message: (text) => receiver.message(text),
           tooLarge: (message) => receiver.tooLarge(message),
           closed(reason) {
-            if (performance.now() - startedAt < STEADY_MS) pause(reason)
-            else pauseMs = 0
+            if (performance.now() - startedAt >= STEADY_MS) {
+              pauseMs = 0
+              short = 0
+            } else if (++short > MOST_SHORT) pause(reason)
             receiver.closed(reason)
           },
         },

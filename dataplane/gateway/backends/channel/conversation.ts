@@ -1,10 +1,10 @@
 import type { Logger } from 'pino'
 import { isObject } from '../../../../crds/settings/json.ts'
-import { AnswerScanner } from '../../mcp/answer-scanner.ts'
+import { AnswerScanner, NO_ID } from '../../mcp/answer-scanner.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
 import { parseJson } from '../../mcp/parse.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
-import { BackendFailure, connectionFailure } from '../connection/failure.ts'
+import { BackendFailure, connectionFailure, type SaidError } from '../connection/failure.ts'
 import { isKnownBy } from '../connection/session-check.ts'
 import type { Channel, ChannelReceiver, DroppedMessage, OpenChannel } from './channel.ts'
 import type { ChannelClient, PendingRequest } from './channel-client.ts'
@@ -101,7 +101,7 @@ export class Conversation {
       },
       failed: (failure) => {
         if (failure.status === undefined) exchange.fail(failure)
-        else exchange.answer(failure.status, '')
+        else exchange.answer(failure.status, failure.said === undefined ? '' : errorMessage(failure.said, id))
       },
     })
     exchange.onAborted = () => {
@@ -278,3 +278,7 @@ export class Conversation {
     else passNotification({ method, params, text }, this.#participants)
   }
 }
+
+/** Returns the message of an error that came with an HTTP status; `id` is that of the client's request (JSON text). */
+const errorMessage = ({ error, isOwn }: SaidError, id: string): string =>
+  `{"jsonrpc":"2.0","id":${isOwn ? id : NO_ID},"error":${error}}`

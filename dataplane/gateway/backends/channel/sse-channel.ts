@@ -1,11 +1,13 @@
 import type { Dispatcher } from 'undici'
 import { type BodyDecoder, decoderFor } from '../../../net/body-decoder.ts'
 import type { Share } from '../../../server/budget.ts'
+import { memberText } from '../../mcp/json.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { IDENTITY, isOfType, isSuccess } from '../connection/answer-head.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { openStream } from '../connection/following-stream.ts'
 import { requestBackend } from '../connection/request.ts'
+import { saidIn } from '../connection/said-error.ts'
 import type { Transport } from '../connection/transport.ts'
 import { UnfinishedEvent } from '../connection/unfinished-event.ts'
 import { type Channel, type ChannelReceiver, DroppedMessage, type OpenChannel } from './channel.ts'
@@ -62,7 +64,7 @@ class SseChannel implements Channel {
 
   async send(text: string, headers?: readonly string[]): Promise<void> {
     const own = headers === undefined ? this.#headers : ownHeaders(headers)
-    const { status } = await requestBackend({
+    const { status, text: body } = await requestBackend({
       dispatcher: this.#dispatcher,
       path: this.#path,
       url: this.#origin,
@@ -78,7 +80,8 @@ class SseChannel implements Channel {
     if (isSuccess(status)) return
     // The server no longer knows this stream. The message fails first, as in a lost session, then the channel closes.
     if (status === 404) setImmediate(() => this.close())
-    throw new BackendFailure('backend_failed', `refused a message with HTTP ${status}`, { status })
+    const said = saidIn(body, memberText(text, 'id'))
+    throw new BackendFailure('backend_failed', `refused a message with HTTP ${status}`, { status, said })
   }
 
   close(): void {

@@ -97,6 +97,19 @@ for (const status of [400, 401, 410, 422, 500])
     server.forgottenStatus = 404
   })
 
+test('a JSON-RPC error at the HTTP status of a posted message is told to callers', async () => {
+  const { client } = await connectV1(gateway.url)
+  const call = () => client.callTool({ name: 'old_echo', arguments: { message: 'again' } })
+  await call()
+  server.refusal = { code: -32050, message: 'The disk is full.' }
+  const refusal = await call().catch((error) => error)
+  server.refusal = undefined
+  assert.is(refusal.code, -32050)
+  assert.match(refusal.message, 'The disk is full.')
+  assert.is(textOf(await call()), 'again')
+  await client.close()
+})
+
 test('a stream whose session can not be opened, because the server refuses `initialize`, is ended', async () => {
   const { client } = await connectV1(gateway.url)
   const { streams } = server
