@@ -4,6 +4,8 @@ const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 const OPEN_ARRAY = 0x5b
 const CLOSE_ARRAY = 0x5d
+/** The first byte of `null`, which no other token outside of strings has. */
+const NULL = 0x6e
 
 /** Tells whether a byte is white space between the tokens of a JSON text. */
 export const isSpace = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
@@ -22,6 +24,8 @@ export class JsonSkipper {
   inString = false
   /** The number of open arrays and objects. */
   depth = 0
+  /** True if a null was skipped in an array or object. */
+  hasNull = false
   /** True if the next chunk begins behind a backslash. */
   #isEscaped = false
 
@@ -41,8 +45,11 @@ export class JsonSkipper {
       if (byte === QUOTE) {
         this.inString = true
         at = this.skipString(chunk, at)
-      } else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth++
-      else if ((byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) && --depth === 0) break
+      } else if (byte === NULL) this.hasNull = true
+      else {
+        depth += stepOf(byte)
+        if (depth === 0) break
+      }
     }
     this.depth = depth
     return at
@@ -80,6 +87,12 @@ export class JsonSkipper {
     this.inString = false
     return at
   }
+}
+
+/** Returns by how much a byte outside of strings changes the number of open arrays and objects. */
+function stepOf(byte: number): number {
+  if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) return 1
+  return byte === CLOSE_OBJECT || byte === CLOSE_ARRAY ? -1 : 0
 }
 
 /**

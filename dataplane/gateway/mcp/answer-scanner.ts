@@ -206,6 +206,11 @@ export class AnswerScanner {
     }
   }
 
+  /** True if an array or object in the message has a null. */
+  get hasNull(): boolean {
+    return this.#skipper.hasNull
+  }
+
   /** True if the message is an answer whose form official clients may refuse. */
   get needsMending(): boolean {
     return this.#isRequestLike || this.hasError || !this.#hasVersion

@@ -58,6 +58,8 @@ const MOST_HELD = 1024
 export class NullMender {
   readonly #frames: Frame[] = []
   readonly #skipper = new JsonSkipper()
+  /** Looks ahead in an object. */
+  #probe = new JsonSkipper()
   #state: State = 'value'
   /** The rule of the current value. */
   #rule: MendRule | undefined
@@ -213,7 +215,27 @@ export class NullMender {
       out.push(Buffer.from(rule.whenNull))
       this.#isDropping = true
     }
+    if (!isDropped && code === OPEN_OBJECT && this.#frames.length > 1) {
+      const end = this.#endWithoutNull(chunk, at)
+      if (end !== undefined) {
+        this.#endValue(end)
+        return end
+      }
+    }
     return this.#openValue(code, at, isDropped ? undefined : rule)
+  }
+
+  /**
+   * Returns the index behind an object that is whole in the chunk and has no null: nothing in it is mended. Otherwise
+   * undefined.
+   */
+  #endWithoutNull(chunk: Buffer, at: number): number | undefined {
+    const probe = this.#probe
+    probe.depth = 1
+    const end = probe.skip(chunk, at + 1)
+    if (!probe.isOpen && !probe.hasNull) return end
+    this.#probe = new JsonSkipper()
+    return undefined
   }
 
   #openValue(code: number, at: number, rule: MendRule | undefined): number {

@@ -114,12 +114,12 @@ const UNASKED: MendRule = {
 }
 
 /** Returns a whole notification or request of a server without members that are null and may be absent. */
-export const mendedUnasked = (message: Buffer): Buffer =>
-  message.includes(NULL) ? mendedNulls(message, UNASKED) : message
+export const mendedUnasked = (message: Buffer, hasNull = message.includes(NULL)): Buffer =>
+  hasNull ? mendedNulls(message, UNASKED) : message
 
 const NULL = Buffer.from('null')
 const CONTENT = Buffer.from('"content"')
 
-/** Tells, at little cost, whether a whole message may need to be mended by a rule. */
-export const mayNeedMending = (message: Buffer, rule: MendRule): boolean =>
-  message.includes(NULL) || ((rule === TOOL || rule === MODERN_TOOL) && !message.includes(CONTENT))
+/** Tells whether a whole message of an answer, with nulls or without, may need to be mended by a rule. */
+export const mayNeedMending = (message: Buffer, hasNull: boolean, rule: MendRule): boolean =>
+  hasNull || ((rule === TOOL || rule === MODERN_TOOL) && !message.includes(CONTENT))

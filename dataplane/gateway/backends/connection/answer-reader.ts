@@ -245,8 +245,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     // An event without a message only gives the stream an id (2025-11-25, resumability).
     if (!scanner.hasWhole || !scanner.hasMethod) return
     if (scanner.id === undefined) {
-      if (!this.#owner.notified(mendedUnasked(message))) this.pause()
-    } else this.#owner.requested(scanner.id, mendedUnasked(message))
+      if (!this.#owner.notified(mendedUnasked(message, scanner.hasNull))) this.pause()
+    } else this.#owner.requested(scanner.id, mendedUnasked(message, scanner.hasNull))
   }
 
   /** Handles the end of the body. Returns true if another exchange continues this one. */
@@ -386,7 +386,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #mended(scanner: AnswerScanner, given: Buffer): Buffer {
     const body = scanner.needsMending ? mended(scanner, given) : given
     const rule = this.#owner.mendRule
-    return rule === undefined || !mayNeedMending(body, rule) ? body : mendedNulls(body, rule)
+    return rule === undefined || !mayNeedMending(body, scanner.hasNull, rule) ? body : mendedNulls(body, rule)
   }
 
   #fail(failure: BackendFailure): void {
