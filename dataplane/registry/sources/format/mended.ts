@@ -20,16 +20,16 @@ const mendedText = (text: string): string =>
   text.isWellFormed() && !text.includes('\0') ? text : text.replaceAll('\0', '').toWellFormed()
 
 /**
- * Repairs a document: removes known members that are null (programs write null for missing values), and invalid
- * characters in texts. Below `_meta`, where publishers have values of their own, null stays. Returns the same value if
+ * Repairs a document: removes known members and elements of lists that are null (programs write null for missing
+ * values), and invalid characters in texts. Below `_meta`, where publishers have values of their own, null stays. Returns the same value if
  * there is nothing to repair. The caller has bounded its depth.
  */
 function mended(value: unknown, keepsNull = false): unknown {
   if (typeof value === 'string') return mendedText(value)
   if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return value
   if (Array.isArray(value)) {
-    const items = value.map((item) => mended(item, keepsNull))
-    return items.some((item, index) => item !== value[index]) ? items : value
+    const items = value.filter((item) => item !== null || keepsNull).map((item) => mended(item, keepsNull))
+    return items.length < value.length || items.some((item, index) => item !== value[index]) ? items : value
   }
   return isObject(value) ? mendedMembers(value, keepsNull) : value
 }

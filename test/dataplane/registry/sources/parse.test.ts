@@ -123,6 +123,7 @@ test('null counts as absent, for lists and members of documents', async () => {
   assert.is((await parse(`{"data":{"servers":[${JSON.stringify(good)}],"skills":null}}`)).versions.length, 1)
   const packages = [
     { registryType: 'npm', identifier: 'a', transport: { type: 'stdio' }, packageArguments: null, runtimeHint: null },
+    null,
   ]
   const nulls = { title: null, icons: null, remotes: null, repository: null, _meta: null }
   const document = { ...server('com.example/a', '1.0.0'), ...nulls, packages }
