@@ -8,6 +8,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
 import { parseGateway } from '../../../../dataplane/config/read/gateway-findings.ts'
+import { storedUpstreamTokens } from '../../../../dataplane/credentials/index.ts'
+import { createMemoryTokenStore, LOGIN_CLAIM } from '../../../../dataplane/upstream-tokens/index.ts'
+import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { textOf } from '../../../support/gateway/clients.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
@@ -28,13 +31,17 @@ import {
   introspectionClient,
   startIdentityProvider,
 } from '../../../support/network/identity-provider.ts'
-import { startTokenEndpoint } from '../../../support/network/token-endpoint.ts'
+import { startStsEndpoint } from '../../../support/network/sts-endpoint.ts'
+import { exchanged, respond, startTokenEndpoint } from '../../../support/network/token-endpoint.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
 
 type Dpop = NonNullable<GatewayConfig['incomingAuth']['dpop']>
 
 const RESOURCE = 'https://tools.example.com/mcp'
 
+const ID_JAG = 'urn:ietf:params:oauth:token-type:id-jag'
+/** What providers gave users at login. */
+const store = createMemoryTokenStore()
 let provider: IdentityProvider
 let backend: McpTestServer
 let key: Prover
@@ -57,6 +64,7 @@ async function start(dpop: Dpop | undefined, more: Partial<GatewayConfig> = {}):
     async (directory) => {
       await writeFile(`${directory}/secret`, introspectionClient.secret)
     },
+    storedUpstreamTokens(store, { issuer: provider.issuer }),
   )
   gateways.push(gateway)
   // With a credential of each caller the backend is asked on their behalf alone.
@@ -371,19 +379,42 @@ test('the header of proofs can’t be named to be passed on', () => {
 })
 
 test('a backend sees neither the proof nor the token, with whatever credential it is called', async () => {
-  const endpoint = await startTokenEndpoint()
+  const [endpoint, idp, target] = [await startTokenEndpoint(), await startTokenEndpoint(), await startTokenEndpoint()]
+  const sts = await startStsEndpoint()
   const file = 'secret'
+  const resource = 'https://b.example/mcp'
+  idp.answer = async (_request, response) => {
+    const assertion = await new SignJWT({ aud: 'https://as.example', resource })
+      .setProtectedHeader({ alg: 'HS256', typ: 'oauth-id-jag+jwt' })
+      .sign(Buffer.alloc(32, 1))
+    respond(response, 200, exchanged(assertion, { issued_token_type: ID_JAG, token_type: 'N_A' }))
+  }
+  const ofLogin = { owner: 'alice', subject: 'alice-there', accessToken: secret('of-the-login') }
+  await store.put({ login: 'login', provider: 'github' }, ofLogin, { ttlMs: 600_000 })
+  const xaa = {
+    ...{ idpTokenUrl: idp.url, idpClientId: 'c', idpClientSecretFile: file, targetTokenUrl: target.url },
+    ...{
+      targetClientId: 'c',
+      targetClientSecretFile: file,
+      targetAudience: 'https://as.example',
+      targetResource: resource,
+    },
+  }
+  const awsSts = { region: 'eu-west-1', stsUrl: sts.url, fallbackRoleArn: 'arn:aws:iam::123456789012:role/a' }
   const tokenExchange = { tokenUrl: endpoint.url, audience: 'b', clientId: 'c', clientSecretFile: file }
   const ways: readonly Partial<GatewayConfig['backends'][number]>[] = [
     {},
     { headers: { 'x-static': 'yes' } },
     { headerFiles: [{ name: 'authorization', file, prefix: 'Bearer ' }] },
     { credential: { type: 'tokenExchange', tokenExchange } },
+    { credential: { type: 'upstreamInject', upstreamInject: { providerName: 'github' } } },
+    { credential: { type: 'xaa', xaa } },
+    { credential: { type: 'awsSts', awsSts } },
   ]
   for (const way of ways) {
     const gateway = await start({ mode: 'optional' }, { backends: [{ name: 'b', url: backend.url, ...way }] })
     backend.seen.length = 0
-    const token = await bound()
+    const token = await provider.mint({ aud: 'us', sub: 'alice', cnf: { jkt: key.jkt }, [LOGIN_CLAIM]: 'login' })
     const call = modern('tools/call', { name: 'b_echo', arguments: { message: 'x' } })
     const headers = await key.headers('POST', RESOURCE, token)
     const answer = await post(gateway.url, call.body, { ...call.headers, ...headers })
@@ -396,8 +427,14 @@ test('a backend sees neither the proof nor the token, with whatever credential i
       assert.not(text.includes(headers['dpop'] as string), 'the proof')
       assert.not(/dpop/i.test(String(seen['authorization'])), 'the scheme')
     }
+    // Where a credential is got, the proof goes nowhere either.
+    for (const { headers: seen } of [endpoint, idp, target, sts].flatMap(({ requests }) => requests))
+      assert.not('dpop' in seen)
   }
-  await endpoint.close()
+  for (const one of [endpoint, idp, target, sts]) {
+    assert.ok(one.requests.length > 0)
+    await one.close()
+  }
 })
 
 test('oauth4webapi proves for this endpoint, with the nonce that it is asked for', async () => {
