@@ -1,5 +1,5 @@
 import { type JWTPayload, jwtVerify } from 'jose'
-import { issuerOf } from '../../../identity/index.ts'
+import { boundKey, isBoundToKey, issuerOf } from '../../../identity/index.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { loginOf } from '../../../upstream-tokens/index.ts'
 import { outsideSubject } from '../../provider/assertion-policy.ts'
@@ -52,13 +52,22 @@ export const reasonOf = (error: unknown): string => {
   return String(code ?? name)
 }
 
-async function readOwn({ findKey, settings, revocations, hasEnded }: Front, token: string): Promise<PresentedToken> {
+async function readOwn(
+  { findKey, settings, revocations, hasEnded, underWay }: Front,
+  token: string,
+): Promise<PresentedToken> {
   await revocations.ready()
   const required = { issuer: settings.issuer, typ: 'at+jwt', requiredClaims: ['exp', 'sub', 'aud'] }
   const { payload } = await jwtVerify(token, findKey, required)
   if (hasEnded(payload)) throw new Error('the token has been revoked')
+  // Whoever has taken a bound token must not get another one for it, which its key does not bind (RFC 9449 section 1).
+  if (isBoundToKey(payload) && !isProven(payload, underWay.proofKey()))
+    throw new Error('the token is bound to a key that the request does not prove')
   return { subject: payload.sub as string, claims: payload, expiresAt: payload.exp as number }
 }
+
+/** Tells whether a request's proof is of the key that a token is bound to. `jkt` is the thumbprint of the proof's key. */
+const isProven = (claims: JWTPayload, jkt: string | undefined): boolean => jkt !== undefined && boundKey(claims) === jkt
 
 async function readOutside(
   { trusted, settings }: Front,

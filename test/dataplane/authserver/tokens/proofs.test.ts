@@ -196,7 +196,7 @@ for (const type of ['memory', 'redis'] as const) {
   })
 
   test('an exchanged token and that of a machine are bound to the key of their own request', async () => {
-    const { access_token: subject } = await login(client, key)
+    const { access_token: subject } = await login(client)
     const agent = new TestClient(server.issuer, 'agent')
     agent.secret = agentSecret
     const fields = { grant_type: EXCHANGE, subject_token: subject, subject_token_type: ACCESS_TOKEN }
@@ -207,6 +207,19 @@ for (const type of ['memory', 'redis'] as const) {
     machine.secret = agentSecret
     const own = (await tokensOf(await ask(machine, { grant_type: 'client_credentials' }, key))) as typeof exchanged
     assert.equal([own.token_type, jktOf(own.access_token)], ['DPoP', key.jkt])
+  })
+
+  test('a bound token is exchanged by whoever proves to have its key, as subject and as actor', async () => {
+    const agent = new TestClient(server.issuer, 'agent')
+    agent.secret = agentSecret
+    const [{ access_token: bound }, { access_token: plain }] = [await login(client, key), await login(client)]
+    const ofSubject = { grant_type: EXCHANGE, subject_token: bound, subject_token_type: ACCESS_TOKEN }
+    const ofActor = { ...ofSubject, subject_token: plain, actor_token: bound, actor_token_type: ACCESS_TOKEN }
+    for (const fields of [ofSubject, ofActor]) {
+      for (const prover of [undefined, thief])
+        assert.is(await refusal(ask(agent, fields, prover)), '400 invalid_request')
+      assert.is(jktOf((await tokensOf(await ask(agent, fields, key))).access_token), key.jkt)
+    }
   })
 
   test('an ID-JAG that is bound to a key needs its proof; a plain assertion may not be bound', async () => {
