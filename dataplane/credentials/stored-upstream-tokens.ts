@@ -4,6 +4,7 @@ import {
   type LinkOffer,
   type MakeLink,
   type Place,
+  placeOfAssertion,
   placeOfUser,
   type StoredTokenSet,
   type UpstreamTokenStore,
@@ -145,9 +146,22 @@ export function storedUpstreamTokens(
       const { token } = await usable(caller, provider, ({ idToken }) => ({ token: idToken, expiresAt: endOf(idToken) }))
       return token
     },
-    identity: async (caller, provider) => (await find(caller, provider))?.[1].idToken,
+    identity: async (caller, provider) =>
+      ((await find(caller, provider))?.[1] ?? (await ofAssertion(store, issuer, caller, provider)))?.idToken,
     stored: async (caller, provider, kind) => (await find(caller, provider).catch(away))?.[1][kind],
   }
+}
+
+/** Returns what is kept of the assertion that a caller's token was issued for. */
+async function ofAssertion(
+  store: Pick<UpstreamTokenStore, 'get'>,
+  own: string,
+  { issuer, subject, login, assertion }: TokenHolder,
+  provider: string,
+): Promise<StoredTokenSet | undefined> {
+  if (login !== undefined || assertion === undefined || issuer !== own) return undefined
+  const kept = await store.get(placeOfAssertion(assertion, provider))
+  return kept?.owner === subject ? kept : undefined
 }
 
 interface AskedKey {

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { loginOf, type MakeLink, PROVIDER_CLAIM } from '../upstream-tokens/index.ts'
+import { ASSERTION_CLAIM, loginOf, type MakeLink, PROVIDER_CLAIM } from '../upstream-tokens/index.ts'
 import { authorityOf, claimsDigest } from './authority.ts'
 import { CredentialError, type CredentialSource, type Strategy, type Subject } from './credential.ts'
 
@@ -13,6 +13,8 @@ export interface TokenHolder {
   readonly isActor: boolean
   /** The provider at which the subject logs in, if a token without a login states it. */
   readonly loginProvider?: string | undefined
+  /** The name of what is kept of the assertion that the token was issued for, if anything is. */
+  readonly assertion?: string | undefined
   readonly name?: string | undefined
   readonly email?: string | undefined
 }
@@ -25,8 +27,8 @@ export function holderOf({
   claims,
 }: Pick<Subject, 'issuer' | 'subject' | 'login' | 'claims'>): TokenHolder {
   const textAt = (name: string) => (typeof claims[name] === 'string' ? claims[name] : undefined)
-  const [loginProvider, name, email] = [PROVIDER_CLAIM, 'name', 'email'].map(textAt)
-  return { issuer, subject, login, isActor: claims['act'] !== undefined, loginProvider, name, email }
+  const [loginProvider, assertion, name, email] = [PROVIDER_CLAIM, ASSERTION_CLAIM, 'name', 'email'].map(textAt)
+  return { issuer, subject, login, isActor: claims['act'] !== undefined, loginProvider, assertion, name, email }
 }
 
 /** Tells apart the tokens of a user that belong to no login: those of parties that act for them, and the others. */
@@ -64,7 +66,8 @@ export interface UpstreamTokens {
   idToken(caller: TokenHolder, provider: string): Promise<string>
   /**
    * Returns the ID token of the caller's login, which was verified when it came, even if it has expired. It identifies
-   * the user at the provider. Undefined if there is none. Rejects with a PublicError `unavailable` if the store is
+   * the user at the provider. For a token that was issued for an assertion of a user of the provider, returns the claims
+   * of that as JSON. Undefined if there is none. Rejects with a PublicError `unavailable` if the store is
    * down.
    */
   identity(caller: TokenHolder, provider: string): Promise<string | undefined>

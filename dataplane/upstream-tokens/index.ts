@@ -3,6 +3,7 @@ export { createRedisTokenStore } from './redis-store.ts'
 export { createSealer, type Sealer } from './seal.ts'
 export type { LinkOffer, MakeLink } from './store.ts'
 export {
+  ASSERTION_CLAIM,
   isOfUser,
   LOGIN_CLAIM,
   type Lock,
@@ -10,6 +11,7 @@ export {
   type Place,
   PROVIDER_CLAIM,
   type PutOptions,
+  placeOfAssertion,
   placeOfUser,
   type StoredTokenSet,
   type UpstreamTokenSet,

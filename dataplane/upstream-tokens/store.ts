@@ -97,6 +97,15 @@ export function loginOf(claims: Readonly<Record<string, unknown>>): string | und
 /** The claim that names the provider at which a person logs in, in tokens that were issued without a login. */
 export const PROVIDER_CLAIM = 'login_provider'
 
+/** The claim that names what is kept of the assertion that a token was issued for. */
+export const ASSERTION_CLAIM = 'assertion_id'
+
+/** Returns the place of the claims of an assertion that a token was issued for. No token can name it as its login. */
+export const placeOfAssertion = (id: string, provider: string): Place => ({
+  login: JSON.stringify(['assertion', id]),
+  provider,
+})
+
 const OF_USER = 'user'
 
 /**

@@ -25,6 +25,8 @@ export interface OwnResource {
   readonly scopes: readonly string[]
   /** Further scopes that single tools need: clients get them if they ask, as after a 403. */
   readonly toolScopes: readonly string[]
+  /** Name of the provider by whose claims policies judge; absent: by those of its tokens. */
+  readonly judgedBy?: string
 }
 
 /** The configuration in the form that the server uses; times in seconds. */
@@ -58,6 +60,8 @@ export interface Settings {
   readonly ownScopes: readonly string[]
   /** The scopes of a request that names none. */
   readonly defaultScope: string
+  /** Name of the provider by whose claims policies judge; undefined: by those of tokens. */
+  readonly judgedBy: string | undefined
   /** The audience of tokens by resource. */
   readonly audiences: ReadonlyMap<string, string>
   /** Returns the configured spelling of a requested resource, and any other text unchanged. */
@@ -136,6 +140,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     freshGrantS: codeS + accessTokenS,
     scopes,
     toolScopes,
+    judgedBy: own.judgedBy,
     ownScopes: scopes.filter((scope) => !OPENID_SCOPES.includes(scope)),
     defaultScope: (ownScopes.length === 0 ? ['openid'] : ownScopes).join(' '),
     audiences,

@@ -60,16 +60,22 @@ export function judgedBy(authenticate: Verifier, tokens: UpstreamTokens, provide
   )
 }
 
+/** Returns the claims of an ID token, or those that were kept of an assertion. Throws if it is neither. */
+function claimsIn(text: string): Readonly<Record<string, unknown>> {
+  if (text.startsWith('{')) return JSON.parse(text) as Readonly<Record<string, unknown>>
+  const { email, ...others } = decodeJwt<{ email?: unknown }>(text)
+  return isEmailVerified(others) && email !== undefined ? { ...others, email } : others
+}
+
 /**
- * Reads the claims of an ID token. The provider's signature was checked on receipt, and the token was in our own store
+ * Reads the claims of an ID token or assertion. The provider's signature was checked on receipt, and the token was in our own store
  * since. An e-mail address that the provider has not verified is left out, as in our own tokens.
  */
 function judgedAs(idToken: string | undefined, provider: string): Judged {
   const unknown = `the caller has no ID token of the provider ${JSON.stringify(provider)}`
   if (idToken === undefined) return { unknown }
   try {
-    const { email, ...others } = decodeJwt<{ email?: unknown }>(idToken)
-    const claims = isEmailVerified(others) && email !== undefined ? { ...others, email } : others
+    const claims = claimsIn(idToken)
     const { sub } = claims
     if (typeof sub !== 'string' || sub === '') return { unknown }
     // A user whose name at the provider looks like a client of ours gets nothing of that client's (RFC 9700 4.15).

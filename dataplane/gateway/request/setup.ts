@@ -135,7 +135,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
 
 /** Returns the resource of tokens of the gateway's own authorization server. Nothing of it comes from a request. */
 export function ownResource(config: GatewayConfig, listenerUrl: string) {
-  const { resourceUrl, endpointPrefix, incomingAuth } = config
+  const { resourceUrl, endpointPrefix, incomingAuth, authz } = config
   const { resource } = publicUrls({ resourceUrl, endpointPrefix, incomingAuth }, listenerUrl, new Set())({})
   const { oidc, scopeRules = [], scopeImplies = [] } = incomingAuth
   const ofTools = [...scopeRules.flatMap(({ scopes }) => scopes), ...scopeImplies.flatMap(({ scope }) => scope)]
@@ -144,6 +144,7 @@ export function ownResource(config: GatewayConfig, listenerUrl: string) {
     audience: oidc?.audience ?? resource,
     scopes: oidc?.scopes ?? [],
     toolScopes: [...new Set(ofTools)],
+    ...(authz?.primaryUpstreamProvider !== undefined && { judgedBy: authz.primaryUpstreamProvider }),
   }
 }
 

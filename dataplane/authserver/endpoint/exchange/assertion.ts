@@ -1,12 +1,15 @@
 import { hash } from 'node:crypto'
 import { errors } from 'jose'
-import { boundKey, isBoundToKey, issuerOf } from '../../../identity/index.ts'
+import { boundKey, isBoundToKey, issuerOf, SKEW_S } from '../../../identity/index.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { Holder } from '../../../storage/fair-cache.ts'
+import { placeOfAssertion } from '../../../upstream-tokens/index.ts'
 import type { RequestRecord } from '../../audit/request-record.ts'
 import { documentOf } from '../../clients/metadata-document.ts'
 import type { ClientRecord } from '../../clients/registration.ts'
+import { randomSecret } from '../../keys/keyed-hash.ts'
 import {
+  type AssertionPolicy,
   AssertionRefused,
   assertedSubject,
   checkAssertion,
@@ -14,6 +17,7 @@ import {
   isIdJag,
   isOnce,
   outsideSubject,
+  personalClaims,
   redeemableAs,
 } from '../../provider/assertion-policy.ts'
 import { clientMark } from '../../provider/standing.ts'
@@ -89,6 +93,7 @@ async function redeem(
   // A person who logs in here, too, can end everything. An assertion from before would begin it anew.
   if (policy.config.linked !== undefined && (await front.grants.haveEnded(subject, claims.iat)))
     throw new AssertionRefused('ended')
+  const judged = judgedClaims(policy, settings, claims)
   // This comes last so that a refused request does not use the assertion up.
   if (isOnce(policy, typ)) {
     const by = [issuer.config.issuerUrl, subject]
@@ -101,13 +106,44 @@ async function redeem(
   const standing = [...marks, ...(front.delegates.find(clientId) === undefined ? [] : [clientMark(clientId)])]
   // Several providers may know people: a link of this one has to lead to theirs.
   const loginProvider = settings.primaries.length > 1 ? policy.config.linked?.name : undefined
-  const granted = { subject, audience, clientId, scopes, lifespanS, act, standing, loginProvider, ...user }
+  const kept = judged && (await keepClaims(front, judged, { subject, lifespanS, name: claims.sub }))
+  const granted = {
+    assertion: kept,
+    subject,
+    audience,
+    clientId,
+    scopes,
+    lifespanS,
+    act,
+    standing,
+    loginProvider,
+    ...user,
+  }
   return jsonAnswer({
     access_token: await issue(front, granted),
     token_type: 'Bearer',
     expires_in: lifespanS,
     ...(scopes.length > 0 && { scope: scopes.join(' ') }),
   })
+}
+
+/** Returns the claims by which policies judge tokens of the assertion's issuer; undefined if they judge by the tokens. */
+const judgedClaims = (
+  { config: { linked } }: AssertionPolicy,
+  { judgedBy }: Front['settings'],
+  claims: OutsideToken['claims'],
+): string | undefined => (linked !== undefined && linked.name === judgedBy ? personalClaims(claims) : undefined)
+
+/** Keeps the claims by which policies judge a token, as long as that lives. Returns the name under which they are kept. */
+async function keepClaims(
+  { tokens, settings }: Front,
+  claims: string,
+  { subject, lifespanS, name }: { readonly subject: string; readonly lifespanS: number; readonly name: string },
+): Promise<string> {
+  const id = randomSecret()
+  const set = { owner: subject, subject: name, accessToken: '', idToken: claims }
+  await tokens.put(placeOfAssertion(id, settings.judgedBy ?? ''), set, { ttlMs: (lifespanS + SKEW_S) * 1000 })
+  return id
 }
 
 /** Verifies the issuer, signature, type, times and audience. This server must be the only audience. */

@@ -1,5 +1,5 @@
 import { importJWK, type JWK, SignJWT } from 'jose'
-import { LOGIN_CLAIM, PROVIDER_CLAIM } from '../../../upstream-tokens/index.ts'
+import { ASSERTION_CLAIM, LOGIN_CLAIM, PROVIDER_CLAIM } from '../../../upstream-tokens/index.ts'
 import { randomSecret } from '../../keys/keyed-hash.ts'
 import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
 import { resourceSpelling, type Settings } from '../../provider/settings.ts'
@@ -62,6 +62,8 @@ export interface GrantedToken {
   readonly delegatedLogin?: string | undefined
   /** The provider at which the subject logs in, in a token without a login. */
   readonly loginProvider?: string | undefined
+  /** The name under which claims of the assertion are kept that the token is issued for. */
+  readonly assertion?: string | undefined
   readonly name?: string | undefined
   readonly email?: string | undefined
   readonly groups?: readonly string[] | undefined
@@ -82,6 +84,7 @@ export async function issue({ provider, settings, underWay }: Front, granted: Gr
     login,
     delegatedLogin,
     loginProvider,
+    assertion,
     name,
     email,
     groups = [],
@@ -106,6 +109,7 @@ export async function issue({ provider, settings, underWay }: Front, granted: Gr
     [LOGIN_CLAIM]: login,
     [DELEGATED_CLAIM]: delegatedLogin,
     [PROVIDER_CLAIM]: loginProvider,
+    [ASSERTION_CLAIM]: assertion,
     cnf: jkt && { jkt },
   }
   return new SignJWT(claims)

@@ -10,7 +10,14 @@ import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { injecting } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
-import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
+import {
+  type AuthServerUnderTest,
+  refusal,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../../support/identity/auth-server.ts'
+import type { LoginProvider } from '../../../support/identity/login-provider.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
@@ -92,6 +99,65 @@ test('the gateway’s own subject and claims count for nothing', async () => {
   await judge(FOR_DEV, `permit(principal == Client::"${sub}", action, resource);`)
   assert.is(await call(token), 403)
   assert.equal(await listed(token), [])
+})
+
+test('a token of an assertion is judged by what the assertion says of its person, while its provider is the one that judges', async () => {
+  const [corp, code] = server.upstreams as [LoginProvider, LoginProvider]
+  const issuer = ({ issuer: issuerUrl }: LoginProvider, linkTo?: string) => ({
+    issuerUrl,
+    jwtBearerGrant: {
+      maxAssertionAge: '5m',
+      subjectRules: [{ name: 'all', matcher: 'true', allowedResources: [server.resource] }],
+      ...(linkTo !== undefined && { linkTo }),
+    },
+  })
+  const policies = [
+    'permit(principal == Client::"dev", action, resource) when { principal has claim_team && principal.claim_team == "x" };',
+    'permit(principal == Client::"mail", action, resource) when { principal has claim_email };',
+    ...['scope', 'client_id', 'jti', 'act', 'resource'].map(
+      (name) => `forbid(principal, action, resource) when { principal has claim_${name} };`,
+    ),
+  ]
+  const backends = [{ name: 'b', url: raw.url }]
+  const judging = (primaryUpstreamProvider: string) =>
+    use(
+      { backends, authz: { policies, primaryUpstreamProvider } },
+      { trustedIssuers: [issuer(corp, 'corp'), issuer(code)] },
+    )
+  const redeem = async (from: LoginProvider, claims: Record<string, unknown>) => {
+    const assertion = await from.mint(
+      { aud: server.issuer, resource: server.resource, scope: 'tools:call', ...claims },
+      'JWT',
+    )
+    const grant = { grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }
+    return client.post('token', grant)
+  }
+  const statusOf = async (...asked: Parameters<typeof redeem>) =>
+    call((await tokensOf(await redeem(...asked))).access_token)
+  await judging('corp')
+  const token = (await tokensOf(await redeem(corp, { sub: 'dev', team: 'x' }))).access_token
+  assert.is(await call(token), 200)
+  assert.not('team' in decodeJwt(token))
+  assert.is(await statusOf(corp, { sub: 'dev', team: 'y' }), 403)
+  assert.is(await statusOf(corp, { sub: 'other', team: 'x' }), 403)
+  // The namesake at another issuer is nobody whom this provider knows.
+  assert.is(await statusOf(code, { sub: 'dev', team: 'x' }), 403)
+  for (const [verified, status] of [
+    [undefined, 200],
+    [true, 200],
+    [false, 403],
+    ['false', 403],
+  ] as const)
+    assert.is(
+      await statusOf(corp, { sub: 'mail', email: 'm@example.com', email_verified: verified }),
+      status,
+      String(verified),
+    )
+  assert.is(await statusOf(corp, { sub: 'dev', team: 'x', act: { sub: 'agent' } }), 200)
+  assert.is(await refusal(redeem(corp, { sub: 'dev', team: 'x', more: 'x'.repeat(8192) })), '400 invalid_grant')
+  await judging('code')
+  assert.is(await call(token), 403)
+  assert.is(await statusOf(corp, { sub: 'dev', team: 'x', more: 'x'.repeat(8192) }), 403)
 })
 
 test('an e-mail address that its provider does not vouch for decides nothing', async () => {
