@@ -11,13 +11,17 @@ const made = secret(['made', 'by', 'a', 'helper', process.pid].join('-'))
 const sent = ['sent', 'in', 'a', 'header', process.pid].join('-')
 const posted = ['sent', 'in', 'a', 'form', process.pid].join('-')
 
+const proof = `eyJ.eyJ.${['sent', 'in', 'a', 'proof', process.pid].join('-')}`
+const cookie = ['sent', 'in', 'a', 'cookie', process.pid].join('-')
+const entered = ['sent', 'in', 'a', 'page', process.pid].join('-')
+
 /** Sends credentials that no helper knows of. */
 async function send(): Promise<void> {
   const server = createServer((request, response) => request.resume().on('end', () => response.end()))
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const { port } = server.address() as AddressInfo
-  const headers = { authorization: `Bearer ${sent}` }
-  const body = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: posted })
+  const headers = { authorization: `Bearer ${sent}`, dpop: proof, cookie: `a=b; session=${cookie}` }
+  const body = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: posted, key: entered })
   await (await fetch(`http://127.0.0.1:${port}`, { method: 'POST', headers, body })).text()
   server.close()
   server.closeAllConnections()
@@ -40,6 +44,9 @@ const ways: Readonly<Record<string, () => void | Promise<void>>> = {
   failed: () => void spawnSync(process.execPath, ['-e', `throw 'the child says ' + ${JSON.stringify(made)}`]),
   form: () => console.log(`it is ${posted}`),
   header: () => console.log(`it is ${sent}`),
+  proof: () => console.log(`it is ${proof.split('.')[2]}`),
+  cookie: () => console.log(`it is ${cookie}`),
+  entered: () => console.log(`it is ${entered}`),
 }
 
 test('tells a secret', async () => {

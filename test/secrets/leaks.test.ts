@@ -26,6 +26,9 @@ for (const [leak, where] of [
   ['encoded', 'its own output, after it is'],
   ['header', 'its own output, after it is'],
   ['form', 'its own output, after it is'],
+  ['proof', 'its own output, after it is'],
+  ['cookie', 'its own output, after it is'],
+  ['entered', 'its own output, after it is'],
   ['waited', 'after the child says'],
   ['shell', 'after the child says'],
   ['failed', 'after the child says'],
@@ -38,7 +41,7 @@ for (const [leak, where] of [
     assert.match(stdout, where)
     assert.match(stdout, '0 passed, 1 failed')
     assert.not.match(stdout, 'by-a-helper')
-    assert.not.match(stdout, /in-a-(header|form)/)
+    assert.not.match(stdout, /in-a-(header|form|proof|cookie|page)/)
   })
 
 test('what a runner has left that was killed is removed, and nobody else’s', () => {

@@ -112,16 +112,25 @@ function kept(file: string, args: readonly string[], run: () => unknown): unknow
   }
 }
 
-const CREDENTIALS = new Set(['authorization', 'proxy-authorization', 'cookie'])
+const CREDENTIALS = new Set(['authorization', 'proxy-authorization', 'cookie', 'dpop'])
+
+/** Notes a credential. */
+function noteCredential(credential: string): void {
+  secret(credential)
+  // Its last part is the signature of a JWT: of no use without the others, and never to be shown either.
+  if (credential.startsWith('eyJ')) secret(credential.split('.')[2] ?? '')
+}
 
 /** Notes the credential of a header; of HTTP Basic the password as well (RFC 7617, form-encoded by RFC 6749). */
 function noteHeader(name: unknown, value: unknown): void {
   if (typeof name !== 'string' || typeof value !== 'string' || !CREDENTIALS.has(name.toLowerCase())) return
+  const kind = name.toLowerCase()
+  if (kind === 'dpop') noteCredential(value)
+  if (kind === 'cookie') for (const pair of value.split('; ')) noteCredential(pair.slice(pair.indexOf('=') + 1))
+  if (kind === 'dpop' || kind === 'cookie') return
   const [, scheme, credential] = /^(\w+) +(\S+)$/.exec(value) ?? []
   if (credential === undefined) return
-  secret(credential)
-  // Its last part is the signature of a JWT: of no use without the others, and never to be shown either.
-  if (credential.startsWith('eyJ')) secret(credential.split('.')[2] ?? '')
+  noteCredential(credential)
   if (scheme?.toLowerCase() !== 'basic') return
   const password = Buffer.from(credential, 'base64').toString().split(':')[1] ?? ''
   secret(new URLSearchParams(`password=${password}`).get('password') ?? '')
@@ -131,6 +140,8 @@ function noteHeader(name: unknown, value: unknown): void {
 const FIELDS = new Set([
   ...['client_secret', 'client_assertion', 'password', 'code', 'code_verifier', 'refresh_token'],
   ...['subject_token', 'actor_token', 'assertion', 'token'],
+  // What people enter here: a key of their own, or a token of a cluster.
+  'key',
 ])
 const FORM = 'application/x-www-form-urlencoded'
 /** A form that is larger is none of a token endpoint. */

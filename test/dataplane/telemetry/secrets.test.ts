@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { SignJWT } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { outputWatch, secret } from '../../secrets/watch.ts'
@@ -14,6 +15,8 @@ import { eventually } from '../../support/eventually.ts'
 import { injecting } from '../../support/gateway/login-gateway.ts'
 import { openSession, post, postModern, rpc } from '../../support/gateway/post.ts'
 import { refusal, startAuthServer, TestClient, tokensOf } from '../../support/identity/auth-server.ts'
+import { enterKey, keyLinkIn } from '../../support/identity/key-entry.ts'
+import { Prover } from '../../support/identity/prover.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
 import { configOf, registryFile, registryFolder, runRegistry, server } from '../../support/registry/registry.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
@@ -146,6 +149,114 @@ test('a gateway: its logins, its backends’ credentials, what callers send, and
     receiver.spans.some(({ attributes }) => attributes['user_agent.original'] === 'odd [redacted]'),
   )
   await gatewayServer.close()
+  await backend.close()
+})
+
+test('keys of users, assertions, proofs and assertions of clients, taken and refused', async () => {
+  const backend = await startTelltale()
+  const key = { title: 'Key', pattern: '[\\w-]+', headerName: 'X-Own-Key', valueTemplate: 'Key {key}' }
+  const [agent, robot] = [await Prover.create(), await Prover.create()]
+  const server = await startAuthServer({
+    authServer: { hmacSecretFiles: ['hmac'], dpop: { mode: 'optional' } },
+    gateway: { backends: [injecting('own', backend.url, 'corp')], telemetry: telemetry(), audit: audit() },
+    async prepare(folder) {
+      for (const name of ['hmac', 'export-key']) await writeFile(join(folder, name), made())
+      await writeFile(join(folder, 'robot.json'), JSON.stringify({ keys: [robot.publicJwk] }))
+    },
+  })
+  const { gateway, issuer, resource } = server
+  const plain = server.config()
+  const before = (await gateway.status()).config
+  await gateway.configure(
+    server.config(
+      {
+        upstreamProviders: [
+          ...(plain.authServer?.upstreamProviders ?? []),
+          { name: 'own', type: 'key', keyConfig: key },
+        ],
+        trustedIssuers: [{ issuerUrl: idp.issuer, name: 'idp' }],
+        inboundGrants: {
+          jwtBearer: {
+            issuerPolicies: [
+              {
+                issuerRef: 'idp',
+                maxAssertionAge: '5m',
+                subjectRules: [{ name: 'all', matcher: 'claims.sub.contains("ci")', allowedResources: [resource] }],
+              },
+            ],
+          },
+          clientCredentials: {
+            clients: [
+              { clientId: 'robot', jwksFile: 'robot.json', allowedResources: [resource], scopes: ['tools:call'] },
+            ],
+          },
+        },
+      } as never,
+      { backends: [injecting('own', backend.url, 'own')] },
+    ),
+  )
+  await eventually('the configuration', async () => (await gateway.status()).config !== before)
+  const bodies: string[] = []
+  const client = await TestClient.register(issuer)
+  /** Asks the token endpoint; gives the token. What is said to whom is refused is looked through, too. */
+  async function ask(
+    fields: Record<string, string>,
+    headers: Record<string, string> = {},
+  ): Promise<string | undefined> {
+    const answer = await client.post('token', fields, headers)
+    const text = await answer.text()
+    if (!answer.ok) bodies.push(text)
+    return (JSON.parse(text) as { access_token?: string }).access_token
+  }
+  // A proof is good once; a wrong one is refused.
+  const tokenUrl = `${issuer}/oauth/token`
+  const { refresh_token, access_token } = await client.login()
+  const refresh = { grant_type: 'refresh_token', refresh_token, client_id: client.id }
+  const proof = secret(await agent.prove('POST', tokenUrl))
+  assert.ok(await ask(refresh, { dpop: proof }))
+  assert.is(await ask(refresh, { dpop: proof }), undefined)
+  assert.is(await ask(refresh, { dpop: secret(`${proof}${made()}`) }), undefined)
+  // An assertion, with a claim that is nobody's business.
+  const claims = { sub: 'ci', aud: issuer, jti: made(), password: made(), client_secret: made() }
+  const assertion = secret(await idp.mint(claims, { expiresIn: 120 }))
+  const bearer = { grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion, resource }
+  assert.ok(await ask(bearer))
+  assert.is(await ask(bearer), undefined)
+  const stranger = secret(await idp.mint({ ...claims, sub: 'stranger', jti: made() }, { expiresIn: 120 }))
+  assert.is(await ask({ ...bearer, assertion: stranger }), undefined)
+  assert.is(await ask({ ...bearer, assertion: secret(`${assertion.slice(0, -20)}${made()}`) }), undefined)
+  // A client authenticates by its key.
+  const now = Math.floor(Date.now() / 1000)
+  const signed = secret(
+    await new SignJWT({ iss: 'robot', sub: 'robot', aud: issuer, jti: made(), exp: now + 60 })
+      .setProtectedHeader({ alg: robot.alg })
+      .sign(robot.privateKey),
+  )
+  const type = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
+  const machine = { grant_type: 'client_credentials', resource, client_assertion_type: type, client_assertion: signed }
+  assert.ok(await ask(machine))
+  assert.is(await ask(machine), undefined)
+  assert.is(await ask({ ...machine, client_assertion: secret(`${signed}${made()}`) }), undefined)
+  // A key: entered, sent to a server that tells everybody what it was sent, and refused where it does not fit.
+  const headers = { authorization: `Bearer ${access_token}` }
+  const call = (name: string) => postModern(gateway.url, 'tools/call', { name, arguments: { text: 'x' } }, headers)
+  const link = keyLinkIn(await call('own_good'))
+  const page = await enterKey(client.agent, link, `no key ${made()}`)
+  assert.not.ok(page.text.includes('X-Own-Key'))
+  bodies.push(page.text, (await enterKey(client.agent, link, made())).text)
+  for (const name of ['own_good', 'own_bad', 'own_broken']) await call(name)
+  assert.ok(
+    backend.seen.some((request) => String(request.headers['x-own-key']).startsWith('Key ')),
+    'the key was sent',
+  )
+
+  await receiver.received(10)
+  await eventually('events', () => file.all.length > 10)
+  bodies.push(JSON.stringify(await gateway.status()))
+  for (const body of bodies) watch(body)
+  assert.ok((await scrape(gateway.adminUrl)).samples.length > 0)
+  assert.ok(bodies.length > 8)
+  await server.close()
   await backend.close()
 })
 
