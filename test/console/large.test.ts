@@ -1,0 +1,136 @@
+/** A world of 2,000 workloads in 40 namespaces (scenario 67): pages stay small and bounded however much there is. */
+import { gzipSync } from 'node:zlib'
+import pino from 'pino'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { consoleApp } from '../../console/endpoint/app.ts'
+import { machinePlaces } from '../../console/places/machine.ts'
+import type { Doors } from '../../console/session/doors.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
+
+const GROUP = 'portico.dev'
+const NAMESPACES = 40
+const ORIGIN = 'http://127.0.0.1:4480'
+
+const condition = (isWell: boolean) => ({
+  ...{ type: 'Ready', status: isWell ? 'True' : 'False', reason: isWell ? 'PodsReady' : 'ImagePullBackOff' },
+  ...{
+    message: isWell ? '1 of 1 pods are ready' : 'the image can’t be pulled',
+    lastTransitionTime: '2026-11-20T00:00:00Z',
+  },
+})
+
+/** Returns objects of which every tenth is a gateway with its group, every hundredth is ill. */
+function objectsOf(count: number): readonly KubernetesObject[] {
+  return Array.from({ length: count }, (_, index) => {
+    const namespace = `team-${index % NAMESPACES}`
+    const isGateway = index % 400 < NAMESPACES
+    const kind = isGateway ? 'VirtualMCPServer' : 'MCPServer'
+    const group = `group-${namespace}`
+    const name = `${isGateway ? 'gateway' : 'server'}-${index}`
+    const spec = isGateway ? { groupRef: { name: group } } : { image: 'x/y:1.0.0', groupRef: { name: group } }
+    const status = { conditions: [condition(index % 100 !== 7)] }
+    return { apiVersion: `${GROUP}/v1beta1`, kind, metadata: { name, namespace, uid: String(index) }, spec, status }
+  }).concat(
+    Array.from({ length: NAMESPACES }, (_, index) => {
+      const [namespace, name] = [`team-${index}`, `group-team-${index}`]
+      const status = { conditions: [condition(true)] }
+      return {
+        apiVersion: `${GROUP}/v1beta1`,
+        kind: 'MCPGroup',
+        metadata: { name, namespace, uid: name },
+        spec: {} as never,
+        status,
+      }
+    }),
+  ) as unknown as readonly KubernetesObject[]
+}
+
+/** Returns a function that asks the console over a world of so many workloads. */
+function consoleOver(count: number) {
+  const objects = objectsOf(count).map((object) => ({ object, file: 'all.yaml' }))
+  const places = machinePlaces(
+    { group: GROUP, objects: () => objects, endpoints: () => [], auditLines: () => [] },
+    'large',
+  )
+  const session = { id: 's', viewer: { id: 'ada', name: 'ada' }, canLogOut: false }
+  const doors = {
+    ...{ isLocal: true, loginPath: undefined, formKey: Buffer.alloc(32), inMemory: 0 },
+    find: async () => session,
+    routes() {
+      // Everybody is in.
+    },
+  } as unknown as Doors
+  const app = consoleApp({ places, doors, names: new Set(), origin: ORIGIN, log: pino({ level: 'silent' }) })
+  return async (path: string, accept = 'text/html') => {
+    const before = performance.now()
+    const answer = await app.request(`${ORIGIN}${path}`, { headers: { host: '127.0.0.1:4480', accept } })
+    assert.is(answer.status, 200, path)
+    const text = await answer.text()
+    return { text, ms: performance.now() - before, bytes: gzipSync(text).length }
+  }
+}
+
+const large = consoleOver(2_000)
+const SERVER = '/ns/team-7/mcpserver/server-47'
+const PAGES = [
+  '/',
+  '/workloads',
+  '/workloads?cursor=1900',
+  '/workloads?q=server-47',
+  SERVER,
+  '/access',
+  '/changes',
+  '/usage',
+]
+
+test('67: each page of 2,000 workloads is at most 12 kB, and 1.2 times that of 500', async () => {
+  const small = consoleOver(500)
+  for (const path of PAGES) {
+    const { bytes } = await large(path)
+    assert.ok(bytes <= 12 * 1024, `${path}: ${bytes} bytes`)
+  }
+  for (const path of ['/workloads', '/access', '/usage']) {
+    const [of2000, of500] = [await large(path), await small(path)]
+    assert.ok(of2000.bytes <= 1.2 * of500.bytes, `${path}: ${of2000.bytes} and ${of500.bytes} bytes`)
+  }
+})
+
+test('67: the list has its pages, the search finds one, Home has the ill', async () => {
+  const json = async (path: string) => JSON.parse((await large(path, 'application/json')).text).facts
+  const first = await json('/workloads')
+  assert.equal([first.total, first.rows.length, first.next], [2_000, 100, '100'])
+  const last = await json('/workloads?cursor=1900')
+  assert.equal([last.first, last.rows.length, last.next], [1_901, 100, null])
+  const found = await json('/workloads?q=server-47')
+  assert.ok(found.rows.some(({ name }: { name: string }) => name === 'server-47'))
+  const home = await json('/')
+  assert.equal([home.counts.ill, home.subjects.length + home.more], [20, 20])
+})
+
+test('67: the map shows at most 500 boxes; the rest is folded by namespace, and each fold opens', async () => {
+  const json = async (path: string) => JSON.parse((await large(path, 'application/json')).text).facts
+  const map = await json('/map')
+  assert.ok(map.boxes.length <= 500, String(map.boxes.length))
+  assert.ok(map.folded > 0)
+  const fold = map.boxes.find(({ state }: { state: string }) => state === 'folded')
+  const opened = await json(fold.href)
+  assert.ok(opened.boxes.length > 40)
+  assert.is(opened.folded, 0)
+})
+
+// A measurement for docs/performance.md: MEASURE=1 prints it.
+if (process.env['MEASURE'] === '1')
+  test('measured', async () => {
+    for (const path of [...PAGES, '/map']) {
+      const times: number[] = []
+      for (let count = 0; count < 20; count++) times.push((await large(path)).ms)
+      const { bytes, text } = await large(path)
+      const median = times.sort((a, b) => a - b)[10] as number
+      console.log(`${path}: ${median.toFixed(1)} ms, ${text.length} bytes, ${bytes} compressed`)
+    }
+    globalThis.gc?.()
+    console.log(`${Math.round(process.memoryUsage().rss / 2 ** 20)} MiB resident`)
+  })
+
+test.run()
