@@ -11,8 +11,9 @@ import {
 } from '../../../support/gateway/conformance.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { skillText, startSkillsServer } from '../../../support/servers/skills-server.ts'
+import { startTasksServer } from '../../../support/servers/tasks-server.ts'
 
-/** The conformance suite's scenarios of skills (SEP-2640), directly and through the gateway. */
+/** The conformance suite's scenarios of skills (SEP-2640) and tasks (SEP-2663), directly and through the gateway. */
 
 const AS_A_SERVER = ['sep-2640-skills-enumeration', 'sep-2640-skills-manifest', 'sep-2640-skills-directory']
 
@@ -92,8 +93,8 @@ for (const role of ['proxy', 'gateway'] as const)
     }
   })
 
-/** Scenarios that no revision requires, and that are not run here: tasks are those of an extension with tests of its own. */
-const ELSEWHERE = [
+/** The scenarios of tasks. The suite skips that of notifications. */
+const TASKS = [
   'tasks-lifecycle',
   'tasks-capability-negotiation',
   'tasks-wire-fields',
@@ -106,11 +107,29 @@ const ELSEWHERE = [
   'tasks-mrtr-composition',
 ]
 
+test('tasks of a server are those that a proxy gives, in every scenario', async () => {
+  const server = await startTasksServer()
+  // A gateway with several servers has other names for their tools than the suite asks for.
+  const proxy = await startGateway({ role: 'proxy', backends: [{ name: 'tasks', url: server.url }] })
+  try {
+    for (const scenario of TASKS) {
+      const [direct, through] = await Promise.all([server, proxy].map(({ url }) => runExtensionScenario(url, scenario)))
+      assert.equal(failuresOf(direct ?? []), [], scenario)
+      assert.equal(statusesIn(through), statusesIn(direct), scenario)
+    }
+  } finally {
+    await proxy.close()
+    await server.close()
+  }
+})
+
+const statusesIn = (checks: readonly Check[] = []): string[] => checks.map(({ id, status }) => `${id} ${status}`).sort()
+
 test('every server scenario of an extension in the installed suite is named here', async () => {
   const names = await serverScenarios()
   assert.ok(names.length > 60, `${names.length}`)
   const ofExtensions = names.filter((name) => name.startsWith('tasks-') || name.startsWith('sep-2640-'))
-  assert.equal([...ofExtensions].sort(), [...AS_A_SERVER, ...ELSEWHERE].sort())
+  assert.equal([...ofExtensions].sort(), [...AS_A_SERVER, ...TASKS].sort())
 })
 
 test.run()
