@@ -1,4 +1,5 @@
-/** Keycloak as the issuer of callers' tokens, at a gateway and at a registry. */
+/** Keycloak as where people log in, and as the issuer of callers' tokens, at a gateway and at a registry. */
+import './keycloak/login.ts'
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
@@ -15,22 +16,23 @@ import { temporaryFolder } from '../support/folder.ts'
 import { startGateway } from '../support/gateway/gateway.ts'
 import { postModern } from '../support/gateway/post.ts'
 import { refusal, startAuthServer, TestClient, tokensOf } from '../support/identity/auth-server.ts'
-import { type Keycloak, startKeycloak } from '../support/identity/keycloak.ts'
+import type { Keycloak } from '../support/identity/keycloak.ts'
 import { type ProtectedServer, protectedGateway, protectedRegistry } from '../support/identity/protected-servers.ts'
 import { startVerifyingServer } from '../support/identity/verifying-server.ts'
 import { keptLog } from '../support/kept-log.ts'
+import { AUDIENCE, shareKeycloak } from './keycloak/shared.ts'
 
 const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
 const OTHER = 'https://other.example/mcp'
-const AUDIENCE = 'https://mcp.example'
 
+const shared = shareKeycloak()
 let keycloak: Keycloak
 let servers: readonly ProtectedServer[]
 
 test.before(async () => {
-  keycloak = await startKeycloak(AUDIENCE)
+  keycloak = await shared.start()
   const { issuer, audience, client, scope } = keycloak
   servers = [
     await protectedGateway({ issuer, audience, client }, { scopes: ['openid', scope] }),
@@ -39,7 +41,7 @@ test.before(async () => {
 })
 test.after(async () => {
   await Promise.all((servers ?? []).map((server) => server.close()))
-  await keycloak?.close()
+  await shared.close()
 })
 
 const asks = (token: string) => Promise.all(servers.map((server) => server.ask(`Bearer ${token}`)))

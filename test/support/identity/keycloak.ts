@@ -41,7 +41,7 @@ const MOST_START_MS = 180_000
 const password = () => secret<string>(randomBytes(18).toString('base64url'))
 
 interface KeycloakOptions {
-  /** Address that it listens at; default 127.0.0.1. */
+  /** Address that it listens at; default 127.0.0.1, which is asked where it is 0.0.0.0 for all of them. */
   readonly host?: string
   /** Where users may be sent back to. */
   readonly redirectUris?: readonly string[]
@@ -56,7 +56,7 @@ export async function startKeycloak(
   const home = join(directory, 'keycloak')
   cpSync(keycloakFolder(), home, { recursive: true })
   const port = await freePort()
-  const origin = `http://${host}:${port}`
+  const origin = `http://${host === '0.0.0.0' ? '127.0.0.1' : host}:${port}`
   const admin = { user: 'admin', password: password() }
   const child = startProcess(home, { host, port }, admin)
   const close = async () => {

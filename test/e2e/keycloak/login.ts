@@ -2,23 +2,25 @@
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { postModern } from '../support/gateway/post.ts'
-import { REDIRECT, TestClient, tokensOf } from '../support/identity/auth-server.ts'
-import { type Keycloak, startKeycloak } from '../support/identity/keycloak.ts'
-import { type LoginProvider, startLoginProvider } from '../support/identity/login-provider.ts'
-import { startVerifyingServer, type VerifyingServer } from '../support/identity/verifying-server.ts'
-import { apply, createNamespace, installOperator, kubectl, podsOf, until } from '../support/operator/e2e-cluster.ts'
-import { answer, type RawServer, startRawServer } from '../support/servers/raw-server.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import { REDIRECT, TestClient, tokensOf } from '../../support/identity/auth-server.ts'
+import type { Keycloak } from '../../support/identity/keycloak.ts'
+import { type LoginProvider, startLoginProvider } from '../../support/identity/login-provider.ts'
+import { startVerifyingServer, type VerifyingServer } from '../../support/identity/verifying-server.ts'
+import { apply, createNamespace, installOperator, kubectl, podsOf, until } from '../../support/operator/e2e-cluster.ts'
+import { answer, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
+import { HOST, shareKeycloak } from './shared.ts'
 
 const NAMESPACE = 'login'
 const NAME = 'accounts'
-/** Of the node; pods reach what listens there. */
-const HOST = '10.250.0.1'
 const ISSUER = `http://vmcp-${NAME}.${NAMESPACE}.svc.cluster.local:4483`
 const RESOURCE = `${ISSUER}/mcp`
 const API = { apiVersion: 'portico.dev/v1beta1' } as const
 
+const shared = shareKeycloak([`${ISSUER}/oauth/callback`])
 let keycloak: Keycloak
+/** Keycloak as pods reach it. */
+let issuer: string
 let code: LoginProvider
 let orders: VerifyingServer
 let repositories: RawServer
@@ -110,7 +112,7 @@ const manifests = () => [
         issuer: ISSUER,
         insecureAllowHTTP: true,
         upstreamProviders: [
-          provider('corp', keycloak.issuer, keycloak.client.id, ['openid', 'profile', keycloak.backend.scope]),
+          provider('corp', issuer, keycloak.client.id, ['openid', 'profile', keycloak.backend.scope]),
           provider('code', code.issuer, code.client.id, ['openid', 'profile']),
         ],
       },
@@ -119,22 +121,23 @@ const manifests = () => [
 ]
 
 test.before(async () => {
-  const callback = `${ISSUER}/oauth/callback`
-  ;[keycloak, code] = await Promise.all([
-    startKeycloak('https://mcp.example', { host: HOST, redirectUris: [callback] }),
-    startLoginProvider([callback], HOST),
+  // Keycloak takes half a minute.
+  ;[keycloak, code, uninstall] = await Promise.all([
+    shared.start(),
+    startLoginProvider([`${ISSUER}/oauth/callback`], HOST),
+    installOperator('cluster'),
   ])
-  const { issuer, backend: meant } = keycloak
+  issuer = keycloak.issuer.replace('127.0.0.1', HOST)
+  const { backend: meant } = keycloak
   const jwksUrl = `${issuer}/protocol/openid-connect/certs`
   orders = await startVerifyingServer({ era: 'modern', host: HOST, issuer, jwksUrl, audience: meant.audience })
   repositories = await startRepositories()
-  uninstall = await installOperator('cluster')
   createNamespace(NAMESPACE)
 })
 test.after(async () => {
   if (keycloak !== undefined) kubectl(['delete', 'namespace', NAMESPACE, '--timeout', '240s'])
   uninstall()
-  await Promise.all([orders, repositories, code, keycloak].map((server) => server?.close()))
+  await Promise.all([orders, repositories, code, shared].map((server) => server?.close()))
 })
 
 /** What a person does at Keycloak’s page: gives its answer. */
@@ -160,7 +163,7 @@ test('both providers give their tokens, and the gateway’s one token reaches bo
   const client = await TestClient.register(ISSUER, { client_name: 'A client' })
   const isEnd = (url: string) => url.startsWith(REDIRECT)
   const shown = await client.agent.follow(client.authorizeUrl({ scope: 'accounts:use' }), isEnd)
-  assert.ok(shown.url.startsWith(keycloak.issuer), shown.url)
+  assert.ok(shown.url.startsWith(issuer), shown.url)
   const page = await (shown.response as Response).text()
   const refused = await signIn(client, shown.url, page, 'not the password')
   assert.is(refused.headers.get('location'), null)
