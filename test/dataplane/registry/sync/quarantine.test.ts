@@ -105,6 +105,8 @@ test('a source that stalls the writing thread, or takes all its memory, is put a
   assert.is(await listed(), 'com.good/a@1.0.0,com.own/a@1.0.0,com.own/b@1.0.0')
   await readInstead('mended.json', registryFile([server('com.bad/a')]))
   await eventually('it is read', async () => (await listed()).startsWith('com.bad/a'))
+  // What is shown is told of a moment later.
+  await eventually('it is put aside no more', async () => !(await isAside()))
 
   await folder.write('mended.json', POISONED('POISON-MEMORY'))
   await isPutAside(/^the writing thread ran out of memory/)
