@@ -67,7 +67,7 @@ for (const name of ['document', 'registers'])
     await using browser = await startBrowser()
     const page = await browser.newPage()
     page.setDefaultTimeout(60_000)
-    await page.goto(one.line.console.open)
+    await page.goto(await one.link())
     const path = `/ns/default/vmcp/${name}/tools/clock_convert_time`
     await page.goto(one.url + path)
     await logIn(page, path)

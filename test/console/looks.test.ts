@@ -74,7 +74,7 @@ for (const [look, features] of [
     const page = await browser.newPage()
     await page.emulateMediaFeatures([...features])
     await page.setViewport({ width: 1280, height: 900 })
-    await page.goto(one.line.console.open)
+    await page.goto(await one.link())
     const found: string[] = []
     for (const path of ALL) {
       await page.goto(one.url + path)
@@ -86,7 +86,7 @@ for (const [look, features] of [
 test('no page is wider than a small screen, or than a screen at 200 %', async () => {
   await using browser = await startBrowser()
   const page = await browser.newPage()
-  await page.goto(one.line.console.open)
+  await page.goto(await one.link())
   for (const width of [360, 640])
     for (const path of ALL) {
       await page.setViewport({ width, height: 800 })
@@ -99,7 +99,7 @@ test('every page works without script', async () => {
   await using browser = await startBrowser()
   const page = await browser.newPage()
   await page.setJavaScriptEnabled(false)
-  await page.goto(one.line.console.open)
+  await page.goto(await one.link())
   await page.goto(`${one.url}/workloads`)
   await page.select('[name="kind"]', 'VirtualMCPServer')
   await Promise.all([page.waitForNavigation(), page.click('form.filter button')])
@@ -119,7 +119,7 @@ test('script and style are small', () => {
 test('the keys go from page to page', async () => {
   await using browser = await startBrowser()
   const page = await browser.newPage()
-  await page.goto(one.line.console.open)
+  await page.goto(await one.link())
   await page.keyboard.press('g')
   await Promise.all([page.waitForNavigation(), page.keyboard.press('w')])
   assert.is(new URL(page.url()).pathname, '/workloads')
@@ -136,7 +136,7 @@ test('the keys go from page to page', async () => {
 test('a refresh keeps the focus', async () => {
   await using browser = await startBrowser()
   const page = await browser.newPage()
-  await page.goto(one.line.console.open)
+  await page.goto(await one.link())
   await page.goto(`${one.url}/ns/default/vmcp/tools`)
   await page.focus('main nav a[href$="/connect"]')
   await page.waitForResponse((answer) => answer.url() === `${one.url}/ns/default/vmcp/tools`, { timeout: 60_000 })

@@ -87,7 +87,7 @@ test.before(async () => {
   browser = await startBrowser('--disable-lcd-text')
   page = await browser.newPage()
   await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'light' }])
-  await page.goto(one.line.console.open)
+  await page.goto(await one.link())
   const cookies = await browser.cookies()
   one.cookie = cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
   await eventually('the clock is healthy', async () => {

@@ -142,7 +142,7 @@ test('in a browser: no error, nothing of a hostile text runs, nothing is asked o
   page.on('console', (message) => said.push(message.text()))
   page.on('pageerror', (error) => said.push(String(error)))
   page.on('request', (request) => asked.push(request.url()))
-  await page.goto(one.line.console.open)
+  await page.goto(await one.link())
   for (const path of ['/', '/workloads', '/ns/default/vmcp/tools', '/ns/default/mcpg/odd'])
     for (const width of [1280, 360]) {
       await page.setViewport({ width, height: 800 })
@@ -161,7 +161,7 @@ test('in a browser: no error, nothing of a hostile text runs, nothing is asked o
 test('Home shows a server that ends, and loses it again once it is back, without a reload', async () => {
   await using browser = await startBrowser()
   const page = await browser.newPage()
-  await page.goto(one.line.console.open)
+  await page.goto(await one.link())
   await page.evaluate('window.stays = true')
   const file = join(one.folder.path, 'all.yaml')
   const text = async () => (await page.evaluate('document.querySelector("main").innerText')) as string

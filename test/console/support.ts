@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { eventually } from '../support/eventually.ts'
 import { type TemporaryFolder, temporaryFolder } from '../support/folder.ts'
 import { ownHost } from '../support/gateway/own-host.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
@@ -29,6 +30,7 @@ export class OpenConsole implements AsyncDisposable {
   readonly portico: RunningPortico
   url = ''
   cookie = ''
+  #given = ''
 
   private constructor(folder: TemporaryFolder, portico: RunningPortico) {
     this.folder = folder
@@ -51,9 +53,16 @@ export class OpenConsole implements AsyncDisposable {
     return this.portico.reports.at(-1) as unknown as Line
   }
 
+  /** The link that lets the next browser in: one that was given out is used, and the next is told a moment later. */
+  async link(): Promise<string> {
+    await eventually('the next link is told', () => this.line.console.open !== this.#given)
+    this.#given = this.line.console.open
+    return this.#given
+  }
+
   /** Swaps the link for a cookie. */
   async open(): Promise<void> {
-    const answer = await fetch(this.line.console.open, { redirect: 'manual' })
+    const answer = await fetch(await this.link(), { redirect: 'manual' })
     this.cookie = answer.headers.get('set-cookie')?.split(';')[0] ?? ''
   }
 

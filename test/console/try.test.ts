@@ -159,7 +159,7 @@ test('usage shows what counters have, by client too; a cell of CSV is no formula
 test('in a browser without a mouse: a tool is called, and the typed values stay', async () => {
   await using browser = await startBrowser()
   const page = await browser.newPage()
-  await page.goto(one.line.console.open)
+  await page.goto(await one.link())
   await page.goto(`${one.url}/ns/default/vmcp/tools/tools/clock_convert_time`)
   await page.focus('[name="arg.time"]')
   await page.keyboard.type('2026-11-20T15:00')
