@@ -27,10 +27,10 @@ main{padding:var(--p5) var(--p4) var(--p6);min-width:0}
 footer{padding:var(--p4);color:var(--soft);font-size:var(--s1);border-top:1px solid var(--line);display:flex;flex-wrap:wrap;
 gap:var(--p2) var(--p5)}
 @media(max-width:59.99rem){
-.brand,.where{float:left}
-.where{padding-top:1.375rem}
-.where div{display:none}
-.find{clear:both}}
+.stay,.where{display:flex;flex-wrap:wrap;align-items:center;gap:0 var(--p3)}
+.where{padding-top:var(--p4)}
+.where form{margin:0}
+.find,nav.main{flex-basis:100%}}
 @media(min-width:60rem){
 body{grid-template:1fr auto/15rem minmax(0,1fr)}
 header.rail{grid-row:1/3;border:0;border-right:1px solid var(--line)}
