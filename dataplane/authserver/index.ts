@@ -34,9 +34,8 @@ import { SeenKeys } from './clients/seen-keys.ts'
 import { SpiffeClients } from './clients/spiffe-clients.ts'
 import { tokenProofs } from './clients/token-proofs.ts'
 import { authServerApp, isServed } from './endpoint/app.ts'
-import type { Front, FrontBindings } from './endpoint/front.ts'
+import type { EndpointBindings, EndpointParts } from './endpoint/parts.ts'
 import { RequestsUnderWay } from './endpoint/under-way.ts'
-import { type Ground, type GroundOptions, groundOf } from './ground.ts'
 import type { KeyMaterial } from './keys/key-files.ts'
 import type { KeyedHash } from './keys/keyed-hash.ts'
 import { CarriedTokens } from './login/carried-tokens.ts'
@@ -51,6 +50,7 @@ import { Revocations } from './provider/revocations.ts'
 import { type OwnResource, settingsOf } from './provider/settings.ts'
 import { createHasFallen } from './provider/standing.ts'
 import { TrustedIssuers } from './provider/trusted-issuers.ts'
+import { openServerState, type ServerState, type ServerStateOptions } from './server-state.ts'
 
 export type { OwnResource } from './provider/settings.ts'
 
@@ -60,7 +60,7 @@ const LOGINS = { burst: 100, eachMs: 100 }
 /** The largest clock skew among verifiers of access tokens. */
 const SKEW_S = 60
 
-export interface AuthServerOptions extends GroundOptions {
+export interface AuthServerOptions extends ServerStateOptions {
   readonly own: OwnResource
   addressOf(request: IncomingMessage): string | undefined
   readonly audit: Auditing
@@ -83,17 +83,17 @@ export interface AuthServer {
   /** Tells whether a path belongs to this server. */
   serves(path: string): boolean
   /** Answers a request to such a path. */
-  fetch(request: Request, env: FrontBindings): Response | Promise<Response>
+  fetch(request: Request, env: EndpointBindings): Response | Promise<Response>
   /** Returns the status for the admin listener, without secrets. */
   status(): AuthServerStatus
   /** The state that a server of another configuration may keep. */
-  readonly ground: Ground
+  readonly serverState: ServerState
   /** Closes connections to storage and providers. `next` is the server that replaces this one. */
   close(next?: AuthServer): Promise<void>
 }
 
 /** The parts that components of a server are built from. */
-interface Parts extends Pick<Front, 'settings' | 'store' | 'tokens' | 'revocations' | 'log'> {
+interface Parts extends Pick<EndpointParts, 'settings' | 'store' | 'tokens' | 'revocations' | 'log'> {
   readonly config: AuthServerConfig
   readonly carried: CarriedTokens
   readonly proofKey: ProviderOptions['proofKey']
@@ -109,13 +109,13 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   // No login visits a key: all but the keys themselves see the other providers alone.
   const config = { ...options.config, upstreamProviders: [...loginProviders(options.config.upstreamProviders)] }
   const settings = settingsOf(config, own)
-  const ground = groundOf(options, before?.ground)
-  const { store, tokens, material } = ground
+  const serverState = openServerState(options, before?.serverState)
+  const { store, tokens, material } = serverState
   const underWay = new RequestsUnderWay(log)
   const revocations = new Revocations(store, settings.accessTokenS + SKEW_S, log)
   const carried = new CarriedTokens({ tokens, keepS: settings.grantS, log: underWay.log })
   const parts: Parts = { config, settings, store, tokens, carried, revocations, ...ofRequests(underWay, config) }
-  const { delegates, machines, trusted } = knownParties(options, ground, underWay.log)
+  const { delegates, machines, trusted } = knownParties(options, serverState, underWay.log)
   const hasFallen = createHasFallen(config)
   const hasEnded = (claims: JWTPayload) => revocations.hasEnded(claims) || machines.isGone(claims) || hasFallen(claims)
   const clients = openClients(parts, [delegates, machines])
@@ -124,11 +124,11 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const current = followKeys(material, (keys) => createProvider({ ...parts, ...keys, clients, grants }))
   const provider = () => current().provider
   const keyed = () => provider().keyed
-  const upstreams = openProviders({ ...options, config }, ground, underWay)
+  const upstreams = openProviders({ ...options, config }, serverState, underWay)
   warnOfNoIdentity(config, log)
-  const { login, loginLinks } = openLogins({ ...ground, ...parts, upstreams, keyed, grants, requests: provider })
+  const { login, loginLinks } = openLogins({ ...serverState, ...parts, upstreams, keyed, grants, requests: provider })
   const keys = openKeys(options, parts, keyed)
-  const front: Front = {
+  const endpointParts: EndpointParts = {
     ...parts,
     keys,
     title: options.workload.name,
@@ -140,7 +140,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     trusted,
     hasEnded,
     grants,
-    ...openGuards(parts, ground, options.directory),
+    ...openGuards(parts, serverState, options.directory),
     login,
     loginLinks,
     accounts: createAccountSessions(store, keyed),
@@ -150,7 +150,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     observe,
     underWay,
   }
-  const app = authServerApp(front)
+  const app = authServerApp(endpointParts)
   return {
     local: localIssuer(parts, (...lookup) => current().findKey(...lookup), hasEnded),
     tokens,
@@ -159,13 +159,13 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     keys,
     isFiltered: parts.config.upstreamFilter !== undefined || settings.primaries.length > 1,
     status: () => ({ ...statusOf(parts, upstreams, () => current().material), ...issuersOf(trusted) }),
-    ground,
+    serverState,
     serves: (path) => isServed(settings, path),
     fetch: (request, env) => app.fetch(request, env),
     async close(next) {
       revocations.close()
       await Promise.all([login.close(), trusted.close()])
-      if (next?.ground.store !== store) store.close()
+      if (next?.serverState.store !== store) store.close()
     },
   }
 }
@@ -218,7 +218,7 @@ const namesOf = (
 /** Returns the clients and issuers of the configuration. `clientLog` returns the log of the current request. */
 function knownParties(
   { config, directory, log }: AuthServerOptions,
-  { issuers }: Ground,
+  { issuers }: ServerState,
   clientLog: ClientFiles['log'],
 ) {
   const { cluster, inboundGrants: { clientCredentials, spiffeClientAuth = [] } = {} } = config
@@ -231,7 +231,7 @@ function knownParties(
 }
 
 /** Opens the limits for strangers and the checks by which clients authenticate. */
-function openGuards({ config, settings: { issuer }, store, log }: Parts, { material }: Ground, directory: string) {
+function openGuards({ config, settings: { issuer }, store, log }: Parts, { material }: ServerState, directory: string) {
   const keys = new ClientKeys({ isLocal: isLoopback(new URL(issuer)), log })
   const { spiffeTrustDomains: domains = [], inboundGrants } = config
   const clients = inboundGrants?.spiffeClientAuth ?? []
@@ -249,7 +249,7 @@ function openGuards({ config, settings: { issuer }, store, log }: Parts, { mater
 /** Opens the providers. Each call to one is measured as part of the request that causes it. */
 function openProviders(
   { config, directory, observe }: AuthServerOptions,
-  { store, sealer }: Ground,
+  { store, sealer }: ServerState,
   underWay: RequestsUnderWay,
 ) {
   const observed: ObserveProvider = (operation) => observe(operation, { parent: underWay.observation })
@@ -313,7 +313,7 @@ const openGrants = ({ config, settings, carried, ...parts }: Parts): Grants =>
     onEnded: (provider, set) => carried.forget(provider, set),
   })
 
-const openLinks = (parts: Parts, { grants, clients, login }: Pick<Front, 'grants' | 'clients' | 'login'>) =>
+const openLinks = (parts: Parts, { grants, clients, login }: Pick<EndpointParts, 'grants' | 'clients' | 'login'>) =>
   createLinks({
     ...parts,
     grants,
@@ -324,7 +324,7 @@ const openLinks = (parts: Parts, { grants, clients, login }: Pick<Front, 'grants
     forgetConsents: (...ofWhom) => login.forget(...ofWhom),
   })
 
-interface PartsOfLogins extends Parts, Pick<Ground, 'pageSealer' | 'loginsUnderWay'> {
+interface PartsOfLogins extends Parts, Pick<ServerState, 'pageSealer' | 'loginsUnderWay'> {
   readonly upstreams: readonly WatchedUpstream[]
   readonly keyed: () => KeyedHash
   readonly grants: Grants
@@ -332,7 +332,7 @@ interface PartsOfLogins extends Parts, Pick<Ground, 'pageSealer' | 'loginsUnderW
 }
 
 /** Opens both ways to the providers: the login for a client, and the login that a client needs later. */
-function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<Front, 'login' | 'loginLinks'> {
+function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<EndpointParts, 'login' | 'loginLinks'> {
   const { issuer, grantS, freshGrantS, linkEndpoint: url, callbackNames } = settings
   const loginS = LOGIN_TIME_S
   const primaries = findPrimaries(config).map(({ name }) => name)

@@ -51,7 +51,7 @@ export function adminRoutes(running: () => Gateway): Hono {
     return c.json(
       explain(
         { config: setup.config, scopeRules: setup.scopeRules, gate },
-        { judge: setup.judge, catalog, promptsAndResources },
+        { authorizer: setup.authorizer, catalog, promptsAndResources },
         body.toString(),
       ),
     )
@@ -72,14 +72,14 @@ function explain(
   shown: Shown,
   question: string,
 ): Explanation & { readonly exists: boolean } {
-  const { judge, catalog } = shown
+  const { authorizer, catalog } = shown
   const isOpen = config.incomingAuth.type === 'anonymous'
-  if (isOpen && judge === undefined && scopeRules === undefined && gate === undefined)
+  if (isOpen && authorizer === undefined && scopeRules === undefined && gate === undefined)
     throw new PublicError('not_found', { message: 'No policies are in force.' })
   const asked = readQuestion(parsed(question))
   if (typeof asked === 'string') throw new PublicError('invalid_request', { message: asked })
   const caller = callerOf(asked)
-  const explanation = judge?.explain(caller, subjectOf(shown, asked), asked.arguments)
+  const explanation = authorizer?.explain(caller, subjectOf(shown, asked), asked.arguments)
   const steps = catalog.composites.get(asked.id)?.workflow.tools ?? []
   const tools =
     asked.type === 'Tool' ? [asked.id, ...steps.map((tool) => catalog.stepTools.get(tool)?.name ?? tool)] : []
@@ -106,7 +106,7 @@ function parsed(text: string): unknown {
 function callerOf({ caller }: Question): Caller {
   if (caller === undefined) return { kind: 'anonymous' }
   const [subject, claims] = [caller['sub'] as string, caller]
-  // The claims of the question are those that policies judge, from whichever token they would come.
+  // The claims of the question are those that policies read, from whichever token they would come.
   return { kind: 'authenticated', issuer: '', subject, claims, expiresAt: 0, judged: { subject, claims } }
 }
 

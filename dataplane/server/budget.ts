@@ -125,7 +125,7 @@ export class Share {
 const RETRY = { headers: { 'retry-after': '1' } }
 
 /** The bytes that one object holds of a share. They may grow and shrink, and are released once. */
-export class Lease {
+export class Reservation {
   bytes = 0
   readonly #share: Share
 

@@ -5,7 +5,7 @@ import { withoutUrlSecrets } from '../../config/url-secrets.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { withoutCredentials } from '../../server/credential-text.ts'
 import type { KeyChange } from '../clients/seen-keys.ts'
-import type { LoggedInUser, LoginStep, Waypoint } from '../login/login.ts'
+import type { FlowPosition, LoggedInUser, LoginStep } from '../login/login.ts'
 import type { Provider } from '../provider/provider.ts'
 import { authOutcome, errorOfStatus, GRANTS, LOGINS, OPERATIONS } from './events.ts'
 
@@ -51,7 +51,7 @@ export class RequestRecord {
   #client: AuditEvent['client']
   #target: AuditTarget = {}
   #assertion: AuditTarget = {}
-  #waypoint: Waypoint | undefined
+  #position: FlowPosition | undefined
   /** The presented refresh token has been replaced before. */
   #isReused = false
 
@@ -134,14 +134,14 @@ export class RequestRecord {
   }
 
   /** Notes that a user has returned to their login. */
-  readonly found = (waypoint: Waypoint): void => {
-    this.#waypoint = waypoint
+  readonly found = (position: FlowPosition): void => {
+    this.#position = position
   }
 
   /** Records the login step of this request, and notes how the login ends if it does. */
   async step(step: LoginStep): Promise<void> {
     const ends = step.kind === 'done' || step.kind === 'failed' ? step : undefined
-    const { provider, purpose, uid }: Partial<Waypoint> = this.#waypoint ?? ends ?? {}
+    const { provider, purpose, uid }: Partial<FlowPosition> = this.#position ?? ends ?? {}
     const asked = purpose === 'authorize' && uid !== undefined ? await this.#asked(uid) : {}
     if (step.kind === 'done') this.#user(step.user)
     const error = step.kind === 'refused' ? 'invalid_request' : ends?.kind === 'failed' ? ends.error : undefined

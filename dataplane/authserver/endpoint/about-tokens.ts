@@ -2,23 +2,23 @@ import { type JWTPayload, jwtVerify } from 'jose'
 import { PublicError } from '../../server/errors.ts'
 import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
 import { readForm, requireClient } from './form.ts'
-import type { Front, FrontContext } from './front.ts'
 import { jsonAnswer, NO_STORE, OAuthError } from './oauth-error.ts'
+import type { EndpointContext, EndpointParts } from './parts.ts'
 
 /**
  * Revokes a token (RFC 7009). Any token of a login ends the login: its refresh tokens, its access tokens, which the
  * gateway refuses from then on, and the providers' tokens. A token by which an actor acts for a user ends alone. A text
  * that is no token gets the same answer (section 2.2).
  */
-export async function revoke(front: Front, c: FrontContext): Promise<Response> {
+export async function revoke(parts: EndpointParts, c: EndpointContext): Promise<Response> {
   const form = await readForm(c)
-  const client = await requireClient(front, c, form)
-  const issued = await readIssued(front, presented(form))
+  const client = await requireClient(parts, c, form)
+  const issued = await readIssued(parts, presented(form))
   if (issued !== undefined) {
     if (issued.clientId !== client.client_id)
       throw new OAuthError('invalid_grant', 'The token was issued to another client.')
-    if (issued.grant !== undefined) await front.grants.end(issued.grant)
-    else if (issued.jti !== undefined) await front.revocations.add(issued.jti, [issued.subject ?? ''])
+    if (issued.grant !== undefined) await parts.grants.end(issued.grant)
+    else if (issued.jti !== undefined) await parts.revocations.add(issued.jti, [issued.subject ?? ''])
   }
   c.var.record?.revoked(issued)
   return new Response(null, { status: 200, headers: NO_STORE })
@@ -28,10 +28,10 @@ export async function revoke(front: Front, c: FrontContext): Promise<Response> {
  * Introspects a token (RFC 7662). A client with a secret may ask about any token, a public client only about its own:
  * it proves nothing but that it holds them.
  */
-export async function introspect(front: Front, c: FrontContext): Promise<Response> {
+export async function introspect(parts: EndpointParts, c: EndpointContext): Promise<Response> {
   const form = await readForm(c)
-  const client = await requireClient(front, c, form)
-  const issued = await readIssued(front, presented(form))
+  const client = await requireClient(parts, c, form)
+  const issued = await readIssued(parts, presented(form))
   const mayAsk = client.token_endpoint_auth_method !== 'none' || issued?.clientId === client.client_id
   const claims = mayAsk ? issued?.claims : undefined
   c.var.record?.introspected(claims)
@@ -57,31 +57,31 @@ interface IssuedToken {
 }
 
 /** Reads a token that was issued here, active or ended. Returns undefined for any other text. */
-async function readIssued(front: Front, token: string): Promise<IssuedToken | undefined> {
-  const grant = front.provider().refresh.grantOf(token)
-  return grant === undefined ? readAccessToken(front, token) : readRefreshToken(front, token, grant)
+async function readIssued(parts: EndpointParts, token: string): Promise<IssuedToken | undefined> {
+  const grant = parts.provider().refresh.grantOf(token)
+  return grant === undefined ? readAccessToken(parts, token) : readRefreshToken(parts, token, grant)
 }
 
-async function readRefreshToken(front: Front, token: string, grant: string): Promise<IssuedToken | undefined> {
-  const found = await front.provider().refresh.find(token)
+async function readRefreshToken(parts: EndpointParts, token: string, grant: string): Promise<IssuedToken | undefined> {
+  const found = await parts.provider().refresh.find(token)
   if (found === undefined) return undefined
   const { clientId, accountId, scope, exp, iat, consumed } = found
-  const isCurrent = consumed === undefined && Number(exp) * 1000 > Date.now() && !front.revocations.has(grant)
-  const isGood = isCurrent && (await front.grants.find(grant)) !== undefined
+  const isCurrent = consumed === undefined && Number(exp) * 1000 > Date.now() && !parts.revocations.has(grant)
+  const isGood = isCurrent && (await parts.grants.find(grant)) !== undefined
   return {
     kind: 'refresh_token',
     grant,
     clientId: String(clientId),
-    claims: isGood ? { iss: front.settings.issuer, client_id: clientId, sub: accountId, scope, exp, iat } : undefined,
+    claims: isGood ? { iss: parts.settings.issuer, client_id: clientId, sub: accountId, scope, exp, iat } : undefined,
   }
 }
 
-async function readAccessToken(front: Front, token: string): Promise<IssuedToken | undefined> {
-  const claims = await verified(token, front.settings.issuer, front.findKey)
+async function readAccessToken(parts: EndpointParts, token: string): Promise<IssuedToken | undefined> {
+  const claims = await verified(token, parts.settings.issuer, parts.findKey)
   if (claims === undefined) return undefined
   const { [LOGIN_CLAIM]: login, client_id: clientId, exp = 0, iss, sub, aud, iat, jti, scope, act, cnf } = claims
   if (typeof clientId !== 'string' || jti === undefined) return undefined
-  const isGood = exp * 1000 > Date.now() && !front.hasEnded(claims)
+  const isGood = exp * 1000 > Date.now() && !parts.hasEnded(claims)
   return {
     kind: 'access_token',
     // An actor may end its own token, but not the user's login.
@@ -95,7 +95,11 @@ async function readAccessToken(front: Front, token: string): Promise<IssuedToken
   }
 }
 
-async function verified(token: string, issuer: string, keys: Front['findKey']): Promise<JWTPayload | undefined> {
+async function verified(
+  token: string,
+  issuer: string,
+  keys: EndpointParts['findKey'],
+): Promise<JWTPayload | undefined> {
   try {
     // An access token that has expired still names its grant and can revoke it.
     const { payload } = await jwtVerify(token, keys, { issuer, typ: 'at+jwt', currentDate: new Date(0) })

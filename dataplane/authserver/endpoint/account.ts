@@ -11,8 +11,8 @@ import { alternatives } from '../provider/settings.ts'
 import { MOST_MEMBERS } from '../store/record-store.ts'
 import { browserOf, knownBrowser } from './browser.ts'
 import { readForm } from './form.ts'
-import type { Front, FrontContext } from './front.ts'
 import { wayToKey } from './key-way.ts'
+import type { EndpointContext, EndpointParts } from './parts.ts'
 import { PRIVATE, problemPage, redirect, showPage } from './show.ts'
 import { traceOf } from './telemetry.ts'
 
@@ -26,36 +26,36 @@ const DONE = ['unlinked', 'account-unlinked', 'revoked', 'revoked-all', 'key-kep
 type Ending = (typeof DONE)[number]
 
 /** Answers with the user's links, or redirects to the host of the callbacks, where the cookies are. */
-export function sessions(front: Front, c: FrontContext): Response | Promise<Response> {
-  const { accountEndpoint } = front.settings
-  return accountEndpoint === undefined ? account(front, c) : redirect(accountEndpoint)
+export function sessions(parts: EndpointParts, c: EndpointContext): Response | Promise<Response> {
+  const { accountEndpoint } = parts.settings
+  return accountEndpoint === undefined ? account(parts, c) : redirect(accountEndpoint)
 }
 
 /** Shows the signed-in user's links, or how to sign in. It begins no login. */
-export async function account(front: Front, c: FrontContext): Promise<Response> {
-  const session = await sessionOf(front, c)
-  return session === undefined ? signInFor(front, c) : showPage(c, await linkedTo(front, c, session))
+export async function account(parts: EndpointParts, c: EndpointContext): Promise<Response> {
+  const session = await sessionOf(parts, c)
+  return session === undefined ? signInFor(parts, c) : showPage(c, await linkedTo(parts, c, session))
 }
 
 /** Shows how to sign in. `key`: the title of the key that the user is about to enter, if they are. */
-export async function signInFor(front: Front, c: FrontContext, key?: string): Promise<Response> {
-  const { primaries } = front.settings
-  if (primaries.length === 0) return problemPage(front, c, 'noLogins')
-  const browser = browserOf(front, c)
+export async function signInFor(parts: EndpointParts, c: EndpointContext, key?: string): Promise<Response> {
+  const { primaries } = parts.settings
+  if (primaries.length === 0) return problemPage(parts, c, 'noLogins')
+  const browser = browserOf(parts, c)
   const page = signInPage({
-    gateway: front.title,
+    gateway: parts.title,
     provider: alternatives(primaries),
     action: ACTION,
-    token: front.provider().keyed.of('sign-in-page', browser.id),
+    token: parts.provider().keyed.of('sign-in-page', browser.id),
     key,
   })
   return showPage(c, page)
 }
 
-async function linkedTo(front: Front, c: FrontContext, session: AccountSession): Promise<Page> {
-  const { accounts, settings, links, keys, trusted } = front
+async function linkedTo(parts: EndpointParts, c: EndpointContext, session: AccountSession): Promise<Page> {
+  const { accounts, settings, links, keys, trusted } = parts
   const proof = (...what: readonly string[]) => accounts.proofOf(session, ...what)
-  const found = await links.of(session.user.subject, front.addressOf(c.env.incoming))
+  const found = await links.of(session.user.subject, parts.addressOf(c.env.incoming))
   const hosts = new Map(settings.providers.map(({ name, host }) => [name, host]))
   const clientOf = ({ grant, clientId, client, ...rest }: Link): LinkedClient => ({
     ...rest,
@@ -71,7 +71,7 @@ async function linkedTo(front: Front, c: FrontContext, session: AccountSession):
   })
   const said = c.req.query('done') ?? ''
   return linksPage({
-    gateway: front.title,
+    gateway: parts.title,
     user: session.user,
     links: found.map(clientOf),
     accounts: (await links.ofUser(session.user.subject))
@@ -92,35 +92,40 @@ async function linkedTo(front: Front, c: FrontContext, session: AccountSession):
 }
 
 /** Performs an action of the page of links. The form must carry a proof that was shown to this browser. */
-export async function act(front: Front, c: FrontContext): Promise<Response | LoginStep> {
+export async function act(parts: EndpointParts, c: EndpointContext): Promise<Response | LoginStep> {
   // This server's pages send no form that is malformed or too large.
   const form = await readForm(c).catch(() => undefined)
-  const [token, browser] = [form?.get(fields.token), knownBrowser(front, c)]
-  if (form === undefined || token === undefined || browser === undefined) return problemPage(front, c, 'page')
+  const [token, browser] = [form?.get(fields.token), knownBrowser(parts, c)]
+  if (form === undefined || token === undefined || browser === undefined) return problemPage(parts, c, 'page')
   const action = form.get(fields.action)
-  if (action === actions.signIn) return signIn(front, c, token, browser)
-  const session = await sessionOf(front, c)
-  if (session === undefined || !front.accounts.isProof(token, session, PAGE)) return problemPage(front, c, 'page')
+  if (action === actions.signIn) return signIn(parts, c, token, browser)
+  const session = await sessionOf(parts, c)
+  if (session === undefined || !parts.accounts.isProof(token, session, PAGE)) return problemPage(parts, c, 'page')
   c.var.record?.account(session.user, eventOf(form))
   if (action === actions.signOut) {
-    await dropSession(front, c)
-    return back(front, c)
+    await dropSession(parts, c)
+    return back(parts, c)
   }
-  const ended = await end(front, form, session)
+  const ended = await end(parts, form, session)
   c.var.record?.unlinked(ended)
-  if (ended === undefined) return problemPage(front, c, 'gone')
-  await front.store.settled()
-  return back(front, c, front.accounts.proofOf(session, ended.done))
+  if (ended === undefined) return problemPage(parts, c, 'gone')
+  await parts.store.settled()
+  return back(parts, c, parts.accounts.proofOf(session, ended.done))
 }
 
 /** Sends the browser to the provider that identifies users. */
-async function signIn(front: Front, c: FrontContext, token: string, browser: Browser): Promise<Response | LoginStep> {
-  if (!front.provider().keyed.matches('sign-in-page', browser.id, token)) return problemPage(front, c, 'page')
-  if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
-  if (front.settings.primaries.length === 0) return problemPage(front, c, 'noLogins')
+async function signIn(
+  parts: EndpointParts,
+  c: EndpointContext,
+  token: string,
+  browser: Browser,
+): Promise<Response | LoginStep> {
+  if (!parts.provider().keyed.matches('sign-in-page', browser.id, token)) return problemPage(parts, c, 'page')
+  if (!parts.logins.take(parts.addressOf(c.env.incoming))) return problemPage(parts, c, 'busy')
+  if (parts.settings.primaries.length === 0) return problemPage(parts, c, 'noLogins')
   const trace = traceOf(c)
-  const course = { purpose: 'account', uid: randomUUID() } as const
-  return front.login.pass({ ...course, ...(trace !== undefined && { trace }) }, browser)
+  const flow = { purpose: 'account', uid: randomUUID() } as const
+  return parts.login.pass({ ...flow, ...(trace !== undefined && { trace }) }, browser)
 }
 
 /** A grant or link that has ended. */
@@ -142,11 +147,11 @@ function eventOf(form: ReadonlyMap<string, string>): AuditEventType | undefined 
 
 /** Ends the grant or link that a button of the page names. Returns undefined if this user has no such grant or link. */
 async function end(
-  front: Front,
+  parts: EndpointParts,
   form: ReadonlyMap<string, string>,
   session: AccountSession,
 ): Promise<Ended | undefined> {
-  const { accounts, links, keys, settings } = front
+  const { accounts, links, keys, settings } = parts
   const { subject } = session.user
   if (form.get(fields.action) === actions.revokeAll) {
     await links.revokeAll(subject)
@@ -160,7 +165,7 @@ async function end(
     return { done: 'key-deleted', provider: key.provider }
   }
   const [revoked, unlinked] = [form.get(fields.revoke), form.get(fields.unlink)]
-  const own = unlinked === undefined ? undefined : await endOfAccount(front, session, unlinked)
+  const own = unlinked === undefined ? undefined : await endOfAccount(parts, session, unlinked)
   if (own !== undefined) return own
   for (const grant of await links.named(subject)) {
     const { clientId } = grant.payload
@@ -181,7 +186,7 @@ async function end(
 
 /** Ends the link of an account that is the user's own and of no login. Returns undefined if they have no such link. */
 async function endOfAccount(
-  { accounts, links, settings }: Front,
+  { accounts, links, settings }: EndpointParts,
   session: AccountSession,
   proof: string,
 ): Promise<Ended | undefined> {
@@ -194,50 +199,55 @@ async function endOfAccount(
  * Redirects the browser to the page of links, so that reloading it does not post the form again. `done` is the proof of
  * the completed action.
  */
-export function back({ settings }: Front, c: FrontContext, done?: string): Response {
+export function back({ settings }: EndpointParts, c: EndpointContext, done?: string): Response {
   const page = settings.accountEndpoint === undefined ? 'sessions' : 'account'
   const location = done === undefined ? page : `${page}?done=${done}`
   return c.body(null, 303, { location, ...PRIVATE })
 }
 
 /** Begins a new session for a user who has signed in, and drops any session that the browser held before. */
-export async function signedIn(front: Front, c: FrontContext, { user, isSynthetic }: Done): Promise<Response> {
-  const browser = knownBrowser(front, c)
-  if (browser === undefined) return problemPage(front, c, 'page')
-  if (isSynthetic === true) return problemPage(front, c, 'nobody')
-  await dropSession(front, c)
-  holdSession(front, c, await front.accounts.begin(user, browser, c.var.loginTrace))
-  const way = wayToKey(front, c)
-  return way === undefined ? back(front, c) : c.body(null, 303, { location: way, ...PRIVATE })
+export async function signedIn(
+  parts: EndpointParts,
+  c: EndpointContext,
+  { user, isSynthetic }: Done,
+): Promise<Response> {
+  const browser = knownBrowser(parts, c)
+  if (browser === undefined) return problemPage(parts, c, 'page')
+  if (isSynthetic === true) return problemPage(parts, c, 'nobody')
+  await dropSession(parts, c)
+  holdSession(parts, c, await parts.accounts.begin(user, browser, c.var.loginTrace))
+  const way = wayToKey(parts, c)
+  return way === undefined ? back(parts, c) : c.body(null, 303, { location: way, ...PRIVATE })
 }
 
 /** Shows why the sign-in failed. */
-export const notSignedIn = (front: Front, c: FrontContext, { error }: Failed): Promise<Response> =>
-  problemPage(front, c, error === 'busy' ? 'busy' : 'signIn')
+export const notSignedIn = (parts: EndpointParts, c: EndpointContext, { error }: Failed): Promise<Response> =>
+  problemPage(parts, c, error === 'busy' ? 'busy' : 'signIn')
 
-const cookieName = ({ isSecure }: Front['settings']) => (isSecure ? '__Host-portico-account' : 'portico-account')
+const cookieName = ({ isSecure }: EndpointParts['settings']) =>
+  isSecure ? '__Host-portico-account' : 'portico-account'
 
-const cookieOptions = ({ isSecure }: Front['settings']) =>
+const cookieOptions = ({ isSecure }: EndpointParts['settings']) =>
   // Browsers come here from the provider's pages; with `Strict` they would not send the cookie.
   ({ path: '/', httpOnly: true, sameSite: 'Lax', secure: isSecure }) as const
 
 /** Returns the browser's session. The span of the request links to the request that began the sign-in. */
-export async function sessionOf(front: Front, c: FrontContext): Promise<AccountSession | undefined> {
-  const [secret, browser] = [getCookie(c, cookieName(front.settings)), knownBrowser(front, c)]
+export async function sessionOf(parts: EndpointParts, c: EndpointContext): Promise<AccountSession | undefined> {
+  const [secret, browser] = [getCookie(c, cookieName(parts.settings)), knownBrowser(parts, c)]
   if (secret === undefined || browser === undefined) return undefined
-  const session = await front.accounts.find(secret, browser)
+  const session = await parts.accounts.find(secret, browser)
   c.var.request.observation?.link(session?.trace)
   return session
 }
 
 /** Sets the session cookie. */
-export const holdSession = ({ settings }: Front, c: FrontContext, { secret }: AccountSession): void =>
+export const holdSession = ({ settings }: EndpointParts, c: EndpointContext, { secret }: AccountSession): void =>
   setCookie(c, cookieName(settings), secret, { ...cookieOptions(settings), maxAge: SESSION_S })
 
 /** Ends the session that a browser holds, even if it has expired. */
-export async function dropSession(front: Front, c: FrontContext): Promise<void> {
-  const secret = getCookie(c, cookieName(front.settings))
+export async function dropSession(parts: EndpointParts, c: EndpointContext): Promise<void> {
+  const secret = getCookie(c, cookieName(parts.settings))
   if (secret === undefined) return
-  await front.accounts.end(secret)
-  deleteCookie(c, cookieName(front.settings), cookieOptions(front.settings))
+  await parts.accounts.end(secret)
+  deleteCookie(c, cookieName(parts.settings), cookieOptions(parts.settings))
 }

@@ -1,23 +1,23 @@
 import { Hono, type Next } from 'hono'
 import { publicError } from '../../server/answer.ts'
-import { Lease } from '../../server/budget.ts'
+import { Reservation } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import { REQUEST_ID, requestIdOf } from '../../server/request-id.ts'
 import { introspect, revoke } from './about-tokens.ts'
 import { account, sessions } from './account.ts'
 import { keySet, metadata, metadataPaths } from './discovery.ts'
 import { belowIssuer, type FOR_CLIENTS } from './for-clients.ts'
-import type { Front, FrontContext, FrontEnv } from './front.ts'
 import { keepKey, keyForm } from './key.ts'
 import { linkPage } from './login/link.ts'
 import { LOGIN_REQUESTS } from './login/steps.ts'
 import { oauthErrorAnswer } from './oauth-error.ts'
+import type { EndpointContext, EndpointEnv, EndpointParts } from './parts.ts'
 import { register } from './register.ts'
 import { problemPage } from './show.ts'
 import { observed, operationOf } from './telemetry.ts'
 import { token } from './token.ts'
 
-type Endpoint = (front: Front, c: FrontContext) => Response | Promise<Response>
+type Endpoint = (parts: EndpointParts, c: EndpointContext) => Response | Promise<Response>
 
 /** Documents that clients in pages of every origin may read. */
 const DOCUMENTS: Readonly<Record<string, Endpoint>> = { '/.well-known/jwks.json': keySet }
@@ -33,9 +33,9 @@ const CALLED: Readonly<Record<(typeof FOR_CLIENTS)[number], Endpoint>> = {
 /** Makes an endpoint wait, before a successful answer, until its records survive the loss of the store's server. */
 const lasting =
   (endpoint: Endpoint): Endpoint =>
-  async (front, c) => {
-    const answer = await endpoint(front, c)
-    if (answer.ok) await front.store.settled()
+  async (parts, c) => {
+    const answer = await endpoint(parts, c)
+    if (answer.ok) await parts.store.settled()
     return answer
   }
 
@@ -43,7 +43,7 @@ const CALLBACK = '/oauth/callback'
 const AUTHORIZE = '/oauth/authorize'
 
 /** Returns the paths that providers redirect to: the shared one, and one for each provider that has its own. */
-const callbackPaths = ({ callbackNames }: Front['settings']): readonly string[] => [
+const callbackPaths = ({ callbackNames }: EndpointParts['settings']): readonly string[] => [
   CALLBACK,
   ...[...callbackNames.values()].flatMap((name) => (name === undefined ? [] : [`${CALLBACK}/${name}`])),
 ]
@@ -64,25 +64,25 @@ const PAGES: readonly (readonly ['GET' | 'POST', Readonly<Record<string, Endpoin
 ]
 
 /** Returns an endpoint's paths: below the issuer's, bare and, for the authorization endpoint, the configured one. */
-const placesOf = (settings: Front['settings'], path: string): readonly string[] => {
+const placesOf = (settings: EndpointParts['settings'], path: string): readonly string[] => {
   const paths = path === CALLBACK ? callbackPaths(settings) : [path]
   const told = path === AUTHORIZE ? [settings.authorizationPath] : []
   return [...new Set([...paths.flatMap((one) => [one, settings.issuerPath + one]), ...told])]
 }
 
 /** Builds the application: all paths below the issuer, also bare, for a proxy that removes the issuer's path. */
-export function authServerApp(front: Front): Hono<FrontEnv> {
-  const app = new Hono<FrontEnv>()
-  const below = (path: string) => placesOf(front.settings, path)
+export function authServerApp(parts: EndpointParts): Hono<EndpointEnv> {
+  const app = new Hono<EndpointEnv>()
+  const below = (path: string) => placesOf(parts.settings, path)
 
   app.use(async (c, next) => {
-    const held = new Lease(c.env.share)
+    const held = new Reservation(c.env.share)
     c.set('held', held)
     const id = requestIdOf(c.env.incoming.headers[REQUEST_ID])
     try {
-      await front.underWay.answer(id, (request) => {
+      await parts.underWay.answer(id, (request) => {
         c.set('request', request)
-        return front.audit.log === undefined ? next() : recorded(front, c, next)
+        return parts.audit.log === undefined ? next() : recorded(parts, c, next)
       })
       c.res.headers.set(REQUEST_ID, id)
     } finally {
@@ -90,16 +90,16 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
     }
   })
   const documents = [
-    ...metadataPaths(front.settings).map((path) => [path, metadata] as const),
+    ...metadataPaths(parts.settings).map((path) => [path, metadata] as const),
     ...Object.entries(DOCUMENTS).flatMap(([path, endpoint]) => below(path).map((place) => [place, endpoint] as const)),
   ]
-  for (const [place, endpoint] of documents) app.get(place, (c) => answered(front, c, endpoint))
+  for (const [place, endpoint] of documents) app.get(place, (c) => answered(parts, c, endpoint))
   for (const [path, endpoint] of Object.entries(CALLED)) {
     const operation = operationOf('POST', path)
     for (const place of below(path)) {
-      app.post(place, (c) => observed(front, c, operation, () => answered(front, c, lasting(endpoint))))
+      app.post(place, (c) => observed(parts, c, operation, () => answered(parts, c, lasting(endpoint))))
       app.all(place, (c) =>
-        answered(front, c, () => {
+        answered(parts, c, () => {
           throw new PublicError('method_not_allowed', { headers: { allow: 'POST' } })
         }),
       )
@@ -109,43 +109,43 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
     for (const [path, endpoint] of Object.entries(endpoints)) {
       const operation = operationOf(method, path)
       for (const place of below(path))
-        app.on(method, place, (c) => observed(front, c, operation, () => shown(front, c, endpoint)))
+        app.on(method, place, (c) => observed(parts, c, operation, () => shown(parts, c, endpoint)))
     }
   return app
 }
 
 /** Answers a request and records it in the audit log. */
-async function recorded(front: Front, c: FrontContext, next: Next): Promise<void> {
+async function recorded(parts: EndpointParts, c: EndpointContext, next: Next): Promise<void> {
   const { RequestRecord } = await import('../audit/request-record.ts')
-  const { audit, settings, provider } = front
+  const { audit, settings, provider } = parts
   const method = c.req.method === 'HEAD' ? 'GET' : c.req.method
   const options = { audit, issuer: settings.issuer, requestId: c.var.request.id, provider }
   const record = new RequestRecord(options, c.env.incoming, `${method} ${routeOf(settings, c.req.path)}`)
   c.set('record', record)
   await next()
   // A failure of the audit log does not change the answer.
-  await record.answered(c.res).catch((error: unknown) => front.log().error({ err: error }, 'a request is not audited'))
+  await record.answered(c.res).catch((error: unknown) => parts.log().error({ err: error }, 'a request is not audited'))
 }
 
-async function answered(front: Front, c: FrontContext, endpoint: Endpoint): Promise<Response> {
+async function answered(parts: EndpointParts, c: EndpointContext, endpoint: Endpoint): Promise<Response> {
   try {
-    return await endpoint(front, c)
+    return await endpoint(parts, c)
   } catch (error) {
-    return oauthErrorAnswer(error, front.log())
+    return oauthErrorAnswer(error, parts.log())
   }
 }
 
-async function shown(front: Front, c: FrontContext, endpoint: Endpoint): Promise<Response> {
+async function shown(parts: EndpointParts, c: EndpointContext, endpoint: Endpoint): Promise<Response> {
   try {
-    return await endpoint(front, c)
+    return await endpoint(parts, c)
   } catch (error) {
-    publicError(error, front.log())
-    return problemPage(front, c, 'unavailable')
+    publicError(error, parts.log())
+    return problemPage(parts, c, 'unavailable')
   }
 }
 
 /** Tells whether a path belongs to the authorization server with this issuer path. */
-export function isServed(settings: Front['settings'], path: string): boolean {
+export function isServed(settings: EndpointParts['settings'], path: string): boolean {
   const own = ownPath(settings, path)
   const isEndpoint = [DOCUMENTS, CALLED, ...PAGES.map(([, endpoints]) => endpoints)].some(
     (part) => Object.hasOwn(part, path) || Object.hasOwn(part, own),
@@ -159,12 +159,12 @@ export function isServed(settings: Front['settings'], path: string): boolean {
 }
 
 /** Returns the path below the issuer. */
-function ownPath({ issuerPath, authorizationPath }: Front['settings'], path: string): string {
+function ownPath({ issuerPath, authorizationPath }: EndpointParts['settings'], path: string): string {
   return path === authorizationPath ? AUTHORIZE : belowIssuer(path, issuerPath)
 }
 
 /** Returns the path below the issuer that names an endpoint. The callbacks of all providers share one. */
-function routeOf(settings: Front['settings'], path: string): string {
+function routeOf(settings: EndpointParts['settings'], path: string): string {
   const own = ownPath(settings, path)
   return callbackPaths(settings).includes(own) ? CALLBACK : own
 }

@@ -3,7 +3,7 @@ import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
 import { CLIENT_CREDENTIALS } from '../clients/machine-clients.ts'
 import { CLIENT_ALGORITHMS } from '../clients/stated-keys.ts'
 import { JWT_BEARER } from '../provider/trusted-issuers.ts'
-import type { Front, FrontContext } from './front.ts'
+import type { EndpointContext, EndpointParts } from './parts.ts'
 
 /** Names of the metadata documents: of the authorization server (RFC 8414) and of the OpenID provider. */
 const DOCUMENTS = ['oauth-authorization-server', 'openid-configuration'] as const
@@ -12,7 +12,7 @@ const DOCUMENTS = ['oauth-authorization-server', 'openid-configuration'] as cons
  * Returns the paths of the metadata: the well-known name before the issuer's path (RFC 8414 section 3.1), after it
  * (OpenID Connect Discovery 1.0 section 4), and bare, where clients of 2025-03-26 look.
  */
-export function metadataPaths({ issuerPath }: Pick<Front['settings'], 'issuerPath'>): readonly string[] {
+export function metadataPaths({ issuerPath }: Pick<EndpointParts['settings'], 'issuerPath'>): readonly string[] {
   return [
     ...new Set(
       DOCUMENTS.flatMap((name) => [
@@ -30,7 +30,7 @@ const ID_JAG = 'urn:ietf:params:oauth:grant-profile:id-jag'
 const PUBLIC = { 'cache-control': 'public, max-age=3600' }
 
 /** Returns the ways in which clients may authenticate, by what is configured. */
-function authMethods({ settings, delegates, machines }: Front): readonly string[] {
+function authMethods({ settings, delegates, machines }: EndpointParts): readonly string[] {
   const { allowConfidential, allowKeys, acceptsDocuments } = settings
   const hasSecrets = allowConfidential || delegates.size > 0 || machines.areSome('secret')
   const hasKeys = acceptsDocuments || allowKeys || machines.areSome('key')
@@ -43,11 +43,11 @@ function authMethods({ settings, delegates, machines }: Front): readonly string[
 }
 
 /** Returns the metadata, all of which comes from the configuration. */
-export function metadata(front: Front, c: FrontContext): Response {
-  const { settings, provider, delegates, machines, trusted, proofs } = front
+export function metadata(parts: EndpointParts, c: EndpointContext): Response {
+  const { settings, provider, delegates, machines, trusted, proofs } = parts
   const { issuer, scopes, authorizationEndpoint, acceptsDocuments } = settings
   const hasLogins = settings.primaries.length > 0
-  const methods = authMethods(front)
+  const methods = authMethods(parts)
   const algorithms = methods.some((method) => method.endsWith('_jwt')) ? CLIENT_ALGORITHMS : undefined
   const document = {
     issuer,
@@ -91,5 +91,5 @@ export function metadata(front: Front, c: FrontContext): Response {
 }
 
 /** Returns all public keys (RFC 7517), so that tokens by an earlier key stay valid until they expire. */
-export const keySet = ({ provider }: Front, c: FrontContext): Response =>
+export const keySet = ({ provider }: EndpointParts, c: EndpointContext): Response =>
   c.json({ keys: provider().keys.publicKeys }, 200, PUBLIC)

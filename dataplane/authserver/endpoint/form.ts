@@ -3,22 +3,22 @@ import { CLIENT_ASSERTION, subjectOf } from '../clients/client-assertion.ts'
 import { authenticateClient, type ClientCredentials } from '../clients/clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import { isSpiffeId, SPIFFE_ASSERTION } from '../clients/spiffe-clients.ts'
-import type { Front, FrontContext } from './front.ts'
 import { OAuthError } from './oauth-error.ts'
+import type { EndpointContext, EndpointParts } from './parts.ts'
 
 /** The largest body of any endpoint, in bytes. */
 const BODY_BYTES = 64 * 1024
 
 /** Reads a request's body. It counts in the sender's share until the answer, even if it arrives byte by byte. */
-export const readCounted = (c: FrontContext): Promise<Buffer> =>
+export const readCounted = (c: EndpointContext): Promise<Buffer> =>
   readBody(c, BODY_BYTES, (bytes) => c.var.held.demand(bytes))
 
 /** Returns the media type of the body in lower case, without parameters. */
-export const mediaType = (c: FrontContext): string | undefined =>
+export const mediaType = (c: EndpointContext): string | undefined =>
   c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase()
 
 /** Reads the form of a request, each parameter once (RFC 6749 section 3.2). An empty parameter counts as absent. */
-export async function readForm(c: FrontContext): Promise<Map<string, string>> {
+export async function readForm(c: EndpointContext): Promise<Map<string, string>> {
   if (mediaType(c) !== 'application/x-www-form-urlencoded')
     throw new OAuthError('invalid_request', 'The body must be a form (application/x-www-form-urlencoded).')
   return singleParameters(new URLSearchParams((await readCounted(c)).toString('utf8')))
@@ -40,27 +40,27 @@ export function singleParameters(parameters: URLSearchParams): Map<string, strin
  * OAuthError `invalid_client`, or `invalid_request` if the client identifies itself in two ways.
  */
 export async function requireClient(
-  front: Front,
-  c: FrontContext,
+  parts: EndpointParts,
+  c: EndpointContext,
   form: ReadonlyMap<string, string>,
 ): Promise<ClientRecord> {
   const authorization = c.req.header('authorization')
   const credentials = authorization === undefined ? inForm(form) : inHeader(authorization, form)
   c.var.record?.client(credentials?.id)
-  const address = front.addressOf(c.env.incoming)
-  const client = credentials && (await authenticateClient(front, credentials, address))
+  const address = parts.addressOf(c.env.incoming)
+  const client = credentials && (await authenticateClient(parts, credentials, address))
   if (client === undefined) {
-    const challenge = { 'WWW-Authenticate': `Basic realm="${front.settings.issuer}"` }
+    const challenge = { 'WWW-Authenticate': `Basic realm="${parts.settings.issuer}"` }
     throw new OAuthError('invalid_client', 'The client is not known, or its credentials are wrong.', 401, challenge)
   }
-  await tellOfKeys(front, c, client, address)
+  await tellOfKeys(parts, c, client, address)
   return client
 }
 
 /** Tells the audit log, if there is one, of a client that has authenticated by other keys than before. */
 async function tellOfKeys(
-  { seenKeys, log }: Front,
-  { var: { record } }: FrontContext,
+  { seenKeys, log }: EndpointParts,
+  { var: { record } }: EndpointContext,
   client: ClientRecord,
   address: string | undefined,
 ): Promise<void> {

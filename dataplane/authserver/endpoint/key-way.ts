@@ -1,5 +1,5 @@
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
-import type { Front, FrontContext } from './front.ts'
+import type { EndpointContext, EndpointParts } from './parts.ts'
 
 /** How long a user may take for the sign-in that a key needs, in seconds. */
 const WAY_S = 600
@@ -11,25 +11,25 @@ interface Way {
   readonly proof: string
 }
 
-const cookieName = ({ isSecure }: Front['settings']) => (isSecure ? '__Host-portico-key' : 'portico-key')
-const options = ({ isSecure }: Front['settings']) =>
+const cookieName = ({ isSecure }: EndpointParts['settings']) => (isSecure ? '__Host-portico-key' : 'portico-key')
+const options = ({ isSecure }: EndpointParts['settings']) =>
   ({ path: '/', httpOnly: true, sameSite: 'Lax', secure: isSecure }) as const
 
 /** Has the browser come back to a key after the sign-in that it needs. */
-export const keepWay = ({ settings }: Front, c: FrontContext, { provider, proof }: Way): void =>
+export const keepWay = ({ settings }: EndpointParts, c: EndpointContext, { provider, proof }: Way): void =>
   setCookie(c, cookieName(settings), new URLSearchParams({ provider, for: proof }).toString(), {
     ...options(settings),
     maxAge: WAY_S,
   })
 
-export const dropWay = ({ settings }: Front, c: FrontContext): void => {
+export const dropWay = ({ settings }: EndpointParts, c: EndpointContext): void => {
   deleteCookie(c, cookieName(settings), options(settings))
 }
 
 /** Returns the way back to a key after a sign-in, as a URL relative to the pages; undefined if none led here. */
-export function wayToKey(front: Front, c: FrontContext): string | undefined {
-  const query = new URLSearchParams(getCookie(c, cookieName(front.settings)) ?? '')
+export function wayToKey(parts: EndpointParts, c: EndpointContext): string | undefined {
+  const query = new URLSearchParams(getCookie(c, cookieName(parts.settings)) ?? '')
   const [provider, proof] = [query.get('provider'), query.get('for')]
-  if (provider === null || proof === null || !front.keys.has(provider)) return undefined
+  if (provider === null || proof === null || !parts.keys.has(provider)) return undefined
   return `key?${new URLSearchParams({ provider, ...(proof !== '' && { for: proof }) })}`
 }

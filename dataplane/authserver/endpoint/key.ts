@@ -5,8 +5,8 @@ import { randomSecret } from '../keys/keyed-hash.ts'
 import { fields, keyPage } from '../pages/key-page.ts'
 import { back, sessionOf, signInFor } from './account.ts'
 import { readForm } from './form.ts'
-import type { Front, FrontContext } from './front.ts'
 import { dropWay, keepWay } from './key-way.ts'
+import type { EndpointContext, EndpointParts } from './parts.ts'
 import { problemPage, showPage } from './show.ts'
 
 /** The statement of the proof that the form carries. */
@@ -15,61 +15,66 @@ const FORM = 'key-form'
 const TOKEN = /^([\w-]{43})\.([\w-]{43})$/
 
 /** Shows the page on which a user enters a key. Who is not signed in signs in first, and comes back here. */
-export async function keyForm(front: Front, c: FrontContext): Promise<Response> {
+export async function keyForm(parts: EndpointParts, c: EndpointContext): Promise<Response> {
   const query = new URL(c.req.url).searchParams
   const [provider, proof] = [query.get(fields.provider) ?? '', query.get(fields.proof) ?? '']
-  if (!front.keys.has(provider)) return problemPage(front, c, 'key')
-  const session = await sessionOf(front, c)
+  if (!parts.keys.has(provider)) return problemPage(parts, c, 'key')
+  const session = await sessionOf(parts, c)
   if (session === undefined) {
-    keepWay(front, c, { provider, proof })
-    return signInFor(front, c, front.keys.titleOf(provider))
+    keepWay(parts, c, { provider, proof })
+    return signInFor(parts, c, parts.keys.titleOf(provider))
   }
-  dropWay(front, c)
+  dropWay(parts, c)
   // A link names its user. From the page of sessions there is none: whoever is signed in means their own key.
-  if (proof !== '' && !front.keys.isFor(session.user.subject, provider, proof))
-    return problemPage(front, c, 'linkPerson')
-  return formFor(front, c, session, { provider })
+  if (proof !== '' && !parts.keys.isFor(session.user.subject, provider, proof))
+    return problemPage(parts, c, 'linkPerson')
+  return formFor(parts, c, session, { provider })
 }
 
 /** Keeps the key of the form. */
-export async function keepKey(front: Front, c: FrontContext): Promise<Response> {
+export async function keepKey(parts: EndpointParts, c: EndpointContext): Promise<Response> {
   // This server's pages send no form that is malformed or too large.
   const form = await readForm(c).catch(() => undefined)
   const [token, provider, typed] = [fields.token, fields.provider, fields.key].map((name) => form?.get(name) ?? '')
-  const session = await sessionOf(front, c)
-  if (session === undefined || provider === undefined || !(await isFirst(front, session, provider, token ?? '')))
-    return problemPage(front, c, 'page')
-  if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
+  const session = await sessionOf(parts, c)
+  if (session === undefined || provider === undefined || !(await isFirst(parts, session, provider, token ?? '')))
+    return problemPage(parts, c, 'page')
+  if (!parts.logins.take(parts.addressOf(c.env.incoming))) return problemPage(parts, c, 'busy')
   try {
-    const done = await front.keys.set(session.user.subject, provider, typed ?? '')
+    const done = await parts.keys.set(session.user.subject, provider, typed ?? '')
     c.var.record?.key(session.user, `key_${done}`, provider)
-    await front.store.settled()
-    return back(front, c, front.accounts.proofOf(session, 'key-kept'))
+    await parts.store.settled()
+    return back(parts, c, parts.accounts.proofOf(session, 'key-kept'))
   } catch (error) {
     if (!(error instanceof KeyRefused)) throw error
-    return formFor(front, c, session, { provider, problem: error.text })
+    return formFor(parts, c, session, { provider, problem: error.text })
   }
 }
 
 /** Tells whether a form was shown in this session for this provider, and is sent for the first time. */
-async function isFirst(front: Front, session: AccountSession, provider: string, token: string): Promise<boolean> {
+async function isFirst(
+  parts: EndpointParts,
+  session: AccountSession,
+  provider: string,
+  token: string,
+): Promise<boolean> {
   const [, nonce = '', proof = ''] = TOKEN.exec(token) ?? []
-  if (nonce === '' || !front.accounts.isProof(proof, session, FORM, provider, nonce)) return false
+  if (nonce === '' || !parts.accounts.isProof(proof, session, FORM, provider, nonce)) return false
   const name = hash('sha256', token, 'base64url')
-  return front.store.add('keyForm', name, '1', { ttlS: SESSION_S, by: [session.user.subject] })
+  return parts.store.add('keyForm', name, '1', { ttlS: SESSION_S, by: [session.user.subject] })
 }
 
 async function formFor(
-  front: Front,
-  c: FrontContext,
+  parts: EndpointParts,
+  c: EndpointContext,
   session: AccountSession,
   { provider, problem }: { readonly provider: string; readonly problem?: string },
 ): Promise<Response> {
-  const shown = await front.keys.show(session.user.subject, provider)
-  if (shown === undefined) return problemPage(front, c, 'key')
+  const shown = await parts.keys.show(session.user.subject, provider)
+  if (shown === undefined) return problemPage(parts, c, 'key')
   const nonce = randomSecret()
   const page = keyPage({
-    gateway: front.title,
+    gateway: parts.title,
     user: session.user,
     provider,
     title: shown.title,
@@ -78,7 +83,7 @@ async function formFor(
     since: shown.kept?.since,
     problem,
     action: 'key',
-    token: `${nonce}.${front.accounts.proofOf(session, FORM, provider, nonce)}`,
+    token: `${nonce}.${parts.accounts.proofOf(session, FORM, provider, nonce)}`,
   })
   return showPage(c, page, problem === undefined ? 200 : 400)
 }

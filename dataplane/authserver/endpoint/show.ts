@@ -1,7 +1,7 @@
 import { html } from 'hono/html'
 import { type Page, renderPage } from '../../pages/page.ts'
 import { type Message, messagePage } from '../pages/message-page.ts'
-import type { Front, FrontContext } from './front.ts'
+import type { EndpointContext, EndpointParts } from './parts.ts'
 
 /** Headers of every step of a login: no cache keeps the page, and the next site receives no referrer. */
 export const PRIVATE = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' } as const
@@ -18,12 +18,16 @@ export const redirect = (location: string): Response =>
 type Status = Parameters<typeof renderPage>[2]
 
 /** Shows a page in the user's browser. */
-export const showPage = async (c: FrontContext, page: Page, status?: Status): Promise<Response> =>
+export const showPage = async (c: EndpointContext, page: Page, status?: Status): Promise<Response> =>
   privately(await renderPage(c, page, status))
 
 /** Shows a message in the user's browser. */
-export const showMessage = (front: Front, c: FrontContext, message: Message, status?: Status): Promise<Response> =>
-  showPage(c, messagePage(front.title, message), status)
+export const showMessage = (
+  parts: EndpointParts,
+  c: EndpointContext,
+  message: Message,
+  status?: Status,
+): Promise<Response> => showPage(c, messagePage(parts.title, message), status)
 
 const title = 'This login can’t continue'
 const advice = 'Go back to the application, and begin again there.'
@@ -123,8 +127,8 @@ export type Problem = keyof typeof PROBLEMS
 const STATUS: Partial<Record<Problem, 429 | 503>> = { busy: 429, unavailable: 503 }
 
 /** Tells the user in the browser about a problem that can't be reported to a client (RFC 6749 section 4.1.2.1). */
-export async function problemPage(front: Front, c: FrontContext, problem: Problem): Promise<Response> {
-  const response = await showMessage(front, c, PROBLEMS[problem], STATUS[problem] ?? 400)
+export async function problemPage(parts: EndpointParts, c: EndpointContext, problem: Problem): Promise<Response> {
+  const response = await showMessage(parts, c, PROBLEMS[problem], STATUS[problem] ?? 400)
   if (problem === 'busy') response.headers.set('retry-after', '5')
   return response
 }

@@ -2,8 +2,8 @@ import { decodeJwt } from 'jose'
 import type { Operation, Origin, Outcome } from '../../telemetry/observe.ts'
 import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
 import { errorOfStatus } from '../audit/events.ts'
-import type { Waypoint } from '../login/login.ts'
-import type { Front, FrontContext } from './front.ts'
+import type { FlowPosition } from '../login/login.ts'
+import type { EndpointContext, EndpointParts } from './parts.ts'
 
 /** Returns the measured operation of an endpoint. `route` is its path below the issuer. */
 export const operationOf = (method: string, route: string): Operation => ({
@@ -13,12 +13,12 @@ export const operationOf = (method: string, route: string): Operation => ({
 
 /** Answers a request and measures it. */
 export async function observed(
-  front: Front,
-  c: FrontContext,
+  parts: EndpointParts,
+  c: EndpointContext,
   operation: Operation,
   answer: () => Promise<Response>,
 ): Promise<Response> {
-  const observation = front.observe(operation, originOf(front, c))
+  const observation = parts.observe(operation, originOf(parts, c))
   c.var.request.observation = observation
   const response = await answer()
   observation.end(outcomeOf(c.var.error ?? (await errorIn(response))))
@@ -26,7 +26,7 @@ export async function observed(
 }
 
 /** Returns the measured attributes of a request, without its query and body. */
-const originOf = (front: Front, c: FrontContext): Origin => {
+const originOf = (parts: EndpointParts, c: EndpointContext): Origin => {
   const { incoming } = c.env
   const { headers, method } = incoming
   return {
@@ -35,7 +35,7 @@ const originOf = (front: Front, c: FrontContext): Origin => {
       'http.request.method': method,
       'network.transport': 'tcp',
       'network.protocol.name': 'http',
-      'client.address': front.addressOf(incoming),
+      'client.address': parts.addressOf(incoming),
       'user_agent.original': headers['user-agent'],
     }),
     target: () => c.var.grantType,
@@ -54,31 +54,31 @@ const outcomeOf = (code: string | undefined): Outcome =>
   code === undefined ? { result: 'ok' } : { result: code === 'access_denied' ? 'denied' : 'error', code }
 
 /** Returns the trace context of a request if it has a sampled span. A login that it begins keeps it. */
-export const traceOf = ({ var: { request } }: FrontContext): string | undefined =>
+export const traceOf = ({ var: { request } }: EndpointContext): string | undefined =>
   request.observation?.isSampled === true ? request.observation.trace?.traceparent : undefined
 
 /** Notes the login that a request continues, and links the request's span to the request that began the login. */
-export const found = (c: FrontContext) => (waypoint: Waypoint) => {
-  c.var.record?.found(waypoint)
-  c.var.request.observation?.link(waypoint.trace)
-  c.set('loginTrace', waypoint.trace)
+export const found = (c: EndpointContext) => (position: FlowPosition) => {
+  c.var.record?.found(position)
+  c.var.request.observation?.link(position.trace)
+  c.set('loginTrace', position.trace)
 }
 
 /** Links the span of a request, if it has one, to the request that began this login. */
-export const linkToLogin = (front: Front, c: FrontContext, login: string): Promise<void> =>
-  linkTo(front, c, async () => login)
+export const linkToLogin = (parts: EndpointParts, c: EndpointContext, login: string): Promise<void> =>
+  linkTo(parts, c, async () => login)
 
 /** Links the span of a token request to the login of the access token in its answer, if the token has one. */
-export const linkByToken = (front: Front, c: FrontContext, answer: Response): Promise<void> =>
-  linkTo(front, c, async () => {
+export const linkByToken = (parts: EndpointParts, c: EndpointContext, answer: Response): Promise<void> =>
+  linkTo(parts, c, async () => {
     if (!answer.ok) return undefined
     const { access_token: token } = (await answer.clone().json()) as { readonly access_token: string }
     return decodeJwt(token)[LOGIN_CLAIM]
   })
 
 async function linkTo(
-  { grants, log }: Front,
-  { var: { request } }: FrontContext,
+  { grants, log }: EndpointParts,
+  { var: { request } }: EndpointContext,
   find: () => Promise<unknown>,
 ): Promise<void> {
   const { observation } = request

@@ -13,8 +13,8 @@ import { redeemAssertion } from './exchange/assertion.ts'
 import { issueToMachine } from './exchange/client-credentials.ts'
 import { exchangeToken } from './exchange/token-exchange.ts'
 import { readForm, requireClient } from './form.ts'
-import type { Front, FrontContext } from './front.ts'
 import { jsonAnswer, OAuthError } from './oauth-error.ts'
+import type { EndpointContext, EndpointParts } from './parts.ts'
 import { linkByToken } from './telemetry.ts'
 
 const GRANT_TYPES: ReadonlySet<string> = new Set(['authorization_code', 'refresh_token', TOKEN_EXCHANGE, JWT_BEARER])
@@ -23,20 +23,20 @@ const GRANT_TYPES: ReadonlySet<string> = new Set(['authorization_code', 'refresh
 const OF_LOGINS: ReadonlySet<string> = new Set(['authorization_code', 'refresh_token'])
 
 /** Tells whether this server has a grant type: those of logins need a provider, that of machines needs a client. */
-function isServed(grantType: string, { settings, machines }: Front): boolean {
+function isServed(grantType: string, { settings, machines }: EndpointParts): boolean {
   if (OF_LOGINS.has(grantType)) return settings.primaries.length > 0
   return grantType === CLIENT_CREDENTIALS ? machines.size > 0 : GRANT_TYPES.has(grantType)
 }
 
 /** Serves the token endpoint (RFC 6749 section 3.2). */
-export async function token(front: Front, c: FrontContext): Promise<Response> {
-  const response = await boundAnswer(front, c, await tokenAnswer(front, c))
-  await linkByToken(front, c, response)
+export async function token(parts: EndpointParts, c: EndpointContext): Promise<Response> {
+  const response = await boundAnswer(parts, c, await tokenAnswer(parts, c))
+  await linkByToken(parts, c, response)
   return response
 }
 
 /** Reads the proof of possession of a request, if any: every token that it gets is bound to the key of the proof. */
-async function readProof({ proofs, addressOf }: Front, c: FrontContext): Promise<void> {
+async function readProof({ proofs, addressOf }: EndpointParts, c: EndpointContext): Promise<void> {
   try {
     c.var.request.proofKey = await proofs?.keyOf(c.env.incoming, addressOf(c.env.incoming))
   } catch (error) {
@@ -46,38 +46,38 @@ async function readProof({ proofs, addressOf }: Front, c: FrontContext): Promise
   }
 }
 
-const nonceHeader = (proofs: Front['proofs']): Readonly<Record<string, string>> =>
+const nonceHeader = (proofs: EndpointParts['proofs']): Readonly<Record<string, string>> =>
   proofs?.nonce === undefined ? {} : { 'DPoP-Nonce': proofs.nonce }
 
 /** Completes a successful answer: the type of a bound token (RFC 9449 section 5), and the nonce for the next request. */
-async function boundAnswer({ proofs }: Front, c: FrontContext, answer: Response): Promise<Response> {
+async function boundAnswer({ proofs }: EndpointParts, c: EndpointContext, answer: Response): Promise<Response> {
   if (c.var.request.proofKey === undefined || answer.status !== 200) return answer
   const document = (await answer.json()) as object
   return jsonAnswer({ ...document, token_type: 'DPoP' }, 200, nonceHeader(proofs))
 }
 
-async function tokenAnswer(front: Front, c: FrontContext): Promise<Response> {
+async function tokenAnswer(parts: EndpointParts, c: EndpointContext): Promise<Response> {
   const form = await readForm(c)
   const grantType = form.get('grant_type')
   if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing.')
-  if (!isServed(grantType, front)) throw new OAuthError('unsupported_grant_type', 'This grant_type is not supported.')
+  if (!isServed(grantType, parts)) throw new OAuthError('unsupported_grant_type', 'This grant_type is not supported.')
   const { record } = c.var
   record?.granting(grantType)
   c.set('grantType', grantType)
-  await readProof(front, c)
-  if (grantType === JWT_BEARER) return redeemAssertion(front, await namedClient(front, c, form), form, record)
-  const client = await requireClient(front, c, form)
-  const delegate = front.delegates.find(client.client_id)
-  const machine = front.machines.find(client.client_id)
+  await readProof(parts, c)
+  if (grantType === JWT_BEARER) return redeemAssertion(parts, await namedClient(parts, c, form), form, record)
+  const client = await requireClient(parts, c, form)
+  const delegate = parts.delegates.find(client.client_id)
+  const machine = parts.machines.find(client.client_id)
   const isMisused =
     (grantType === TOKEN_EXCHANGE) !== (delegate !== undefined) ||
     (grantType === CLIENT_CREDENTIALS) !== (machine !== undefined)
   if (isMisused) throw new OAuthError('unauthorized_client', 'The client may not use this grant_type.')
-  if (machine !== undefined) return issueToMachine(front, machine, form)
-  if (delegate !== undefined) return exchangeToken(front, delegate, form, record)
+  if (machine !== undefined) return issueToMachine(parts, machine, form)
+  if (delegate !== undefined) return exchangeToken(parts, delegate, form, record)
   if (grantType === 'refresh_token') await record?.presented(form.get('refresh_token') ?? '', client.client_id)
-  const response = await (grantType === 'refresh_token' ? refresh(front, client, form) : exchange(front, client, form))
-  if (response.status === 200) await front.clients.renew(client.client_id, await grantIn(response))
+  const response = await (grantType === 'refresh_token' ? refresh(parts, client, form) : exchange(parts, client, form))
+  if (response.status === 200) await parts.clients.renew(client.client_id, await grantIn(response))
   return response
 }
 
@@ -89,27 +89,35 @@ async function grantIn(answer: Response): Promise<HeldBy | undefined> {
 
 /** Authenticates the client of a request that may come without one; returns undefined if it names none. */
 async function namedClient(
-  front: Front,
-  c: FrontContext,
+  parts: EndpointParts,
+  c: EndpointContext,
   form: ReadonlyMap<string, string>,
 ): Promise<ClientRecord | undefined> {
   const isNamed =
     c.req.header('authorization') !== undefined ||
     ['client_id', 'client_secret', 'client_assertion'].some((name) => form.has(name))
-  return isNamed ? requireClient(front, c, form) : undefined
+  return isNamed ? requireClient(parts, c, form) : undefined
 }
 
-async function exchange(front: Front, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<Response> {
-  return answerOf(await send(front, client, form))
+async function exchange(
+  parts: EndpointParts,
+  client: ClientRecord,
+  form: ReadonlyMap<string, string>,
+): Promise<Response> {
+  return answerOf(await send(parts, client, form))
 }
 
-async function refresh(front: Front, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<Response> {
+async function refresh(
+  parts: EndpointParts,
+  client: ClientRecord,
+  form: ReadonlyMap<string, string>,
+): Promise<Response> {
   const presented = form.get('refresh_token')
   if (presented === undefined) throw new OAuthError('invalid_request', 'refresh_token is missing.')
-  await requireKey(front, presented)
+  await requireKey(parts, presented)
   let refused: InnerResponse | undefined
-  const body = await exchangeOnce(front, { token: presented, clientId: client.client_id }, async () => {
-    const inner = await send(front, client, form)
+  const body = await exchangeOnce(parts, { token: presented, clientId: client.client_id }, async () => {
+    const inner = await send(parts, client, form)
     if (inner.status === 200) return inner.body
     refused = inner
     return undefined
@@ -118,24 +126,24 @@ async function refresh(front: Front, client: ClientRecord, form: ReadonlyMap<str
 }
 
 /** Throws an OAuthError `invalid_grant` if a refresh token is bound to a key that the client has not proven to have. */
-async function requireKey(front: Front, token: string): Promise<void> {
-  const jkt = await front.provider().refresh.keyOf(token)
-  if (jkt !== undefined && jkt !== front.underWay.proofKey())
+async function requireKey(parts: EndpointParts, token: string): Promise<void> {
+  const jkt = await parts.provider().refresh.keyOf(token)
+  if (jkt !== undefined && jkt !== parts.underWay.proofKey())
     throw new OAuthError('invalid_grant', TEXTS['invalid_grant'] as string)
 }
 
 /** Hands the request to the library, with the client that was authenticated here. */
-function send(front: Front, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<InnerResponse> {
+function send(parts: EndpointParts, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<InnerResponse> {
   const parameters = new URLSearchParams([...form])
   parameters.set('client_id', client.client_id)
   for (const name of ['client_assertion', 'client_assertion_type']) parameters.delete(name)
   const resource = form.get('resource')
-  if (resource !== undefined) parameters.set('resource', front.settings.resourceNamed(resource))
+  if (resource !== undefined) parameters.set('resource', parts.settings.resourceNamed(resource))
   const secret = client.client_secret
   if (secret === undefined) parameters.delete('client_secret')
   // The library knows the digest as the secret, so it compares the digest.
   else parameters.set('client_secret', secret)
-  return front.provider().send({ method: 'POST', path: '/oauth/token', body: parameters.toString() })
+  return parts.provider().send({ method: 'POST', path: '/oauth/token', body: parameters.toString() })
 }
 
 /** Converts the library's answer. An error keeps its code and gets a fixed text. */
@@ -169,25 +177,25 @@ const LONGEST_WAIT_MS = 4_000
  * The stored answer is sealed with a key that only the token yields, so the record is useless without the token.
  */
 async function exchangeOnce(
-  front: Front,
+  parts: EndpointParts,
   { token, clientId }: { readonly token: string; readonly clientId: string },
   exchange: () => Promise<string | undefined>,
 ): Promise<string | undefined> {
-  const { store } = front
-  const { keyed, refresh } = front.provider()
+  const { store } = parts
+  const { keyed, refresh } = parts.provider()
   const name = keyed.of('rotated', token)
   const sealer = createSealer(() => [keyed.of('sealed-answer', token)], 'rotated')
   // An answer that is sealed for one token, client and key can't be opened for another.
-  const bound = [name, clientId, front.underWay.proofKey() ?? []].flat().join(' ')
+  const bound = [name, clientId, parts.underWay.proofKey() ?? []].flat().join(' ')
 
   const grantId = refresh.grantOf(token)
-  const grant = grantId === undefined ? undefined : await front.grants.find(grantId)
+  const grant = grantId === undefined ? undefined : await parts.grants.find(grantId)
   // The token belongs to no live grant of this client, so the library refuses it at once.
   if (grantId === undefined || grant?.['clientId'] !== clientId) return exchange()
   const answered = async () => {
     const text = await store.get('rotated', name)
     // An answer is not returned again once its grant has ended.
-    if (text === undefined || (await front.grants.find(grantId)) === undefined) return undefined
+    if (text === undefined || (await parts.grants.find(grantId)) === undefined) return undefined
     const answer = sealer.open(text, bound)
     // The token has been exchanged for tokens that are bound to another key, or to none. The login goes on with those.
     if (answer === undefined) throw new OAuthError('invalid_grant', TEXTS['invalid_grant'] as string)

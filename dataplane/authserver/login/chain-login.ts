@@ -9,20 +9,20 @@ import { firstRecord } from '../store/record-store.ts'
 import type {
   Browser,
   Choose,
-  Course,
   Done,
   Failed,
+  FlowPosition,
   LoggedInUser,
   Login,
   LoginError,
   LoginFault,
+  LoginFlow,
   LoginParts,
   Open,
   PendingAuthorization,
   Purpose,
   Refused,
   Respond,
-  Waypoint,
 } from './login.ts'
 import type { LoginsUnderWay } from './logins-under-way.ts'
 import { createQuestions } from './questions.ts'
@@ -65,10 +65,10 @@ interface SoFar {
 }
 
 /** A login whose user has yet to choose where to log in. */
-type Undecided = Open<Course> & { readonly bytes: number }
+type Undecided = Open<LoginFlow> & { readonly bytes: number }
 
 /** A login that is under way at a provider. The `state` from the provider finds it. */
-interface Underway extends Course {
+interface Underway extends LoginFlow {
   readonly upstream: string
   readonly nonce: string
   readonly verifier: string
@@ -86,7 +86,7 @@ interface UnderState {
   readonly login: string
 }
 
-const failed = ({ purpose, uid }: Course, error: LoginError, fault?: LoginFault): Failed => ({
+const failed = ({ purpose, uid }: LoginFlow, error: LoginError, fault?: LoginFault): Failed => ({
   kind: 'failed',
   purpose,
   uid,
@@ -138,21 +138,21 @@ export class ChainLogin implements Login {
     { uid, request, subject, maxAge, trace }: PendingAuthorization,
     browser: Browser,
   ): Promise<Respond | Choose | Failed> {
-    const course = { purpose: 'authorize', uid } as const
+    const flow = { purpose: 'authorize', uid } as const
     const conditions = { ...(subject !== undefined && { subject }), ...(maxAge !== undefined && { maxAge }) }
-    const traced = { ...course, ...conditions, ...(trace !== undefined && { trace }) }
+    const traced = { ...flow, ...conditions, ...(trace !== undefined && { trace }) }
     return this.#enter({ ...traced, bytes: LOGIN_BYTES + TIMES_KEPT * request.length }, browser)
   }
 
-  pass(course: Open<Course>, browser: Browser): Promise<Respond | Choose | Failed> {
-    return this.#enter({ ...course, bytes: LOGIN_BYTES }, browser)
+  pass(flow: Open<LoginFlow>, browser: Browser): Promise<Respond | Choose | Failed> {
+    return this.#enter({ ...flow, bytes: LOGIN_BYTES }, browser)
   }
 
   async choose(
     token: string,
     provider: string | undefined,
     browser: Browser | undefined,
-    onFound?: (waypoint: Waypoint) => void,
+    onFound?: (position: FlowPosition) => void,
   ): Promise<Respond | Choose | Failed | Refused> {
     const undecided = browser && this.#choices?.open(token, browser)
     if (browser === undefined || undecided === undefined) return { kind: 'refused' }
@@ -161,11 +161,11 @@ export class ChainLogin implements Login {
     if (provider === undefined) return { kind: 'choose', purpose, uid, token, isListed: true }
     // The page is older than the configuration.
     if (!this.#isChoice || !this.#options.primaries.includes(provider)) return { kind: 'refused' }
-    const { bytes, ...course } = undecided
+    const { bytes, ...flow } = undecided
     // The page may be answered again. Each of its answers takes one place, and one state that no other answer has.
     const name = choiceName(uid, provider)
     const state = this.#options.keyed().of('choice', name)
-    return this.#pass({ ...course, providers: this.#way(purpose, provider) }, browser, { bytes, name, state })
+    return this.#pass({ ...flow, providers: this.#way(purpose, provider) }, browser, { bytes, name, state })
   }
 
   get #isChoice(): boolean {
@@ -178,40 +178,39 @@ export class ChainLogin implements Login {
   }
 
   /** Begins a login; its user chooses where if there is a choice. */
-  async #enter({ bytes, ...course }: Undecided, browser: Browser): Promise<Respond | Choose | Failed> {
+  async #enter({ bytes, ...flow }: Undecided, browser: Browser): Promise<Respond | Choose | Failed> {
     const { primaries, loginsUnderWay } = this.#options
-    const { purpose, uid, providers } = course
+    const { purpose, uid, providers } = flow
     if (providers !== undefined || !this.#isChoice || this.#choices === undefined) {
       const way = providers ?? this.#way(purpose, primaries[0] ?? '')
-      return this.#pass({ ...course, providers: way }, browser, { bytes, name: uid })
+      return this.#pass({ ...flow, providers: way }, browser, { bytes, name: uid })
     }
-    if (loginsUnderWay?.begin(uid, browser.address, bytes) === false)
-      return failed({ ...course, providers: [] }, 'busy')
-    const token = this.#choices.seal({ ...course, bytes: LOGIN_BYTES }, browser)
+    if (loginsUnderWay?.begin(uid, browser.address, bytes) === false) return failed({ ...flow, providers: [] }, 'busy')
+    const token = this.#choices.seal({ ...flow, bytes: LOGIN_BYTES }, browser)
     return { kind: 'choose', purpose, uid, token, isListed: false }
   }
 
   async #pass(
-    course: Course,
+    flow: LoginFlow,
     { id, address }: Browser,
     { bytes, name, state }: { readonly bytes: number; readonly name: string; readonly state?: string },
   ): Promise<Respond | Failed> {
     const { keyed, log, loginsUnderWay } = this.#options
-    const [first] = course.providers
-    if (loginsUnderWay?.begin(name, address, bytes) === false) return failed(course, 'busy')
+    const [first] = flow.providers
+    if (loginsUnderWay?.begin(name, address, bytes) === false) return failed(flow, 'busy')
     try {
-      return await this.#goTo(this.#upstream(first), { ...course, browser: keyed().of('browser', id) }, state)
+      return await this.#goTo(this.#upstream(first), { ...flow, browser: keyed().of('browser', id) }, state)
     } catch (error) {
       loginsUnderWay?.end(name)
       log().warn({ ...toldOf(error), provider: first }, 'a login can’t begin')
-      return failed(course, 'server_error', faultAt(first ?? '', error))
+      return failed(flow, 'server_error', faultAt(first ?? '', error))
     }
   }
 
   async callback(
     parameters: URLSearchParams,
     browser: Browser | undefined,
-    onFound?: (waypoint: Waypoint) => void,
+    onFound?: (position: FlowPosition) => void,
     at?: string,
   ): Promise<Respond | Done | Failed | Refused> {
     const state = parameters.get('state')
@@ -253,7 +252,7 @@ export class ChainLogin implements Login {
   /** Sends the browser to a provider. */
   async #goTo(
     upstream: Upstream,
-    found: Course & Pick<Underway, 'browser' | 'soFar'>,
+    found: LoginFlow & Pick<Underway, 'browser' | 'soFar'>,
     state = randomSecret(),
   ): Promise<Respond> {
     const { store, keyed, loginS } = this.#options
@@ -272,11 +271,11 @@ export class ChainLogin implements Login {
 
   async #exchange(
     parameters: URLSearchParams,
-    { upstream: name, browser, soFar, login, state, nonce, verifier, sentAt, ...course }: Underway & UnderState,
+    { upstream: name, browser, soFar, login, state, nonce, verifier, sentAt, ...flow }: Underway & UnderState,
     { address }: Browser,
   ): Promise<Respond | Done> {
     const { primaries, tokens, loginS } = this.#options
-    const { purpose, uid, providers, subject, maxAge } = course
+    const { purpose, uid, providers, subject, maxAge } = flow
     // The configuration has changed, so a new login visits other providers.
     if (purpose === 'authorize' && providers.join() !== this.#required(providers[0]).join())
       throw new Error('the providers have changed')
@@ -286,7 +285,7 @@ export class ChainLogin implements Login {
     const known = primaries.includes(name) ? this.#userOf(upstream, found) : soFar?.known
     // This check comes before the next provider: somebody else's link must not collect the tokens of this user.
     if (subject !== undefined && known !== undefined && !isEqual(known.user.subject, subject)) throw new OtherUser()
-    const visits = soFar?.visits ?? this.#chosen(course, found.tokens.idToken)
+    const visits = soFar?.visits ?? this.#chosen(flow, found.tokens.idToken)
     const visited = visits ?? providers
     const next = visited[visited.indexOf(name) + 1]
     // Nothing acts by this login, so none of its tokens are kept.
@@ -302,7 +301,7 @@ export class ChainLogin implements Login {
       return { kind: 'done', purpose, uid, login, ...who }
     }
     const after = { login, ...(known && { known }), ...(visits && { visits }) }
-    return this.#goTo(this.#upstream(next), { ...course, browser, soFar: after })
+    return this.#goTo(this.#upstream(next), { ...flow, browser, soFar: after })
   }
 
   /** Names of the providers that a login passes, in order. If users have a choice, the chosen one comes first. */
@@ -315,7 +314,7 @@ export class ChainLogin implements Login {
   }
 
   /** Chooses the providers of a login whose user has just come back from the first one. Undefined: all of them. */
-  #chosen({ purpose, providers }: Course, idToken: string | undefined): readonly string[] | undefined {
+  #chosen({ purpose, providers }: LoginFlow, idToken: string | undefined): readonly string[] | undefined {
     const { filter, primaries } = this.#options
     if (filter === undefined || purpose !== 'authorize') return undefined
     const chosen = visitedBy(filter, idToken)

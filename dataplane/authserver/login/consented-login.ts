@@ -8,13 +8,13 @@ import type {
   Choose,
   Done,
   Failed,
+  FlowPosition,
   Login,
   LoginParts,
   LoginStep,
   PendingAuthorization,
   Refused,
   Respond,
-  Waypoint,
 } from './login.ts'
 import { createQuestions } from './questions.ts'
 
@@ -28,7 +28,7 @@ export interface ConsentedLogin extends Pick<Login, 'pass' | 'choose' | 'close'>
     token: string,
     isAllowed: boolean,
     browser: Browser | undefined,
-    onFound?: (waypoint: Waypoint) => void,
+    onFound?: (position: FlowPosition) => void,
   ): Promise<Respond | Choose | Failed | Refused>
   /** Revokes a user's consents in all browsers: for one client, or without one for all. */
   forget(subject: string, clientId?: string): Promise<void>
@@ -128,7 +128,7 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
       return isAuthorized && browser !== undefined ? finish(step, browser) : step
     },
     forget: (subject, clientId) => consents.forgetOf(subject, clientId),
-    pass: (course, browser) => login.pass(course, browser),
+    pass: (flow, browser) => login.pass(flow, browser),
     choose: (...answer) => login.choose(...answer),
     close: () => login.close(),
   }

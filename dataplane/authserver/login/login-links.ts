@@ -202,8 +202,8 @@ export class LoginLinks {
       by: heldBy(wanted),
     })
     const providers = await this.way(wanted)
-    const course = { purpose: 'link', uid, providers, subject: wanted.owner } as const
-    return login.pass({ ...course, ...(trace !== undefined && { trace }) }, browser)
+    const flow = { purpose: 'link', uid, providers, subject: wanted.owner } as const
+    return login.pass({ ...flow, ...(trace !== undefined && { trace }) }, browser)
   }
 
   /** Takes a link. Only one of several requests with the same link gets it. */

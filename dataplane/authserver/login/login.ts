@@ -48,8 +48,8 @@ export interface LoggedInUser {
 /** The purpose of a login: tokens for a client, the page of links, or one more provider that a client needs. */
 export type Purpose = 'authorize' | 'account' | 'link'
 
-/** The course of a login through its providers. */
-export interface Course {
+/** The flow of a login through its providers. */
+export interface LoginFlow {
   readonly purpose: Purpose
   /** The id of the request or page that waits for the login; a secret. */
   readonly uid: string
@@ -63,8 +63,8 @@ export interface Course {
   readonly trace?: string
 }
 
-/** A course whose providers may be open. */
-export type Open<Of extends Course> = Omit<Of, 'providers'> & Partial<Pick<Of, 'providers'>>
+/** A flow whose providers may be open. */
+export type Open<Of extends LoginFlow> = Omit<Of, 'providers'> & Partial<Pick<Of, 'providers'>>
 
 /** The browser is redirected. */
 export interface Respond {
@@ -80,7 +80,7 @@ export interface Ask {
 }
 
 /** The user is asked which of several providers they log in at. `token` comes back with the answer. */
-export interface Choose extends Pick<Course, 'purpose' | 'uid'> {
+export interface Choose extends Pick<LoginFlow, 'purpose' | 'uid'> {
   readonly kind: 'choose'
   readonly token: string
   /** All providers are listed, and no address is asked for. */
@@ -133,7 +133,7 @@ export type LoginStep = Respond | Ask | Choose | Done | Failed | Refused
 export type LoginError = 'access_denied' | 'server_error' | 'other_user' | 'stale_login' | 'busy'
 
 /** A login that somebody has come back to. */
-export interface Waypoint extends Pick<Course, 'purpose' | 'uid' | 'trace'> {
+export interface FlowPosition extends Pick<LoginFlow, 'purpose' | 'uid' | 'trace'> {
   /** Name of the provider that they come from; absent: they come from a page of this server. */
   readonly provider?: string
 }
@@ -153,7 +153,7 @@ export interface Login {
    * Sends a browser through providers for another purpose than an authorization request. Without `providers` it visits
    * the one that identifies users.
    */
-  pass(course: Open<Course>, browser: Browser): Promise<Respond | Choose | Failed>
+  pass(flow: Open<LoginFlow>, browser: Browser): Promise<Respond | Choose | Failed>
   /**
    * Goes on from the page on which the user chooses, whose token this is, to the provider of that name; undefined: the
    * user is shown all of them. `onFound` receives the login that the page belongs to.
@@ -162,7 +162,7 @@ export interface Login {
     token: string,
     provider: string | undefined,
     browser: Browser | undefined,
-    onFound?: (waypoint: Waypoint) => void,
+    onFound?: (position: FlowPosition) => void,
   ): Promise<Respond | Choose | Failed | Refused>
   /**
    * Handles the parameters of a callback, without any that occurred more than once. `onFound` receives the login that
@@ -171,7 +171,7 @@ export interface Login {
   callback(
     parameters: URLSearchParams,
     browser: Browser | undefined,
-    onFound?: (waypoint: Waypoint) => void,
+    onFound?: (position: FlowPosition) => void,
     at?: string,
   ): Promise<Respond | Done | Failed | Refused>
   close(): Promise<void>

@@ -158,7 +158,7 @@ export const isPrivate = ({ message, names }: Asked): boolean =>
  * denied file, so that nobody finds out which files there are.
  */
 function isUnknownSkill({ context, message, names }: Asked, answer: Buffer): boolean {
-  if (names === undefined || context.host.setup.judge === undefined) return false
+  if (names === undefined || context.host.setup.authorizer === undefined) return false
   const code = hasSkillScheme(message.parameter('uri') ?? '') ? errorCodeIn(answer) : undefined
   return code === Number(INVALID_PARAMS) || code === Number(NOT_FOUND)
 }
@@ -246,11 +246,13 @@ const showsBySession = ({ session, context, backend }: Asked): boolean =>
 
 /** Tells whether the client may see the subject of a notification. */
 function mayHear({ context, backend, names }: Asked, notification: unknown): boolean {
-  const { judge } = context.host.setup
-  const uri = judge === undefined && !backend.needsApproval ? undefined : updatedUri(notification)
+  const { authorizer } = context.host.setup
+  const uri = authorizer === undefined && !backend.needsApproval ? undefined : updatedUri(notification)
   if (uri !== undefined && backend.withholds(uri)) return false
   return (
-    judge === undefined || uri === undefined || judge.mayHearOf(context.caller, names?.shown(uri) ?? uri, backend.name)
+    authorizer === undefined ||
+    uri === undefined ||
+    authorizer.mayHearOf(context.caller, names?.shown(uri) ?? uri, backend.name)
   )
 }
 

@@ -1,5 +1,5 @@
 import { isObject } from '../../../crds/settings/json.ts'
-import { Lease, type Share } from '../../server/budget.ts'
+import { Reservation, type Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import { type Details, type Observation, type Origin, type Outcome, TOOL_ERROR } from '../../telemetry/observe.ts'
 import type { MakeLink } from '../../upstream-tokens/index.ts'
@@ -165,7 +165,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   #whole: Buffer[] | undefined
   #wholeSize = 0
   /** The memory held for a message of the backend that is not its answer, or for one that is changed as a whole. */
-  #unanswered: Lease | undefined
+  #unanswered: Reservation | undefined
   /** Pauses reading from the backend until the client has read what was sent. */
   #isWaitingForDrain = false
 
@@ -391,7 +391,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   holds(bytes: number): boolean {
     const { share } = this
     if (share === undefined) return true
-    this.#unanswered ??= new Lease(share)
+    this.#unanswered ??= new Reservation(share)
     return this.#unanswered.resize(bytes)
   }
 

@@ -13,7 +13,7 @@ import type { KeptCatalogs, SharedCatalogs } from './shared-catalogs.ts'
 import { buildCatalogs, missingBackends, type View } from './view.ts'
 
 /** The shared parts on which all views of callers are built. */
-export interface ViewGround {
+export interface ViewContext {
   readonly config: GatewayConfig
   readonly personal: readonly PersonalBackend[]
   /** The view of backends that get no caller's credential. */
@@ -62,7 +62,7 @@ export class CallerView implements View {
    * that were needed since its lists changed.
    */
   readonly #kept = new Map<string, KeptCatalogs>()
-  readonly #ground: ViewGround
+  readonly #context: ViewContext
   #subject: Subject
   #own: readonly Own[] = []
   #backends: readonly Backend[] = []
@@ -77,8 +77,8 @@ export class CallerView implements View {
   readonly key: string
 
   /** @param binding the name under which the caller's state is kept */
-  constructor(ground: ViewGround, binding: string, subject: Subject, key: string) {
-    this.#ground = ground
+  constructor(context: ViewContext, binding: string, subject: Subject, key: string) {
+    this.#context = context
     this.binding = binding
     this.key = key
     this.#subject = subject
@@ -97,13 +97,13 @@ export class CallerView implements View {
 
   /** Marks its catalogs as recently used. */
   keep(): void {
-    for (const kept of this.#kept.values()) this.#ground.catalogs.touch(kept)
+    for (const kept of this.#kept.values()) this.#context.catalogs.touch(kept)
   }
 
   /** Records a request of the caller at `now` (`performance.now()`). */
   arrived(now: number): void {
     this.usedAt = now
-    if (now < this.#lookAt && this.#version === this.#ground.version) return
+    if (now < this.#lookAt && this.#version === this.#context.version) return
     this.#lookAt = now + LOOK_MS
     for (const { feed } of this.#current()) feed.keepFresh(now)
   }
@@ -114,7 +114,7 @@ export class CallerView implements View {
   }
 
   get allListed(): boolean {
-    const { version, shared } = this.#ground
+    const { version, shared } = this.#context
     if (this.#listedVersion === version) return true
     if (!shared.allListed) return false
     for (const { feed } of this.#current()) if (!feed.isTried) return false
@@ -123,11 +123,11 @@ export class CallerView implements View {
   }
 
   async firstLists(): Promise<void> {
-    await Promise.all([this.#ground.shared.firstLists(), ...this.#current().map(({ feed }) => feed.first())])
+    await Promise.all([this.#context.shared.firstLists(), ...this.#current().map(({ feed }) => feed.first())])
   }
 
   get missing(): readonly Backend[] {
-    return missingBackends(this.#ground.config, this.backends)
+    return missingBackends(this.#context.config, this.backends)
   }
 
   backendNamed(name: string): Backend | undefined {
@@ -144,7 +144,7 @@ export class CallerView implements View {
   }
 
   get catalogs(): Catalogs {
-    return this.#take('', () => buildCatalogs(this.#ground.config, this.backends))
+    return this.#take('', () => buildCatalogs(this.#context.config, this.backends))
   }
 
   /**
@@ -154,7 +154,7 @@ export class CallerView implements View {
   catalogsFor(set: ShownSet, withheldIn: (whole: CallerView) => (workflow: Workflow) => boolean): Catalogs {
     return this.#take(set.key, () => {
       const shown = this.backends.filter(({ name }) => set.names.has(name))
-      return buildCatalogs(this.#ground.config, shown, withheldIn(this))
+      return buildCatalogs(this.#context.config, shown, withheldIn(this))
     })
   }
 
@@ -165,8 +165,8 @@ export class CallerView implements View {
 
   #take(set: string, build: () => Catalogs): Catalogs {
     const kept = this.#kept.get(set)
-    if (kept?.catalogs !== undefined && kept.version === this.#ground.version) return kept.catalogs
-    const { version, catalogs: shared } = this.#ground
+    if (kept?.catalogs !== undefined && kept.version === this.#context.version) return kept.catalogs
+    const { version, catalogs: shared } = this.#context
     const own = this.#current().map(({ backend }) => backend)
     const taken = shared.take(version, own, build, set)
     if (kept === undefined && this.#kept.size >= MOST_SETS) this.#kept.clear()
@@ -181,7 +181,7 @@ export class CallerView implements View {
 
   /** Returns the caller's own backends under the configuration in force and drops those that are no longer in it. */
   #current(): readonly Own[] {
-    const { version, personal, shared } = this.#ground
+    const { version, personal, shared } = this.#context
     if (this.#version !== version) {
       this.#version = version
       const before = new Map(this.#own.map((own) => [own.of, own]))
@@ -194,7 +194,7 @@ export class CallerView implements View {
   }
 
   #open(of: PersonalBackend): Own {
-    const credential = new CallerCredential(of.strategy, this.#ground.cache, () => this.#subject)
+    const credential = new CallerCredential(of.strategy, this.#context.cache, () => this.#subject)
     const backend = of.open(credential)
     return {
       of,
@@ -202,13 +202,13 @@ export class CallerView implements View {
       feed: new CallerFeed(backend, {
         onChange: () => this.#changed(backend),
         openTools: of.openTools,
-        lists: this.#ground.lists,
+        lists: this.#context.lists,
       }),
     }
   }
 
   #changed(backend: Backend): void {
-    this.#ground.listed(backend)
+    this.#context.listed(backend)
     this.listsChanged()
   }
 
@@ -216,7 +216,7 @@ export class CallerView implements View {
   listsChanged(): void {
     const before = new Map([...this.#kept].map(([set, { catalogs }]) => [set, catalogs]))
     this.#kept.clear()
-    if (before.size > 0) this.#ground.changed(this, before)
+    if (before.size > 0) this.#context.changed(this, before)
   }
 }
 

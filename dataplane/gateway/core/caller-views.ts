@@ -9,7 +9,7 @@ import type { Backend } from '../backends/backend/backend.ts'
 import { SharedLists } from '../backends/lists/shared-lists.ts'
 import type { PersonalBackend } from '../backends/personal-backend.ts'
 import { bindingOf } from '../sessions/binding.ts'
-import { CallerView, type CatalogsBySet, type ViewGround } from './caller-view.ts'
+import { CallerView, type CatalogsBySet, type ViewContext } from './caller-view.ts'
 import { SharedCatalogs } from './shared-catalogs.ts'
 import type { View } from './view.ts'
 
@@ -71,7 +71,7 @@ export class CallerViews {
   readonly #views = new Map<string, CallerView>()
   /** The most recently used view of each binding. */
   readonly #latest = new Map<string, CallerView>()
-  readonly #ground: ViewGround
+  readonly #context: ViewContext
   /** The most bytes that the claims of their callers may take, and their current size. */
   readonly #mostClaims: number
   #claims = 0
@@ -91,7 +91,7 @@ export class CallerViews {
       changed: (view: CallerView, before: CatalogsBySet) => this.#changed(view, before),
       listed: (backend: Backend) => options.onListed(backend),
     }
-    this.#ground = {
+    this.#context = {
       ...fixed,
       get config() {
         return host.setup.config
@@ -206,7 +206,7 @@ export class CallerViews {
         message: 'Too many callers are served at the moment; try again.',
         headers: { 'retry-after': '10' },
       })
-    return new CallerView(this.#ground, binding, subject, key)
+    return new CallerView(this.#context, binding, subject, key)
   }
 
   get #isFull(): boolean {
@@ -217,7 +217,7 @@ export class CallerViews {
   backendNamed(binding: string, name: string): Backend | undefined {
     const view = this.#latest.get(binding)
     if (view !== undefined) return view.backendNamed(name)
-    const { personal, shared } = this.#ground
+    const { personal, shared } = this.#context
     const isPersonal = binding !== ANONYMOUS && personal.some((one) => one.shared.name === name)
     return isPersonal ? undefined : shared.backendNamed(name)
   }
@@ -234,7 +234,7 @@ export class CallerViews {
 
   /** Returns this caller's view outside of a request; the shared view if the caller is not known here. */
   known(binding: string): View {
-    return this.#latest.get(binding) ?? this.#ground.shared
+    return this.#latest.get(binding) ?? this.#context.shared
   }
 
   /** Returns the backend of this name as it is for each caller that has it for themselves. */
@@ -266,7 +266,7 @@ export class CallerViews {
   /** Forgets absent callers, and ends idle backend sessions of the others; `now` in milliseconds since 1970. */
   sweep(now: number): void {
     this.#forget(IDLE_MS, Number.POSITIVE_INFINITY)
-    this.#ground.catalogs.keepOnly(new Set([...this.#views.values()].flatMap(({ kept }) => [...kept])))
+    this.#context.catalogs.keepOnly(new Set([...this.#views.values()].flatMap(({ kept }) => [...kept])))
     for (const view of this.#views.values()) for (const { callerSessions } of view.own) callerSessions.sweep(now)
   }
 

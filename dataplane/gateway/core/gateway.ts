@@ -204,7 +204,8 @@ export class Gateway {
     const { pinChanges } = this.#backends
     const gone = this.#backends.follow(config.backends, common, failurePolicy(config))
     this.shared.rebuild()
-    if (isGateSwitched) notifyEach(this, ({ binding }) => [undefined, { ...this.viewOf(binding), judge: undefined }])
+    if (isGateSwitched)
+      notifyEach(this, ({ binding }) => [undefined, { ...this.viewOf(binding), authorizer: undefined }])
     if (pinChanges !== this.#backends.pinChanges) {
       this.approvals.forget()
       this.views.approvedAnew()
@@ -388,11 +389,11 @@ const viewsOf = (
     shared: gateway.shared,
     onChange(view, before) {
       const { gated, setup } = gateway
-      const { judge } = setup
+      const { authorizer } = setup
       const whole = before.get('')
       if (gated.enforced !== undefined) notifyEach(gateway, seenInOwn(gateway, view, before))
       else if (whole !== undefined)
-        notifyOfChanges(gateway, { ...whole, judge }, { ...view.catalogs, judge }, view.binding)
+        notifyOfChanges(gateway, { ...whole, authorizer }, { ...view.catalogs, authorizer }, view.binding)
     },
     busy: () => [
       ...gateway.inFlight.all.map(({ context }) => context),
@@ -422,8 +423,8 @@ function seenInRebuild(gateway: Gateway, before: Shown, after: Shown): SeenBy {
       const last = isWhole ? before : view.lastCatalogsOf(set)
       const { catalog, promptsAndResources } = view.catalogsOf(set)
       pair = [
-        last === undefined ? undefined : { ...catalogsIn(last), judge: before.judge },
-        { catalog, promptsAndResources, judge: after.judge },
+        last === undefined ? undefined : { ...catalogsIn(last), authorizer: before.authorizer },
+        { catalog, promptsAndResources, authorizer: after.authorizer },
       ]
       seen.set(key, pair)
     }
@@ -435,13 +436,13 @@ const catalogsIn = ({ catalog, promptsAndResources }: Catalogs): Catalogs => ({ 
 
 /** Returns what the callers of one view saw before its own lists changed, and see now. */
 function seenInOwn({ gated, setup }: Gateway, view: CallerView, before: CatalogsBySet): SeenBy {
-  const { judge } = setup
+  const { authorizer } = setup
   return ({ caller, binding }) => {
     const set = binding === view.binding ? gated.enforced?.setFor(caller) : undefined
     if (set === undefined) return undefined
     const last = before.get(set.key)
     const after = catalogsIn(gated.viewOf(caller, binding).catalogsOf(set))
-    return [last === undefined ? undefined : { ...last, judge }, { ...after, judge }]
+    return [last === undefined ? undefined : { ...last, authorizer }, { ...after, authorizer }]
   }
 }
 
@@ -449,8 +450,8 @@ function seenInOwn({ gated, setup }: Gateway, view: CallerView, before: Catalogs
 function tellOfGate(gateway: Gateway, before: GateDecision, after: GateDecision): void {
   const { gate, gated, setup } = gateway
   if (gate === undefined || gated.enforced === undefined) return
-  const { judge } = setup
-  const shown = (catalogs: Catalogs): Shown => ({ ...catalogsIn(catalogs), judge })
+  const { authorizer } = setup
+  const shown = (catalogs: Catalogs): Shown => ({ ...catalogsIn(catalogs), authorizer })
   notifyEach(gateway, ({ caller, binding }) => {
     const claims = gate.claimsOf(caller)
     const [one, other] = [before.setFor(claims), after.setFor(claims)]

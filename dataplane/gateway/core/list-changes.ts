@@ -1,5 +1,5 @@
 import type { Caller } from '../../identity/caller.ts'
-import type { Judge } from '../access/judge.ts'
+import type { Authorizer } from '../access/authorizer.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import type { ListKind } from '../backends/lists/list-kind.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
@@ -8,7 +8,7 @@ import type { Sessions } from '../sessions/sessions.ts'
 
 /** The items that exist at one time, and the policies by which callers see some of them. */
 export interface Shown extends Catalogs {
-  readonly judge: Judge | undefined
+  readonly authorizer: Authorizer | undefined
 }
 
 const form = { era: 'legacy', withApps: true } as const
@@ -24,16 +24,16 @@ const baseOf = ({ catalog, promptsAndResources }: Catalogs, kind: ListKind): Buf
 /** Returns the lists that may look different to some caller. */
 function changedLists(before: Shown, after: Shown): readonly ChangedList[] {
   const lists = Object.keys(kindsOf) as ChangedList[]
-  if (before.judge !== after.judge) return lists
+  if (before.authorizer !== after.authorizer) return lists
   return lists.filter((list) => kindsOf[list].some((kind) => !baseOf(before, kind).equals(baseOf(after, kind))))
 }
 
 /** Tells whether a list looks different to a caller: changes of items that it may not see are not notified. */
 async function looksDifferent(list: ChangedList, before: Shown, after: Shown, caller: Caller): Promise<boolean> {
   const seen = async (shown: Shown, kind: ListKind): Promise<Buffer> =>
-    shown.judge === undefined
+    shown.authorizer === undefined
       ? baseOf(shown, kind)
-      : shown.judge.lists.get(shown.judge.principalOf(caller), kind, shown, form)
+      : shown.authorizer.lists.get(shown.authorizer.principalOf(caller), kind, shown, form)
   for (const kind of kindsOf[list]) {
     const [one, other] = await Promise.all([seen(before, kind), seen(after, kind)])
     if (!one.equals(other)) return true
@@ -60,7 +60,7 @@ export function notifyOfChanges(audience: Audience, before: Shown, after: Shown,
   for (const list of changedLists(before, after)) {
     const text = notificationText(`notifications/${list}/list_changed`)
     const tell = (of: { readonly caller: Caller; readonly binding: string }, notify: () => void): void => {
-      if (before.judge === undefined && after.judge === undefined) {
+      if (before.authorizer === undefined && after.authorizer === undefined) {
         notify()
         return
       }
@@ -76,12 +76,12 @@ export function notifyOfChanges(audience: Audience, before: Shown, after: Shown,
 
 /** Returns what a caller saw before and sees now. A change of policies affects unchanged lists of its own, too. */
 function seenBy({ views }: Audience, binding: string, before: Shown, after: Shown): readonly [Shown, Shown] {
-  if (before.judge === after.judge) return [before, after]
+  if (before.authorizer === after.authorizer) return [before, after]
   const { catalog, promptsAndResources } = views.known(binding)
   if (catalog === after.catalog) return [before, after]
   return [
-    { judge: before.judge, catalog, promptsAndResources },
-    { judge: after.judge, catalog, promptsAndResources },
+    { authorizer: before.authorizer, catalog, promptsAndResources },
+    { authorizer: after.authorizer, catalog, promptsAndResources },
   ]
 }
 
@@ -106,7 +106,7 @@ export function notifyEach(
     if (seen === undefined) return
     const [before, after] = seen
     for (const list of before === undefined ? lists : changedLists(before, after)) {
-      if (before === undefined || (before.judge === undefined && after.judge === undefined)) notify(list)
+      if (before === undefined || (before.authorizer === undefined && after.authorizer === undefined)) notify(list)
       else
         looksDifferent(list, before, after, of.caller)
           .then((isDifferent) => isDifferent && notify(list))

@@ -1,7 +1,7 @@
 import type { BackendStatus, CatalogGateStatus, ToolSearchStatus } from '../../config/status.ts'
 import { configRefused, gauge, type MetricDescription, type Reading } from '../../telemetry/metrics/family.ts'
 import type { Measured } from '../../telemetry/metrics/metrics.ts'
-import type { Decisions } from '../access/judge.ts'
+import type { Decisions } from '../access/authorizer.ts'
 import { shownToolsOf } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { definitionCounts } from './approvals.ts'
@@ -67,7 +67,7 @@ export function measureGateway(gateway: Gateway): Measured {
       ...ofProcess(gateway),
       ...shared.backends.flatMap((backend) => ofBackend(backend, shown.get(backend.name) ?? 0)),
       ...shared.backends.flatMap((backend) => ofDefinitions(backend, gateway.views.backendsOf(backend.name))),
-      ...(setup.judge === undefined ? [] : ofPolicies(setup.judge.decisions)),
+      ...(setup.authorizer === undefined ? [] : ofPolicies(setup.authorizer.decisions)),
       ...(search === undefined ? [] : ofSearches(search.status)),
       ...(gate === undefined ? [] : ofGate(gate.status)),
     ],

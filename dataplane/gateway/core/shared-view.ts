@@ -10,7 +10,7 @@ import { buildCatalogs, missingBackends, type View } from './view.ts'
 interface SharedViewOptions {
   readonly backends: Backends
   /** The holder of the setup in force. */
-  readonly host: { readonly setup: Pick<Setup, 'config' | 'judge'> }
+  readonly host: { readonly setup: Pick<Setup, 'config' | 'authorizer'> }
   /** Reports that the lists were built again. */
   onRebuilt(before: Shown, after: Shown): void
   readonly log: Logger
@@ -34,7 +34,7 @@ export class SharedView implements View {
     const { catalog, promptsAndResources } = buildCatalogs(options.host.setup.config, [])
     this.#built = { catalog, backends: [], tools: new Map() }
     this.promptsAndResources = promptsAndResources
-    this.#shown = { judge: options.host.setup.judge, catalog, promptsAndResources }
+    this.#shown = { authorizer: options.host.setup.authorizer, catalog, promptsAndResources }
   }
 
   get catalog(): Catalog {
@@ -45,13 +45,13 @@ export class SharedView implements View {
   rebuild(): void {
     const before = this.#shown
     const { host, onRebuilt, log } = this.#options
-    const { config, judge } = host.setup
+    const { config, authorizer } = host.setup
     this.version++
     const { catalog: next, promptsAndResources } = buildCatalogs(config, this.backends)
     this.promptsAndResources = promptsAndResources
     this.#show(next)
     const { catalog } = this
-    this.#shown = { judge, catalog, promptsAndResources }
+    this.#shown = { authorizer, catalog, promptsAndResources }
     if (!catalog.legacyList.equals(before.catalog.legacyList)) warnOf(catalog, log)
     onRebuilt(before, this.#shown)
   }

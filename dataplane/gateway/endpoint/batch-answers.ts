@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { Lease, type Share } from '../../server/budget.ts'
+import { Reservation, type Share } from '../../server/budget.ts'
 import { REQUEST_ID } from '../../server/request-id.ts'
 import { Unread } from '../request/unread.ts'
 
@@ -27,7 +27,7 @@ interface BatchOptions {
 export class BatchAnswers {
   readonly #res: ServerResponse
   readonly #unread: Unread
-  readonly #lease: Lease | undefined
+  readonly #reservation: Reservation | undefined
   readonly #queue: BatchPart[] = []
   readonly #onEnd: () => void
   readonly #id: readonly string[]
@@ -38,7 +38,7 @@ export class BatchAnswers {
   constructor(res: ServerResponse, { share, requestId, missing, onEnd }: BatchOptions) {
     this.#res = res
     this.#unread = new Unread(res, share)
-    this.#lease = share === undefined ? undefined : new Lease(share)
+    this.#reservation = share === undefined ? undefined : new Reservation(share)
     this.#missing = missing
     this.#id = [REQUEST_ID, requestId]
     this.#onEnd = onEnd
@@ -57,7 +57,7 @@ export class BatchAnswers {
       (sum, { waiting }) => sum + waiting.reduce((size, { length }) => size + length, 0),
       0,
     )
-    if (this.#lease?.resize(waiting) === false) this.cut()
+    if (this.#reservation?.resize(waiting) === false) this.cut()
     return false
   }
 
@@ -105,12 +105,12 @@ export class BatchAnswers {
       if (part.isWhole) this.#current = undefined
       else if (hasRoom) part.resume()
     }
-    if (this.#queue.length === 0) this.#lease?.release()
+    if (this.#queue.length === 0) this.#reservation?.release()
   }
 
   #finish(): void {
     if (this.#missing > 0) return
-    this.#lease?.release()
+    this.#reservation?.release()
     if (!this.#res.destroyed) {
       if (this.#isBegun) this.#res.end(']')
       else this.#res.writeHead(202, ['content-length', '0', ...this.#id]).end()
@@ -120,7 +120,7 @@ export class BatchAnswers {
 
   /** Resumes all waiting sources after the client has gone, so that they can end. */
   #closed(): void {
-    this.#lease?.release()
+    this.#reservation?.release()
     const waiting = this.#queue.splice(0)
     if (this.#current !== undefined) waiting.push(this.#current)
     for (const part of waiting) {

@@ -107,7 +107,7 @@ export class CatalogGate {
     return this.#config.mode === 'enforce'
   }
 
-  /** Returns the claims of a caller that policies judge, and so the gate. */
+  /** Returns the claims of a caller that policies read, and so the gate. */
   claimsOf(caller: Caller): TokenClaims {
     if (caller.kind === 'anonymous') return NO_CLAIMS
     if (this.#provider === undefined) return caller.claims

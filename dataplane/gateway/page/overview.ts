@@ -53,7 +53,7 @@ export function overviewOf({ setup, shared, gated }: Gateway, headers: IncomingH
   const { config } = setup
   const endpoint = endpointOf(setup, headers)
   if (config.incomingAuth.type !== 'anonymous') return { name: config.name, endpoint, access: loginOf(setup, headers) }
-  if (setup.judge !== undefined) return { name: config.name, endpoint, access: { kind: 'policy' } }
+  if (setup.authorizer !== undefined) return { name: config.name, endpoint, access: { kind: 'policy' } }
   const { catalog, backends } = gated.enforced === undefined ? shared : gated.anonymous
   const { tools, total, countOf } = toolSummaries(catalog)
   const servers = backends.slice(0, MOST_SERVERS).map((backend) => ({

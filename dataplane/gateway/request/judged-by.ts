@@ -14,7 +14,7 @@ interface Known {
 }
 
 /**
- * Returns a verifier whose policies judge callers by the ID token of their login at this provider instead of the token
+ * Returns a verifier whose policies see callers by the ID token of their login at this provider instead of the token
  * that they bring. Their identity stays the same for everything else. Without a provider nothing changes. A caller
  * without such an ID token is denied everything. While the token store is away it throws the PublicError `unavailable`.
  */

@@ -15,7 +15,7 @@ import {
 import type { Issuers } from '../../identity/issuers.ts'
 import { type HostNames, hostNames } from '../../server/hosts.ts'
 import type { Observe } from '../../telemetry/observe.ts'
-import { type Judge, judgeOf } from '../access/judge.ts'
+import { type Authorizer, createAuthorizer } from '../access/authorizer.ts'
 import { type ScopeRules, scopeRulesOf } from '../access/scope-rules.ts'
 import type { Implementation } from '../backends/session/session-peer.ts'
 import { type ClientAddressOf, forwardedAddress, peerAddress } from './client-address.ts'
@@ -39,7 +39,7 @@ export interface Setup {
   /** The gateway's own authorization server, if it has one. */
   readonly ownIssuer: OwnIssuer
   /** Authorizes callers; undefined if no policies are configured, which allows everything. */
-  readonly judge: Judge | undefined
+  readonly authorizer: Authorizer | undefined
   /** Scopes that single tools need; undefined if none does. */
   readonly scopeRules: ScopeRules | undefined
   readonly addressOf: ClientAddressOf
@@ -114,7 +114,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
     authenticate,
     proofs,
     ownIssuer: options.ownIssuer,
-    judge: judgeOf(config, before),
+    authorizer: createAuthorizer(config, before),
     scopeRules: scopeRulesOf(config, ownResource(config, options.listenerUrl).audience),
     addressOf,
     resourceMetadata: (headers) =>

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { Lease, type Share } from '../../server/budget.ts'
+import { Reservation, type Share } from '../../server/budget.ts'
 
 /**
  * Counts the unread bytes of a response against its caller's share. If that is full, the connection is cut: pausable
@@ -8,7 +8,7 @@ import { Lease, type Share } from '../../server/budget.ts'
 export class Unread {
   readonly #res: ServerResponse
   readonly #share: Share | undefined
-  #lease: Lease | undefined
+  #reservation: Reservation | undefined
 
   constructor(res: ServerResponse, share: Share | undefined) {
     this.#res = res
@@ -20,11 +20,11 @@ export class Unread {
     const { writableLength } = this.#res
     // Below its high-water mark a response does not report when it has been read.
     if (this.#share === undefined || writableLength <= this.#res.writableHighWaterMark) return
-    if (this.#lease === undefined) {
-      this.#lease = new Lease(this.#share)
-      this.#res.on('drain', () => this.#lease?.release())
-      this.#res.once('close', () => this.#lease?.release())
+    if (this.#reservation === undefined) {
+      this.#reservation = new Reservation(this.#share)
+      this.#res.on('drain', () => this.#reservation?.release())
+      this.#res.once('close', () => this.#reservation?.release())
     }
-    if (!this.#lease.resize(writableLength)) this.#res.destroy()
+    if (!this.#reservation.resize(writableLength)) this.#res.destroy()
   }
 }

@@ -1,4 +1,4 @@
-import type { Lease } from '../../server/budget.ts'
+import type { Reservation } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
 import type { Session } from './session.ts'
@@ -11,14 +11,14 @@ interface PendingRequest {
   readonly resolve: (response: string) => void
   readonly reject: (error: PublicError) => void
   readonly timer: NodeJS.Timeout
-  readonly lease: Lease | undefined
+  readonly reservation: Reservation | undefined
 }
 
 interface OpenOptions {
   readonly timeoutMs: number
   readonly isOnGetStream: boolean
   /** Takes the bytes of the request from the client's share; throws if the share is full. */
-  hold?(): Lease
+  hold?(): Reservation
 }
 
 /** The most open requests of one session and of all sessions; more are refused. */
@@ -82,13 +82,13 @@ export class PendingServerRequests {
       throw new PublicError('client_unreachable', {
         message: 'Too many questions are open at once; answer or cancel some.',
       })
-    const lease = hold?.()
+    const reservation = hold?.()
     this.#counts.set(session, open + 1)
     const id = `"portico-${this.#names.at(-1)}-${++this.#count}"`
     const { promise, resolve, reject } = Promise.withResolvers<string>()
     const timer = setTimeout(() => this.fail(id, session, new PublicError('client_timeout')), timeoutMs)
     timer.unref()
-    this.#open.set(id, { session, isOnGetStream, resolve, reject, timer, lease })
+    this.#open.set(id, { session, isOnGetStream, resolve, reject, timer, reservation })
     return { id, response: promise }
   }
 
@@ -115,7 +115,7 @@ export class PendingServerRequests {
     const request = this.#open.get(id)
     if (request?.session !== session) return undefined
     clearTimeout(request.timer)
-    request.lease?.release()
+    request.reservation?.release()
     this.#open.delete(id)
     const left = (this.#counts.get(session) ?? 1) - 1
     if (left === 0) this.#counts.delete(session)
@@ -135,7 +135,7 @@ export async function sendServerRequest(
 ): Promise<string> {
   const sessionId = session.record.id
   const isOnGetStream = options.send === undefined
-  const hold = () => session.lease(REQUEST_COPIES * params.length)
+  const hold = () => session.reservation(REQUEST_COPIES * params.length)
   const { id, response } = requests.open(sessionId, { timeoutMs: options.timeoutMs, isOnGetStream, hold })
   const { signal } = options
   const unreachable = () => requests.fail(id, sessionId, new PublicError('client_unreachable'))

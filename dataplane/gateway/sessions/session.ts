@@ -1,5 +1,5 @@
 import type { Caller } from '../../identity/caller.ts'
-import { Budget, Lease, type Share } from '../../server/budget.ts'
+import { Budget, Reservation, type Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
@@ -73,27 +73,27 @@ export class Session {
   /** The tasks that were started here: their notes may not be written yet. */
   readonly #begun = new Map<string, string>()
   readonly #share: Share | undefined
-  #lease: Lease | undefined
+  #reservation: Reservation | undefined
 
   /** Creates a session that is counted in the caller's `share`. Throws if the share is full. */
   constructor(record: SessionRecord, keeper: NoteKeeper, share?: Share) {
     this.record = record
     this.#keeper = keeper
     this.#share = share
-    this.#lease = share === undefined ? undefined : new Lease(share)
-    this.#lease?.demand(SESSION_BYTES + record.capabilities.length)
+    this.#reservation = share === undefined ? undefined : new Reservation(share)
+    this.#reservation?.demand(SESSION_BYTES + record.capabilities.length)
   }
 
   /** Takes this many bytes of the caller's share for a while. Throws if the share is full. */
-  lease(bytes: number): Lease {
-    const lease = new Lease(this.#share ?? NOBODY)
-    lease.demand(bytes)
-    return lease
+  reservation(bytes: number): Reservation {
+    const reservation = new Reservation(this.#share ?? NOBODY)
+    reservation.demand(bytes)
+    return reservation
   }
 
   /** Holds this many more bytes for as long as the session lives. */
   #hold(bytes: number): void {
-    this.#lease?.demand(this.#lease.bytes + bytes)
+    this.#reservation?.demand(this.#reservation.bytes + bytes)
   }
 
   /** Returns the note of this name, which any replica may have written. */
@@ -280,8 +280,8 @@ export class Session {
 
   /** Ends the session here. `atBackends`: its backend sessions end too; otherwise another replica continues them. */
   end(atBackends: boolean): void {
-    this.#lease?.release()
-    this.#lease = undefined
+    this.#reservation?.release()
+    this.#reservation = undefined
     this.stream?.end()
     for (const watch of this.#watches?.values() ?? []) watch.stop()
     this.#watches = undefined

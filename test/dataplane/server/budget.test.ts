@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { Budget, Lease } from '../../../dataplane/server/budget.ts'
+import { Budget, Reservation } from '../../../dataplane/server/budget.ts'
 import type { PublicError } from '../../../dataplane/server/errors.ts'
 
 const MIB = 1024 * 1024
@@ -55,13 +55,13 @@ test('all together have no more than the total, and who holds little is served b
 
 test('what was refused is not counted', () => {
   const all = budget()
-  const lease = new Lease(all.shareOf('a'))
-  assert.ok(lease.resize(3 * MIB))
-  assert.not(lease.resize(7 * MIB))
+  const reservation = new Reservation(all.shareOf('a'))
+  assert.ok(reservation.resize(3 * MIB))
+  assert.not(reservation.resize(7 * MIB))
   assert.is(all.held, 3 * MIB)
-  assert.ok(lease.resize(MIB))
-  lease.release()
-  lease.release()
+  assert.ok(reservation.resize(MIB))
+  reservation.release()
+  reservation.release()
   assert.is(all.held, 0)
 })
 

@@ -22,8 +22,8 @@ import {
 } from '../../provider/assertion-policy.ts'
 import { clientMark } from '../../provider/standing.ts'
 import type { OutsideToken, TrustedIssuer } from '../../provider/trusted-issuers.ts'
-import type { Front } from '../front.ts'
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
+import type { EndpointParts } from '../parts.ts'
 import { actOf, actorsOf, issue } from './issue.ts'
 import { reasonOf } from './presented-token.ts'
 
@@ -38,7 +38,7 @@ const LONGEST_S = 60 * 60
  * one client (ID-JAG) works for that client only.
  */
 export async function redeemAssertion(
-  front: Front,
+  parts: EndpointParts,
   client: ClientRecord | undefined,
   form: ReadonlyMap<string, string>,
   record?: RequestRecord,
@@ -46,11 +46,11 @@ export async function redeemAssertion(
   const assertion = form.get('assertion')
   if (assertion === undefined) throw new OAuthError('invalid_request', 'assertion is missing.')
   try {
-    return await redeem(front, client, { form, assertion, record })
+    return await redeem(parts, client, { form, assertion, record })
   } catch (error) {
     if (!(error instanceof AssertionRefused)) throw error
     record?.assertion({ reason: error.reason, rules: error.rules })
-    front.log().debug({ code: error.reason }, 'an assertion is not accepted')
+    parts.log().debug({ code: error.reason }, 'an assertion is not accepted')
     throw new OAuthError(error.code, TEXTS[error.code])
   }
 }
@@ -69,18 +69,18 @@ interface Redemption {
 }
 
 async function redeem(
-  front: Front,
+  parts: EndpointParts,
   client: ClientRecord | undefined,
   { form, assertion, record }: Redemption,
 ): Promise<Response> {
-  const { settings } = front
-  const { token, policy } = await verified(front, assertion)
+  const { settings } = parts
+  const { token, policy } = await verified(parts, assertion)
   const { claims, issuer, typ } = token
   const mark = markOf(assertion, claims)
   record?.about(claims)
   record?.assertion({ digest: mark })
   if (isIdJag(typ)) requireOwnClient(claims, client, policy.config.clients === 'any')
-  requireProof(token, front.underWay.proofKey())
+  requireProof(token, parts.underWay.proofKey())
   checkAssertion(policy, settings, token, Date.now() / 1000)
   const request = { claims, typ, resource: form.get('resource'), scope: form.get('scope') }
   const { rules, marks, audience, scopes, ...user } = redeemableAs(policy, settings, request)
@@ -91,22 +91,22 @@ async function redeem(
   ]
   if (name === undefined || subject === undefined) throw new AssertionRefused('tenant')
   // A person who logs in here, too, can end everything. An assertion from before would begin it anew.
-  if (policy.config.linked !== undefined && (await front.grants.haveEnded(subject, claims.iat)))
+  if (policy.config.linked !== undefined && (await parts.grants.haveEnded(subject, claims.iat)))
     throw new AssertionRefused('ended')
   const judged = judgedClaims(policy, settings, claims)
   // This comes last so that a refused request does not use the assertion up.
   if (isOnce(policy, typ)) {
     const by = [issuer.config.issuerUrl, subject]
-    await useOnce(front, mark, { by, until: endOfUse(policy, claims) })
+    await useOnce(parts, mark, { by, until: endOfUse(policy, claims) })
   }
   const lifespanS = Math.min(LONGEST_S, settings.accessTokenS)
   const act = actOf(actorsOf(claims['act'], issuer.config.issuerUrl))
   // No client has the subject of a person who logs in (RFC 9700 section 4.15).
   const clientId = client?.client_id ?? name
-  const standing = [...marks, ...(front.delegates.find(clientId) === undefined ? [] : [clientMark(clientId)])]
+  const standing = [...marks, ...(parts.delegates.find(clientId) === undefined ? [] : [clientMark(clientId)])]
   // Several providers may know people: a link of this one has to lead to theirs.
   const loginProvider = settings.primaries.length > 1 ? policy.config.linked?.name : undefined
-  const kept = judged && (await keepClaims(front, judged, { subject, lifespanS, name: claims.sub }))
+  const kept = judged && (await keepClaims(parts, judged, { subject, lifespanS, name: claims.sub }))
   const granted = {
     assertion: kept,
     subject,
@@ -120,7 +120,7 @@ async function redeem(
     ...user,
   }
   return jsonAnswer({
-    access_token: await issue(front, granted),
+    access_token: await issue(parts, granted),
     token_type: 'Bearer',
     expires_in: lifespanS,
     ...(scopes.length > 0 && { scope: scopes.join(' ') }),
@@ -130,13 +130,13 @@ async function redeem(
 /** Returns the claims by which policies judge tokens of the assertion's issuer; undefined if they judge by the tokens. */
 const judgedClaims = (
   { config: { linked } }: AssertionPolicy,
-  { judgedBy }: Front['settings'],
+  { judgedBy }: EndpointParts['settings'],
   claims: OutsideToken['claims'],
 ): string | undefined => (linked !== undefined && linked.name === judgedBy ? personalClaims(claims) : undefined)
 
 /** Keeps the claims by which policies judge a token, as long as that lives. Returns the name under which they are kept. */
 async function keepClaims(
-  { tokens, settings }: Front,
+  { tokens, settings }: EndpointParts,
   claims: string,
   { subject, lifespanS, name }: { readonly subject: string; readonly lifespanS: number; readonly name: string },
 ): Promise<string> {
@@ -147,7 +147,7 @@ async function keepClaims(
 }
 
 /** Verifies the issuer, signature, type, times and audience. This server must be the only audience. */
-async function verified({ trusted, settings }: Front, assertion: string) {
+async function verified({ trusted, settings }: EndpointParts, assertion: string) {
   const name = issuerNamed(assertion)
   const policy: TrustedIssuer['assertions'] = trusted.find(name)?.assertions
   if (policy === undefined) {
@@ -214,7 +214,7 @@ function markOf(assertion: string, { iss, jti }: OutsideToken['claims']): string
 
 /** Lets one of several requests with the same assertion through, over all replicas (RFC 7523 section 3, item 7). */
 async function useOnce(
-  { store }: Front,
+  { store }: EndpointParts,
   mark: string,
   { by, until }: { readonly by: Holder; readonly until: number },
 ): Promise<void> {

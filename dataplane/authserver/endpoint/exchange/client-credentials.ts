@@ -1,6 +1,6 @@
 import { clientSubject, type MachineClient } from '../../clients/machine-clients.ts'
-import type { Front } from '../front.ts'
 import { jsonAnswer } from '../oauth-error.ts'
+import type { EndpointParts } from '../parts.ts'
 import { audienceFor, issue, scopesFor } from './issue.ts'
 
 /** The longest lifetime of an access token of a machine, in seconds. It asks for another without anybody's help. */
@@ -11,17 +11,17 @@ const LONGEST_S = 60 * 60
  * its scopes. There is no refresh token (section 4.4.3). Throws an OAuthError `invalid_target` or `invalid_scope`.
  */
 export async function issueToMachine(
-  front: Front,
+  parts: EndpointParts,
   { clientId, allowedResources, scopes: allowed, groups }: MachineClient,
   form: ReadonlyMap<string, string>,
 ): Promise<Response> {
-  const audience = audienceFor([form.get('resource')], allowedResources, front.settings)
+  const audience = audienceFor([form.get('resource')], allowedResources, parts.settings)
   const asked = form.get('scope')
   const scopes = allowed.length === 0 && asked === undefined ? [] : scopesFor(asked, allowed)
-  const lifespanS = Math.min(LONGEST_S, front.settings.accessTokenS)
+  const lifespanS = Math.min(LONGEST_S, parts.settings.accessTokenS)
   const subject = clientSubject(clientId)
   return jsonAnswer({
-    access_token: await issue(front, { subject, audience, clientId, scopes, lifespanS, groups }),
+    access_token: await issue(parts, { subject, audience, clientId, scopes, lifespanS, groups }),
     token_type: 'Bearer',
     expires_in: lifespanS,
     ...(scopes.length > 0 && { scope: scopes.join(' ') }),

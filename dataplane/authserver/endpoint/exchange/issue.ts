@@ -4,8 +4,8 @@ import { randomSecret } from '../../keys/keyed-hash.ts'
 import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
 import { resourceSpelling, type Settings } from '../../provider/settings.ts'
 import { STANDING_CLAIM } from '../../provider/standing.ts'
-import type { Front } from '../front.ts'
 import { OAuthError } from '../oauth-error.ts'
+import type { EndpointParts } from '../parts.ts'
 
 /** A party that acted for the subject. */
 export interface Actor {
@@ -72,7 +72,7 @@ export interface GrantedToken {
 }
 
 /** Signs an access token (RFC 9068), bound to the key that the client of the current request has proven to have. */
-export async function issue({ provider, settings, underWay }: Front, granted: GrantedToken): Promise<string> {
+export async function issue({ provider, settings, underWay }: EndpointParts, granted: GrantedToken): Promise<string> {
   const { alg, kid, privateKeys } = provider().keys
   const {
     subject,

@@ -5,8 +5,8 @@ import { loginOf } from '../../../upstream-tokens/index.ts'
 import { outsideSubject } from '../../provider/assertion-policy.ts'
 import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
 import type { TrustedIssuer } from '../../provider/trusted-issuers.ts'
-import type { Front } from '../front.ts'
 import { OAuthError } from '../oauth-error.ts'
+import type { EndpointParts } from '../parts.ts'
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
 const TYPES: ReadonlySet<unknown> = new Set([ACCESS_TOKEN, 'urn:ietf:params:oauth:token-type:jwt'])
@@ -28,7 +28,7 @@ export interface PresentedToken {
  * unacceptable token (RFC 8693 section 2.2.2), and a PublicError `unavailable` if it can't be verified now.
  */
 export async function readPresented(
-  front: Front,
+  parts: EndpointParts,
   form: ReadonlyMap<string, string>,
   field: 'subject_token' | 'actor_token',
 ): Promise<PresentedToken> {
@@ -38,10 +38,10 @@ export async function readPresented(
     throw new OAuthError('invalid_request', `${field}_type must be an access token or a JWT.`)
   try {
     const issuer = issuerOf(token)
-    return issuer === front.settings.issuer ? await readOwn(front, token) : await readOutside(front, token, issuer)
+    return issuer === parts.settings.issuer ? await readOwn(parts, token) : await readOutside(parts, token, issuer)
   } catch (error) {
     if (error instanceof PublicError) throw error
-    front.log().debug({ code: reasonOf(error) }, 'a token for an exchange is not accepted')
+    parts.log().debug({ code: reasonOf(error) }, 'a token for an exchange is not accepted')
     throw new OAuthError('invalid_request', `The ${field} is not valid, has expired, or is not meant for this server.`)
   }
 }
@@ -53,7 +53,7 @@ export const reasonOf = (error: unknown): string => {
 }
 
 async function readOwn(
-  { findKey, settings, revocations, hasEnded, underWay }: Front,
+  { findKey, settings, revocations, hasEnded, underWay }: EndpointParts,
   token: string,
 ): Promise<PresentedToken> {
   await revocations.ready()
@@ -70,7 +70,7 @@ async function readOwn(
 const isProven = (claims: JWTPayload, jkt: string | undefined): boolean => jkt !== undefined && boundKey(claims) === jkt
 
 async function readOutside(
-  { trusted, settings }: Front,
+  { trusted, settings }: EndpointParts,
   token: string,
   name: string | undefined,
 ): Promise<PresentedToken> {

@@ -1,8 +1,8 @@
 import type { RequestRecord } from '../../audit/request-record.ts'
 import type { DelegateClient } from '../../clients/delegate-clients.ts'
 import { clientMark, exchangeMark, STANDING_CLAIM } from '../../provider/standing.ts'
-import type { Front } from '../front.ts'
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
+import type { EndpointParts } from '../parts.ts'
 import { type Actor, actOf, actorsOf, audienceFor, type GrantedToken, issue, scopesFor } from './issue.ts'
 import { loginOfPresented, type PresentedToken, readPresented } from './presented-token.ts'
 
@@ -15,24 +15,24 @@ const LONGEST_S = 15 * 60
  * the presented one, at one of the client's audiences, within its scopes, and no longer than the presented token lives.
  */
 export async function exchangeToken(
-  front: Front,
+  parts: EndpointParts,
   client: DelegateClient,
   form: ReadonlyMap<string, string>,
   record?: RequestRecord,
 ): Promise<Response> {
   if ((form.get('requested_token_type') ?? ACCESS_TOKEN) !== ACCESS_TOKEN)
     throw new OAuthError('invalid_request', 'requested_token_type must be an access token.')
-  const { issuer, accessTokenS } = front.settings
-  const audience = audienceFor([form.get('resource'), form.get('audience')], client.audiences, front.settings)
-  const subject = await readPresented(front, form, 'subject_token')
+  const { issuer, accessTokenS } = parts.settings
+  const audience = audienceFor([form.get('resource'), form.get('audience')], client.audiences, parts.settings)
+  const subject = await readPresented(parts, form, 'subject_token')
   record?.about(subject.claims)
-  const actor = await readActor(front, form)
+  const actor = await readActor(parts, form)
   const actors = requireActors({ client: { iss: issuer, sub: client.clientId }, subject, actor }, issuer)
   const scopes = scopesFor(form.get('scope'), allowedScopes(client, subject))
   const left = Math.min(subject.expiresAt, actor?.expiresAt ?? subject.expiresAt) - Math.floor(Date.now() / 1000)
   const lifespanS = Math.min(LONGEST_S, accessTokenS, left)
   if (lifespanS < 1) throw new OAuthError('invalid_request', 'The presented token has expired.')
-  const token = await issue(front, {
+  const token = await issue(parts, {
     subject: subject.subject,
     audience,
     clientId: client.clientId,
@@ -52,8 +52,8 @@ export async function exchangeToken(
   })
 }
 
-async function readActor(front: Front, form: ReadonlyMap<string, string>): Promise<PresentedToken | undefined> {
-  if (form.has('actor_token')) return readPresented(front, form, 'actor_token')
+async function readActor(parts: EndpointParts, form: ReadonlyMap<string, string>): Promise<PresentedToken | undefined> {
+  if (form.has('actor_token')) return readPresented(parts, form, 'actor_token')
   if (form.has('actor_token_type'))
     throw new OAuthError('invalid_request', 'actor_token_type is for requests with an actor_token.')
   return undefined

@@ -10,8 +10,8 @@ import type { LibraryInteraction } from '../../provider/library.ts'
 import { loginUidOf } from '../../provider/provider.ts'
 import { browserOf } from '../browser.ts'
 import { singleParameters } from '../form.ts'
-import type { Front, FrontContext } from '../front.ts'
 import { OAuthError } from '../oauth-error.ts'
+import type { EndpointContext, EndpointParts } from '../parts.ts'
 import { problemPage, redirect, showMessage } from '../show.ts'
 import { traceOf } from '../telemetry.ts'
 
@@ -21,11 +21,11 @@ const LONGEST_QUERY = 16 * 1024
 const LARGE_QUERY = 1024
 
 /** Serves the authorization endpoint: redirects the browser to the host of the login if that is a different one. */
-export async function authorize(front: Front, c: FrontContext): Promise<Response | LoginStep> {
-  const { loginEndpoint, primaries } = front.settings
-  if (primaries.length === 0) return problemPage(front, c, 'noLogins')
-  if (loginEndpoint === undefined) return login(front, c)
-  if (c.req.url.length > LONGEST_QUERY) return problemPage(front, c, 'parameters')
+export async function authorize(parts: EndpointParts, c: EndpointContext): Promise<Response | LoginStep> {
+  const { loginEndpoint, primaries } = parts.settings
+  if (primaries.length === 0) return problemPage(parts, c, 'noLogins')
+  if (loginEndpoint === undefined) return login(parts, c)
+  if (c.req.url.length > LONGEST_QUERY) return problemPage(parts, c, 'parameters')
   return redirect(loginEndpoint + new URL(c.req.url).search)
 }
 
@@ -33,34 +33,38 @@ export async function authorize(front: Front, c: FrontContext): Promise<Response
  * Begins the login of an authorization request. It checks the client and redirect URI first: if one is wrong, it does
  * not redirect (RFC 6749 section 4.1.2.1). The library reports all other errors to the client.
  */
-export async function login(front: Front, c: FrontContext): Promise<Response | LoginStep> {
-  if (front.settings.primaries.length === 0) return problemPage(front, c, 'noLogins')
+export async function login(parts: EndpointParts, c: EndpointContext): Promise<Response | LoginStep> {
+  if (parts.settings.primaries.length === 0) return problemPage(parts, c, 'noLogins')
   const query = new URL(c.req.url).searchParams
-  if (c.req.url.length > LONGEST_QUERY) return problemPage(front, c, 'parameters')
+  if (c.req.url.length > LONGEST_QUERY) return problemPage(parts, c, 'parameters')
   const [clientId, redirectUri] = [query.getAll('client_id'), query.getAll('redirect_uri')]
-  if (clientId.length !== 1 || redirectUri.length !== 1) return problemPage(front, c, 'parameters')
+  if (clientId.length !== 1 || redirectUri.length !== 1) return problemPage(parts, c, 'parameters')
   const id = clientId[0] as string
   c.var.record?.client(id)
-  const client = await front.clients.find(id, front.addressOf(c.env.incoming))
-  if (client === undefined) return problemPage(front, c, documentOf(id) === undefined ? 'client' : 'document')
+  const client = await parts.clients.find(id, parts.addressOf(c.env.incoming))
+  if (client === undefined) return problemPage(parts, c, documentOf(id) === undefined ? 'client' : 'document')
   // A client with a key also has a metadata document, and is just as often an app on a device.
   const isPublic = ['none', 'private_key_jwt'].includes(client.token_endpoint_auth_method)
   if (!isRedirectAllowed(client.redirect_uris, redirectUri[0] as string, isPublic))
-    return problemPage(front, c, 'redirect')
+    return problemPage(parts, c, 'redirect')
 
   const times = timesOf(c.req.url.length, LARGE_QUERY)
-  if (!front.logins.take(front.addressOf(c.env.incoming), times)) return problemPage(front, c, 'busy')
-  const parameters = normalized(front, query, client)
-  if (parameters instanceof OAuthError) return refusedRequest(front, c, errorLocation(front, query, parameters))
-  const inner = await front.provider().send({ method: 'GET', path: `/oauth/authorize?${parameters}` })
+  if (!parts.logins.take(parts.addressOf(c.env.incoming), times)) return problemPage(parts, c, 'busy')
+  const parameters = normalized(parts, query, client)
+  if (parameters instanceof OAuthError) return refusedRequest(parts, c, errorLocation(parts, query, parameters))
+  const inner = await parts.provider().send({ method: 'GET', path: `/oauth/authorize?${parameters}` })
   const uid = loginUidOf(inner.location)
   if (uid === undefined)
-    return inner.location === undefined ? problemPage(front, c, 'parameters') : refusedRequest(front, c, inner.location)
-  return begin(front, c, { uid, request: parameters.toString() }, client)
+    return inner.location === undefined ? problemPage(parts, c, 'parameters') : refusedRequest(parts, c, inner.location)
+  return begin(parts, c, { uid, request: parameters.toString() }, client)
 }
 
 /** Returns the parameters for the library: each once, and only with known scopes. */
-function normalized({ settings }: Front, query: URLSearchParams, client: ClientRecord): URLSearchParams | OAuthError {
+function normalized(
+  { settings }: EndpointParts,
+  query: URLSearchParams,
+  client: ClientRecord,
+): URLSearchParams | OAuthError {
   try {
     const found = singleParameters(query)
     if ((found.get('response_mode') ?? 'query') !== 'query')
@@ -82,15 +86,15 @@ function normalized({ settings }: Front, query: URLSearchParams, client: ClientR
 }
 
 async function begin(
-  front: Front,
-  c: FrontContext,
+  parts: EndpointParts,
+  c: EndpointContext,
   { uid, request }: Pick<PendingAuthorization, 'uid' | 'request'>,
   client: ClientRecord,
 ): Promise<LoginStep> {
   const trace = traceOf(c)
   c.set('loginTrace', trace)
-  const { params = {} } = (await front.provider().interaction(uid)) ?? {}
-  return front.login.begin(
+  const { params = {} } = (await parts.provider().interaction(uid)) ?? {}
+  return parts.login.begin(
     {
       uid,
       request,
@@ -102,7 +106,7 @@ async function begin(
       ...conditionsIn(params),
       ...(trace !== undefined && { trace }),
     },
-    browserOf(front, c),
+    browserOf(parts, c),
   )
 }
 
@@ -117,7 +121,7 @@ function conditionsIn({ prompt, max_age: maxAge, id_token_hint: hint }: LibraryI
 }
 
 /** Builds the client's error URL, with this issuer (RFC 9207 section 2). The redirect URI has been checked. */
-function errorLocation({ settings }: Front, query: URLSearchParams, { code, message }: OAuthError): string {
+function errorLocation({ settings }: EndpointParts, query: URLSearchParams, { code, message }: OAuthError): string {
   const url = new URL(query.get('redirect_uri') as string)
   const state = query.getAll('state')
   url.searchParams.set('error', code)
@@ -132,7 +136,7 @@ function errorLocation({ settings }: Front, query: URLSearchParams, { code, mess
  * link to this server must not lead to a site, or open an app, before the user has seen its name (RFC 9700 section
  * 4.11.2). A program on the user's own computer is told at once.
  */
-async function refusedRequest(front: Front, c: FrontContext, location: string): Promise<Response> {
+async function refusedRequest(parts: EndpointParts, c: EndpointContext, location: string): Promise<Response> {
   const { searchParams, hash } = new URL(location)
   const error = searchParams.get('error') ?? new URLSearchParams(hash.slice(1)).get('error') ?? undefined
   c.set('error', error)
@@ -145,5 +149,5 @@ async function refusedRequest(front: Front, c: FrontContext, location: string): 
     text: `An application has sent you here with a request that can’t be served (${error ?? 'invalid_request'}).`,
     advice: html`If you have just asked it to connect, tell it: <a href="${location}" rel="noreferrer">go on to <bdi>${where}</bdi></a>. If a link brought you here, close this page.`,
   }
-  return showMessage(front, c, message, 400)
+  return showMessage(parts, c, message, 400)
 }

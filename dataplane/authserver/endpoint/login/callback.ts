@@ -2,7 +2,7 @@ import { html } from 'hono/html'
 import { networkHolder } from '../../../server/network-of.ts'
 import type { Done, Failed, LoginError, LoginFault, LoginStep } from '../../login/login.ts'
 import { knownBrowser } from '../browser.ts'
-import type { Front, FrontContext } from '../front.ts'
+import type { EndpointContext, EndpointParts } from '../parts.ts'
 import { problemPage, redirect, showMessage } from '../show.ts'
 import { found } from '../telemetry.ts'
 
@@ -10,27 +10,27 @@ import { found } from '../telemetry.ts'
 const PARAMETERS = ['state', 'code', 'error', 'iss', 'error_description', 'error_uri', 'session_state', 'scope']
 
 /** Serves the endpoint that providers redirect browsers to. */
-export async function callback(front: Front, c: FrontContext): Promise<Response | LoginStep> {
+export async function callback(parts: EndpointParts, c: EndpointContext): Promise<Response | LoginStep> {
   const { searchParams: query, pathname } = new URL(c.req.url)
-  if (PARAMETERS.some((name) => query.getAll(name).length > 1)) return problemPage(front, c, 'parameters')
+  if (PARAMETERS.some((name) => query.getAll(name).length > 1)) return problemPage(parts, c, 'parameters')
   const at = /\/oauth\/callback\/([^/]+)$/.exec(pathname)?.[1]
-  return front.login.callback(query, knownBrowser(front, c), found(c), at)
+  return parts.login.callback(query, knownBrowser(parts, c), found(c), at)
 }
 
 /** Keeps the grant of an identified user, and sends the client its code. */
-export async function grant(front: Front, c: FrontContext, step: Done): Promise<Response> {
+export async function grant(parts: EndpointParts, c: EndpointContext, step: Done): Promise<Response> {
   const { uid, login, user, by, authTime: ts, isSynthetic } = step
   const { subject, ...claims } = user
   try {
-    const { params } = (await front.provider().interaction(uid)) ?? {}
+    const { params } = (await parts.provider().interaction(uid)) ?? {}
     if (params === undefined) {
-      await front.tokens.removeLogin(login)
-      return problemPage(front, c, 'login')
+      await parts.tokens.removeLogin(login)
+      return problemPage(parts, c, 'login')
     }
     // A synthetic subject occurs once, so it can't limit repeated logins. The network does.
-    const holder = isSynthetic === true ? networkHolder(front.addressOf(c.env.incoming)) : [subject]
-    await front.grants.describe(login, { user: claims, trace: c.var.loginTrace, by }, holder)
-    await front.provider().grant({
+    const holder = isSynthetic === true ? networkHolder(parts.addressOf(c.env.incoming)) : [subject]
+    await parts.grants.describe(login, { user: claims, trace: c.var.loginTrace, by }, holder)
+    await parts.provider().grant({
       login,
       subject,
       clientId: String(params['client_id']),
@@ -38,14 +38,14 @@ export async function grant(front: Front, c: FrontContext, step: Done): Promise<
       scope: String(params['scope']),
     })
     const result = { login: { accountId: subject, remember: false, ts }, consent: { grantId: login } }
-    const answer = await answerClient(front, c, uid, result)
+    const answer = await answerClient(parts, c, uid, result)
     // The browser receives the code, so a failover must not lose the record that the code stands for.
-    await front.store.settled()
+    await parts.store.settled()
     return answer
   } catch (error) {
-    await front.grants
+    await parts.grants
       .end(login)
-      .catch((cause: unknown) => front.log().warn({ err: cause }, 'a login is not forgotten'))
+      .catch((cause: unknown) => parts.log().warn({ err: cause }, 'a login is not forgotten'))
     throw error
   }
 }
@@ -63,40 +63,40 @@ const FAILED: Readonly<Record<LoginError, { readonly error: string; readonly err
 }
 
 /** Tells the client why it gets no code. */
-export const refuseClient = (front: Front, c: FrontContext, { uid, error }: Failed): Promise<Response> =>
-  answerClient(front, c, uid, FAILED[error])
+export const refuseClient = (parts: EndpointParts, c: EndpointContext, { uid, error }: Failed): Promise<Response> =>
+  answerClient(parts, c, uid, FAILED[error])
 
 /**
  * Shows the user a fault that they did not cause, and what to report to whom: most clients show only that a login was
  * refused. If a client waits, the page links to it.
  */
 export async function faultPage(
-  front: Front,
-  c: FrontContext,
+  parts: EndpointParts,
+  c: EndpointContext,
   { purpose, uid }: Failed,
   { provider, code }: LoginFault,
 ): Promise<Response> {
-  const client = purpose === 'authorize' ? await resultLocation(front, uid, FAILED.access_denied) : undefined
+  const client = purpose === 'authorize' ? await resultLocation(parts, uid, FAILED.access_denied) : undefined
   const message = {
     title: 'This login can’t continue',
     text: html`The identity provider <strong>${provider}</strong> and this gateway don’t work together: <code>${code}</code>. You can’t repair that.`,
-    advice: html`Tell whoever operates ${front.title}: provider <code>${provider}</code>, code <code>${code}</code>, request <code>${c.var.request.id}</code>. The log has more under that request.`,
+    advice: html`Tell whoever operates ${parts.title}: provider <code>${provider}</code>, code <code>${code}</code>, request <code>${c.var.request.id}</code>. The log has more under that request.`,
     ...(client !== undefined && { onward: { href: client, text: 'Go back to the application' } }),
   }
-  return showMessage(front, c, message, 400)
+  return showMessage(parts, c, message, 400)
 }
 
 /** Saves the result of an authorization request, and lets the library answer its client. */
-async function answerClient(front: Front, c: FrontContext, uid: string, result: object): Promise<Response> {
-  const location = await resultLocation(front, uid, result)
-  return location === undefined ? problemPage(front, c, 'login') : redirect(location)
+async function answerClient(parts: EndpointParts, c: EndpointContext, uid: string, result: object): Promise<Response> {
+  const location = await resultLocation(parts, uid, result)
+  return location === undefined ? problemPage(parts, c, 'login') : redirect(location)
 }
 
 /** Returns the URL that takes the result to the client, or undefined if the request has ended. */
-async function resultLocation(front: Front, uid: string, result: object): Promise<string | undefined> {
-  const interaction = await front.provider().interaction(uid)
+async function resultLocation(parts: EndpointParts, uid: string, result: object): Promise<string | undefined> {
+  const interaction = await parts.provider().interaction(uid)
   if (interaction === undefined) return undefined
   interaction.result = result
   await interaction.save(interaction.exp - Math.floor(Date.now() / 1000))
-  return (await front.provider().resume(uid)).location
+  return (await parts.provider().resume(uid)).location
 }

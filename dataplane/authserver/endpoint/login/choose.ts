@@ -3,15 +3,15 @@ import type { Choose, LoginStep } from '../../login/login.ts'
 import { choicePage, fields } from '../../pages/choice-page.ts'
 import { knownBrowser } from '../browser.ts'
 import { readForm } from '../form.ts'
-import type { Front, FrontContext } from '../front.ts'
+import type { EndpointContext, EndpointParts } from '../parts.ts'
 import { problemPage, showPage } from '../show.ts'
 import { found } from '../telemetry.ts'
 
 /** Shows the page on which a user says where to log in. */
-export function askChoice(front: Front, c: FrontContext, { token, isListed }: Choose): Promise<Response> {
-  const { primaries } = front.settings
+export function askChoice(parts: EndpointParts, c: EndpointContext, { token, isListed }: Choose): Promise<Response> {
+  const { primaries } = parts.settings
   const page = choicePage({
-    gateway: front.title,
+    gateway: parts.title,
     providers: primaries,
     asksForAddress: !isListed && primaries.some(({ domains }) => domains.length > 0),
     isUnknown: isListed,
@@ -23,18 +23,18 @@ export function askChoice(front: Front, c: FrontContext, { token, isListed }: Ch
 }
 
 /** Handles the answer of that page. An address only leads to a provider: nothing of it is kept, sent on or logged. */
-export async function choose(front: Front, c: FrontContext): Promise<Response | LoginStep> {
+export async function choose(parts: EndpointParts, c: EndpointContext): Promise<Response | LoginStep> {
   // This server's pages send no form that is malformed or too large.
   const form = await readForm(c).catch(() => undefined)
   const token = form?.get(fields.token)
-  if (form === undefined || token === undefined) return problemPage(front, c, 'parameters')
-  if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
-  const named = form.get(fields.provider) ?? providerOf(front, form.get(fields.email))
-  return front.login.choose(token, named, knownBrowser(front, c), found(c))
+  if (form === undefined || token === undefined) return problemPage(parts, c, 'parameters')
+  if (!parts.logins.take(parts.addressOf(c.env.incoming))) return problemPage(parts, c, 'busy')
+  const named = form.get(fields.provider) ?? providerOf(parts, form.get(fields.email))
+  return parts.login.choose(token, named, knownBrowser(parts, c), found(c))
 }
 
 /** Returns the name of the provider to which the domain of an address leads. */
-function providerOf({ settings }: Front, address = ''): string | undefined {
+function providerOf({ settings }: EndpointParts, address = ''): string | undefined {
   const domain = domainToASCII(address.trim().replace(/^.*@/, '')).toLowerCase()
   return domain === '' ? undefined : settings.primaries.find(({ domains }) => domains.includes(domain))?.name
 }

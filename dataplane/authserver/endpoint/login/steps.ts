@@ -1,6 +1,6 @@
 import type { Done, Failed, LoginStep, Purpose } from '../../login/login.ts'
 import { act, notSignedIn, signedIn } from '../account.ts'
-import type { Front, FrontContext } from '../front.ts'
+import type { EndpointContext, EndpointParts } from '../parts.ts'
 import { privately, problemPage } from '../show.ts'
 import { authorize, login } from './authorize.ts'
 import { callback, faultPage, grant, refuseClient } from './callback.ts'
@@ -34,7 +34,7 @@ export const LOGIN_REQUESTS = {
   },
 } as const
 
-type Answer<Step> = (front: Front, c: FrontContext, step: Step) => Response | Promise<Response>
+type Answer<Step> = (parts: EndpointParts, c: EndpointContext, step: Step) => Response | Promise<Response>
 
 /** The steps of a login: each says which requests lead to it, what is kept, and which request continues it. */
 const ANSWERS: { readonly [K in LoginStep['kind']]: Answer<Extract<LoginStep, { kind: K }>> } = {
@@ -63,15 +63,15 @@ const ANSWERS: { readonly [K in LoginStep['kind']]: Answer<Extract<LoginStep, { 
    * providers' tokens, and the consent if the client is a web site; for the page of links an `account`; for a link the
    * provider's tokens, in the login that the link is for.
    */
-  done: (front, c, step) => ENDS[step.purpose].done(front, c, step),
+  done: (parts, c, step) => ENDS[step.purpose].done(parts, c, step),
   /** The user, a provider, or this server has refused. Follows every request. Nothing is kept; tokens are removed. */
-  failed: (front, c, step) =>
-    step.fault === undefined ? ENDS[step.purpose].failed(front, c, step) : faultPage(front, c, step, step.fault),
+  failed: (parts, c, step) =>
+    step.fault === undefined ? ENDS[step.purpose].failed(parts, c, step) : faultPage(parts, c, step, step.fault),
   /**
    * No login waits for this request. Follows `POST /oauth/consent` and `GET /oauth/callback`; `POST /oauth/link` has a
    * message of its own. Nothing is kept.
    */
-  refused: (front, c) => problemPage(front, c, 'login'),
+  refused: (parts, c) => problemPage(parts, c, 'login'),
 }
 
 /** The endings of a login, by its purpose. */
@@ -82,18 +82,18 @@ const ENDS: Readonly<Record<Purpose, { readonly done: Answer<Done>; readonly fai
 }
 
 /** Makes an endpoint of a request that answers by itself or through the next step. */
-function stepped(request: (front: Front, c: FrontContext) => Promise<Response | LoginStep>) {
-  return async function answerStep(front: Front, c: FrontContext): Promise<Response> {
-    const step = await request(front, c)
+function stepped(request: (parts: EndpointParts, c: EndpointContext) => Promise<Response | LoginStep>) {
+  return async function answerStep(parts: EndpointParts, c: EndpointContext): Promise<Response> {
+    const step = await request(parts, c)
     if (step instanceof Response) return step
     await c.var.record?.step(step)
     if (step.kind === 'failed') c.set('error', step.error)
-    return (ANSWERS[step.kind] as Answer<LoginStep>)(front, c, step)
+    return (ANSWERS[step.kind] as Answer<LoginStep>)(parts, c, step)
   }
 }
 
 /** Adds the cookies of this request to a response. */
-function withCookies(c: FrontContext, response: Response): Response {
+function withCookies(c: EndpointContext, response: Response): Response {
   for (const cookie of c.res.headers.getSetCookie()) response.headers.append('set-cookie', cookie)
   return response
 }

@@ -1,4 +1,4 @@
-import { Lease, type Share } from '../../../server/budget.ts'
+import { Reservation, type Share } from '../../../server/budget.ts'
 
 /** The most pieces of an event that are kept before they are joined. */
 const MOST_PIECES = 64
@@ -9,10 +9,10 @@ export class UnfinishedEvent {
   #pieces: Buffer[] = []
   /** The number of pieces that keep only their own memory alive. */
   #own = 0
-  readonly #lease: Lease
+  readonly #reservation: Reservation
 
   constructor(share: Share) {
-    this.#lease = new Lease(share)
+    this.#reservation = new Reservation(share)
   }
 
   push(bytes: Buffer): void {
@@ -29,7 +29,7 @@ export class UnfinishedEvent {
     const from = this.#own < MOST_PIECES ? this.#own : 0
     this.#pieces.push(Buffer.concat(this.#pieces.splice(from)))
     this.#own = this.#pieces.length
-    return this.#lease.resize(this.size)
+    return this.#reservation.resize(this.size)
   }
 
   /** Returns all bytes and forgets them. */
@@ -38,7 +38,7 @@ export class UnfinishedEvent {
     this.#pieces = []
     this.#own = 0
     this.size = 0
-    if (this.#lease.bytes > 0) this.#lease.release()
+    if (this.#reservation.bytes > 0) this.#reservation.release()
     return whole
   }
 }

@@ -1,4 +1,4 @@
-import { Lease, type Share } from '../../../server/budget.ts'
+import { Reservation, type Share } from '../../../server/budget.ts'
 import type { ListKind } from './list-kind.ts'
 
 /** The bytes counted for an item in addition to its text. */
@@ -8,7 +8,7 @@ const ITEM_BYTES = 256
 export class ListRoom {
   /** True if the list was cut for want of memory. */
   isFull = false
-  readonly #lease: Lease
+  readonly #reservation: Reservation
   /** Bytes of the last whole reading, and of the reading in progress. */
   #kept = 0
   #read = 0
@@ -16,7 +16,7 @@ export class ListRoom {
   #released = false
 
   constructor(share: Share) {
-    this.#lease = new Lease(share)
+    this.#reservation = new Reservation(share)
   }
 
   /** Starts to read the list from its beginning. */
@@ -29,7 +29,7 @@ export class ListRoom {
   readonly fits = (textLength: number): boolean => {
     if (this.#overflowed || this.#released) return false
     const read = this.#read + textLength + ITEM_BYTES
-    if (read > this.#lease.bytes && !this.#lease.resize(read)) this.#overflowed = true
+    if (read > this.#reservation.bytes && !this.#reservation.resize(read)) this.#overflowed = true
     else this.#read = read
     return !this.#overflowed
   }
@@ -49,18 +49,18 @@ export class ListRoom {
     if (this.#released) return
     this.isFull = this.#overflowed
     this.#kept = this.#read
-    this.#lease.resize(this.#kept)
+    this.#reservation.resize(this.#kept)
   }
 
   /** Stops counting the list just read, which the caller discards. */
   giveUp(): void {
-    if (!this.#released) this.#lease.resize(this.#kept)
+    if (!this.#released) this.#reservation.resize(this.#kept)
   }
 
   /** Releases all memory for good, that of a reading in progress as well. */
   release(): void {
     this.#released = true
-    this.#lease.release()
+    this.#reservation.release()
   }
 }
 

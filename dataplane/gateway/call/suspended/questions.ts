@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { isObject } from '../../../../crds/settings/json.ts'
-import { Lease } from '../../../server/budget.ts'
+import { Reservation } from '../../../server/budget.ts'
 import type { BackendSession } from '../../backends/session/backend-session.ts'
 import { editObject, memberText, paramsText } from '../../mcp/json.ts'
 import type { Message } from '../../mcp/message.ts'
@@ -32,7 +32,7 @@ export class Questions {
   readonly #open = new Map<string, OpenRequest>()
   #count = 0
   /** The memory for the stored requests of client and backend while no client request waits. */
-  #lease: Lease | undefined
+  #reservation: Reservation | undefined
   /** The part of it that is for the call and the backend's requests. */
   #requestBytes = 0
 
@@ -81,16 +81,16 @@ export class Questions {
   hold(context: RequestContext): void {
     const { share } = context
     if (share === undefined) return
-    this.#lease ??= new Lease(share)
-    this.#lease.adopt(context.handOver())
+    this.#reservation ??= new Reservation(share)
+    this.#reservation.adopt(context.handOver())
     const bytes = CALL_BYTES + REQUEST_COPIES * this.#length
-    this.#lease.demand(this.#lease.bytes - this.#requestBytes + bytes)
+    this.#reservation.demand(this.#reservation.bytes - this.#requestBytes + bytes)
     this.#requestBytes = bytes
   }
 
   /** Releases the memory. */
   release(): void {
-    this.#lease?.release()
+    this.#reservation?.release()
   }
 
   /** Sends the backend the responses that a client's retry brings: all or some of them. */

@@ -1,5 +1,5 @@
 import { type ErrorCode, PublicError } from '../../../server/errors.ts'
-import type { Judge } from '../../access/judge.ts'
+import type { Authorizer } from '../../access/authorizer.ts'
 import { baseOf, type Catalogs, type ListForm } from '../../access/visible-lists.ts'
 import type { Catalog, Route } from '../../aggregation/catalog.ts'
 import { instructionsOf } from '../../aggregation/prompt-resource-catalog.ts'
@@ -27,13 +27,13 @@ export function answerVisible(
 ): void {
   const { setup, view } = request
   const { missing } = view
-  const { judge } = setup
+  const { authorizer } = setup
   const shown: ShownList = { kind, lists: lists ?? view, form: { era: request.era, withApps } }
-  if (judge === undefined) {
+  if (authorizer === undefined) {
     if (missing.length > 0) answerUnreachable(request, missing)
     else request.resultBytes(baseOf(kind, shown.lists, shown.form))
-  } else if (missing.length === 0) answerJudged(request, judge, shown)
-  else request.run(() => checkMissing(request, judge).then(() => answerJudged(request, judge, shown)))
+  } else if (missing.length === 0) answerJudged(request, authorizer, shown)
+  else request.run(() => checkMissing(request, authorizer).then(() => answerJudged(request, authorizer, shown)))
 }
 
 /** The options of a list's answer. */
@@ -50,8 +50,8 @@ interface ShownList {
   readonly form: ListForm
 }
 
-function answerJudged(request: EndpointRequest, judge: Judge, shown: ShownList): void {
-  const list = judgedList(request, judge, shown)
+function answerJudged(request: EndpointRequest, authorizer: Authorizer, shown: ShownList): void {
+  const list = judgedList(request, authorizer, shown)
   if (list instanceof Promise) request.run(() => list.then((made) => request.resultBytes(made)))
   else request.resultBytes(list)
 }
@@ -60,9 +60,9 @@ function answerJudged(request: EndpointRequest, judge: Judge, shown: ShownList):
  * Throws if a backend is missing that the caller may use; only such callers see its name. As long as a backend's items
  * are unknown it is missing for everybody, without its name.
  */
-async function checkMissing({ caller, view }: EndpointRequest, judge: Judge): Promise<void> {
+async function checkMissing({ caller, view }: EndpointRequest, authorizer: Authorizer): Promise<void> {
   const { missing } = view
-  const seen = await judge.lists.backends(judge.principalOf(caller), view)
+  const seen = await authorizer.lists.backends(authorizer.principalOf(caller), view)
   const known = missing.filter(({ name }) => seen.has(name))
   if (known.length > 0 || missing.some(({ tools }) => tools === undefined)) throw unreachable(known)
 }
@@ -73,14 +73,14 @@ async function checkMissing({ caller, view }: EndpointRequest, judge: Judge): Pr
  */
 export async function visibleList(request: EndpointRequest): Promise<Buffer> {
   const { setup, view } = request
-  const { judge } = setup
+  const { authorizer } = setup
   const form = { era: 'legacy', withApps: false } as const
-  if (judge === undefined) {
+  if (authorizer === undefined) {
     if (view.missing.length > 0) throw unreachable(view.missing)
     return baseOf('tools', view, form)
   }
-  if (view.missing.length > 0) await checkMissing(request, judge)
-  return judgedList(request, judge, { kind: 'tools', lists: view, form })
+  if (view.missing.length > 0) await checkMissing(request, authorizer)
+  return judgedList(request, authorizer, { kind: 'tools', lists: view, form })
 }
 
 /** Returns the instructions: those of the backends of which the caller sees anything. */
@@ -89,13 +89,13 @@ export function instructionsFor({
   caller,
   view,
 }: EndpointRequest): undefined | string | Promise<undefined | string> {
-  const { judge } = setup
-  if (judge === undefined)
+  const { authorizer } = setup
+  if (authorizer === undefined)
     return view.backends.some(({ definitions }) => definitions.areEnforced)
       ? instructionsOf(view.backends)
       : view.promptsAndResources.instructions
-  return judge.lists
-    .backends(judge.principalOf(caller), view)
+  return authorizer.lists
+    .backends(authorizer.principalOf(caller), view)
     .then((seen) => instructionsOf(view.backends.filter(({ name }) => seen.has(name))))
 }
 
@@ -106,7 +106,9 @@ export function mayCall(
   route: Route | undefined,
   catalog: Catalog = request.view.catalog,
 ): boolean {
-  return authorize(request, (judge) => judge.mayCall(request.caller, { catalog, name, route }, request.message))
+  return authorize(request, (authorizer) =>
+    authorizer.mayCall(request.caller, { catalog, name, route }, request.message),
+  )
 }
 
 /** Throws `forbidden` if the caller may not call the tool. */
@@ -144,7 +146,10 @@ export function checkScopes(request: EndpointRequest, tools: readonly string[]):
  */
 export function mayCallPlain(request: EndpointRequest, name: string | undefined): boolean {
   const { catalog } = request.view
-  return authorize(request, (judge) => name !== undefined && judge.mayCallPlain(request.caller, catalog, name))
+  return authorize(
+    request,
+    (authorizer) => name !== undefined && authorizer.mayCallPlain(request.caller, catalog, name),
+  )
 }
 
 /** Throws `forbidden` if the caller may no longer call the tool. */
@@ -156,13 +161,15 @@ export function checkMayCallPlain(request: EndpointRequest, name: string | undef
 /** Throws `forbidden` if the caller may not get the prompt. */
 export function checkMayGet(request: EndpointRequest, name: string): void {
   const { promptsAndResources } = request.view
-  if (!authorize(request, (judge) => judge.mayGet(request.caller, promptsAndResources, name, request.message)))
+  if (
+    !authorize(request, (authorizer) => authorizer.mayGet(request.caller, promptsAndResources, name, request.message))
+  )
     throw new PublicError('forbidden')
 }
 
 /** Tells whether the caller may read the resource. */
 export const mayRead = (request: EndpointRequest, uri: string): boolean =>
-  authorize(request, (judge) => judge.mayRead(request.caller, request.view.promptsAndResources, uri))
+  authorize(request, (authorizer) => authorizer.mayRead(request.caller, request.view.promptsAndResources, uri))
 
 /** Throws `forbidden` if the caller may not read the resource. */
 export function checkMayRead(request: EndpointRequest, uri: string): void {
@@ -174,20 +181,23 @@ export function checkMayRefer(request: EndpointRequest, ref: Readonly<Record<str
   const { promptsAndResources } = request.view
   const isPrompt = ref['type'] === 'ref/prompt'
   const id = ref[isPrompt ? 'name' : 'uri']
-  const isAllowed = (judge: Judge): boolean =>
+  const isAllowed = (authorizer: Authorizer): boolean =>
     typeof id === 'string' &&
     (isPrompt
-      ? judge.mayGetPlain(request.caller, promptsAndResources, id)
-      : judge.mayRead(request.caller, promptsAndResources, id))
+      ? authorizer.mayGetPlain(request.caller, promptsAndResources, id)
+      : authorizer.mayRead(request.caller, promptsAndResources, id))
   if (!authorize(request, isAllowed)) throw new PublicError('forbidden')
 }
 
 /** Evaluates the policies, if there are any. The decision is a step of the request's span, if it has one. */
-function authorize({ setup: { judge }, observation }: EndpointRequest, decide: (judge: Judge) => boolean): boolean {
-  if (judge === undefined) return true
-  if (observation?.isSampled !== true) return decide(judge)
+function authorize(
+  { setup: { authorizer }, observation }: EndpointRequest,
+  decide: (authorizer: Authorizer) => boolean,
+): boolean {
+  if (authorizer === undefined) return true
+  if (observation?.isSampled !== true) return decide(authorizer)
   const from = performance.now()
-  const isAllowed = decide(judge)
+  const isAllowed = decide(authorizer)
   observation.step('authorize', from, performance.now(), { 'portico.result': isAllowed ? 'allowed' : 'denied' })
   return isAllowed
 }
@@ -195,15 +205,15 @@ function authorize({ setup: { judge }, observation }: EndpointRequest, decide: (
 /** Filters a list by the policies for the caller. Its size is a step of the request's span, if there is one. */
 function judgedList(
   request: EndpointRequest,
-  judge: Judge,
+  authorizer: Authorizer,
   { kind, lists, form }: ShownList,
 ): Buffer | Promise<Buffer> {
   const { observation } = request
-  const list = () => judge.lists.get(judge.principalOf(request.caller), kind, lists, form)
+  const list = () => authorizer.lists.get(authorizer.principalOf(request.caller), kind, lists, form)
   if (observation?.isSampled !== true) return list()
   const from = performance.now()
   const told = (made: Buffer): Buffer => {
-    const { items, allowed } = judge.lists.countsOf(made) ?? {}
+    const { items, allowed } = authorizer.lists.countsOf(made) ?? {}
     const details = { 'portico.list.items': items, 'portico.list.allowed': allowed }
     observation.step('authorize', from, performance.now(), details)
     return made
@@ -214,7 +224,9 @@ function judgedList(
 
 /** Returns the error for an item that does not exist. */
 export const unknown = ({ setup }: EndpointRequest, code: ErrorCode, data?: object): PublicError =>
-  setup.judge === undefined ? new PublicError(code, data === undefined ? {} : { data }) : new PublicError('forbidden')
+  setup.authorizer === undefined
+    ? new PublicError(code, data === undefined ? {} : { data })
+    : new PublicError('forbidden')
 
 /**
  * Returns the destination of a route for the caller of a request: the caller's own backend of that name, or the shared

@@ -133,7 +133,7 @@ const unknownResource = (request: EndpointRequest, uri: unknown): PublicError =>
 
 /** Replaces `ref` by the one that was authorized: of two members with one name, another parser may use the other. */
 const asJudged = ({ message, setup, view }: EndpointRequest, ref: Ref): Message =>
-  setup.judge === undefined && view.backends.every(({ definitions }) => !definitions.areEnforced)
+  setup.authorizer === undefined && view.backends.every(({ definitions }) => !definitions.areEnforced)
     ? message
     : withRef(message, ref)
 

@@ -116,12 +116,12 @@ export class SessionStream implements ClientStream {
   #mayHear(message: string): boolean {
     const { setup, gated } = this.#request.gateway
     const isGated = gated.enforced !== undefined
-    if ((setup.judge === undefined && !isGated) || !message.includes('updated')) return true
+    if ((setup.authorizer === undefined && !isGated) || !message.includes('updated')) return true
     const uri = updatedUri(parseJson(message))
     if (uri === undefined) return true
     const { view } = this.#reader
     if (isGated && resourceIn(view, uri) === undefined) return false
-    return setup.judge === undefined || setup.judge.mayRead(this.caller, view.promptsAndResources, uri)
+    return setup.authorizer === undefined || setup.authorizer.mayRead(this.caller, view.promptsAndResources, uri)
   }
 
   heartbeat(): void {

@@ -73,10 +73,10 @@ class Listener implements Listening, TokenHolder {
 
   #mayRead(uri: string): boolean {
     const { gateway, view } = this.context
-    const { judge } = gateway.setup
+    const { authorizer } = gateway.setup
     // The catalog may have lost the backend since.
     if (gateway.gated.enforced !== undefined && resourceIn(view, uri) === undefined) return false
-    return judge === undefined || judge.mayRead(this.caller, view.promptsAndResources, uri)
+    return authorizer === undefined || authorizer.mayRead(this.caller, view.promptsAndResources, uri)
   }
 
   start(): void {

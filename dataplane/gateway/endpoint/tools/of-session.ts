@@ -49,9 +49,9 @@ export function foundInSession(request: EndpointRequest, name: string): Promise<
 const routeTo = (backend: Backend, tool: string): Route => at(backend, '', tool).route
 
 /** Tells whether the caller may call a tool of this name, as far as that is known without asking the backend. */
-function wouldAllow({ setup: { judge }, caller, view, message }: EndpointRequest, backend: Backend, name: string) {
+function wouldAllow({ setup: { authorizer }, caller, view, message }: EndpointRequest, backend: Backend, name: string) {
   const tool = { catalog: view.catalog, name, route: routeTo(backend, name) }
-  return judge === undefined || judge.wouldAllow(caller, tool, message)
+  return authorizer === undefined || authorizer.wouldAllow(caller, tool, message)
 }
 
 async function findIn(

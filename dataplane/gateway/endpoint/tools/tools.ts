@@ -56,7 +56,7 @@ function isReady(request: EndpointRequest, name: string): boolean {
   const { catalog } = view
   const route = catalog.routes.get(name)
   if (route === undefined) return false
-  return setup.judge === undefined || setup.judge.wouldAllow(caller, { catalog, name, route }, message)
+  return setup.authorizer === undefined || setup.authorizer.wouldAllow(caller, { catalog, name, route }, message)
 }
 
 function relay(request: EndpointRequest, name: string): void {

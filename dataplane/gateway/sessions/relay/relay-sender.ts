@@ -1,4 +1,4 @@
-import { Lease, type Share } from '../../../server/budget.ts'
+import { Reservation, type Share } from '../../../server/budget.ts'
 import type { Relayed, SessionBus } from '../store/bus.ts'
 import type { EventSink } from './event-sink.ts'
 
@@ -30,7 +30,7 @@ export class RelaySender implements EventSink {
   /** The `performance.now()` of the other replica's last message. */
   heardAt = performance.now()
   readonly #options: RelaySenderOptions
-  readonly #lease: Lease
+  readonly #reservation: Reservation
   /** The message in transit, with the number `#seq`. */
   #sent: readonly Relayed[] = []
   #seq = 0
@@ -46,7 +46,7 @@ export class RelaySender implements EventSink {
 
   constructor(options: RelaySenderOptions) {
     this.#options = options
-    this.#lease = new Lease(options.room)
+    this.#reservation = new Reservation(options.room)
   }
 
   /** Sends a whole answer with its HTTP status, instead of a stream. */
@@ -63,7 +63,7 @@ export class RelaySender implements EventSink {
   }
 
   onDrain(next: () => void): void {
-    if (this.#isClosed || this.#lease.bytes < BATCH) next()
+    if (this.#isClosed || this.#reservation.bytes < BATCH) next()
     else this.#onDrained = next
   }
 
@@ -94,20 +94,20 @@ export class RelaySender implements EventSink {
 
   #add(item: Relayed): boolean {
     if (this.#isClosed) return true
-    const held = this.#lease.bytes
+    const held = this.#reservation.bytes
     const isTooMuch = this.#waiting.length > 0 && held + sizeOf(item) > MOST_WAITING
-    if (isTooMuch || !this.#lease.resize(held + sizeOf(item))) {
+    if (isTooMuch || !this.#reservation.resize(held + sizeOf(item))) {
       this.#giveUp()
       return true
     }
     this.#waiting.push(item)
     if (this.#sent.length === 0 && this.#hasRoom) this.#sendNext()
-    return this.#lease.bytes < BATCH
+    return this.#reservation.bytes < BATCH
   }
 
   /** Breaks the answer off because there is no room for the next part: an answer must not have a gap. */
   #giveUp(): void {
-    this.#lease.resize(bytesOf(this.#sent))
+    this.#reservation.resize(bytesOf(this.#sent))
     this.#waiting = [{ what: 'lost' }]
     this.#isLost = true
     this.#hasRoom = true
@@ -146,13 +146,13 @@ export class RelaySender implements EventSink {
   #acknowledged(hasRoom: boolean): void {
     this.#hasRoom = hasRoom || this.#isLost
     if (this.#sent.length > 0) {
-      const before = this.#lease.bytes
-      this.#lease.resize(Math.max(0, before - bytesOf(this.#sent)))
+      const before = this.#reservation.bytes
+      this.#reservation.resize(Math.max(0, before - bytesOf(this.#sent)))
       this.#sent = []
     }
     if (this.#hasRoom && this.#waiting.length > 0) this.#sendNext()
     if (this.#isClosed && this.#sent.length === 0 && this.#waiting.length === 0) this.#over(false)
-    else if (hasRoom && this.#lease.bytes < BATCH) this.#drained()
+    else if (hasRoom && this.#reservation.bytes < BATCH) this.#drained()
   }
 
   /** Ends the relay: the client has gone, or its replica has. */
@@ -165,7 +165,7 @@ export class RelaySender implements EventSink {
   }
 
   #over(isGone: boolean): void {
-    this.#lease.release()
+    this.#reservation.release()
     if (this.#isOver) return
     this.#isOver = true
     this.#options.onOver(isGone)

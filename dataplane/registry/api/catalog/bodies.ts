@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import { Lease, type Share } from '../../../server/budget.ts'
+import { Reservation, type Share } from '../../../server/budget.ts'
 import type { Reader } from '../../store/read/read.ts'
 import type { CallerMemory } from '../request/caller-memory.ts'
 import type { OpenRegistry } from '../request/gate.ts'
@@ -59,7 +59,7 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
   const making = new Map<string, Promise<ResponseBody | undefined>>()
 
   async function read(query: CatalogQuery, open: OpenRegistry, share: Share): Promise<ResponseBody | undefined> {
-    const held = new Lease(share)
+    const held = new Reservation(share)
     try {
       return await readCatalog(reader, query, open, (bytes) => held.demand(bytes))
     } finally {

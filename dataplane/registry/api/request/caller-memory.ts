@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Context, MiddlewareHandler } from 'hono'
-import { Budget, type BudgetLimits, Lease, type Share } from '../../../server/budget.ts'
+import { Budget, type BudgetLimits, Reservation, type Share } from '../../../server/budget.ts'
 import type { Actor } from '../../authz/actor.ts'
 import type { RegistryEnv } from './operation.ts'
 
@@ -33,7 +33,7 @@ export function callerLimits(memoryBytes = USUAL_MEMORY, bodyBytes: () => number
 const LARGE_BYTES = 64 * 1024
 
 interface Unsent {
-  readonly lease: Lease
+  readonly reservation: Reservation
   readers: number
 }
 
@@ -103,15 +103,15 @@ export class CallerMemory {
       known.readers++
       return
     }
-    const lease = new Lease(share)
-    lease.demand(body.length)
-    this.#unsent.set(body, { lease, readers: 1 })
+    const reservation = new Reservation(share)
+    reservation.demand(body.length)
+    this.#unsent.set(body, { reservation, readers: 1 })
   }
 
   #letGo(body: Buffer): void {
     const unsent = this.#unsent.get(body)
     if (unsent === undefined || --unsent.readers > 0) return
-    unsent.lease.release()
+    unsent.reservation.release()
     this.#unsent.delete(body)
   }
 }
@@ -122,7 +122,7 @@ export class CallerMemory {
 export function holdRequests(memory: CallerMemory): MiddlewareHandler<RegistryEnv> {
   return async function holdRequest(c, next) {
     const { incoming, outgoing } = (c.env ?? {}) as { incoming?: IncomingMessage; outgoing?: ServerResponse }
-    const held = new Lease(memory.shareOf(c.var.actor, incoming))
+    const held = new Reservation(memory.shareOf(c.var.actor, incoming))
     c.set('held', held)
     try {
       await next()

@@ -1,6 +1,6 @@
 import type { Context } from 'hono'
 import type { TSchema } from 'typebox'
-import type { Lease } from '../../../server/budget.ts'
+import type { Reservation } from '../../../server/budget.ts'
 import type { ErrorCode } from '../../../server/errors.ts'
 import type { RequestVariables } from '../../../server/request-id.ts'
 import type { Actor, Role } from '../../authz/actor.ts'
@@ -8,7 +8,7 @@ import type { Actor, Role } from '../../authz/actor.ts'
 /** The variables in `c.var`. */
 interface Variables extends RequestVariables {
   readonly actor: Actor
-  readonly held: Lease
+  readonly held: Reservation
   /** The body, once it has been read. */
   readonly sent: { readonly text: string; readonly value: unknown } | undefined
 }

@@ -126,16 +126,16 @@ test('another provider that says who the user is, put in force in the middle of 
 test('who only wants to see what is linked is asked at the primary provider, and nothing is kept of it', async () => {
   const { login, places } = start([])
   const providers = [upstream('a'), upstream('b')]
-  const course = { purpose: 'account', uid: '', providers: ['b'] } as const
+  const flow = { purpose: 'account', uid: '', providers: ['b'] } as const
   const chain = login(providers, 'b')
-  const step = await answered(chain, await chain.pass(course, BROWSER))
+  const step = await answered(chain, await chain.pass(flow, BROWSER))
   assert.is(step.kind === 'done' && step.purpose, 'account')
   assert.is(step.kind === 'done' && step.user.subject, (await done(login(providers, 'b')))?.subject)
   places.length = 0
-  await answered(chain, await chain.pass(course, BROWSER))
+  await answered(chain, await chain.pass(flow, BROWSER))
   assert.equal(places, [])
   // Another provider says who users are by now: nobody is signed in.
-  const late = await answered(login(providers, 'a'), await chain.pass(course, BROWSER))
+  const late = await answered(login(providers, 'a'), await chain.pass(flow, BROWSER))
   assert.is(late.kind, 'failed')
 })
 

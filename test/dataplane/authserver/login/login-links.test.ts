@@ -4,7 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
 import { CarriedTokens } from '../../../../dataplane/authserver/login/carried-tokens.ts'
-import type { Course, LoginStep } from '../../../../dataplane/authserver/login/login.ts'
+import type { LoginFlow, LoginStep } from '../../../../dataplane/authserver/login/login.ts'
 import { LoginLinks, type Wanted } from '../../../../dataplane/authserver/login/login-links.ts'
 import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
 import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
@@ -24,7 +24,7 @@ function start(onDemand = ['github', 'wiki']) {
   let now = 1_000_000
   const store = createMemoryStore({ now: () => now })
   const tokens = createMemoryTokenStore()
-  const courses: Course[] = []
+  const flows: LoginFlow[] = []
   const grants = new Map<string, string>([[WANTED.login, ALICE]])
   const ended = new Set<string>()
   const keyed = keyedHash(['k'.repeat(32)])
@@ -42,8 +42,8 @@ function start(onDemand = ['github', 'wiki']) {
     },
     revocations: { has: (login) => ended.has(login) },
     login: {
-      async pass(course) {
-        courses.push(course as Course)
+      async pass(flow) {
+        flows.push(flow as LoginFlow)
         return { kind: 'respond', response: new Response() }
       },
     },
@@ -64,7 +64,7 @@ function start(onDemand = ['github', 'wiki']) {
   /** A whole way through the providers, as this user. */
   async function done(subject = ALICE, wanted = WANTED): Promise<Extract<LoginStep, { kind: 'done' }>> {
     assert.is((await begin(await ticketOf(wanted))).kind, 'respond')
-    const { uid } = courses.at(-1) as Course
+    const { uid } = flows.at(-1) as LoginFlow
     for (const provider of ['corp', wanted.provider])
       await tokens.put({ login: 'passing', provider }, GIVEN, { ttlMs: 60_000 })
     return { kind: 'done', purpose: 'link', uid, login: 'passing', by: 'corp', user: { subject } }
@@ -76,7 +76,7 @@ function start(onDemand = ['github', 'wiki']) {
     store,
     tokens,
     carried,
-    courses,
+    flows,
     grants,
     ended,
     ticketOf,
@@ -116,10 +116,10 @@ test('it is good for ten minutes, and whoever asks gets one that is good for fiv
 })
 
 test('it leads to the provider that says who users are first, and names who it has to be', async () => {
-  const { ticketOf, begin, courses } = start()
+  const { ticketOf, begin, flows } = start()
   await begin(await ticketOf())
-  const [{ uid, ...course }] = courses as [Course]
-  assert.equal(course, { purpose: 'link', providers: ['corp', 'github'], subject: ALICE })
+  const [{ uid, ...flow }] = flows as [LoginFlow]
+  assert.equal(flow, { purpose: 'link', providers: ['corp', 'github'], subject: ALICE })
   assert.match(uid, /^[\w-]{43}$/)
 })
 

@@ -4,7 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createAccountSessions, SESSION_S } from '../../../../dataplane/authserver/account/account-sessions.ts'
 import { dropSession, holdSession } from '../../../../dataplane/authserver/endpoint/account.ts'
-import type { Front, FrontEnv } from '../../../../dataplane/authserver/endpoint/front.ts'
+import type { EndpointEnv, EndpointParts } from '../../../../dataplane/authserver/endpoint/parts.ts'
 import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
 import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
 
@@ -88,15 +88,15 @@ test('a secret that is rotated ends no session and no page', async () => {
 
 test('over https its cookie can be set by this very host alone, and is taken away again', async () => {
   const accounts = open()
-  const front = { settings: { isSecure: true }, accounts } as unknown as Front
+  const parts = { settings: { isSecure: true }, accounts } as unknown as EndpointParts
   const session = await accounts.begin(USER, HERE)
-  const app = new Hono<FrontEnv>()
+  const app = new Hono<EndpointEnv>()
   app.get('/in', (c) => {
-    holdSession(front, c, session)
+    holdSession(parts, c, session)
     return c.text('')
   })
   app.get('/out', async (c) => {
-    await dropSession(front, c)
+    await dropSession(parts, c)
     return c.text('')
   })
   const [held = ''] = (await app.request('/in')).headers.getSetCookie()

@@ -60,7 +60,7 @@ async function kept(memoryBytes: number | undefined): Promise<readonly number[]>
     observe: observeNothing,
     log: pino({ level: 'silent' }),
   })
-  const { store, tokens } = server.ground
+  const { store, tokens } = server.serverState
   const names = Array.from({ length: 60_000 }, (_, index) => `n${index}`)
   const text = 'x'.repeat(1024)
   for (const name of names) {

@@ -1,7 +1,7 @@
 import { isObject } from '../../../../../crds/settings/json.ts'
 import type { Workflow } from '../../../../config/workflow/compiled.ts'
 import { findViolation, withDefaults } from '../../../../config/workflow/json-schema.ts'
-import { Lease } from '../../../../server/budget.ts'
+import { Reservation } from '../../../../server/budget.ts'
 import { PublicError } from '../../../../server/errors.ts'
 import { Members, memberText, skipSpace } from '../../../mcp/json.ts'
 import { errorResult } from '../../../mcp/rpc-text.ts'
@@ -82,7 +82,7 @@ class WorkflowCall implements InFlightCall {
   place = -1
   readonly #run: Run
   readonly #params: unknown
-  readonly #room: Lease | undefined
+  readonly #room: Reservation | undefined
   readonly #audit: WorkflowAudit
   readonly #isBegun: boolean
   #isOver = false
@@ -99,7 +99,7 @@ class WorkflowCall implements InFlightCall {
     this.deadline = now + workflow.timeoutMs - used
     this.heartbeatAt = now + HEARTBEAT_MS
     this.checkedAt = now
-    this.#room = context.share === undefined ? undefined : new Lease(context.share)
+    this.#room = context.share === undefined ? undefined : new Reservation(context.share)
     this.#room?.demand(RUN_BYTES)
     this.#audit = new WorkflowAudit(context, workflow.name)
     const parts = { workflow: workflow.name, room: this.#room, audit: this.#audit, callStepTool }

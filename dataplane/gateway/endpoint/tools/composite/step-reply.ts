@@ -1,6 +1,6 @@
 import { isObject } from '../../../../../crds/settings/json.ts'
 import { workflowLimits } from '../../../../config/workflow/limits.ts'
-import type { Lease } from '../../../../server/budget.ts'
+import type { Reservation } from '../../../../server/budget.ts'
 import { memberText } from '../../../mcp/json.ts'
 import type { Reply } from '../../../request/reply.ts'
 import { missingCapability } from '../../../workflows/attempt.ts'
@@ -26,14 +26,14 @@ const FINAL: ReadonlySet<unknown> = new Set([-32602, -32601, 403, MISSING_CAPABI
 export class StepReply implements Reply {
   readonly streaming = false
   readonly #outer: Reply
-  readonly #lease: Lease | undefined
+  readonly #reservation: Reservation | undefined
   readonly #taker: Taker
   #parts: Buffer[] = []
   #size = 0
 
-  constructor(outer: Reply, lease: Lease | undefined, taker: Taker) {
+  constructor(outer: Reply, reservation: Reservation | undefined, taker: Taker) {
     this.#outer = outer
-    this.#lease = lease
+    this.#reservation = reservation
     this.#taker = taker
   }
 
@@ -68,7 +68,7 @@ export class StepReply implements Reply {
   part(bytes: Buffer): boolean {
     this.#size += bytes.length
     // Both the bytes and the text that is made of them.
-    if (this.#size > workflowLimits.output || this.#lease?.resize(2 * this.#size) === false) {
+    if (this.#size > workflowLimits.output || this.#reservation?.resize(2 * this.#size) === false) {
       this.#parts = []
       this.#taker.tooMuch()
       return true
@@ -101,7 +101,7 @@ export class StepReply implements Reply {
   }
 
   #fail(message: string, detail: ConstructorParameters<typeof StepFailure>[1] = {}): void {
-    this.#lease?.release()
+    this.#reservation?.release()
     this.#taker.reject(new StepFailure(message, detail))
   }
 
@@ -116,7 +116,7 @@ export class StepReply implements Reply {
       this.#fail(typeof said === 'string' ? said : 'the call has failed', { isFinal: FINAL.has(code), answer })
       return
     }
-    this.#lease?.release()
+    this.#reservation?.release()
     const type = memberText(result, 'resultType')
     if (type === undefined || type === '"complete"') this.#taker.resolve({ kind: 'result', text: result })
     else if (type === '"input_required"') this.#taker.resolve(inputOf(result))

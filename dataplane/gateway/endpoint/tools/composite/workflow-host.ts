@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { AuditEvent } from '../../../../audit/event.ts'
 import type { AuditEventType } from '../../../../config/audit/event-types.ts'
-import { Lease } from '../../../../server/budget.ts'
+import { Reservation } from '../../../../server/budget.ts'
 import { PublicError } from '../../../../server/errors.ts'
 import type { Observation } from '../../../../telemetry/observe.ts'
 import type { StepTool } from '../../../aggregation/composite-tools.ts'
@@ -26,7 +26,7 @@ export type CallStepTool = (request: EndpointRequest, name: string, tool: StepTo
 interface HostParts {
   readonly workflow: string
   /** Counts the memory that the run keeps. */
-  readonly room: Lease | undefined
+  readonly room: Reservation | undefined
   readonly audit: WorkflowAudit
   readonly callStepTool: CallStepTool
 }
@@ -96,7 +96,7 @@ function callTool(
     reject(error)
   }
   ending.onEnd = () => stop('it was ended')
-  const reply = new StepReply(outer.reply, share === undefined ? undefined : new Lease(share), {
+  const reply = new StepReply(outer.reply, share === undefined ? undefined : new Reservation(share), {
     resolve(answer) {
       ending.onEnd = undefined
       resolve(answer)

@@ -4,7 +4,7 @@ import type { Context } from 'hono'
 import type { JWTPayload, JWTVerifyGetKey } from 'jose'
 import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
-import type { Lease, Share } from '../../server/budget.ts'
+import type { Reservation, Share } from '../../server/budget.ts'
 import type { Observe } from '../../telemetry/observe.ts'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { AccountSessions } from '../account/account-sessions.ts'
@@ -30,7 +30,7 @@ import type { RecordStore } from '../store/record-store.ts'
 import type { RequestsUnderWay, RequestUnderWay } from './under-way.ts'
 
 /** The parts that the endpoints of an authorization server use. */
-export interface Front {
+export interface EndpointParts {
   /** Name of the gateway, for people. */
   readonly title: string
   readonly settings: Settings
@@ -82,15 +82,15 @@ export interface Front {
 }
 
 /** Node's objects of a request, and the share that the memory of the request counts in. */
-export interface FrontBindings extends HttpBindings {
+export interface EndpointBindings extends HttpBindings {
   readonly share: Share
 }
 
-export interface FrontEnv {
-  Bindings: FrontBindings
+export interface EndpointEnv {
+  Bindings: EndpointBindings
   Variables: {
     /** The memory that this request reserves until it is answered. */
-    held: Lease
+    held: Reservation
     request: RequestUnderWay
     /** The audit record of this request; undefined without an audit log. */
     record: RequestRecord | undefined
@@ -103,4 +103,4 @@ export interface FrontEnv {
   }
 }
 
-export type FrontContext = Context<FrontEnv>
+export type EndpointContext = Context<EndpointEnv>

@@ -41,7 +41,7 @@ interface Decided {
 }
 
 /** Decides by the current policies what a caller may do, for every path that leads to a backend. */
-export class Judge {
+export class Authorizer {
   readonly lists: VisibleLists
   readonly decisions: Decisions
   readonly #policies: Policies
@@ -125,14 +125,15 @@ export class Judge {
 }
 
 /** Returns the authorizer of a configuration; undefined if it has no policies. `before` is reused if it still fits. */
-export function judgeOf(
+export function createAuthorizer(
   { authz, name }: GatewayConfig,
-  before?: { readonly config: GatewayConfig; readonly judge: Judge | undefined },
-): Judge | undefined {
+  before?: { readonly config: GatewayConfig; readonly authorizer: Authorizer | undefined },
+): Authorizer | undefined {
   if (authz === undefined) return undefined
   const key = (config: GatewayConfig) => JSON.stringify([config.name, config.authz])
-  if (before?.judge !== undefined && key(before.config) === key({ authz, name } as GatewayConfig)) return before.judge
-  return new Judge(new Policies(authz, name), authz.primaryUpstreamProvider, before?.judge?.decisions)
+  if (before?.authorizer !== undefined && key(before.config) === key({ authz, name } as GatewayConfig))
+    return before.authorizer
+  return new Authorizer(new Policies(authz, name), authz.primaryUpstreamProvider, before?.authorizer?.decisions)
 }
 
 /**

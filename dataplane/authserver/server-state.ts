@@ -19,7 +19,7 @@ import { createMemoryStore, memoryParts } from './store/memory-store.ts'
 import type { RecordStore } from './store/record-store.ts'
 import { createRedisStore, tryRights } from './store/redis-store.ts'
 
-export interface GroundOptions {
+export interface ServerStateOptions {
   readonly config: AuthServerConfig
   /** The folder that file paths of the configuration are relative to. */
   readonly directory: string
@@ -31,7 +31,7 @@ export interface GroundOptions {
 }
 
 /** Storage and keys. In-memory state exists only here, so a change of another setting must not lose it. */
-export interface Ground {
+export interface ServerState {
   readonly storeKey: string
   readonly store: RecordStore
   readonly tokens: UpstreamTokenStore
@@ -48,7 +48,7 @@ export interface Ground {
 }
 
 /** Builds the state of a configuration. It keeps the unchanged parts of the earlier one. */
-export function groundOf(options: GroundOptions, before?: Ground): Ground {
+export function openServerState(options: ServerStateOptions, before?: ServerState): ServerState {
   const { config, directory, workload, log } = options
   const { signingKeyFiles, hmacSecretFiles, storage } = config
   const keysKey = JSON.stringify([signingKeyFiles, hmacSecretFiles, directory])
@@ -71,9 +71,9 @@ export function groundOf(options: GroundOptions, before?: Ground): Ground {
 }
 
 function openStores(
-  { config, directory, workload, memoryBytes, log }: GroundOptions,
+  { config, directory, workload, memoryBytes, log }: ServerStateOptions,
   secrets: () => readonly string[],
-): Pick<Ground, 'store' | 'tokens' | 'loginsUnderWay'> {
+): Pick<ServerState, 'store' | 'tokens' | 'loginsUnderWay'> {
   const { redis, keyPrefix: prefix = redisKeyPrefix(workload) } = config.storage ?? {}
   if (redis === undefined) {
     const parts = memoryParts(memoryBytes)
