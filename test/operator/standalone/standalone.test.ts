@@ -267,6 +267,7 @@ test('a mounted Secret is a file; a changed one is written again, and nothing re
     await using run = new StandaloneRun(folder)
     await run.until('served', ({ endpoints }) => endpoints.length === 1)
     assert.is(readFileSync(file, 'utf8'), 'first-secret')
+    await eventually('the server is asked', () => remote.seen.length > 0)
     assert.is(remote.seen.at(-1)?.headers['x-key'], 'first-secret')
     const changes = await run.changesAfter(() => folder.write('manifests/s.yaml', secret('token', 'second-secret')))
     assert.equal(changes, ['MCPRemoteProxy default/remote reconfigured'])
