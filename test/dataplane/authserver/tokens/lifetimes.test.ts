@@ -73,7 +73,7 @@ test.before(async () => {
   await new TestClient(server.issuer, id).login()
   const kept = await asked(redis, async (commands) => {
     // Beside it stands who was the first to use it.
-    const [key = '', ...others] = (await commands.keys('*lient:*')).filter((name) => !/:(first|used):/.test(name))
+    const [key = '', ...others] = (await commands.keys('*lient:*')).filter((name) => !/:(first|share):/.test(name))
     assert.is(kindOf(key), 'client')
     assert.equal(others, [], 'it is new no more')
     assert.ok((await commands.ttl(key)) > (LONGEST_S['client'] as number) - 60)
@@ -94,7 +94,11 @@ test.after(async () => {
   await redis.stop()
 })
 
-const kindOf = (key: string) => /\}:(?:as:)?(\w+)/.exec(key)?.[1] ?? key
+/** The kind of a key, or of the records that a share is of. */
+const kindOf = (key: string) => /\}:(?:as:)?(?:share:)?(\w+)/.exec(key)?.[1] ?? key
+
+/** Tells whether a key is of what one user, issuer or network may have. */
+const isShare = (key: string) => /[:-]share:/.test(key)
 
 /** How long keys have to live, in milliseconds; throws where one has no end, or a later one than is documented. */
 const lifetimes = (): Promise<ReadonlyMap<string, number>> =>
@@ -165,8 +169,11 @@ test('a code that nobody fetches leaves nothing after the tokens that it would h
   const left = await later(LOGIN_S + MARGIN_S + 1)
   // A later login of the user may need the refresh tokens that providers gave at this one.
   assert.equal(left, ['client', 'consent', 'upstream'])
+  const keys = [...(await lifetimes()).keys()]
   // The consent has two marks of its user beside it.
-  assert.is((await lifetimes()).size, 5)
+  assert.is(keys.filter((key) => !isShare(key)).length, 5)
+  // A list and its bytes: of the user's consents, and of what providers gave.
+  assert.is(keys.filter(isShare).length, 4)
   assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent'])
   assert.equal(await later(30 * DAY_S), [])
 })
@@ -183,7 +190,8 @@ test('tokens that are minted, refreshed and revoked leave no key behind', async 
     (await keptKinds()).filter((kind) => !passing.includes(kind)),
     ['client', 'code', 'consent', 'revoked', 'upstream', 'usedCode'],
   )
-  assert.is([...(await lifetimes()).keys()].filter((key) => kindOf(key) === 'upstream').length, 1)
+  const ofProviders = [...(await lifetimes()).keys()].filter((key) => kindOf(key) === 'upstream' && !isShare(key))
+  assert.is(ofProviders.length, 1)
   assert.is(await refusal(client.refresh(second.refresh_token)), '400 invalid_grant')
   assert.equal(await later(11), ['client', 'code', 'consent', 'revoked', 'upstream', 'usedCode'])
   assert.equal(await later(CODE_S + MARGIN_S), ['client', 'consent', 'revoked', 'upstream'])
