@@ -30,7 +30,7 @@ gap:var(--p2) var(--p5)}
 .stay,.where{display:flex;flex-wrap:wrap;align-items:center;gap:0 var(--p3)}
 .where{padding-top:var(--p4)}
 .where form{margin:0}
-.find,nav.main{flex-basis:100%}}
+.find,nav.main{flex:0 0 100%;min-width:0}}
 @media(min-width:60rem){
 body{grid-template:1fr auto/15rem minmax(0,1fr)}
 header.rail{grid-row:1/3;border:0;border-right:1px solid var(--line)}

@@ -444,7 +444,7 @@ export class Backend implements SessionPeer {
 
   /** Sends one of the gateway's own messages. */
   post(request: OwnPost): Promise<BackendAnswer> {
-    return requestBackend({
+    const answer = requestBackend({
       dispatcher: this.dispatcher,
       path: this.path,
       method: 'POST',
@@ -453,6 +453,7 @@ export class Backend implements SessionPeer {
       timeoutMs: Math.min(this.timeoutMs, this.health.policy.timeoutMs),
       ...request,
     })
+    return this.definitions.areEnforced ? answer.then((given) => ({ ...given, isUnquoted: true })) : answer
   }
 
   /** Records a redirect: later requests go to this path. */

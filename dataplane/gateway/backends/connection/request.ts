@@ -43,6 +43,8 @@ export interface BackendAnswer {
   readonly refusal?: Refusal
   /** The text of the JSON-RPC answer; the beginning of the body if it holds none; empty if there is no body. */
   readonly text: string
+  /** True if operators are not told the message of an error: what a backend with enforced pins says is in no log. */
+  readonly isUnquoted?: true
 }
 
 /** The description, for operators and callers, of an HTTP answer that holds no MCP answer. */
@@ -250,7 +252,7 @@ export function streamHeaders(headers: readonly string[], after?: string): strin
 }
 
 /** Returns the result of a JSON-RPC answer as a value. Throws a BackendFailure if it has none. */
-export function resultOf({ status, text, refusal }: BackendAnswer): Record<string, unknown> {
+export function resultOf({ status, text, refusal, isUnquoted }: BackendAnswer): Record<string, unknown> {
   let message: unknown
   try {
     message = parseJson(text)
@@ -268,6 +270,7 @@ export function resultOf({ status, text, refusal }: BackendAnswer): Record<strin
   const { code, message: reason } = error
   const rpcCode = typeof code === 'number' ? code : undefined
   const given = rpcCode ?? 'without a code'
-  const said = typeof reason === 'string' && reason !== '' ? `: ${JSON.stringify(reason.slice(0, LONGEST_REASON))}` : ''
+  const isQuoted = isUnquoted !== true && typeof reason === 'string' && reason !== ''
+  const said = isQuoted ? `: ${JSON.stringify(reason.slice(0, LONGEST_REASON))}` : ''
   throw new BackendFailure('backend_failed', `answered with HTTP ${status}, error ${given}${said}`, { status, rpcCode })
 }
