@@ -1,23 +1,31 @@
 /**
  * What the newer capabilities cost beside the same work without them, of one build in one run: pins of 1,000 tools, the
- * catalog gate with 50 sets of members, 50 scope rules, proofs of possession, skills beside tools and resources. Each is a
- * ratio of processor time a request, with its bar. All gateways of a round run at a time and are measured in turn.
+ * catalog gate with 50 sets of members, 50 scope rules, proofs of possession, keys of users beside tokens that a provider
+ * gave, skills beside tools and resources. Each is a ratio of processor time a request, with its bar. All gateways of a
+ * round run at a time and are measured in turn.
  *
  * Usage: bars.ts [--only NAME,…] [--starts 5] [--seconds 2: measured of each case] [--warm 6000: requests of each before]
  * Ends with 1 where a bar is missed by more than the standard error.
  */
 import { createHash, generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Client } from 'undici'
 import { definitionDigest } from '../../crds/settings/definition-digest.ts'
 import { startGateRegistry } from '../../test/support/gateway/gate-registry.ts'
+import { injecting } from '../../test/support/gateway/login-gateway.ts'
+import { SCOPES, TestClient } from '../../test/support/identity/auth-server.ts'
+import { enterKey, keyLinkIn } from '../../test/support/identity/key-entry.ts'
+import { type LoginProvider, startLoginProvider } from '../../test/support/identity/login-provider.ts'
+import { freePort } from '../../test/support/network/free-port.ts'
 import { withError } from '../gateway/estimate.ts'
 import { type LoadRequest, send } from '../gateway/load.ts'
 import { type Part, start as startPart } from '../gateway/parts.ts'
 import { modernRequest } from '../gateway/requests.ts'
 import { type Bench, runBench } from './bench.ts'
 import { AUDIENCE, oidcOf, type Surroundings, scopeRules, startSurroundings } from './features.ts'
-import type { Gateway } from './gateway.ts'
+import { type Gateway, startGateway } from './gateway.ts'
 import { ratioOf } from './measure.ts'
 import { readUsage } from './process.ts'
 
@@ -169,6 +177,13 @@ const groups: Readonly<Record<string, Group>> = {
     )
   },
 
+  async keys(bench, { plain }) {
+    // The user's key in the place of the token that the login's provider gave, in the same header.
+    const injected = await loginCalls(bench, plain, 'corp')
+    const ofKey = await loginCalls(bench, plain, 'jira')
+    return [{ name: 'tools/call with a user’s key', most: 1.05, without: injected, with: ofKey }]
+  },
+
   async skills({ gateway }, { plain, skills }) {
     const without = await gateway({ backends: named(plain) })
     const both = await gateway({ backends: named(skills) })
@@ -190,6 +205,54 @@ const groups: Readonly<Record<string, Group>> = {
     ]
   },
 }
+
+/**
+ * Calls of a user who has logged in at a gateway that lets users in itself. It sends backends what this provider has given
+ * the user, which is a key for `jira`.
+ */
+async function loginCalls({ shipped, directory }: Bench, backends: readonly Part[], provider: string): Promise<Case> {
+  const port = await freePort()
+  const issuer = `http://127.0.0.1:${port}`
+  const resource = `${issuer}/mcp`
+  const corp = await startLoginProvider([`${issuer}/oauth/callback`])
+  const secretFile = `corp-${port}`
+  await writeFile(join(directory, secretFile), corp.client.secret)
+  const { id: clientId } = corp.client
+  const scopes = ['openid', 'profile', 'email']
+  const oidcConfig = { issuerUrl: corp.issuer, clientId, clientSecretFile: secretFile, scopes }
+  const config = {
+    backends: backends.map(({ origin }, index) => injecting(`b${index}`, `${origin}/mcp`, provider)),
+    resourceUrl: resource,
+    incomingAuth: { type: 'oidc', oidc: { issuer, audience: resource, scopes: ['tools:call'] } },
+    authServer: {
+      issuer,
+      scopes: SCOPES,
+      upstreamProviders: [
+        { name: 'corp', type: 'oidc', oidcConfig },
+        { name: 'jira', type: 'key', keyConfig: { title: 'Jira', maxLength: 1024 } },
+      ],
+    },
+  }
+  const gateway = await startGateway(shipped, directory, config, {}, `127.0.0.1:${port}`)
+  logins.push(corp)
+  const client = await TestClient.register(issuer)
+  const token = (await client.login()).access_token
+  const request = (worker: number, count: number) => callOf(toolName(worker, count), worker, count, bearer(token))
+  if (provider === 'jira') {
+    const { headers, body } = request(0, 0)
+    const answer = await fetch(resource, { method: 'POST', headers: pairsOf(headers), body })
+    await enterKey(client.agent, keyLinkIn(await answer.json()), 'k'.repeat(900))
+  }
+  return { gateway, request }
+}
+
+const logins: LoginProvider[] = []
+
+const pairsOf = (headers: readonly string[]) =>
+  Array.from({ length: headers.length / 2 }, (_, index) => headers.slice(index * 2, index * 2 + 2)) as [
+    string,
+    string,
+  ][]
 
 /** Tells how long both answers are: the bar is for as many bytes. */
 async function sameLength(...both: readonly Case[]): Promise<void> {
@@ -324,4 +387,5 @@ await runBench(async (bench) => {
   }
 })
 around.close()
+for (const provider of logins) await provider.close()
 process.exit(isMissed ? 1 : 0)

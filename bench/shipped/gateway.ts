@@ -10,24 +10,25 @@ export interface Gateway extends Process {
 }
 
 const READY = /^\{.*"msg":"the gateway serves".*\}$/m
-const ANYWHERE = ['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
+const ANYWHERE = '127.0.0.1:0'
 const FILLED = { name: 'bench', namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' } }
 let started = 0
 
 /**
  * Starts the gateway of a checkout by the command line of its image, with a configuration and environment variables of its
  * own. What the configuration lacks of name, namespace, role and authentication (none) is filled in. Rejects with its
- * findings where it does not take them.
+ * findings where it does not take them. `listen` is its address, where others have to know that before.
  */
 export async function startGateway(
   { command }: Shipped,
   directory: string,
   config: object,
   env: Readonly<Record<string, string>> = {},
+  listen = ANYWHERE,
 ): Promise<Gateway> {
   const file = join(directory, `gateway-${started++}.json`)
   await writeFile(file, JSON.stringify({ ...FILLED, ...config }))
-  const line = [...command, 'serve', 'gateway', '--config', file, ...ANYWHERE]
+  const line = [...command, 'serve', 'gateway', '--config', file, '--listen', listen, '--admin-listen', ANYWHERE]
   const process = await startProcess(line, { NODE_ENV: 'production', ...env }, READY)
   const { url, adminUrl } = JSON.parse(READY.exec(process.output)?.[0] as string)
   return { ...process, origin: new URL(url).origin, adminOrigin: new URL(adminUrl).origin }
