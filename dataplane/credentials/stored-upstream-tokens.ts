@@ -63,20 +63,21 @@ interface Picked {
   readonly expiresAt: number | undefined
 }
 
+/** Tells whether somebody of this subject logs in here: the subjects of clients and of other issuers have a `#`. */
+const isPerson = (subject: string): boolean => !subject.includes('#')
+
 /** Returns the function that gives the place of a caller's tokens, or the error for a caller who can have none. */
 const placesOf =
   (issuer: string, isPerUser: (provider: string) => boolean) =>
   (caller: TokenHolder, provider: string): Place | CredentialError => {
     const { login, isActor, subject } = caller
     if (caller.issuer !== issuer) return noTokenOf(provider, false)
-    // The subjects of people who log in have no `#`; those of clients and of other issuers have one.
-    const isPerson = !subject.includes('#')
     if (!isPerUser(provider)) {
       if (login !== undefined) return { login, provider }
-      return isPerson ? noTokenOf(provider, false) : noLogin(provider)
+      return isPerson(subject) ? noTokenOf(provider, false) : noLogin(provider)
     }
     if (login === undefined && isActor) return noActor(provider)
-    return isPerson ? placeOfUser(caller, provider) : noPerson(provider)
+    return isPerson(subject) ? placeOfUser(caller, provider) : noPerson(provider)
   }
 
 /** Reads the stored tokens of upstream providers, only for the user who logged in. */
@@ -170,14 +171,20 @@ interface AskedKey {
   readonly refused: string | undefined
 }
 
-/** Returns the header with the caller's own key. Its owner is the caller, whichever login or grant the token is of. */
+/**
+ * Returns the header with the caller's own key. Its owner is the caller, whichever login or grant the token is of. A party
+ * that acts for a user without the user's login gets none.
+ */
 async function keyHeader(
   keys: OwnKeys,
   issuer: string,
   { caller, provider, refused }: AskedKey,
 ): Promise<InjectedHeader> {
-  const { subject } = caller
+  const { subject, login, isActor } = caller
   if (caller.issuer !== issuer) throw noTokenOf(provider, false)
+  if (login === undefined && isActor) throw noActor(provider)
+  // Clients and the users of other issuers can open no page of a key.
+  if (!isPerson(subject)) throw noPerson(provider)
   const found = await keys.header(subject, provider, refused).catch(away)
   if (found !== undefined && found !== 'refused') return found
   const isRefused = found === 'refused'

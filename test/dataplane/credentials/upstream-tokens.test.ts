@@ -1,6 +1,7 @@
 /** The subject of an exchange where it is a token that an upstream provider gave at login, against a store in memory. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { storedUpstreamTokens } from '../../../dataplane/credentials/stored-upstream-tokens.ts'
 import { tokenExchange } from '../../../dataplane/credentials/token-exchange.ts'
 import {
   holderOf,
@@ -8,6 +9,7 @@ import {
   noUpstreamTokens,
   type UpstreamTokens,
 } from '../../../dataplane/credentials/upstream-tokens.ts'
+import { createMemoryTokenStore } from '../../../dataplane/upstream-tokens/index.ts'
 import { startTokenEndpoint } from '../../support/network/token-endpoint.ts'
 
 const caller = (subject: string) => ({ issuer: 'https://i.example', subject, claims: {}, token: `jwt-of-${subject}` })
@@ -39,6 +41,32 @@ test('with subjectProviderName the subject is that provider’s token of the sam
 
 test('without an authorization server nobody has such a token', async () => {
   await assertRejects(noUpstreamTokens.accessToken(holderOf(caller('alice')), 'github'), 'you have to log in')
+})
+
+test('a user’s key is for the user: who acts without their login, clients and strangers get none, and no link', async () => {
+  const issuer = 'https://i.example'
+  const asked: string[] = []
+  const tokens = storedUpstreamTokens(createMemoryTokenStore(), {
+    issuer,
+    keys: {
+      has: () => true,
+      titleOf: () => 'Jira',
+      async header(subject) {
+        asked.push(subject)
+        return { name: 'x-key', value: `key of ${subject}`, expiresAt: undefined }
+      },
+      offer: () => assert.unreachable() as never,
+    },
+  })
+  const holder = { issuer, subject: 'alice', isActor: false }
+  const keyOf = async (more: object) => (await tokens.header({ ...holder, ...more }, 'jira')).value
+  assert.is(await keyOf({}), 'key of alice')
+  assert.is(await keyOf({ isActor: true, login: 'l' }), 'key of alice')
+  await assertRejects(keyOf({ isActor: true }), 'who acts for a user without their login')
+  for (const subject of ['client#ci', 'https://other.example#alice'])
+    await assertRejects(keyOf({ subject }), 'belong to people who log in here')
+  await assertRejects(keyOf({ issuer: 'https://other.example' }), 'log in')
+  assert.equal(asked, ['alice', 'alice'])
 })
 
 async function assertRejects(promise: Promise<unknown>, text: string): Promise<void> {
