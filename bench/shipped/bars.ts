@@ -41,6 +41,8 @@ const { values } = parseArgs({
 const WORKERS = 32
 /** In seconds. */
 const TURN = 0.5
+/** Requests of a turn, where they are made ready before it. */
+const PREPARED = 2_000
 const MEMBERS = 8
 const SETS = 50
 const BACKEND = new URL('../gateway/bare-backend.ts', import.meta.url)
@@ -48,6 +50,8 @@ const BACKEND = new URL('../gateway/bare-backend.ts', import.meta.url)
 /** Work at one gateway. */
 interface Case {
   readonly gateway: Gateway
+  /** Makes so many requests ready, outside of what is measured: where each takes the client long. */
+  readonly prepare?: (requests: number) => void
   request(worker: number, count: number): LoadRequest
 }
 
@@ -170,9 +174,16 @@ const groups: Readonly<Record<string, Group>> = {
     return Promise.all(
       bars.map(async ([alg, most]) => {
         const holders = await Promise.all(around.subjects.slice(0, WORKERS).map((sub) => keyHolder(alg, sub, around)))
+        const ready: (readonly string[])[][] = holders.map(() => [])
+        const prepare = (requests: number) => {
+          for (const [worker, holder] of holders.entries())
+            while ((ready[worker] as unknown[]).length < requests / WORKERS + 1)
+              ready[worker]?.push(holder(resourceUrl))
+        }
         const request = (worker: number, count: number) =>
-          callOf(toolName(worker, count), worker, count, (holders[worker] as Holder)(resourceUrl))
-        return { name: `tools/call, proofs by ${alg}`, most, without: plainCalls, with: { gateway: bound, request } }
+          callOf(toolName(worker, count), worker, count, ready[worker]?.pop() as readonly string[])
+        const proven = { gateway: bound, prepare, request }
+        return { name: `tools/call, proofs by ${alg}`, most, without: plainCalls, with: proven }
       }),
     )
   },
@@ -320,13 +331,15 @@ class Load {
 
   /** Sends requests until so many are sent, or so many seconds are over. Returns microseconds of processor time each. */
   async run({ seconds = 120, requests = Number.POSITIVE_INFINITY }): Promise<number> {
-    const { gateway, request } = this.#case
+    const { gateway, request, prepare } = this.#case
+    const each = Math.ceil(requests / WORKERS)
+    prepare?.(requests)
     const before = readUsage(gateway.pid).cpu
     const until = performance.now() + seconds * 1000
     let sent = 0
     await Promise.all(
       this.#clients.map(async (client, worker) => {
-        while (performance.now() < until && sent < requests) {
+        for (let own = 0; performance.now() < until && own < each; own++) {
           sent++
           await send(client, request(worker, this.#count++))
         }
@@ -343,11 +356,12 @@ async function measure(bars: readonly Bar[]): Promise<ReadonlyMap<string, readon
   const found = new Map<string, [number, number]>()
   for (const { name, without, with: withIt } of bars) {
     const pair = [new Load(without), new Load(withIt)] as const
+    const isPrepared = withIt.prepare !== undefined
     for (const one of pair) await one.run({ requests: Number(values.warm) })
     const micros: [number[], number[]] = [[], []]
     for (let turn = 0; turn < Number(values.seconds) / TURN; turn++)
       for (const index of turn % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const))
-        micros[index].push(await pair[index].run({ seconds: TURN }))
+        micros[index].push(await pair[index].run(isPrepared ? { requests: PREPARED } : { seconds: TURN }))
     const mean = (all: readonly number[]) => all.reduce((sum, one) => sum + one, 0) / all.length
     found.set(name, [mean(micros[0]), mean(micros[1])])
     for (const one of pair) await one.close()
