@@ -36,8 +36,16 @@ local function enter(list, name, now, ends, bytes)
   end
   prolong(list, ends - now)
 end
--- The name that leaves first if there is more than a share may have.
 local function leaver(list, count, bytes)
   local held = tonumber(redis.call('HGET', list .. ':bytes', '') or 0)
   if redis.call('ZCARD', list) > count or held > bytes then return redis.call('ZRANGE', list, 0, 0)[1] end
+end
+-- While there is more than a share may have, the record leaves that would end first, up to the one of this name.
+local function evict(list, count, bytes, name, delete)
+  local one = leaver(list, count, bytes)
+  while one and one ~= name do
+    delete(one)
+    leave(list, one)
+    one = leaver(list, count, bytes)
+  end
 end`

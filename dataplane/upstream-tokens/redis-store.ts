@@ -40,12 +40,9 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do bytes = bytes + redis.ca
 local now = tonumber(ARGV[9])
 local most = string.sub(share, -2) == ':${NETWORK}' and 12 or 10
 enter(share, login, now, now + left, bytes)
-local one = leaver(share, tonumber(ARGV[most]), tonumber(ARGV[most + 1]))
-while one and one ~= login do
+evict(share, tonumber(ARGV[most]), tonumber(ARGV[most + 1]), login, function(one)
   redis.call('DEL', logins .. one)
-  leave(share, one)
-  one = leaver(share, tonumber(ARGV[most]), tonumber(ARGV[most + 1]))
-end
+end)
 return 1`)
 
 /** Removes one provider's tokens, or without one all of a login. */
@@ -58,7 +55,7 @@ if share then leave(share, ARGV[1]) end
 return 1`)
 
 const MIB = 1024 * 1024
-/** What providers gave at the logins of one user, and with keys that a user has entered. */
+/** The limits for what providers gave at the logins of one user, and for keys that the user has entered. */
 const OF_USER = { count: 1_500, bytes: 8 * MIB }
 /** The limits for logins of unknown users from one network (of IPv6 a /48), which many users share. */
 const OF_NETWORK = { count: 50_000, bytes: 64 * MIB }

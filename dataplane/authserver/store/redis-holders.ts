@@ -24,7 +24,7 @@ const times = ({ count, bytes = 0 }: ShareBounds, factor: number): ShareBounds =
 /** The kinds of records whose number follows from nothing but what a user, an issuer or a network asks for. */
 const shared: Partial<Readonly<Record<Kind, Sharing>>> = {
   consent: { isRefused: false, bounds: () => [{ count: 1_000, bytes: MIB }] },
-  // Of an issuer, and of one of its subjects. A mark that made room would let its assertion be used again.
+  // The first bounds are an issuer's, the second one subject's. A mark that made room would let its assertion be used again.
   assertion: { isRefused: true, bounds: () => [{ count: 100_000 }, { count: 10_000 }] },
   clientKeys: {
     isRefused: false,

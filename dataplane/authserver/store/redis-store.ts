@@ -66,14 +66,11 @@ if isFull then return -1 end
 redis.call('SET', KEYS[1], text, 'EX', ttl)
 each(function(list) enter(list, name, now, now + ttl * 1000, bytes) end)
 if isRefused then return 1 end
-each(function(list, count, most)
-  local one = leaver(list, count, most)
-  while one and one ~= name do
-    redis.call('DEL', records .. one)
-    each(function(other) leave(other, one) end)
-    one = leaver(list, count, most)
-  end
-end)
+local function delete(one)
+  redis.call('DEL', records .. one)
+  each(function(list) leave(list, one) end)
+end
+each(function(list, count, most) evict(list, count, most, name, delete) end)
 return 1`)
 
 /** Extends the lifetime of a record, in the shares of its holders too. */
@@ -348,13 +345,9 @@ redis.call('RENAME', KEYS[4], KEYS[1])
 redis.call('EXPIRE', KEYS[1], ttl)
 forget(fresh, name)
 if user == '' then return 1 end
-local own = note(user)
-local one = leaver(own, tonumber(ARGV[6]), tonumber(ARGV[8]))
-while one and one ~= name do
+evict(note(user), tonumber(ARGV[6]), tonumber(ARGV[8]), name, function(one)
   redis.call('DEL', used .. one, fresh .. 'first:' .. one)
-  leave(own, one)
-  one = leaver(own, tonumber(ARGV[6]), tonumber(ARGV[8]))
-end
+end)
 return 1`
 
 /** Returns the user of a stored grant; empty if there is none. */
