@@ -66,18 +66,22 @@ interface Picked {
 /** Tells whether somebody of this subject logs in here: the subjects of clients and of other issuers have a `#`. */
 const isPerson = (subject: string): boolean => !subject.includes('#')
 
+/** Returns the place of what is the caller's own, of whichever login; the error for a caller who can have nothing there. */
+function ownPlace(issuer: string, caller: TokenHolder, provider: string): Place | CredentialError {
+  if (caller.issuer !== issuer) return noTokenOf(provider, false)
+  if (caller.login === undefined && caller.isActor) return noActor(provider)
+  return isPerson(caller.subject) ? placeOfUser(caller, provider) : noPerson(provider)
+}
+
 /** Returns the function that gives the place of a caller's tokens, or the error for a caller who can have none. */
 const placesOf =
   (issuer: string, isPerUser: (provider: string) => boolean) =>
   (caller: TokenHolder, provider: string): Place | CredentialError => {
-    const { login, isActor, subject } = caller
+    if (isPerUser(provider)) return ownPlace(issuer, caller, provider)
+    const { login, subject } = caller
     if (caller.issuer !== issuer) return noTokenOf(provider, false)
-    if (!isPerUser(provider)) {
-      if (login !== undefined) return { login, provider }
-      return isPerson(subject) ? noTokenOf(provider, false) : noLogin(provider)
-    }
-    if (login === undefined && isActor) return noActor(provider)
-    return isPerson(subject) ? placeOfUser(caller, provider) : noPerson(provider)
+    if (login !== undefined) return { login, provider }
+    return isPerson(subject) ? noTokenOf(provider, false) : noLogin(provider)
   }
 
 /** Reads the stored tokens of upstream providers, only for the user who logged in. */
@@ -180,11 +184,9 @@ async function keyHeader(
   issuer: string,
   { caller, provider, refused }: AskedKey,
 ): Promise<InjectedHeader> {
-  const { subject, login, isActor } = caller
-  if (caller.issuer !== issuer) throw noTokenOf(provider, false)
-  if (login === undefined && isActor) throw noActor(provider)
-  // Clients and the users of other issuers can open no page of a key.
-  if (!isPerson(subject)) throw noPerson(provider)
+  const { subject } = caller
+  const place = ownPlace(issuer, caller, provider)
+  if (place instanceof CredentialError) throw place
   const found = await keys.header(subject, provider, refused).catch(away)
   if (found !== undefined && found !== 'refused') return found
   const isRefused = found === 'refused'
