@@ -110,24 +110,21 @@ function bodyFindings(exchange: Exchange): readonly Finding[] {
   return findings
 }
 
-/** Tells whether a text is a JSON-RPC message, or an array of them. */
-function isMessage(text: string): boolean {
+/** Parses a message; undefined if the text was cut here, or is no JSON, which the reader has reported. */
+function parseMessage(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text.startsWith(MARK) ? text.slice(1) : text)
-    return [value].flat().some((one) => isObject(one) && ('method' in one || 'result' in one || 'error' in one))
+    return JSON.parse(text.startsWith(MARK) ? text.slice(1) : text)
   } catch {
-    return false
+    return undefined
   }
 }
 
+/** Tells whether a text is a JSON-RPC message, or an array of them. */
+const isMessage = (text: string): boolean =>
+  [parseMessage(text)].flat().some((one) => isObject(one) && ('method' in one || 'result' in one || 'error' in one))
+
 function messageFindings(asked: string, text: string): readonly Finding[] {
-  let message: unknown
-  try {
-    message = JSON.parse(text.startsWith(MARK) ? text.slice(1) : text)
-  } catch {
-    // The text was cut here, or is no JSON, which the reader has reported.
-    return []
-  }
+  const message = parseMessage(text)
   if (!Array.isArray(message)) return isObject(message) ? valueFindings(asked, message) : []
   const many =
     message.length === 1 ? 'one message: read as that message' : `${message.length} messages: its own is taken`
