@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { gateDefaults } from '../crds/settings/gateway/defaults.ts'
 import type { GatewayConfig } from '../dataplane/config/gateway.ts'
-import { backendsOf } from '../dataplane/gateway/aggregation/backends-of.ts'
+import { findBackends } from '../dataplane/gateway/aggregation/shape.ts'
 import { membersOf } from '../dataplane/gateway/gate/catalog-gate.ts'
 import { judgeMembers, type Snapshot } from '../dataplane/gateway/gate/decision.ts'
 import { explainCatalog } from '../dataplane/gateway/gate/explain.ts'
@@ -36,7 +36,7 @@ export function withCatalog(
 ): Explanation {
   if (registry === undefined || catalogGate === undefined) return explanation
   const { match = gateDefaults.match, mode } = catalogGate
-  const [only, ...more] = backendsOf(config, { id, backend })
+  const [only, ...more] = findBackends(config, { id, backend })
   if (only === undefined || more.length > 0)
     throw new UsageError('--registry: say which backend has it: --backend NAME')
   const asked = membersOf(config, catalogGate)

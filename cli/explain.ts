@@ -4,7 +4,7 @@ import { isObject } from '../crds/settings/json.ts'
 import type { AuthzConfig, GatewayConfig } from '../dataplane/config/gateway.ts'
 import { callNeeds, withNeeds } from '../dataplane/gateway/access/call-needs.ts'
 import { explainScopes, scopeRulesOf } from '../dataplane/gateway/access/scope-rules.ts'
-import { backendsOf } from '../dataplane/gateway/aggregation/backends-of.ts'
+import { findBackends } from '../dataplane/gateway/aggregation/shape.ts'
 import type { Snapshot } from '../dataplane/gateway/gate/decision.ts'
 import { anonymous, type Caller } from '../dataplane/identity/caller.ts'
 import {
@@ -52,7 +52,7 @@ function workloadsIn({ manifest, plan }: Planned): readonly Guarded[] {
 /** Tells whether policies or scopes decide a call, or it needs a key or an account of the caller's own. */
 const isGuarded = ({ config }: Guarded, { id }: Question, { backend }: Assumed): boolean =>
   (config.authz ?? config.incomingAuth.scopeRules) !== undefined ||
-  callNeeds(config, backendsOf(config, { id, backend })).some(({ kind }) => kind !== 'login')
+  callNeeds(config, findBackends(config, { id, backend })).some(({ kind }) => kind !== 'login')
 
 function readJson(option: string, text: string): unknown {
   try {
@@ -93,7 +93,7 @@ function explained({ config }: Guarded, question: Question, assumed: Assumed, re
   const rules = scopeRulesOf(config, config.resourceUrl ?? '')
   const tools = type === 'Tool' ? [id] : []
   const explanation = config.authz && judged(config, config.authz, question, assumed)
-  const needs = callNeeds(config, backendsOf(config, { id, backend: assumed.backend }), rules?.neededFor(tools))
+  const needs = callNeeds(config, findBackends(config, { id, backend: assumed.backend }), rules?.neededFor(tools))
   const scoped = withNeeds(explainScopes(rules, { caller, tools }, explanation), needs)
   return withCatalog(config, registry, { caller: claims, id, backend: assumed.backend }, scoped)
 }

@@ -8,7 +8,7 @@ import { checkHost } from '../server/hosts.ts'
 import { callNeeds, withNeeds } from './access/call-needs.ts'
 import { explainScopes } from './access/scope-rules.ts'
 import { promptSubject, resourceSubject, toolSubject } from './access/subjects.ts'
-import { backendsOf } from './aggregation/backends-of.ts'
+import { findBackends } from './aggregation/shape.ts'
 import { reportDefinitions } from './core/definitions-report.ts'
 import type { Gateway } from './core/gateway.ts'
 import type { Shown } from './core/list-changes.ts'
@@ -86,7 +86,7 @@ function explain(
   const stepBackends = steps.map((tool) => catalog.stepTools.get(tool)?.route.backend)
   const backends = [subjectOf(shown, asked).backend, ...stepBackends].filter((name) => name !== undefined)
   // Lists that each caller has of their own are not in this catalog.
-  const likely = backends.length === 0 ? backendsOf(config, asked) : backends
+  const likely = backends.length === 0 ? findBackends(config, asked) : backends
   const needs = callNeeds(config, likely, scopeRules?.neededFor(tools))
   const scoped = withNeeds(explainScopes(scopeRules, { caller, tools }, explanation), needs)
   if (gate === undefined) return { ...scoped, exists: exists(shown, asked) }
