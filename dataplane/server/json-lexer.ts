@@ -1,11 +1,15 @@
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const OPEN_OBJECT = 0x7b
-const CLOSE_OBJECT = 0x7d
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
+/** The bytes that begin, end and separate the tokens of a JSON text. */
+export const QUOTE = 0x22
+export const COMMA = 0x2c
+export const COLON = 0x3a
+export const OPEN_OBJECT = 0x7b
+export const CLOSE_OBJECT = 0x7d
+export const OPEN_ARRAY = 0x5b
+export const CLOSE_ARRAY = 0x5d
 /** The first byte of `null`, which no other token outside of strings has. */
-const NULL = 0x6e
+export const NULL = 0x6e
+
+const BACKSLASH = 0x5c
 
 /** Tells whether a byte is white space between the tokens of a JSON text. */
 export const isSpace = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09

@@ -48,7 +48,7 @@ export function callNeeds(
 export const withNeeds = (explanation: Explanation, needs: readonly CallNeed[]): Explanation =>
   needs.length === 0 ? explanation : { ...explanation, needs }
 
-/** What tools of a gateway may need, as anonymous visitors may know it: settings, and nothing of backends and tools. */
+/** The needs of a gateway's tools as strangers may see them: settings alone, nothing about backends and tools. */
 export interface NeedsOfTools {
   readonly scopes: readonly { readonly rule: string; readonly scopes: readonly string[] }[]
   /** Hosts at which users have accounts that tools use. */

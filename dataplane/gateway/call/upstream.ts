@@ -329,7 +329,7 @@ export function failureIn(head: AnswerHead, body: string, sentId: string): Backe
   const text = publicTextOf(head)
   return new BackendFailure('backend_failed', `answered with ${detailOf(head, body)}`, {
     status: head.status,
-    said: isSuccess(head.status) || OURS.has(errorIn(body)?.code) ? undefined : saidIn(body, sentId),
+    said: isSuccess(head.status) ? undefined : saidIn(body, sentId, OURS),
     ...(text === undefined ? {} : { text }),
   })
 }

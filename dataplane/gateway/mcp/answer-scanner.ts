@@ -1,15 +1,16 @@
-import { isSpace, JsonSkipper } from '../../server/json-lexer.ts'
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  isSpace,
+  JsonSkipper,
+  NULL,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+} from '../../server/json-lexer.ts'
 import type { NullMender } from './null-mender.ts'
-
-const QUOTE = 0x22
-const COMMA = 0x2c
-const COLON = 0x3a
-const OPEN = 0x7b
-const CLOSE = 0x7d
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
-/** The first byte of `null`. */
-const NULL = 0x6e
 
 /** The scanner's position among the members of the outermost object. */
 type ScanState =
@@ -144,8 +145,8 @@ export class AnswerScanner {
     if (isSpace(code)) return at + 1
     if (state === 'value') return this.#beginValue(chunk, at, out)
     // A message in an array, or after a byte order mark, is passed on from brace to brace only.
-    if (state === 'start' && (code !== OPEN || this.#isInArray || this.#marked > 0))
-      this.#from = code === OPEN ? at : at + 1
+    if (state === 'start' && (code !== OPEN_OBJECT || this.#isInArray || this.#marked > 0))
+      this.#from = code === OPEN_OBJECT ? at : at + 1
     if (state === 'array-end') return this.#endArray(chunk, at, out)
     this.#step(code)
     return at + 1
@@ -171,7 +172,7 @@ export class AnswerScanner {
       this.#state = 'in-key'
       this.#skipper.inString = true
       this.#carried = ''
-    } else if ((state === 'key' || state === 'after') && code === CLOSE)
+    } else if ((state === 'key' || state === 'after') && code === CLOSE_OBJECT)
       this.#state = this.#isInArray ? 'array-end' : 'end'
     else if (state === 'colon' && code === COLON) this.#state = 'value'
     else if (state === 'after' && code === COMMA) this.#state = 'key'
@@ -180,7 +181,7 @@ export class AnswerScanner {
 
   /** Takes the first byte. A byte order mark and an array of one message are accepted. */
   #start(code: number): void {
-    if (code === OPEN) this.#state = 'key'
+    if (code === OPEN_OBJECT) this.#state = 'key'
     else if (code === OPEN_ARRAY && !this.#isInArray) this.#isInArray = true
     else if (code !== MARK[this.#marked++]) this.bad = true
   }
@@ -232,14 +233,14 @@ export class AnswerScanner {
     if (code === QUOTE) {
       this.#state = 'in-string'
       this.#skipper.inString = true
-    } else if (code === OPEN || code === OPEN_ARRAY) {
+    } else if (code === OPEN_OBJECT || code === OPEN_ARRAY) {
       this.#state = 'nested'
       this.#skipper.depth = 1
       if (this.#inId) this.bad = true
-      this.#atResult = code === OPEN && this.#key === 'result' && this.#edits.resultMember !== ''
-    } else if (code === COMMA || code === CLOSE || code === CLOSE_ARRAY || code === COLON) this.bad = true
+      this.#atResult = code === OPEN_OBJECT && this.#key === 'result' && this.#edits.resultMember !== ''
+    } else if (code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || code === COLON) this.bad = true
     else this.#state = 'in-scalar'
-    if (this.#key === 'result' && code !== OPEN) this.#isRequestLike = true
+    if (this.#key === 'result' && code !== OPEN_OBJECT) this.#isRequestLike = true
     if (this.#key === 'error' && code === NULL) {
       this.#isRequestLike = true
       this.hasError = false
@@ -252,7 +253,7 @@ export class AnswerScanner {
       if (isSpace(code)) return at + 1
       this.#atResult = false
       this.#passUpTo(chunk, at, out)
-      out.push(Buffer.from(this.#edits.resultMember + (code === CLOSE ? '' : ',')))
+      out.push(Buffer.from(this.#edits.resultMember + (code === CLOSE_OBJECT ? '' : ',')))
     }
     if (this.#mender !== undefined) return this.#inResult(this.#mender, chunk, at, out)
     const skipper = this.#skipper
@@ -328,7 +329,7 @@ export class AnswerScanner {
 /** The number of objects that are open within the result. */
 const IN_RESULT = 2
 
-const endsScalar = (code: number): boolean => code === COMMA || code === CLOSE || isSpace(code)
+const endsScalar = (code: number): boolean => code === COMMA || code === CLOSE_OBJECT || isSpace(code)
 
 /** The id of an answer to a request whose id was not read (JSON-RPC 2.0, section 5). */
 export const NO_ID = 'null'

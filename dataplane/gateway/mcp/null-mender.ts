@@ -1,16 +1,17 @@
-import { isSpace, JsonSkipper } from '../../server/json-lexer.ts'
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  isSpace,
+  JsonSkipper,
+  NULL,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+} from '../../server/json-lexer.ts'
 
-const QUOTE = 0x22
-const COMMA = 0x2c
-const COLON = 0x3a
-const OPEN_OBJECT = 0x7b
-const CLOSE_OBJECT = 0x7d
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
-/** The first byte of `null`. */
-const NULL = 0x6e
-
-/** What becomes of a value that is `null`, and of those in it. */
+/** The treatment of a value that is `null`, and of the values in it. */
 export interface MendRule {
   /** JSON text in the place of `null`. Without it a member or element that is null is left out. */
   readonly whenNull?: string

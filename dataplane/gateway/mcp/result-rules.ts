@@ -1,7 +1,7 @@
 import { type MendRule, mendedNulls } from './null-mender.ts'
 
 /**
- * What official clients refuse when it is null although they take its absence, in the results that a gateway relays.
+ * The members of relayed results that official clients refuse when they are null, although they take their absence.
  * Servers write it for absent: Go's nil slices, and serializers that write every member.
  */
 

@@ -1,13 +1,15 @@
-import { JsonSkipper } from '../../server/json-lexer.ts'
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  JsonSkipper,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+} from '../../server/json-lexer.ts'
 
 const SPACE = 0x20
-const QUOTE = 0x22
-const COMMA = 0x2c
-const COLON = 0x3a
-const OPEN_OBJECT = 0x7b
-const CLOSE_OBJECT = 0x7d
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
 
 /** The length beyond which a name can't be one of those that are removed. */
 const LONGEST_NAME = 64

@@ -18,9 +18,14 @@ export function errorIn(body: string): FoundError | undefined {
   return { code: message['error']['code'], text: mendedError(memberText(body, 'error') as string) }
 }
 
-/** Reads the JSON-RPC error that came with an HTTP status for the request with this id (JSON text). */
-export function saidIn(body: string, sentId: string | undefined): SaidError | undefined {
+const NONE: ReadonlySet<unknown> = new Set()
+
+/**
+ * Reads the JSON-RPC error that came with an HTTP status for the request with this id (JSON text). Errors with the codes
+ * `without` are not for callers.
+ */
+export function saidIn(body: string, sentId: string | undefined, without = NONE): SaidError | undefined {
   const found = errorIn(body)
-  if (found === undefined || sentId === undefined) return undefined
+  if (found === undefined || sentId === undefined || without.has(found.code)) return undefined
   return { error: found.text, isOwn: sameId(memberText(body, 'id'), sentId) }
 }

@@ -1,13 +1,7 @@
 import type { AuditLog } from '../../../audit/event.ts'
-import { JsonSkipper } from '../../../server/json-lexer.ts'
+import { CLOSE_OBJECT, COLON, COMMA, JsonSkipper, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from '../../../server/json-lexer.ts'
 import type { Reply } from '../reply.ts'
 
-const QUOTE = 0x22
-const COLON = 0x3a
-const COMMA = 0x2c
-const OPEN_OBJECT = 0x7b
-const OPEN_ARRAY = 0x5b
-const CLOSE_OBJECT = 0x7d
 const LETTER_T = 0x74
 /** The longest member name that can be one of those looked for. */
 const LONGEST_NAME = 16
