@@ -35,7 +35,7 @@ export interface Asked {
   readonly scope?: string | undefined
 }
 
-/** What a workload gives for an assertion, or why it refuses it. */
+/** The answer of a workload to an assertion: what its token would allow, or the reason of a refusal. */
 export type Redeemable =
   | {
       readonly redeemable: true

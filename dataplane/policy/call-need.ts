@@ -1,4 +1,4 @@
-/** What a caller must have for a call, beyond the permission: a token, or a key or an account of their own. */
+/** A thing that a caller must have for a call besides the permission: a token, or a key or an account of their own. */
 export type CallNeed = LoginNeed | KeyNeed | AccountNeed
 
 export interface LoginNeed {

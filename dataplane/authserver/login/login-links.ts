@@ -54,8 +54,8 @@ interface LinkRecord extends Wanted {
 }
 
 /**
- * How long tokens of a user are kept after the link and each refresh, in seconds: they end when the user unlinks them, or
- * the provider takes them back.
+ * The time for which tokens of a user are kept after the link and each refresh, in seconds. They end sooner when the user
+ * unlinks them or the provider takes them back.
  */
 export const KEPT_S = 365 * 24 * 3600
 /** The lifetime of a link, in seconds. */
