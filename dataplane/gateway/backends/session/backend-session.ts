@@ -126,20 +126,22 @@ export class BackendSession {
 
   /**
    * Checks by a ping whether the backend still knows this session, in which a request has failed, and reopens the
-   * session if the ping fails. Never rejects. `opened` is the session in which the request was sent.
+   * session if the ping fails. Never rejects. `opened` is the session in which the request was sent. A ping of the
+   * last second is believed, but not after a request that was refused unread: the session may have ended since.
    */
-  check(opened: Opened): Promise<SessionState> {
+  check(opened: Opened, wasUnread = false): Promise<SessionState> {
     if (opened.sessionId === undefined || this.#closed) return Promise.resolve('alive')
     if ((this.renew() ?? opened) !== opened) return Promise.resolve('renewed')
-    this.#checking ??= this.#check(opened).finally(() => {
+    this.#checking ??= this.#check(opened, wasUnread).finally(() => {
       this.#checking = undefined
     })
     return this.#checking
   }
 
-  async #check(opened: Opened): Promise<SessionState> {
+  async #check(opened: Opened, wasUnread: boolean): Promise<SessionState> {
     const now = performance.now()
-    if (now - this.#pingedAt < PING_PAUSE_MS) return this.#pinged
+    const isStale = wasUnread && this.#pinged === 'alive'
+    if (now - this.#pingedAt < PING_PAUSE_MS && !isStale) return this.#pinged
     this.#pingedAt = now
     this.#pinged = (await this.#isKnown()) ? 'alive' : await this.#replace(opened)
     // The new session has not been pinged.

@@ -72,8 +72,12 @@ class Forgetful {
     const one = new Forgetful()
     one.server = await startRawServer({
       era: 'legacy',
-      tools: TOOLS,
-      call: (request) => answer(request, OK_RESULT),
+      tools: [...TOOLS, tool('odd', '"annotations":{"readOnlyHint":true}')],
+      call: (request, res) => {
+        if (request.message.params?.['name'] !== 'odd') return answer(request, OK_RESULT)
+        withCode(-32602)(request, res)
+        return undefined
+      },
       before(request, res) {
         const { message, headers } = request
         if (message.method === 'initialize') one.opened++
@@ -130,7 +134,7 @@ for (const [way, refuse] of Object.entries(ways))
     const one = await Forgetful.start(refuse, {
       failureHandling: { healthCheckInterval: '200ms', healthCheckTimeout: '150ms' },
     })
-    await eventually('a list', async () => (await one.gateway.status()).backends[0]?.tools === 3)
+    await eventually('a list', async () => (await one.gateway.status()).backends[0]?.tools === 4)
     one.forget()
     const { opened } = one
     await eventually('a new session', () => one.opened > opened)
@@ -162,6 +166,17 @@ test('in a session whose ping is answered an error stays the answer, and pings a
   assert.is(refused.calls('initialize').length, 2, 'the gateway’s own and the client’s')
   assert.is(refused.calls('tools/call').length, 5)
 })
+
+for (const [way, refuse] of Object.entries(ways).filter(([way]) => isUnread(way)))
+  test(`a session that ends right after a ping was answered, said by ${way}, is opened anew`, async () => {
+    const one = await Forgetful.start(refuse)
+    const session = await openSession(one.gateway.url)
+    const call = async (name: string) => (await post(one.gateway.url, rpc('tools/call', { name }), session)).json
+    assert.equal((await call('odd')).error, { code: -32602, message: 'Session not found' })
+    assert.is(one.server.calls('ping').length, 1)
+    one.forget()
+    assert.is((await call('plain')).result?.content[0].text, 'ok')
+  })
 
 test('a request for patience says nothing of the session', async () => {
   const one = await Forgetful.start(withStatus(429))
