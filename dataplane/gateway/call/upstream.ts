@@ -11,7 +11,7 @@ import {
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
 import { errorIn, saidIn } from '../backends/connection/said-error.ts'
-import { isUnread, mayMeanLoss, type SessionState } from '../backends/connection/session-check.ts'
+import { isRefusedUnread, mayMeanLoss, type SessionState } from '../backends/connection/session-check.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
 import type { Opened } from '../backends/session/opened-session.ts'
 import { showsApps } from '../mcp/apps.ts'
@@ -255,8 +255,10 @@ export class Upstream {
     if (this.#isSessionChecked || opened?.sessionId === undefined || !mayMeanLoss(failure)) return undefined
     if (backendSession === undefined) return undefined
     this.#isSessionChecked = true
-    const checked = backendSession.check(opened, isUnread(failure))
-    backendSession.waitFor(atMost(CHECK_MS, checked))
+    const isWaiting = backendSession.wasPinged
+    const checked = backendSession.check(opened, isRefusedUnread(failure))
+    // Others don't wait until the next ping may be sent.
+    if (!isWaiting) backendSession.waitFor(atMost(CHECK_MS, checked))
     return checked
   }
 

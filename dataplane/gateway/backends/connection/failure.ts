@@ -6,6 +6,7 @@ import type { MakeLink } from '../../../upstream-tokens/index.ts'
 export interface SaidError {
   /** JSON text, in the form of JSON-RPC. */
   readonly error: string
+  readonly code: unknown
   /** True if it has the id of the request: the backend itself has read it, no proxy before it. */
   readonly isOwn: boolean
 }

@@ -27,5 +27,5 @@ const NONE: ReadonlySet<unknown> = new Set()
 export function saidIn(body: string, sentId: string | undefined, without = NONE): SaidError | undefined {
   const found = errorIn(body)
   if (found === undefined || sentId === undefined || without.has(found.code)) return undefined
-  return { error: found.text, isOwn: sameId(memberText(body, 'id'), sentId) }
+  return { error: found.text, code: found.code, isOwn: sameId(memberText(body, 'id'), sentId) }
 }

@@ -32,6 +32,13 @@ export function mayMeanLoss({ status, rpcCode }: BackendFailure): boolean {
 /** Tells whether a request that failed with this HTTP status was refused unread, so that it may be sent once more. */
 export const isUnread = ({ status }: BackendFailure): boolean => UNREAD.has(status)
 
+/** Codes of errors in a request itself: an unknown method, wrong parameters, a fault in carrying it out. */
+const OF_REQUEST: ReadonlySet<unknown> = new Set([METHOD_NOT_FOUND, -32602, -32603])
+
+/** Tells whether a request was refused unread and nothing says that it was for a fault of its own. */
+export const isRefusedUnread = (failure: BackendFailure): boolean =>
+  isUnread(failure) && !OF_REQUEST.has(failure.said?.code)
+
 /** Tells whether the answer to a ping shows that the backend knows the session in which it was sent. */
 export function isKnownBy({ status, text }: BackendAnswer): boolean {
   if (!isSuccess(status)) return false

@@ -3,7 +3,7 @@ import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { type BackendAnswer, resultOf } from '../connection/request.ts'
-import { isKnownBy, isUnread, METHOD_NOT_FOUND, mayMeanLoss } from '../connection/session-check.ts'
+import { isKnownBy, isRefusedUnread, METHOD_NOT_FOUND, mayMeanLoss } from '../connection/session-check.ts'
 import type { EntryNote } from '../lists/list-page.ts'
 import type { ListRoom } from '../lists/list-room.ts'
 import { type BackendTool, readToolPage } from '../lists/tool.ts'
@@ -77,7 +77,7 @@ async function reopened(session: BackendSession, opened: Opened, error: unknown)
     return session.open()
   }
   const failure = connectionFailure(error)
-  const state = mayMeanLoss(failure) ? await session.check(opened, isUnread(failure)) : 'alive'
+  const state = mayMeanLoss(failure) ? await session.check(opened, isRefusedUnread(failure)) : 'alive'
   if (state === 'alive') throw error
   if (state === 'lost') throw session.reasonFor(failure)
   return session.opened ?? session.open()

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { isObject } from '../../../../crds/settings/json.ts'
 import { LEVELS } from '../../mcp/log-levels.ts'
 import { isLegacyRevision, isOldRevision, legacyRevisions } from '../../mcp/revisions.ts'
@@ -126,23 +127,33 @@ export class BackendSession {
 
   /**
    * Checks by a ping whether the backend still knows this session, in which a request has failed, and reopens the
-   * session if the ping fails. Never rejects. `opened` is the session in which the request was sent. A ping of the
-   * last second is believed, but not after a request that was refused unread: the session may have ended since.
+   * session if the ping fails. Never rejects. `opened` is the session in which the request was sent. There is at most
+   * one ping a second. Until the next, the last one is believed; if `isDoubtful` is set, the next one is awaited, since
+   * the session may have ended after the last.
    */
-  check(opened: Opened, wasUnread = false): Promise<SessionState> {
-    if (opened.sessionId === undefined || this.#closed) return Promise.resolve('alive')
-    if ((this.renew() ?? opened) !== opened) return Promise.resolve('renewed')
-    this.#checking ??= this.#check(opened, wasUnread).finally(() => {
+  async check(opened: Opened, isDoubtful = false): Promise<SessionState> {
+    if (opened.sessionId === undefined || this.#closed) return 'alive'
+    if ((this.renew() ?? opened) !== opened) return 'renewed'
+    const last = this.#pingedAt
+    const rest = last + PING_PAUSE_MS - performance.now()
+    if (this.#checking === undefined && rest > 0) {
+      if (!isDoubtful || this.#pinged !== 'alive') return this.#pinged
+      await delay(rest)
+      return this.check(opened, this.#pingedAt === last)
+    }
+    this.#checking ??= this.#check(opened).finally(() => {
       this.#checking = undefined
     })
     return this.#checking
   }
 
-  async #check(opened: Opened, wasUnread: boolean): Promise<SessionState> {
-    const now = performance.now()
-    const isStale = wasUnread && this.#pinged === 'alive'
-    if (now - this.#pingedAt < PING_PAUSE_MS && !isStale) return this.#pinged
-    this.#pingedAt = now
+  /** True within a second of the last ping. */
+  get wasPinged(): boolean {
+    return performance.now() - this.#pingedAt < PING_PAUSE_MS
+  }
+
+  async #check(opened: Opened): Promise<SessionState> {
+    this.#pingedAt = performance.now()
     this.#pinged = (await this.#isKnown()) ? 'alive' : await this.#replace(opened)
     // The new session has not been pinged.
     if (this.#pinged === 'renewed') this.#pingedAt = Number.NEGATIVE_INFINITY

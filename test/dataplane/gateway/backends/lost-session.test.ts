@@ -72,10 +72,12 @@ class Forgetful {
     const one = new Forgetful()
     one.server = await startRawServer({
       era: 'legacy',
-      tools: [...TOOLS, tool('odd', '"annotations":{"readOnlyHint":true}')],
+      tools: [...TOOLS, tool('gone'), tool('odd', '"annotations":{"readOnlyHint":true}')],
       call: (request, res) => {
-        if (request.message.params?.['name'] !== 'odd') return answer(request, OK_RESULT)
-        withCode(-32602)(request, res)
+        const name = request.message.params?.['name']
+        if (name === 'odd') withCode(-32602)(request, res)
+        else if (name === 'gone') withStatus(404, '')(request, res)
+        else return answer(request, OK_RESULT)
         return undefined
       },
       before(request, res) {
@@ -134,7 +136,7 @@ for (const [way, refuse] of Object.entries(ways))
     const one = await Forgetful.start(refuse, {
       failureHandling: { healthCheckInterval: '200ms', healthCheckTimeout: '150ms' },
     })
-    await eventually('a list', async () => (await one.gateway.status()).backends[0]?.tools === 4)
+    await eventually('a list', async () => (await one.gateway.status()).backends[0]?.tools === 5)
     one.forget()
     const { opened } = one
     await eventually('a new session', () => one.opened > opened)
@@ -144,27 +146,46 @@ for (const [way, refuse] of Object.entries(ways))
     await eventually('healthy', async () => (await one.gateway.status()).backends[0]?.health === 'healthy')
   })
 
-test('in a session whose ping is answered an error stays the answer, and pings are few', async () => {
-  const refused = await startRawServer({
-    era: 'legacy',
-    call: ({ message: { id } }, res) => {
-      withCode(-32602)({ message: { id } } as RawRequest, res)
-      return undefined
-    },
+for (const status of [200, 400])
+  test(`in a session whose ping is answered an error at ${status} stays the answer, with a ping a second`, async () => {
+    const refused = await startRawServer({
+      era: 'legacy',
+      call: ({ message: { id } }, res) => {
+        withCode(-32602, status)({ message: { id } } as RawRequest, res)
+        return undefined
+      },
+    })
+    const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: refused.url }] })
+    cleanups.push(
+      () => refused.close(),
+      () => gateway.close(),
+    )
+    const session = await openSession(gateway.url)
+    const start = performance.now()
+    for (let time = 0; time < 5; time++) {
+      const { json } = await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }, time), session)
+      assert.equal(json.error, { code: -32602, message: 'Session not found' })
+    }
+    const most = 1 + Math.floor((performance.now() - start) / 1000)
+    const pings = refused.calls('ping').length
+    assert.ok(pings > 0 && pings <= most, `${pings} pings, ${most} at most`)
+    assert.is(refused.calls('initialize').length, 2, 'the gateway’s own and the client’s')
+    assert.is(refused.calls('tools/call').length, 5)
   })
-  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: refused.url }] })
-  cleanups.push(
-    () => refused.close(),
-    () => gateway.close(),
-  )
-  const session = await openSession(gateway.url)
-  for (let time = 0; time < 5; time++) {
-    const { json } = await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }, time), session)
-    assert.equal(json.error, { code: -32602, message: 'Session not found' })
-  }
-  assert.is(refused.calls('ping').length, 1)
-  assert.is(refused.calls('initialize').length, 2, 'the gateway’s own and the client’s')
-  assert.is(refused.calls('tools/call').length, 5)
+
+test('calls that a living session refuses at once are pinged once a second, and other calls don’t wait', async () => {
+  const one = await Forgetful.start(withStatus(404))
+  const session = await openSession(one.gateway.url)
+  const call = async (name: string) => (await post(one.gateway.url, rpc('tools/call', { name }), session)).json
+  const start = performance.now()
+  const refusals = await Promise.all([1, 2].map(() => call('gone')))
+  for (const { error } of refusals) assert.is(error.code, -32603)
+  const waiting = call('gone')
+  assert.is((await call('plain')).result?.content[0].text, 'ok')
+  assert.is((await waiting).error.code, -32603)
+  const pings = one.server.calls('ping').length
+  assert.ok(pings <= 2 + (performance.now() - start) / 1000, `${pings} pings`)
+  assert.is(one.opened, 2, 'the gateway’s own and the client’s')
 })
 
 for (const [way, refuse] of Object.entries(ways).filter(([way]) => isUnread(way)))
