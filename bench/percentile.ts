@@ -1,8 +1,8 @@
-/** The value that a share (0 to 1) of these values, which are sorted, lies below; NaN of none. */
+/** Returns the value below which a share (0 to 1) of these sorted values lies; NaN if there are none. */
 export const percentile = (sorted: Float64Array, share: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
 
-/** The value in the middle, of an even number of them what lies between both; NaN of none. */
+/** Returns the median; NaN if there are no values. */
 export function median(values: ArrayLike<number>): number {
   const sorted = Float64Array.from(values).sort()
   const middle = (sorted.length - 1) / 2

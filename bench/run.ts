@@ -1,7 +1,6 @@
 /**
- * Runs the benchmarks, one after another: those of the rooms that are named, or all. Usage: run.ts [room …] [what they are
- * given: NAME=VALUE, --option VALUE]. `compare` is run where it is named: it takes most of an hour. `pair` is apart: it needs
- * another checkout to compare with.
+ * Runs the benchmarks of the named rooms, or all. Usage: run.ts [room …] [arguments for them: NAME=VALUE, --option
+ * VALUE]. `compare` (most of an hour) and `pair` (needs another checkout) run only if they are named.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'

@@ -1,21 +1,10 @@
 /**
- * Writes dist/, which the npm package and the image ship, because Node strips no types under node_modules. There is one
- * entry for the command and one for each worker thread. Subcommands stay chunks of their own, so that a gateway loads
- * no more than it needs.
- *
- * Usage: bundle.ts [another folder than dist]
- *
- * The policy engine is a CommonJS module that reads a file beside itself: both are copied unchanged. Few gateways need
- * the modules that compile conditions on claims and connect to Redis, and synchronous code loads them: each is a file
- * of its own to `require`.
- *
- * The chunks that a gateway loads until it serves are also in `gateway.start`, and those of an operator in
- * `operator.start`, for the image (start.cjs).
- *
- * The console's script for browsers is minified and lies beside the chunks.
- *
- * A worker is found by its spelling in the source, `new URL('./worker.ts', import.meta.url)`, and rewritten to the name
- * of its bundle.
+ * Writes dist/ for the npm package and the image, because Node strips no types under node_modules: one entry for the
+ * command and one for each worker thread, found by its spelling in the source, `new URL('./worker.ts',
+ * import.meta.url)`. Subcommands stay chunks of their own, so that a gateway loads only what it needs. The policy
+ * engine, a CommonJS module that reads a file beside itself, is copied. Modules that synchronous code loads rarely
+ * (CEL, Redis) are files of their own to `require`. `gateway.start` and `operator.start` list the chunks of a start for
+ * the image (start.cjs). Usage: bundle.ts [another folder than dist]
  */
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -41,7 +30,6 @@ for (const file of globSync('{cli,console,operator,dataplane}/**/*.ts', { cwd: r
   }
 }
 
-/** The bill of materials, in CycloneDX. */
 const BOM_FILE = 'sbom.cdx.json'
 
 const ENGINE = '@cedar-policy/cedar-wasm/nodejs'

@@ -1,12 +1,11 @@
 /**
- * Writes the bill of materials of the shipped files as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json): the same
- * bytes for the same input.
+ * Writes the bill of materials as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json): the same bytes for the same
+ * input.
  */
 import { createHash } from 'node:crypto'
 import { basename } from 'node:path'
 import type { DebianPackage } from './image/debian-packages.ts'
 
-/** A package in a lock file (npm's, version 3), by its folder. */
 export interface Locked {
   readonly version?: string
   /** `sha512-` and the base64 digest of the package's archive. */
@@ -32,9 +31,7 @@ export interface Bom {
   readonly components: readonly Component[]
 }
 
-/**
- * Returns the folder of the package that owns a file, `node_modules/a/node_modules/@b/c`; undefined for files of ours.
- */
+/** Returns the folder of the package that owns a file; undefined for files of ours. */
 const packageFolder = (file: string) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]
 
 const nameOf = (folder: string) => folder.slice(folder.lastIndexOf('node_modules/') + 'node_modules/'.length)
@@ -62,9 +59,8 @@ function component(
 }
 
 /**
- * Returns the packages that own files of a bundle. Throws an Error for one that is not in the lock file.
- *
- * @param files paths below the root, as a bundler lists them
+ * Returns the packages that own files of a bundle (paths below the root). Throws an Error for one that is not in the
+ * lock file.
  */
 export function bomOf(
   own: Required<Pick<Locked, 'version' | 'license'>> & { readonly name: string },
@@ -104,9 +100,7 @@ export const withPrograms = (bom: Bom, programs: Readonly<Record<string, string>
   ],
 })
 
-/** A file of the system beside the programs: a shared library, or a file that programs read. */
 export interface SystemFile {
-  /** Below the root of the image, without a slash before it. */
   readonly path: string
   readonly type: 'library' | 'data'
   readonly content: Uint8Array

@@ -1,7 +1,7 @@
 /**
- * Builds the start-up files of a gateway and an operator: one file each, and the code that V8 compiles from it.
- * start.cjs loads them. Without them a proxy takes 90 ms and 1.5 MiB more, with Node's compile cache instead 40 ms and
- * 2 MiB more; that cache also belongs to one user, and a pod's user may be any.
+ * Builds the start-up files of a gateway and an operator: one file each, and V8's compiled code of it, which start.cjs
+ * loads. Without them a proxy takes 90 ms and 1.5 MiB more; with Node's compile cache, which belongs to one user while
+ * a pod's user may be any, 40 ms and 2 MiB more.
  */
 import { fork } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,10 +11,7 @@ import { NO_GC, NOT_SMALL } from '../cli/memory.ts'
 import type { Chunk } from './commonjs.ts'
 import { NODE_FLAGS } from './node-flags.ts'
 
-/**
- * The commands that start from one file, and the sources whose chunks are in it: everything that is loaded until the
- * command serves or works.
- */
+/** The commands that start from one file, and the sources that are loaded until the command serves or works. */
 export const STARTS = {
   // The measured configuration is YAML.
   gateway: ['cli/main.ts', 'cli/serve.ts', 'dataplane/gateway/index.ts', 'dataplane/config/read/yaml.ts'],
@@ -29,8 +26,8 @@ export const startFile = (started: Started): string => `${started}.start`
 export const codeFile = (started: Started): string => `${startFile(started)}.code`
 
 /**
- * Returns a JavaScript expression of an object: a function for each chunk, by its name, that takes the arguments of a
- * CommonJS module. It is Latin-1, so that Node holds it as it is read; throws an Error if a chunk isn't.
+ * Returns a JavaScript expression: an object with a CommonJS module function for each chunk. Throws an Error if a chunk
+ * is not Latin-1, which Node holds as it is read.
  */
 export function startText(chunks: readonly Chunk[]): string {
   const functions = chunks.map(({ name, code }) => {
@@ -45,7 +42,6 @@ const NOBODY = '127.0.0.1:0'
 const ADMIN = ['--admin-listen', NOBODY]
 
 interface Start {
-  /** The text of its input file, and its arguments. */
   readonly text: string
   readonly args: (file: string) => readonly string[]
   /** The output that follows once all its start-up code has run. */
@@ -83,9 +79,8 @@ users: [{name: u, user: {token: t}}]
 }
 
 /**
- * Starts a gateway and an operator from the bundle in `dist`, and returns the code of each by the name of its file, for
- * the Node that runs this script, with NODE_FLAGS. The bytes differ each time. Rejects with the output if one does not
- * start.
+ * Starts a gateway and an operator from `dist`, and returns the compiled code by file name, for this Node with
+ * NODE_FLAGS. The bytes differ each time. Rejects with the output of a failed start.
  */
 export async function startCodes(dist: string): Promise<ReadonlyMap<string, Buffer>> {
   const folder = mkdtempSync(join(tmpdir(), 'portico-start-'))

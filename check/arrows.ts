@@ -1,6 +1,6 @@
 /**
- * Checks which rooms (folders of sources) import which; see the arrows in docs/architecture.md. Fails with a line for
- * every import in the wrong direction, for every unused allowance, and for files that import each other in a circle.
+ * Checks which rooms import which (docs/architecture.md). Fails with a line for each wrong import, unused allowance and
+ * circle of files.
  */
 import { type Imports, inside, readImports } from './imports.ts'
 
@@ -122,10 +122,7 @@ export const rooms: readonly Room[] = [
   })),
 ]
 
-/**
- * The rooms inside a room, from the bottom up: each may import those before it; files directly in the outer room are
- * above all.
- */
+/** The rooms inside a room, from the bottom up: each may import those before it. */
 export const floors: Readonly<Record<string, readonly string[]>> = {
   'operator/reconcile': ['outcome', 'references', 'authserver', 'configs', 'rendering', 'backends', 'workloads'],
   'operator/render': ['object', 'network', 'pod'],
@@ -162,7 +159,6 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'dataplane/registry/api': ['schemas', 'request', 'catalog', 'admin'],
 }
 
-/** The state of one file during the graph search (Tarjan's strongly connected components). */
 interface Visit {
   readonly file: string
   readonly index: number
@@ -245,8 +241,7 @@ if (import.meta.main) {
 }
 
 /**
- * Returns the circles of files that import each other, each circle sorted; type imports count. Linear in files and
- * imports.
+ * Returns the circles of files that import each other, each sorted; type imports count. Linear in files and imports.
  */
 export function circles(imports: Imports): readonly (readonly string[])[] {
   const found: string[][] = []

@@ -1,7 +1,6 @@
 /**
- * Counts comments of the sources that begin with a bare clause (What, Whether, How, Where, Who, When, Which, Of)
- * instead of a sentence with a subject. It reports and fails nothing: `node check/comments.ts [FOLDER…]` lists them,
- * `--count` only counts.
+ * Counts comments that begin with a bare clause (What, Whether, How …) instead of a sentence. It only reports: `node
+ * check/comments.ts [FOLDER…]` lists them, `--count` only counts.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

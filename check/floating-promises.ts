@@ -1,7 +1,7 @@
 /**
  * Finds promises whose rejection nothing handles: one of them ends the process (Node, `unhandledRejection`). It asks
- * the compiler for types, so that promises from Node's own modules and from packages are found as well. A promise is
- * handled if it is awaited, returned, stored, or ends in `.catch(…)` or `.then(…, …)`; `void` handles nothing.
+ * the compiler for types. A promise is handled if it is awaited, returned, stored, or ends in `.catch(…)` or `.then(…,
+ * …)`; `void` handles nothing.
  */
 import {
   type ArrowFunction,
@@ -30,19 +30,12 @@ import { checkProjects, type ParsedFile } from './project.ts'
 
 type FunctionValue = ArrowFunction | FunctionExpression
 
-/** The nodes of one file that may hold an unhandled promise. */
 interface Suspects {
-  /** Expressions whose values are discarded. */
   readonly dropped: Expression[]
-  /** Function expressions that are passed as arguments. */
   readonly functions: FunctionValue[]
-  /** Functions that are passed by name. */
   readonly references: Expression[]
 }
 
-/**
- * Returns a line for each floating promise of a project (its `tsconfig.json`). Paths are relative to the file's folder.
- */
 export const floatingPromises = (configFile: string): string[] =>
   checkProjects(
     configFile,
@@ -123,7 +116,6 @@ function handedOver({ functions, references }: Suspects, promises: PromiseTypes,
 const bodyOf = ({ body }: FunctionValue): Expression[] =>
   isBlock(body) || isVoidExpression(body) ? [] : unhandled(body as Expression)
 
-/** The promise types of the compiler; each type is looked up once. */
 class PromiseTypes {
   readonly #checker: Checker
   readonly #known = new Map<number, boolean>()
@@ -165,7 +157,6 @@ class PromiseTypes {
     return signatures.map((signature) => this.#checker.getReturnTypeOfSignature(signature))
   }
 
-  /** `seen`: the types that contain this one. */
   #isPromise(type: Type | undefined, seen = new Set<number>()): boolean {
     if (type === undefined) return false
     const answer = this.#known.get(type.id)

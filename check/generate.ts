@@ -1,6 +1,5 @@
 /**
- * Rewrites every generated file that is committed. With `--check` it writes nothing and fails with a line for each
- * stale file.
+ * Rewrites every committed generated file. With `--check` it writes nothing and fails with a line for each stale file.
  */
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

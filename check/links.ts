@@ -1,6 +1,6 @@
 /**
- * Checks the documentation: links and anchors that lead nowhere, headings that skip a level, and pages that no page of
- * the site leads to.
+ * Checks the documentation for dead links and anchors, skipped levels of headings, and pages that no page of the site
+ * links to.
  */
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

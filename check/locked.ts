@@ -1,7 +1,4 @@
-/**
- * Checks that every package of the lock file has its SHA-512, for each platform. npm checks downloads against that, and
- * accepts any download without one. Fails with a line for each package without.
- */
+/** Checks that every package of the lock file has its SHA-512: npm accepts any download without one. */
 import { readFileSync } from 'node:fs'
 
 export interface LockFile {
@@ -10,10 +7,7 @@ export interface LockFile {
 
 const SHA512 = /^sha512-[A-Za-z0-9+/]{86}==$/
 
-/**
- * Returns the paths of the packages that would be installed unchecked. The root, which has the empty path, and links
- * are no downloads.
- */
+/** Returns the packages that would be installed unchecked. The root (the empty path) and links are no downloads. */
 export const unchecked = ({ packages }: LockFile): readonly string[] =>
   Object.entries(packages).flatMap(([path, { integrity = '', link = false }]) =>
     path === '' || link || SHA512.test(integrity) ? [] : [path],

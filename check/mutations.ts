@@ -1,6 +1,6 @@
 /**
- * Makes small mistakes in the sources and reports which tests detect them, in this checkout and in one from before a
- * change: a change that makes tests faster must not make them blind. It works on copies, never on a checkout itself.
+ * Makes small mistakes in copies of this checkout and an older one, and reports which tests detect them: a change that
+ * makes tests faster must not make them blind.
  */
 import { globSync } from 'node:fs'
 import { join } from 'node:path'

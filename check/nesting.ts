@@ -1,7 +1,6 @@
 /**
- * Finds statements of the sources that nest deeper than four levels within one function: `if`, loops, `switch` and
- * `try` count one each, an `else if` none, and a nested function starts at zero. A place that has to be deeper has a
- * comment above it, `nesting: ` and the reason. Tests are not checked: loops over a table nest without being hard to read.
+ * Finds statements that nest deeper than four levels within a function: `if`, loops, `switch` and `try` count, `else
+ * if` does not. A deeper place needs a comment above it, `nesting: ` and the reason. Tests are not checked.
  */
 import { type IfStatement, type Node, type SourceFile, SyntaxKind } from 'typescript/unstable/ast'
 import { isIfStatement } from 'typescript/unstable/ast/is'
@@ -32,10 +31,7 @@ const levels: ReadonlySet<SyntaxKind> = new Set([
   SyntaxKind.WhileStatement,
 ])
 
-/**
- * Returns a line for each place of a project (its `tsconfig.json`) that nests too deeply. Paths are relative to the
- * file's folder.
- */
+/** Returns a line for each place of a project (its `tsconfig.json`) that nests too deeply. */
 export const deepNesting = (configFile: string): string[] =>
   checkProjects(
     configFile,

@@ -3,17 +3,13 @@ import type { Node, SourceFile } from 'typescript/unstable/ast'
 import { API, type Project } from 'typescript/unstable/sync'
 
 export interface ParsedFile {
-  /** Relative to the folder of the project's `tsconfig.json`. */
   readonly path: string
   readonly file: SourceFile
   /** Returns the line at which a node begins, from 1. */
   lineOf(node: Node): number
 }
 
-/**
- * Returns the findings of `check` in each project of a `tsconfig.json`. `check` gets the project's own files whose
- * paths `isChecked` accepts.
- */
+/** Returns the findings of `check` in each project. `check` gets the project's own files that `isChecked` accepts. */
 export function checkProjects(
   configFile: string,
   isChecked: (path: string) => boolean,

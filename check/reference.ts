@@ -1,8 +1,4 @@
-/**
- * Generates the reference pages of docs/reference: every field of every kind and of the configuration files, every
- * command, error code and value of the Helm chart. They are made from what is checked and served, so that a page can't
- * contradict it.
- */
+/** Generates docs/reference from the schemas, commands, error codes and Helm values that the code checks and serves. */
 import { formatHelp, type Program } from '../cli/command.ts'
 import { portico } from '../cli/dispatch.ts'
 import { program as kubectlPortico } from '../cli/kubectl/index.ts'
@@ -68,7 +64,6 @@ function limitsOf(node: FileNode): readonly string[] {
   ]
 }
 
-/** Returns why a field is never honoured: its own reason, or that of all its fields. */
 function refusalOf(node: FileNode): string | undefined {
   if (typeof node.readBy === 'object') return node.readBy.refused
   const [reason, ...others] = schemaChildren(node).map(refusalOf)
@@ -249,7 +244,6 @@ const helmPage = (): string =>
 
 const tidy = (text: string) => `${text.trimEnd()}\n`
 
-/** Returns the reference pages by their names in docs/reference. */
 export async function referencePages(): Promise<ReadonlyMap<string, string>> {
   const all = Object.values(kinds)
   const pages = new Map<string, string>(all.map((kind) => [`${kind.kind.toLowerCase()}.md`, tidy(kindPage(kind))]))

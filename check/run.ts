@@ -1,9 +1,3 @@
-/**
- * `make check`: types, lint, import arrows, ways, links of the documentation, locked packages, generated
- * files. With ALL=1, and in CI, also
- * floating promises and nesting, which read the types of the whole program anew. Runs every check, and fails if one
- * does.
- */
 import { spawn } from 'node:child_process'
 
 interface Check {

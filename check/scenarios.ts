@@ -1,7 +1,6 @@
 /** Reads tables of scenarios, each with the tests that cover it. */
 
 export interface Scenario {
-  /** A short title; empty: another test of the scenario above. */
   readonly scenario: string
   /** The path below `test/`; `none` if there is no test. */
   readonly file: string
@@ -69,10 +68,7 @@ function problemOf(
   return isTitleIn(text, title) ? undefined : `test/${file} has no test of the title ${JSON.stringify(title)}`
 }
 
-/**
- * Tells whether a test has this title: as its first argument, or from the head of a line of a table if titles are
- * variables.
- */
+/** Tells whether a test has this title: as its first argument, or from the head of a table line. */
 function isTitleIn(text: string, title: string): boolean {
   const before = /\btest\(\s*[a-z]\w*,/.test(text) ? /(?:\btest\(|\[)\s*$/ : /\btest\(\s*$/
   for (const quote of ["'", '"', '`']) {

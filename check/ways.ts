@@ -1,8 +1,7 @@
 /**
- * Checks the code paths ("ways") that docs/architecture.md lists file by file. Each is a heading `### The way of …`,
- * the number of files that run on it, including helpers (`Measured: 64 files`), and a list whose items begin with a
- * path. Fails with a line for every file that does not exist or that no earlier file of its way imports, and for a way
- * without a number. test/check/ways.test.ts compares the numbers with V8's counts.
+ * Checks the code paths ("ways") in docs/architecture.md: a heading `### The way of …`, the number of files that run
+ * (`Measured: 64 files`, compared with V8's counts by test/check/ways.test.ts), and a list whose items begin with a
+ * path. Each file must exist and be imported by an earlier one.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { type Imports, readImports } from './imports.ts'

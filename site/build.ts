@@ -1,6 +1,6 @@
 /**
- * `make site`: writes the documentation as a static site to dist/site. It needs no server: links are relative, and
- * search runs in the browser. With REFS="v0.1 v0.2" it holds these revisions side by side, each in a folder of its name.
+ * `make site`: writes the documentation as a static site to dist/site. REFS="v0.1 v0.2" puts these revisions side by
+ * side, each in a folder of its name.
  */
 import { execFileSync } from 'node:child_process'
 import {

@@ -68,10 +68,7 @@ function inFolder(root: string, folder: string): readonly string[] {
     .map((name) => `${folder}/${name}`)
 }
 
-/**
- * Returns the sections of the site for the checkout at `root`. A page of docs/ that no section names comes under Tasks, so
- * that no page is lost.
- */
+/** Returns the sections of the site for the checkout at `root`. Pages of docs/ without a section come under Tasks. */
 export function readContents(root: string): readonly Section[] {
   const exists = (file: string) => {
     try {

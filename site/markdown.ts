@@ -124,11 +124,7 @@ function readPassages(tokens: readonly Token[], headings: readonly Heading[]): r
   return passages
 }
 
-/**
- * Reads a Markdown file and renders it.
- *
- * @param linkTo Returns the address that a link of the file gets, or undefined for plain text in its place.
- */
+/** Reads a Markdown file and renders it. `linkTo` returns the address for a link, or undefined for plain text. */
 export function renderMarkdown(text: string, linkTo: (target: string) => string | undefined): Article {
   const md = new MarkdownIt({ html: false, linkify: false })
   // The note at the top of a generated page. Its lines stay, so that lines of findings are those of the file.

@@ -1,4 +1,4 @@
-/** What an author can write to be checked, at a size: each as long as its field allows and as costly as we know how. */
+/** The inputs of authors to be checked, by size: each as long as its field allows and as costly as we can make it. */
 import { authzFindings } from '../../dataplane/config/check/authz.ts'
 import { checkRegistry } from '../../dataplane/config/check/registry.ts'
 import { ConfigError } from '../../dataplane/config/load.ts'
@@ -26,7 +26,6 @@ const checkPolicies = (policies: string[]) => authzFindings({ policies }, '')
 
 const parse = configParser(registryConfigSchema, checkRegistry)
 const BASE = 'sources: []\nregistries: []\nauth: {mode: anonymous}\n'
-/** The result does not matter: what is wrong is found in whatever is read. */
 function checkConfig(text: string): void {
   try {
     parse(text)

@@ -1,9 +1,7 @@
 /**
- * What one author can make others pay. First the processor time of each check by size, doubled up to the bound of the
- * field: twice the size is to cost at most 2.5 times. Then the longest pause of an operator's event loop while it reconciles
- * 300 configs of another namespace, without and with texts at their bounds beside them: it is to stay below 250 ms.
- *
- * Usage: run.ts [operator=only]
+ * Measures what one author can make others pay: the processor time of each check by size (twice the size may cost at
+ * most 2.5 times), and the longest pause of an operator's event loop (at most 250 ms) while it reconciles 300 configs
+ * of another namespace, without and with the largest texts beside them. Usage: run.ts [operator=only]
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -17,11 +15,11 @@ import { inputs } from './inputs.ts'
 
 const SMALLEST = 16
 const ROUNDS = 3
-/** Milliseconds below which noise is larger than what is measured. */
+/** Shorter times, in milliseconds, are noise. */
 const NOISE = 30
 const log = pino({ level: 'silent' })
 
-/** Milliseconds of this process, the least of a few rounds. Each round is of a text that was not checked before. */
+/** Returns the least processor time of a few rounds, in milliseconds. Each round checks a new text. */
 function costOf(run: (size: number) => void, size: number): number {
   let least = Number.POSITIVE_INFINITY
   for (let round = 0; round < ROUNDS; round++) {
@@ -55,7 +53,7 @@ const object = (kind: string, namespace: string, name: string, spec: object): Ku
 
 const PLURALS = { MCPToolConfig: 'mcptoolconfigs', MCPAuthzConfig: 'mcpauthzconfigs', MCPRegistry: 'mcpregistries' }
 
-/** Milliseconds of the longest pause of the event loop, and until the other namespace is done. */
+/** Returns the longest pause of the event loop and the time for the other namespace, in milliseconds. */
 async function reconciled(hostile: readonly KubernetesObject[], others: readonly KubernetesObject[]) {
   const done = new Set<string>()
   const api = {

@@ -1,7 +1,6 @@
 /**
- * What 100,000 registered clients and 100,000 logins cost the memory of a gateway that keeps them itself: a client each,
- * a grant with its refresh token, and what one provider gave. What is over the bounds goes, oldest unused first.
- * Usage: memory.ts [number], with --expose-gc
+ * Measures a gateway's memory for 100,000 registered clients and 100,000 logins (a grant, its refresh token, a
+ * provider's tokens each). Usage: memory.ts [number], with --expose-gc
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { setImmediate as pause } from 'node:timers/promises'
@@ -42,7 +41,6 @@ function memory(): number {
   return (heapUsed + external) / MIB
 }
 
-/** A client as registration keeps it. */
 async function register(clientId: string): Promise<void> {
   const record = {
     client_id: clientId,
@@ -58,7 +56,6 @@ async function register(clientId: string): Promise<void> {
   await store.set('client', clientId, JSON.stringify(record), TTL_S)
 }
 
-/** A login, as the provider keeps it. */
 async function logIn(clientId: string): Promise<string> {
   const [grantId, accountId, now] = [random(32), randomUUID(), Math.floor(Date.now() / 1000)]
   const scope = 'tools:call tools:read'
@@ -78,7 +75,6 @@ const ids = Array.from({ length: NUMBER }, () => random(16))
 const names = memory()
 for (const [index, id] of ids.entries()) {
   await register(id)
-  // Timers of the store run in between.
   if (index % 10_000 === 0) await pause()
 }
 const clients = memory()

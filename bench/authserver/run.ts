@@ -1,4 +1,4 @@
-/** The authorization server: how long its token endpoint takes, and what clients and logins cost in memory. */
+/** Measures the authorization server: the time of its token endpoint, and the memory of clients and logins. */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 

@@ -1,7 +1,6 @@
 /**
- * How long the token endpoint takes to exchange a refresh token: the client and the gateway are in one process and take
- * turns, so what is measured holds the client's part too. Storage in memory, and in Redis beside it.
- * Usage: token.ts [exchanges]
+ * Measures the exchange of a refresh token, in memory and with Redis. Client and gateway share one process, so the time
+ * includes the client's. Usage: token.ts [exchanges]
  */
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -18,7 +17,7 @@ const TARGET_MS = 2
 
 const agent = new Agent({ keepAlive: true })
 
-/** Of clients the one that costs least: what it takes of the time is not the gateway's. */
+/** The cheapest client, so that little of the time is its own. */
 function post(url: string, fields: Record<string, string>): Promise<Tokens> {
   return new Promise((resolve, reject) => {
     const body = new URLSearchParams(fields).toString()

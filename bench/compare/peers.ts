@@ -10,7 +10,6 @@ import { type Era, openSession, toolsList } from '../gateway/requests.ts'
 import { gatewayName, type Target } from '../shipped/measure.ts'
 import { startProcess } from '../shipped/process.ts'
 
-/** A gateway of others: how it is configured and started. */
 interface Recipe {
   /** Its program, which is looked for on the PATH. */
   readonly program: string
@@ -18,7 +17,6 @@ interface Recipe {
   config(backends: readonly Part[], port: number): string
   args(file: string, port: number): readonly string[]
   readonly path: string
-  /** Between the names of a backend and of its tool. */
   readonly separator: string
 }
 
@@ -87,7 +85,7 @@ const findProgram = (name: string) =>
     .map((folder) => join(folder, name))
     .find((file) => existsSync(file))
 
-/** Those that are installed; of the others a line says that they are left out. */
+/** Returns the installed ones, and prints a line for each of the others. */
 export const installedPeers = (directory: string): Target[] =>
   RECIPES.flatMap((recipe) => {
     const program = findProgram(recipe.program)
@@ -125,10 +123,9 @@ function peerTarget(
 }
 
 const PEER_MS = 20_000
-/** Its owner starts it once the backends are there. */
 const OWNER_MS = 120_000
 
-/** An endpoint that somebody else has started: NAME=URL,pid=N[,era=modern][,separator=/]. Throws where that is not what it says. */
+/** Parses NAME=URL,pid=N[,era=modern][,separator=/], an endpoint that is already running. Throws if it is malformed. */
 export function externalTarget(text: string): Target {
   const [, name = '', address = '', more = ''] = /^([^=]+)=([^,]+),?(.*)$/.exec(text) ?? []
   const given = new Map(more.split(',').map((pair) => pair.split('=') as [string, string]))
@@ -146,7 +143,7 @@ export function externalTarget(text: string): Target {
   }
 }
 
-/** Waits until an endpoint lists the tools of the backends. Rejects with its last answer where it does not. */
+/** Waits until an endpoint lists the tools of the backends. Rejects with its last answer. */
 async function untilItLists(origin: string, path: string, era: Era, patienceMs: number): Promise<void> {
   const until = performance.now() + patienceMs
   const client = new Client(origin)

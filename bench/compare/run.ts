@@ -1,13 +1,8 @@
 /**
- * The same work through any MCP endpoints, in one run and in turn: calls, lists, new sessions, idle sessions, in both eras,
- * before backends of its own. It tells requests a second and a CPU-second, p50 and p99, and memory; a wrong answer is an
- * error. Measured are a backend itself, the least that a proxy on node:http does, Portico with nothing on, with each
- * feature and with all, those gateways of others that are installed (bench/compare/peers.ts has their configuration and
- * command), and what is named: NAME=URL,pid=N[,era=modern][,separator=/]. Such an endpoint has to stand before the backends
- * b0 and b1 at http://127.0.0.1:9100/mcp and 9101 (9102 and 9103 in the modern era), and may be started once they run.
- *
+ * Compares MCP endpoints in one run and in turn: calls, lists, new and idle sessions, in both eras. Prints requests per
+ * second and per CPU-second, p50, p99 and memory. docs/performance.md describes the endpoints and how to add one.
  * Usage: run.ts [NAME=URL,pid=N …] [--starts 9] [--seconds 2] [--warm 20000] [--idle 2000] [--eras legacy,modern]
- *   [--json FILE: with what an idle proxy takes]
+ * [--json FILE: also measures an idle proxy]
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -42,7 +37,7 @@ const extent = {
   firstPort: external.length === 0 ? undefined : FIRST_PORT,
 }
 
-/** A thousandth of a value is beyond what is measured. */
+/** Keeps three digits after the point. */
 const rounded = (row: Row): Row =>
   JSON.parse(JSON.stringify(row, (_, value) => (typeof value === 'number' ? Number(value.toPrecision(4)) : value)))
 
@@ -63,7 +58,6 @@ async function measure(): Promise<readonly Row[]> {
   return rows
 }
 
-/** What an idle proxy takes, as bench/sidecar tells it. */
 function measureIdle(file: string): Results['idle'] {
   const script = join(THIS_CHECKOUT, 'bench/sidecar/run.ts')
   const { status } = spawnSync(process.execPath, [script, values.starts, '--json', file], { stdio: 'inherit' })

@@ -1,6 +1,6 @@
 /**
- * The tables of docs/performance.md, from what bench/compare/run.ts has written.
- * Usage: tables.ts bench/results/FILE.json [--into docs/performance.md: between its comments on results]
+ * Writes the tables of docs/performance.md from a result of bench/compare/run.ts. Usage: tables.ts
+ * bench/results/FILE.json [--into docs/performance.md: between its comments on results]
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -9,7 +9,6 @@ import { median } from '../percentile.ts'
 import { BARE, countWithin, findRow, type Ratio, type Row, ratioOf } from '../shipped/measure.ts'
 import { KINDS, type Kind } from '../shipped/work.ts'
 
-/** What a run of bench/compare found. */
 export interface Results {
   readonly command: string
   readonly date: string
@@ -74,7 +73,7 @@ function tableOf(rows: readonly Row[], kind: Kind): string[] {
   ]
 }
 
-/** What a run found, as Markdown. */
+/** Formats the results of a run as Markdown. */
 export function tablesOf({ command, date, commit, machine, extent, rows, idle }: Results): string {
   const facts = Object.entries({ ...machine, ...extent }).map(([name, value]) => `${name} ${value}`)
   const texts = [`${date}, commit ${commit}: \`${command}\`\n${facts.join(', ')}`]
@@ -84,7 +83,6 @@ export function tablesOf({ command, date, commit, machine, extent, rows, idle }:
       if (its.some((row) => row.kind === kind))
         texts.push(`${TITLES[kind]}, ${era} era:`, tableOf(its, kind).join('\n'))
     }
-  // Of one start there is no error, which JSON has as null.
   const of = ({ median, error }: Estimate, digits: number) => withError(median, error ?? Number.NaN, digits)
   if (idle !== undefined)
     texts.push(

@@ -1,7 +1,7 @@
 /**
- * The fastest MCP server that can be written on node:http, in one process: its cost must not hide the gateway's. It
- * checks nothing; it answers `tools/list` with 20 tools and every call with the arguments it got.
- * Usage: bare-backend.ts modern|legacy [PORT] [tools=N] [skills=N: so many skills, and a resource beside them]
+ * The fastest MCP server on node:http, so that its cost does not hide the gateway's. It checks nothing and answers
+ * calls with their arguments. Usage: bare-backend.ts modern|legacy [PORT] [tools=N] [skills=N: that many skills, and
+ * one resource beside them]
  */
 import { createHash } from 'node:crypto'
 import { createServer } from 'node:http'

@@ -1,6 +1,6 @@
 /**
- * The least that a proxy on node:http alone does, which is its client, too: requests and answers are piped as they come.
- * Usage: bare-http.ts BACKEND-PORT
+ * The least that a proxy on node:http does, server and client: it pipes requests and answers. Usage: bare-http.ts
+ * BACKEND-PORT
  */
 import { Agent, createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'

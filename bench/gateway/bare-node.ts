@@ -1,6 +1,6 @@
 /**
- * What node:http and undici take by themselves: the least that any proxy on them does, without a router, byte by byte
- * what it got. What the gateway takes beyond it is the price of reading messages. Usage: bare-node.ts BACKEND-PORT
+ * The least that a proxy on node:http and undici does, without a router. The gateway's difference to it is the price of
+ * reading messages. Usage: bare-node.ts BACKEND-PORT
  */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

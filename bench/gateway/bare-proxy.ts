@@ -1,6 +1,5 @@
 /**
- * The least that a proxy on Hono and undici does: it takes the body, sends it on and gives the answer back, and looks
- * at nothing. What the gateway takes beyond it is the price of being one. Usage: bare-proxy.ts BACKEND-PORT
+ * The least that a proxy on Hono and undici does: it forwards bodies without a look. Usage: bare-proxy.ts BACKEND-PORT
  */
 import type { HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'

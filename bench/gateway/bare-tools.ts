@@ -1,4 +1,3 @@
-/** So many tools of a backend. */
 export const makeTools = (length: number) =>
   Array.from({ length }, (_, index) => ({
     name: `tool_${index}`,
@@ -6,5 +5,4 @@ export const makeTools = (length: number) =>
     inputSchema: { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] },
   }))
 
-/** The tools of each backend in the benches. */
 export const TOOLS = makeTools(20)

@@ -1,8 +1,6 @@
 /**
- * What a composite tool of five steps, one after another, costs beside its five calls made directly, in one run and in
- * turn. Modern era; each step hands its arguments on; every answer checked. Processor time is the gateway's own; times of
- * runs made one after another, in milliseconds, have the client and the backend in them.
- * Usage: composite.ts [seconds a measurement]
+ * Compares a composite tool of five sequential steps with its five calls made directly, in the modern era. Times in
+ * milliseconds include the client and the backend. Usage: composite.ts [seconds a measurement]
  */
 import { median } from '../percentile.ts'
 import { type Bench, runBench } from '../shipped/bench.ts'
@@ -14,15 +12,12 @@ import { toolCall } from './requests.ts'
 
 const TURNS = Number(process.argv[2] ?? 5)
 const STEPS = 5
-/** As many calls of backends in each way, until V8 has compiled the hot path. */
 const WARM_UP = { workers: 8, seconds: 30, each: TURNS > 1 ? 4_000 : 100 }
 const MOST = 1.3
 const local = (script: string) => new URL(script, import.meta.url)
 
-/** A way to make the five calls. */
 interface Way {
   readonly name: string
-  /** Requests of a client for all five. */
   readonly requests: number
   request(worker: number, count: number): LoadRequest
   runs: number

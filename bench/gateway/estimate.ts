@@ -1,6 +1,6 @@
 import { median } from '../percentile.ts'
 
-/** What a figure is by several samples of it, and how far that may be off. */
+/** The median of samples and its standard error. */
 export interface Estimate {
   readonly median: number
   /** Standard error of the median. */
@@ -9,14 +9,14 @@ export interface Estimate {
   readonly most: number
 }
 
-/** A figure and its error as people read it; the figure alone where nothing is known of its error. */
+/** Formats a figure with its error; without the error if that is unknown. */
 export const withError = (figure: number, error: number, digits: number): string =>
   figure.toFixed(digits) + (Number.isNaN(error) ? '' : ` ± ${error.toFixed(digits)}`)
 
-/** A median scatters so much more than a mean does, where samples are spread normally. */
+/** The standard error of a median is this many times that of a mean, for normally distributed samples. */
 const MEDIAN_BY_MEAN = Math.sqrt(Math.PI / 2)
 
-/** Estimates a figure. With a single sample nothing is known of its error: it is NaN. */
+/** Estimates a figure. The error of a single sample is NaN. */
 export function estimate(samples: readonly number[]): Estimate {
   const { length } = samples
   const mean = samples.reduce((sum, sample) => sum + sample, 0) / length

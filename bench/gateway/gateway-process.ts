@@ -1,7 +1,6 @@
 /**
- * The gateway from its sources in a process that tells its CPU time and memory: for what `portico serve` has no setting
- * for, and for tests that watch its heap. Benchmarks start what is shipped (bench/shipped). Usage: gateway-process.ts
- * CONFIG [LOGINS]; LOGINS: a file as `readLogins` reads it.
+ * Runs the gateway from its sources and reports CPU time and memory: for settings that `portico serve` does not have,
+ * and for tests that watch its heap. Usage: gateway-process.ts CONFIG [LOGINS: a file for `readLogins`]
  */
 import { serveGateway } from '../../dataplane/gateway/index.ts'
 import { createLog } from '../../dataplane/server/log.ts'

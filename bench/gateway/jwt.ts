@@ -1,14 +1,9 @@
 /**
- * What a JWT costs beside no authentication, and a credential of each caller for the backends beside that: the same calls
- * through gateways over the same backends, in turn, by 64 callers with a token each. Goals: at least 90 % of
- * the anonymous calls a CPU-second with JWTs, 85 % with exchanged tokens, or with those that a provider gave at login.
- *
- * What goes by the clock alone (the lists of callers, asked for anew every 30 s) is left out: with turns it would count
- * several times, in some starts and not in others.
- *
- * The gateways run as they are shipped. What a provider gave at login comes from a file here, which `portico serve` does
- * not read: that gateway runs from its sources, and is compared with an anonymous one that does so too.
- * Usage: jwt.ts [seconds a start] [starts]
+ * Compares calls with JWTs of 64 callers, and with a credential of each caller for the backends, with anonymous calls.
+ * Goals: at least 90 % of the anonymous calls per CPU-second with JWTs, 85 % with exchanged tokens or tokens of a
+ * provider. Refreshes of callers' lists, which go by the clock, are switched off. Provider tokens come from a file,
+ * which `portico serve` does not read: that gateway and the anonymous one beside it run from their sources. Usage:
+ * jwt.ts [seconds a start] [starts]
  */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -24,7 +19,6 @@ const STARTS = Number(process.argv[3] ?? 9)
 const LONG = { failureHandling: { healthCheckInterval: '1h' } }
 const PROVIDER = 'code'
 const FROM_SOURCES = 'sources anonymous'
-/** What each is compared with, and the share of its calls a CPU-second that it is to reach. */
 const GOALS = [
   { name: 'JWT', of: 'anonymous', most: 1 / 0.9 },
   { name: 'exchange', of: 'anonymous', most: 1 / 0.85 },

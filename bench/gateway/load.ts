@@ -1,11 +1,10 @@
 import { Client, type Dispatcher } from 'undici'
 import { metronome } from './metronome.ts'
 
-/** What one request looks like. */
+/** One request of the load. */
 export interface LoadRequest {
   readonly headers: readonly string[]
   readonly body: string
-  /** What the answer must hold; empty where any answer will do. */
   readonly expects: string
 }
 
@@ -20,16 +19,16 @@ interface LoadOptions {
   readonly origin: string
   readonly workers: number
   readonly seconds: number
-  /** Ends sooner, when each worker has sent so many. */
+  /** Each worker stops after this many requests. */
   readonly each?: number
-  /** Requests per second over all workers; absent: as fast as answers come. */
+  /** Requests per second over all workers; by default as fast as answers come. */
   readonly rate?: number
   request(worker: number, count: number): LoadRequest
 }
 
 /**
- * Sends requests on as many connections as there are workers, and checks every answer: one after another on each or,
- * with a rate, spread evenly over time and over the connections in turn.
+ * Sends requests on one connection per worker and checks every answer. With a rate, requests are spread evenly over
+ * time and connections.
  */
 export async function load(options: LoadOptions): Promise<LoadResult> {
   const clients = Array.from({ length: options.workers }, () => new Client(options.origin, { pipelining: 1 }))
@@ -42,7 +41,6 @@ export async function load(options: LoadOptions): Promise<LoadResult> {
 }
 
 interface Sent {
-  /** When the first was sent. */
   readonly start: number
   readonly latencies: number[]
 }
@@ -72,7 +70,7 @@ async function evenly(options: LoadOptions, clients: readonly Client[], rate: nu
   return { start, latencies: await Promise.all(sent) }
 }
 
-/** Milliseconds until the whole answer is there. Rejects where it is not the one that was expected. */
+/** Returns the milliseconds until the whole answer is there. Rejects an unexpected answer. */
 export function send(client: Client, { headers, body, expects }: LoadRequest, path = '/mcp'): Promise<number> {
   return new Promise((resolve, reject) => {
     const start = performance.now()

@@ -2,10 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { storedUpstreamTokens, type UpstreamTokens } from '../../dataplane/credentials/index.ts'
 import { createMemoryTokenStore } from '../../dataplane/upstream-tokens/index.ts'
 
-/**
- * What a provider gave users at login, as a file says: `{issuer, provider, accessToken, subjects}`, users of an issuer who
- * have logged in at a provider, each under the name of its subject.
- */
+/** Reads the tokens that a provider gave users at login: `{issuer, provider, accessToken, subjects}`. */
 export async function readLogins(file: string): Promise<UpstreamTokens> {
   const { issuer, provider, accessToken, subjects } = JSON.parse(await readFile(file, 'utf8'))
   const store = createMemoryTokenStore()

@@ -7,9 +7,8 @@ interface Beat {
 }
 
 /**
- * Calls `beat` so many times, evenly spaced. Node's own timers are whole milliseconds: what is due within one of them
- * would be sent at once, and would wait for each other instead of for what is measured. The time is kept by a thread that
- * sleeps in between; one that spins would take a processor away from what is measured.
+ * Calls `beat` this many times, evenly spaced. Node's timers have whole milliseconds, which would bunch the calls. A
+ * thread that sleeps keeps the time; a spinning one would take a processor.
  */
 export async function metronome({ everyMs, count }: Beat, beat: (index: number) => void): Promise<void> {
   const thread = new Worker(new URL(import.meta.url), { workerData: { everyMs, count } satisfies Beat })

@@ -1,22 +1,19 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { NODE_FLAGS } from '../../build/node-flags.ts'
 
-/** A process of the set-up that is no gateway: a backend, a bare proxy. */
 export interface Part {
   readonly child: ChildProcess
   readonly pid: number
   readonly origin: string
 }
 
-/** What a part tells of itself. */
 export interface Told {
-  /** Calls that reached it, where it is a backend. */
   readonly calls?: number
 }
 
 const running: ChildProcess[] = []
 
-/** Starts a script that sends its port. Rejects where it ends instead. */
+/** Starts a script that sends its port. Rejects if it ends instead. */
 export async function start(script: URL, ...args: string[]): Promise<Part> {
   const child = fork(script, args, { stdio: 'inherit', execArgv: [...NODE_FLAGS] })
   running.push(child)
@@ -27,7 +24,6 @@ export async function start(script: URL, ...args: string[]): Promise<Part> {
   return { child, pid: child.pid as number, origin: `http://127.0.0.1:${port}` }
 }
 
-/** What a part tells of itself by now. */
 export function tell({ child }: Part): Promise<Told> {
   return new Promise((resolve) => {
     child.once('message', (message) => resolve(message as Told))
@@ -35,7 +31,6 @@ export function tell({ child }: Part): Promise<Told> {
   })
 }
 
-/** Ends every part that still runs. */
 export function endParts(): void {
   for (const child of running) if (child.connected) child.disconnect()
 }

@@ -1,9 +1,7 @@
 /**
- * What rate limits cost beside the same calls without any, in one run and in turn: four buckets a call (shared, per user,
- * of the tool, of the tool and user), in memory and in Redis, none of which ever refuses. Modern era; every answer checked.
- * Processor time is the gateway's own. What Redis is asked is counted by Redis itself: one command a call. What
- * that adds to a call is told beside how long the command itself takes.
- * Usage: rate-limits.ts [seconds a measurement]
+ * Compares calls under four rate limits that never refuse (shared, per user, per tool, per tool and user), in memory
+ * and in Redis, with calls without any. Redis counts its own commands: one per call. Usage: rate-limits.ts [seconds a
+ * measurement]
  */
 
 import type { Redis } from 'ioredis'
@@ -56,12 +54,12 @@ async function turn(one: Measured): Promise<void> {
   one.alone.push(...(await load({ origin, workers: 1, seconds: 0.5, request })).latencies)
 }
 
-/** Commands of clients so far that ran the script. */
+/** Counts the commands that ran the script so far. */
 async function scripts(redis: Redis): Promise<number> {
   return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1] ?? 0)
 }
 
-/** How long the same command takes, sent once the one before is answered by a process that does nothing else. */
+/** Measures the same command from a process that does nothing else, sequentially. */
 async function roundTrip(server: RedisServer): Promise<number> {
   const client = connectRedis({ mode: 'standalone', addresses: [server.address] }, pino({ level: 'silent' }))
   const buckets = new RedisBuckets(new PromptRedis(client), redisKeyPrefix({ kind: 'a', namespace: 'b', name: 'c' }))

@@ -9,7 +9,7 @@ const envelope = JSON.stringify({
   'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1' },
 })
 
-/** A request of the modern era. `name` is the thing that it is about, as its header tells. */
+/** Builds a request of the modern era. `name` is the value of its header. */
 export function modernRequest(
   method: string,
   params: object,
@@ -26,7 +26,6 @@ export function modernRequest(
   }
 }
 
-/** A call with arguments that no other call has. */
 export function toolCall(
   era: Era,
   session: string | undefined,
@@ -63,7 +62,7 @@ export function toolsList(era: Era, session: string | undefined): LoadRequest {
   }
 }
 
-/** Opens a session of the legacy era, of the token's caller where there is one, and gives its id. */
+/** Opens a session of the legacy era, for the token's caller if there is one, and returns its id. */
 export async function openSession(url: string, token?: string): Promise<string> {
   const headers = {
     'content-type': 'application/json',

@@ -1,10 +1,6 @@
 /**
- * How much processor time a relayed call takes, beside the same call made directly and through the least that proxies
- * do, on Hono and without it, in one run and in turn: a machine is faster at one time than at another. Two backends of 20
- * tools each, distinct arguments, every answer checked. Processor time is the process's own, so that other load on the
- * machine changes little; what is measured in milliseconds is worth something on an idle machine alone.
- * The gateway runs as it is shipped: the command line of the image, on the bundle.
- * Usage: run.ts [seconds a measurement]
+ * Compares the processor time of a relayed call with a direct call and with bare proxies, in one run and in turn.
+ * Milliseconds mean something only on an idle machine. Usage: run.ts [seconds a measurement]
  */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -22,14 +18,13 @@ const WARM_UP = { workers: 16, seconds: 60, each: 5_000 }
 const local = (script: string) => new URL(script, import.meta.url)
 const eras: readonly Era[] = ['modern', 'legacy']
 
-/** What is measured beside the others. */
 interface Measured {
   readonly through: string
   readonly part: { readonly pid: number; readonly origin: string }
   readonly build: Build
 }
 
-/** How it is asked: as fast as answers come, or so many times a second. */
+/** Either as fast as answers come, or at a rate. */
 interface Shape {
   readonly workers: number
   readonly rate?: number
@@ -38,7 +33,6 @@ interface Shape {
 interface Turn extends LoadResult {
   /** Processor time in seconds. */
   readonly cpu: number
-  /** What reached the backends. */
   readonly calls: number
 }
 
@@ -61,7 +55,6 @@ function lineOf(name: string, turns: readonly Turn[]): string {
   ].join('  ')
 }
 
-/** Everything of one era: its backends, the gateway over them, bare proxies before the first. */
 async function startEra(era: Era, bench: Bench) {
   const backends = [await start(local('bare-backend.ts'), era), await start(local('bare-backend.ts'), era)] as const
   const named = backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp` }))
@@ -138,5 +131,5 @@ for (const script of ['jwt.ts', 'policies.ts', 'rate-limits.ts', 'telemetry.ts',
   spawnSync(process.execPath, [fileURLToPath(new URL(script, import.meta.url)), ...process.argv.slice(2, 3)], {
     stdio: 'inherit',
   })
-// In a process of its own, and after the others: what is measured here is memory.
+// This measures memory, so it runs in its own process after the others.
 spawnSync(process.execPath, [fileURLToPath(new URL('sessions.ts', import.meta.url))], { stdio: 'inherit' })

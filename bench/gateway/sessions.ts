@@ -1,8 +1,7 @@
 /**
- * What a session of the legacy era costs: memory of 10,000 idle ones, fresh and after calls to two backends; CPU to
- * open one, with and without the backends' part; memory after many were opened and closed.
- * It runs as it is shipped; beside it is loaded what tells its heap after a collection.
- * Usage: sessions.ts [sessions that are opened and closed, default 100000]
+ * Measures sessions of the legacy era: the memory of 10,000 idle ones, fresh and after calls to two backends, the CPU
+ * to open one, and the memory after many were opened and closed. Usage: sessions.ts [sessions that are opened and
+ * closed, default 100000]
  */
 import { Client } from 'undici'
 import { type Bench, runBench } from '../shipped/bench.ts'
@@ -19,7 +18,6 @@ const KIB = 1024
 const MIB = KIB * KIB
 
 interface Told {
-  /** Processor time in seconds. */
   readonly cpu: number
   readonly rss: number
   readonly heap: number
@@ -33,7 +31,7 @@ const INITIALIZE = JSON.stringify({
   params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'bench', version: '1' } },
 })
 
-/** Opens a session as clients do, with both messages, and gives its id. */
+/** Opens a session as clients do, with both messages, and returns its id. */
 async function open(client: Client): Promise<string> {
   const { statusCode, headers, body } = await client.request({
     path: '/mcp',
@@ -80,7 +78,7 @@ async function measureSessions(bench: Bench): Promise<void> {
     return { cpu: cpuSeconds(gateway), rss: readUsage(gateway.pid).resident, heap }
   }
 
-  /** Does something so many times, spread over the connections. */
+  /** Runs something this many times, spread over the connections. */
   async function times(count: number, run: (client: Client, index: number) => Promise<void>): Promise<void> {
     let next = 0
     await Promise.all(
@@ -94,7 +92,7 @@ async function measureSessions(bench: Bench): Promise<void> {
   async function measure(run: () => Promise<void>): Promise<{ cpuMs: number; before: Told; after: Told }> {
     const before = await tell()
     await run()
-    // The collection that the next look at the heap begins with is none of it.
+    // The garbage collection at the next look at the heap is not counted.
     const used = cpuSeconds(gateway)
     return { cpuMs: (used - before.cpu) * 1e3, before, after: await tell() }
   }

@@ -1,9 +1,7 @@
-/** The objects of the benchmark, and how they come into the cluster. */
 import { kinds } from '../../crds/index.ts'
 import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { gateway, group, type Manifest, proxy, telemetry } from '../../test/cluster/support/manifests.ts'
 
-/** The config that is changed. */
 export const CHANGED = 'telemetry-0'
 const AT_A_TIME = 16
 
@@ -11,11 +9,10 @@ export interface Amounts {
   readonly proxies: number
   readonly gateways: number
   readonly configs: number
-  /** How many proxies and gateways name the config that is changed. */
   readonly ofTheChanged: number
 }
 
-/** Configs, groups, proxies that are members of these, and gateways of the groups; each names one of the configs. */
+/** Builds configs, groups, their proxies and gateways; each object names one of the configs. */
 export function manifests({ proxies, gateways, configs, ofTheChanged }: Amounts): readonly Manifest[] {
   const of = <T>(count: number, make: (index: number) => T) => Array.from({ length: count }, (_, index) => make(index))
   const configOf = (index: number) => (index < ofTheChanged ? CHANGED : `telemetry-${1 + (index % (configs - 1))}`)
@@ -32,7 +29,7 @@ export function manifests({ proxies, gateways, configs, ofTheChanged }: Amounts)
   ]
 }
 
-/** Creates all of them in their order, several at a time. */
+/** Creates all objects in order, several at a time. */
 export async function create(api: ApiServer, objects: readonly Manifest[]): Promise<void> {
   const waiting = objects.values()
   const worker = async () => {
@@ -41,14 +38,14 @@ export async function create(api: ApiServer, objects: readonly Manifest[]): Prom
   await Promise.all(Array.from({ length: AT_A_TIME }, worker))
 }
 
-/** What changes in a config: where spans go to. */
+/** Changes the endpoint for spans in a config. */
 export async function changeConfig(api: ApiServer): Promise<void> {
   await api.mergePatch(resourceOf('MCPTelemetryConfig'), 'default', CHANGED, {
     spec: { openTelemetry: { endpoint: 'https://elsewhere.example:4318' } },
   })
 }
 
-/** Objects whose status is not of their latest generation. */
+/** Counts objects whose status is not of their latest generation. */
 export async function unreconciled(api: ApiServer): Promise<number> {
   let count = 0
   for (const kind of ['MCPTelemetryConfig', 'MCPGroup', 'MCPRemoteProxy', 'VirtualMCPServer']) {

@@ -1,4 +1,4 @@
-/** What the operator has asked of the API server, from the audit log. */
+/** Reads the operator's requests to the API server from the audit log. */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { AuditedRequest, ControlPlane } from '../../test/cluster/support/control-plane.ts'
 import { OPERATOR_USER } from '../../test/cluster/support/operator-process.ts'
@@ -28,7 +28,6 @@ export class Requests {
       .filter(({ user }) => user === OPERATOR_USER)
   }
 
-  /** Waits until it writes no more, Leases left out; gives the seconds from the start to its last write. */
   async quiet(): Promise<number> {
     const end = Date.now() + DEADLINE_MS
     for (;;) {
@@ -40,7 +39,7 @@ export class Requests {
     }
   }
 
-  /** Lines such as `patch configmaps 550`, the most first. */
+  /** Returns lines such as `patch configmaps 550`, the most frequent first. */
   table(): readonly string[] {
     const counts = new Map<string, number>()
     for (const { verb, resource, subresource, code } of this.all()) {
@@ -50,7 +49,6 @@ export class Requests {
     return [...counts].sort(([, a], [, b]) => b - a).map(([what, count]) => `${String(count).padStart(7)}  ${what}`)
   }
 
-  /** Totals by verb on one line; watches are left out, because they count when they end. */
   summary(): string {
     const counts = new Map<string, number>()
     for (const { verb } of this.all()) if (verb !== 'watch') counts.set(verb, (counts.get(verb) ?? 0) + 1)

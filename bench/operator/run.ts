@@ -1,10 +1,8 @@
 /**
- * The operator on a real API server: 500 MCPRemoteProxies in 50 groups, 50 VirtualMCPServers and 20 MCPTelemetryConfigs
- * from nothing to all reconciled; a change of a config that 200 of them name; a restart with nothing changed; a minute in
- * which nothing happens. Four times that and more: --proxies=1800 --gateways=200 --configs=500 --changed=1000. It runs from the bundle and under the rights that it ships with. There are no controllers, so
- * that pods neither come nor go: what is counted is the operator's own.
- *
- * Usage: run.ts [--proxies=500] [--gateways=50] [--configs=20] [--changed=200] [--idle=60]
+ * Measures the operator on a real API server: 500 MCPRemoteProxies, 50 VirtualMCPServers and 20 configs until all are
+ * reconciled; a change of a config that 200 of them name; a restart without changes; an idle minute. There are no
+ * controllers, so pods neither come nor go. Usage: run.ts [--proxies=500] [--gateways=50] [--configs=20]
+ * [--changed=200] [--idle=60]
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -48,20 +46,19 @@ const amounts = {
   ofTheChanged: Number(values.changed),
 }
 
-/** What runs on this machine for the benchmark besides itself. */
 interface Measured {
   readonly plane: ControlPlane
   readonly api: ApiServer
   readonly operator: () => OperatorProcess
 }
 
-/** CPU seconds that API server and etcd have used so far: with the operator's they bound the time that a phase takes. */
+/** CPU seconds of API server and etcd so far: with the operator's they bound the time of a phase. */
 const cpuOf = ({ directory }: ControlPlane): number =>
   ['kube-apiserver', 'etcd']
     .map((name) => usageOf(Number(readFileSync(join(directory, `${name}.pid`), 'utf8'))).cpu)
     .reduce((sum, cpu) => sum + cpu)
 
-/** Does something, waits until the operator is quiet and all is reconciled, and prints what it took. */
+/** Acts, waits until the operator is quiet and all objects are reconciled, and prints the cost. */
 async function phase(title: string, { plane, api, operator }: Measured, act: () => Promise<unknown>): Promise<void> {
   const before = operator().exited ? 0 : usageOf(operator().pid).cpu
   const planeBefore = cpuOf(plane)

@@ -1,19 +1,18 @@
-/** What a process has used, from /proc (Linux). */
+/** Reads the resources that a process has used from /proc (Linux). */
 import { readFileSync } from 'node:fs'
 
 interface Usage {
   /** CPU time in seconds, of all threads. */
   readonly cpu: number
-  /** Resident memory in MiB: now, at its highest, and the part that is the process's own now. */
   readonly rss: number
   readonly peak: number
   readonly own: number
 }
 
-/** Clock ticks a second, which is 100 on every architecture of Linux that Node runs on. */
+/** Clock ticks per second: 100 on every Linux architecture that Node runs on. */
 const TICKS = 100
 
-/** Throws where the process is gone, or there is no /proc. */
+/** Throws if the process is gone or there is no /proc. */
 export function usageOf(pid: number): Usage {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   // The second field, the name in brackets, may hold anything.

@@ -5,7 +5,6 @@ import { BARE, findRow, type Ratio, type Row, ratioOf } from '../shipped/measure
 
 const FILE = fileURLToPath(new URL('../reference.json', import.meta.url))
 
-/** How the reference is written: by whom, by which command, and why, where it is for something that has become dearer. */
 export interface Setting {
   readonly by: string
   readonly command: string
@@ -13,7 +12,6 @@ export interface Setting {
   readonly date: string
 }
 
-/** What bench/reference.json holds. */
 interface Reference {
   readonly what: string
   /** The latest last. */
@@ -24,8 +22,8 @@ interface Reference {
 const WHAT = 'processor time of the shipped gateway, in calls of a bare node:http proxy in the same run'
 
 /**
- * Processor time of each kind of work of `side`, by era, kind and feature, as a multiple of one call through the bare
- * proxy in the same run.
+ * Returns the processor time of `side` by era, kind and feature, as a multiple of a call through the bare proxy in the
+ * same run.
  */
 export function ratiosToBare(rows: readonly Row[], side: string): Record<string, Ratio> {
   const ours = rows.filter(({ name }) => name.startsWith(`${side} `))
@@ -37,7 +35,7 @@ export function ratiosToBare(rows: readonly Row[], side: string): Record<string,
   )
 }
 
-/** The names of what has become dearer than the reference by more than both standard errors tell. */
+/** Returns the names whose cost exceeds the reference by more than both standard errors. */
 export const losses = (reference: Readonly<Record<string, Ratio>>, found: Readonly<Record<string, Ratio>>): string[] =>
   Object.entries(found).flatMap(([name, { ratio, error }]) => {
     const its = reference[name]
@@ -45,8 +43,8 @@ export const losses = (reference: Readonly<Record<string, Ratio>>, found: Readon
   })
 
 /**
- * Tells how the ratios stand to the reference, and writes them there where `setting` says so. Gives whether something has
- * become dearer and was not written.
+ * Compares the ratios with the reference, or writes them if `setting` is given. Returns whether something costs more
+ * and was not written.
  */
 export function compareWithReference(rows: readonly Row[], side: string, setting?: Setting): boolean {
   const found = ratiosToBare(rows, side)

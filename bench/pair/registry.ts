@@ -13,10 +13,10 @@ const ROUNDS = 8
 /** Of each round. */
 const TURNS = 6
 const KINDS = ['first page', 'later page', 'versions/latest', 'search, two words'] as const
-/** Requests of a turn, by what they take. */
+/** Requests per turn. */
 const REQUESTS = { 'first page': 1_500, 'later page': 150, 'versions/latest': 1_500, 'search, two words': 40 } as const
 
-/** Processor time of the registries of two checkouts for what is read most, over the same catalog in SQLite. */
+/** Compares the processor time of two checkouts' registries for common reads, over the same catalog in SQLite. */
 export async function compareRegistries(roots: { readonly before: string; readonly after: string }): Promise<void> {
   const catalogs = await writeCatalogs(ROWS, VERSIONS)
   const configFile = await catalogs.configure({ auth: { mode: 'anonymous' } })

@@ -8,7 +8,7 @@ const PROXIES = 2_000
 const ROUNDS = 5
 const TURNS = 2
 
-/** Wall time of `portico render` of two checkouts on a large set of manifests. */
+/** Compares the wall time of `portico render` of two checkouts on a large set of manifests. */
 export async function compareRender(roots: { readonly before: string; readonly after: string }): Promise<void> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-pair-'))
   try {

@@ -1,8 +1,7 @@
 /**
- * What this checkout costs beside another one, such as a worktree of the commit before, and beside bench/reference.json:
- * the same work in turn, in the same minutes, as ratios. Fails where a gateway has become dearer than the reference.
- * `node bench/pair/run.ts DIR [gateway|registry|render …] [--starts 9] [--set-reference NAME --reason TEXT]`; DIR has its
- * own node_modules. NAME is whoever writes the ratios of this run to the reference.
+ * Compares this checkout with another one and with bench/reference.json, and fails if a gateway costs more than the
+ * reference. `node bench/pair/run.ts DIR [gateway|registry|render …] [--starts 9] [--set-reference NAME --reason
+ * TEXT]`; DIR has its own node_modules.
  */
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'

@@ -1,16 +1,14 @@
 import { median } from '../percentile.ts'
 
-/** What a turn costs, in any unit; lower is better. */
 export interface Cost {
   readonly total: number
-  /** What of it was spent in the process itself: what the kernel spends differs with whom it has to wake. */
+  /** The part spent in the process itself: kernel time depends on which threads it must wake. */
   readonly user?: number
 }
 
 /** What is measured of one process of a checkout: gives the cost of a turn. */
 export type Measure = () => Promise<Cost>
 
-/** A checkout and the one it is compared with. */
 export interface Pair<T> {
   readonly before: T
   readonly after: T
@@ -24,7 +22,6 @@ const medianCost = (costs: readonly Cost[]): Cost => {
   return users.length === 0 ? { total } : { total, user: median(users) }
 }
 
-/** The geometric mean of ratios with its standard error. */
 function meanRatio(ratios: readonly number[]): string {
   const logarithms = ratios.map(Math.log)
   const centre = mean(logarithms)
@@ -32,7 +29,7 @@ function meanRatio(ratios: readonly number[]): string {
   return `${Math.exp(centre).toFixed(3)} ± ${Math.sqrt(variance / logarithms.length).toFixed(3)}`
 }
 
-/** Opens one of either side; the one opened first changes with each round. */
+/** Opens one on either side; the side to open first alternates. */
 export async function openBoth<T>(round: number, open: (side: 'before' | 'after') => Promise<T>): Promise<Pair<T>> {
   const opened: Partial<Record<'before' | 'after', T>> = {}
   for (const side of sides(round)) opened[side] = await open(side)
@@ -42,8 +39,8 @@ export async function openBoth<T>(round: number, open: (side: 'before' | 'after'
 const sides = (turn: number) => (turn % 2 === 0 ? (['before', 'after'] as const) : (['after', 'before'] as const))
 
 /**
- * What two checkouts cost, over rounds with new processes of either side: one and the same program costs up to a tenth
- * more in one process than in the next, for as long as that lives, and only many processes even that out.
+ * The costs of two checkouts over rounds of new processes: one program costs up to a tenth more in one process than in
+ * the next, and only many processes even that out.
  */
 export class Comparison {
   readonly #unit: string
@@ -53,7 +50,7 @@ export class Comparison {
     this.#unit = unit
   }
 
-  /** Measures both sides of a round in turn, so that what is compared is of the same seconds, and keeps the medians. */
+  /** Measures both sides of a round in turn and keeps the medians. */
   async measure(name: string, turns: number, pair: Pair<Measure>): Promise<void> {
     const costs = { before: [] as Cost[], after: [] as Cost[] }
     for (let turn = 0; turn < turns; turn++) for (const side of sides(turn)) costs[side].push(await pair[side]())
@@ -61,7 +58,7 @@ export class Comparison {
     this.#rounds.set(name, [...rounds, { before: medianCost(costs.before), after: medianCost(costs.after) }])
   }
 
-  /** Prints the means over the rounds, and the geometric mean of the rounds' ratios with its standard error. */
+  /** Prints the means over the rounds, and the geometric mean of the ratios with its standard error. */
   print(): void {
     for (const [name, rounds] of this.#rounds) {
       const shown = (side: 'before' | 'after') =>

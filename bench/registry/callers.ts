@@ -3,10 +3,9 @@ import { SOURCES, teamOf } from './catalogs.ts'
 
 const AUDIENCE = 'https://registry.bench'
 
-/** What part of the catalog a caller sees. */
 export const shareOf = (caller: Caller) => (caller === 'one team, 5 %' ? 1 / SOURCES : 1)
 
-/** Who reads. All but `anonymous` come with a token, and by claims alone see what they see; `root` sees all by its role. */
+/** All but `anonymous` have a token. `root` sees everything by its role; the others by claims. */
 export const callers = {
   anonymous: undefined,
   root: { role: 'root' },
@@ -19,14 +18,12 @@ export type Caller = keyof typeof callers
 export const PUBLISHED = { team: teamOf(7) }
 
 export interface Callers {
-  /** What a configuration has as `auth`, so that tokens and claims count. */
+  /** `auth` of a configuration in which tokens and claims count. */
   readonly auth: object
-  /** The `Authorization` of a caller; undefined: none. */
   headerOf(caller: Caller | 'writer'): Promise<string | undefined>
   close(): Promise<void>
 }
 
-/** Starts the issuer of the callers' tokens, on this machine. */
 export async function startCallers(): Promise<Callers> {
   const issuer: IdentityProvider = await startIdentityProvider()
   return {

@@ -3,23 +3,22 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generateServers, registryFile, WORDS } from './generate.ts'
 
-/** How many sources there are, each with claims of its own: a caller with those of one sees a twentieth. */
+/** Each source has its own claims: a caller with those of one sees a twentieth. */
 export const SOURCES = 20
-/** What the names of the last source have and no other: they come behind all others. */
+/** Only names of the last source have this, at the end of all lists. */
 const LATE = 'zulufleet'
 
-/** A folder with registry files and a place for the store. */
 export interface Catalogs {
   readonly directory: string
   readonly megabytes: number
-  /** Names in sources; every fourth source repeats those of the one before. */
+  /** Names per source; every fourth source repeats those of the one before. */
   readonly names: number
-  /** Writes a configuration; `rest` has `auth` and `database`. Gives its file. */
+  /** Writes a configuration; `rest` has `auth` and `database`. Returns its file. */
   configure(rest: object): Promise<string>
   remove(): Promise<void>
 }
 
-/** A term of each kind, as it has not been asked for with the index before. */
+/** Terms of each kind that have not been searched for with this index. */
 export const terms: Readonly<Record<string, (index: number) => string>> = {
   common: (index) => written(wordOf(index), Math.floor(index / WORDS.length)),
   'two words': (index) => `${wordOf(index)} ${wordOf(index + Math.floor(index / WORDS.length))}`,
@@ -30,7 +29,10 @@ export const terms: Readonly<Record<string, (index: number) => string>> = {
 
 const wordOf = (index: number) => WORDS[index % WORDS.length] as string
 
-/** The same term to a search, and another to a cache: the bits of the number say which letters are capitals. */
+/**
+ * Returns a term that is equal for search and different for a cache: the bits of the number decide which letters are
+ * capitals.
+ */
 function written(term: string, number: number): string {
   return Array.from(term, (letter, place) => ((number >> place) & 1 ? letter.toUpperCase() : letter)).join('')
 }
@@ -77,5 +79,4 @@ export async function writeCatalogs(rows: number, versions: number): Promise<Cat
   }
 }
 
-/** The claim that the entries of a source have. */
 export const teamOf = (source: number) => `t${source}`

@@ -1,16 +1,14 @@
-/** Catalogs for benchmarks and tests: made from a seed, so that two runs see the same. */
+/** Makes catalogs for benchmarks and tests from a seed, so that two runs see the same. */
 
 interface GenerateOptions {
   readonly names: number
-  /** Versions of each name, on average; at least one. */
+  /** Versions per name, on average. */
   readonly versions: number
   /** Smallest and largest document, in characters of JSON; most are small, as in public catalogs. */
   readonly bytes: readonly [number, number]
-  /** Of what the documents say. */
   readonly seed?: number
-  /** Part of each name: catalogs of one prefix have the same names, those of different ones share none. */
+  /** Part of each name: catalogs share names only if they have the same prefix. */
   readonly prefix?: string
-  /** What all names begin with. */
   readonly domain?: string
 }
 
@@ -29,7 +27,6 @@ export interface Server {
   readonly _meta: Record<string, unknown>
 }
 
-/** Documents of servers; names are in no order. */
 export function* generateServers({
   names,
   versions,
@@ -65,7 +62,6 @@ export function* generateServers({
   }
 }
 
-/** A registry file with these servers. */
 export function registryFile(servers: Iterable<object>): string {
   return JSON.stringify({ version: '1.0.0', meta: {}, data: { servers: [...servers] } })
 }

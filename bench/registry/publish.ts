@@ -8,15 +8,14 @@ const EACH = 300
 
 export interface Published {
   readonly perSecond: number
-  /** Publications that were answered by anything but 201. */
+  /** Publications with another answer than 201. */
   readonly refused: number
   /** Acknowledged ones that can't be read. */
   readonly lost: number
-  /** Processor time of the server for one publication. */
   readonly cpuMs: number
 }
 
-/** Eight writers publish new servers at once, each on a connection of its own. */
+/** Publishes new servers with eight writers at once, each on its own connection. */
 export async function publishAtOnce(registry: MeasuredRegistry, authorization: string): Promise<Published> {
   const clients = Array.from({ length: WRITERS }, () => createClient(registry.url, authorization))
   const acknowledged: string[] = []

@@ -2,10 +2,10 @@ import { terms } from './catalogs.ts'
 import type { Client } from './requests.ts'
 import type { MeasuredRegistry } from './server.ts'
 
-/** Turns that readings take, so that what is compared is of the same seconds. */
+/** Readings alternate in turns, so that they see the same machine. */
 const TURNS = 10
 
-/** How often something is asked. What is short is asked more often: what compiling the program costs would be most of it. */
+/** Number of requests. Short ones are repeated more often: otherwise compilation would dominate. */
 interface Effort {
   readonly warmUp: number
   readonly requests: number
@@ -13,26 +13,25 @@ interface Effort {
 const SHORT: Effort = { warmUp: 10_000, requests: 10_000 }
 /** The program is compiled after a thousand pages (measured: p50 of the first 300 is twice that of the fourth). */
 const PAGE: Effort = { warmUp: 1_500, requests: 1_000 }
-/** Together as many as there are terms of each kind. */
+/** As many as there are terms of each kind. */
 const SEARCH: Effort = { warmUp: 600, requests: 300 }
-/** Positions in the list that are asked for in turn. */
 const POSITIONS = 600
 const BASE = '/registry/bench/v0.1/servers'
 
 export interface Measured {
   readonly p50Ms: number
   readonly p99Ms: number
-  /** Processor time of the server for one request; that of PostgreSQL is not in it. */
+  /** Processor time of the server per request, without PostgreSQL. */
   readonly cpuMs: number
 }
 
-/** What is asked of a catalog of this size: positions from its beginning to its end, and the encoded names of servers. */
+/** Positions in a catalog from its beginning to its end, and the encoded names of servers. */
 export interface Walked {
   readonly cursors: readonly string[]
   readonly names: readonly string[]
 }
 
-/** Goes through all that a caller sees, about so many versions. */
+/** Walks through everything that a caller sees, about this many versions. */
 export async function walk(client: Client, rows: number): Promise<Walked> {
   const limit = Math.min(100, Math.max(1, Math.floor(rows / POSITIONS)))
   const cursors: string[] = []
@@ -48,7 +47,7 @@ export async function walk(client: Client, rows: number): Promise<Walked> {
   }
 }
 
-/** Paths by what they read. The first page alone is asked for again and again, as clients do. */
+/** Returns paths by kind. Only the first page is requested repeatedly, as clients do. */
 export function pathsOf({ cursors, names }: Walked): Record<string, (index: number) => string> {
   const pick = (list: readonly string[], index: number) => list[(index * 17) % list.length] as string
   const search = (term: (index: number) => string) => (index: number) =>
@@ -61,11 +60,11 @@ export function pathsOf({ cursors, names }: Walked): Record<string, (index: numb
   }
 }
 
-/** What is asked for by name, and so many times as to tell how many of it a second of processor time is enough for. */
+/** Tells whether a kind is a look-up by name, whose result is reported as requests per CPU-second. */
 export const isLookup = (kind: string) => kind.startsWith('versions/')
 
 function effortOf(kind: string): Effort {
-  // The first page comes from memory; later ones are kept by nobody.
+  // The first page is cached; later ones are not.
   if (isLookup(kind) || kind === 'first page') return SHORT
   return kind === 'later page' ? PAGE : SEARCH
 }
@@ -78,9 +77,8 @@ export interface Reading {
 }
 
 /**
- * Reads the same kind of several: first all until the program is compiled, then by turns. One after the other on each
- * connection; a page is measured on one, look-ups come from many clients at once. Gives what was measured in the order of
- * the readings.
+ * Reads the same kind with several readings: first until the program is compiled, then in turns. Pages use one
+ * connection, look-ups come from many clients. Returns results in the order of the readings.
  */
 export async function measure(kind: string, readings: readonly Reading[]): Promise<Measured[]> {
   const { warmUp, requests } = effortOf(kind)

@@ -1,13 +1,13 @@
 import type { Published } from './publish.ts'
 import { isLookup, type Measured } from './reads.ts'
 
-/** Which registry something was measured of. */
+/** The registry that was measured. */
 export interface At {
   readonly store: string
   readonly rows: number
 }
 
-/** Gathers what was measured and holds it against the targets of docs and issues. */
+/** Collects results and compares them with the targets of docs and issues. */
 export interface Report {
   read(at: At, name: string, measured: Measured): void
   sync(at: At, measured: Readonly<Record<string, number>>): void

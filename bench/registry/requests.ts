@@ -5,14 +5,13 @@ export interface Answer {
   readonly body: Buffer
 }
 
-/** A client of its own connection, which it keeps. */
 export interface Client {
   get(path: string): Promise<Buffer>
   post(path: string, body: string): Promise<Answer>
   close(): void
 }
 
-/** `authorization`: what each request carries; undefined: none. What a client takes itself is measured too: it is short. */
+/** Creates a client with its own connection. `authorization`: the header of each request. */
 export function createClient(url: string, authorization: string | undefined): Client {
   const connection = new Connection(url)
   const identity = authorization === undefined ? {} : { authorization }

@@ -1,7 +1,6 @@
 /**
- * What the registry takes, over HTTP, on SQLite and on PostgreSQL: pages, searches and publications at 1,000 and at
- * 100,000 versions in one run, so that the ratio tells how they grow; memory and time of a first full sync; the cost of
- * sources that have not changed. Times are worth something on an idle machine alone, ratios and processor time on any.
+ * Measures the registry over HTTP on SQLite and PostgreSQL: pages, searches and publications at 1,000 and 100,000
+ * versions, memory and time of the first sync, and unchanged sources. Times mean something only on an idle machine.
  * About seven minutes; `node bench/registry/run.ts [versions …]`, such as `100 2000` to try it
  */
 import { mkdir } from 'node:fs/promises'
@@ -19,9 +18,7 @@ import { type MeasuredStore, postgresStores, type Stores, sqliteStores } from '.
 
 /** Versions of a name on average, as in public catalogs. */
 const VERSIONS = 3.3
-/** Names of the registry whose start is measured. */
 const START_NAMES = 10_000
-/** Connections that look-ups come from at once. */
 const CLIENTS = 8
 const MIB = 2 ** 20
 
@@ -32,7 +29,6 @@ const progress = (text: string) =>
   console.log(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${text}`)
 const report = createReport(sizes)
 
-/** By what is seen: callers that see as much see the same. */
 const walks = new Map<string, Walked>()
 
 const product = await buildShipped(THIS_CHECKOUT)
@@ -61,7 +57,7 @@ interface Served {
   readonly synced: Usage
 }
 
-/** All sizes side by side, so that what is compared is of the same minutes: a machine is faster at one time than at another. */
+/** All sizes run side by side, so that they see the same machine. */
 async function measureCatalogs(stores: Stores): Promise<void> {
   const served: Served[] = []
   for (const rows of sizes) served.push(await firstSync(stores, rows))
@@ -91,7 +87,7 @@ async function firstSync(stores: Stores, rows: number): Promise<Served> {
   return { at: { store: stores.name, rows }, catalogs, store, state, registry, synced: registry.usage() }
 }
 
-/** Starts it again over what it has, and at the end for callers who are told apart. */
+/** Restarts it over its data, and at the end for callers with different rights. */
 async function measureUnchanged(served: Served): Promise<void> {
   const { at, catalogs, store, state, registry: first, synced } = served
   const { peakBytes, residentBytes } = first.usage()
@@ -119,7 +115,6 @@ async function measureUnchanged(served: Served): Promise<void> {
   served.registry = await startRegistry(product, closed, state)
 }
 
-/** Who asks for what of which catalog. */
 interface Reading {
   readonly at: At
   readonly caller: Caller
@@ -152,7 +147,7 @@ async function measureReads(served: readonly Served[], readers: readonly Caller[
 
 type Path = (index: number) => string
 
-/** How long it takes until so many names of twenty sources are served from an empty store. */
+/** Measures the time until this many names of twenty sources are served from an empty store. */
 async function measureStart(stores: Stores, names: number): Promise<void> {
   progress(`${stores.name}: start with ${names} names on an empty store`)
   const catalogs = await writeCatalogs(names, 1)

@@ -4,28 +4,24 @@ import type { Shipped } from '../shipped/image.ts'
 import { readUsage, startProcess } from '../shipped/process.ts'
 
 export interface Usage {
-  /** Processor time of all threads, in milliseconds. */
   readonly cpuMs: number
   readonly residentBytes: number
-  /** The most it ever was; on Linux what /proc calls VmHWM. */
+  /** The highest value; VmHWM in /proc on Linux. */
   readonly peakBytes: number
 }
 
-/** A registry under measurement. */
 export interface MeasuredRegistry {
   readonly url: string
-  /** From the start of the process until every source was synced, in milliseconds. */
+  /** Milliseconds from the start of the process until every source was synced. */
   readonly startMs: number
   usage(): Usage
   close(): Promise<void>
 }
 
-/** A registry that does not come up in this time never will. */
+/** A registry that is not up after this time never will be. */
 const PATIENCE_MS = 240_000
 
-/**
- * Starts a registry with this configuration file as it is shipped, and waits until all of its sources are synced.
- */
+/** Starts a registry as it is shipped, and waits until all of its sources are synced. */
 export async function startRegistry(
   { command }: Shipped,
   configFile: string,

@@ -3,18 +3,15 @@ import { DatabaseSync } from 'node:sqlite'
 import { openPostgres } from '../../test/support/network/open-clients.ts'
 import { startPostgres } from '../../test/support/network/postgres.ts'
 
-/** Where a registry under measurement keeps its catalog. */
 export interface MeasuredStore {
-  /** Of the configuration. */
   readonly settings: object
-  /** A number that goes up with whatever is written. */
+  /** A number that grows with each write. */
   writes(): Promise<number>
   close(): Promise<void>
 }
 
 export interface Stores {
   readonly name: string
-  /** An empty one. */
   make(stateDirectory: string): Promise<MeasuredStore>
   close(): Promise<void>
 }
@@ -27,7 +24,7 @@ export function sqliteStores(): Stores {
       return {
         settings: {},
         async writes() {
-          // The same connection each time: to it the number changes with what others write.
+          // Use one connection: the number changes only with the writes of others.
           database ??= new DatabaseSync(join(stateDirectory, 'catalog.sqlite'), { readOnly: true })
           return Number(database.prepare('pragma data_version').get()?.['data_version'])
         },

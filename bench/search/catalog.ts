@@ -16,8 +16,8 @@ interface Entry {
 const sample = new URL('../../samples/quickstart/catalog.yaml', import.meta.url)
 
 /**
- * A tool for each server of catalogs in the registry's format (today's or that of 2025-05): name and description as people
- * have written them, the settings of its packages as arguments. Without files: the catalog of samples/quickstart.
+ * Makes a tool of each server in catalogs of the registry's format (today's or that of 2025-05), with the settings of
+ * its packages as arguments. Without files: the catalog of samples/quickstart.
  */
 export function catalogTools(files: readonly string[], most: number): readonly CatalogTool[] {
   const texts =

@@ -1,11 +1,8 @@
 /**
- * What tool search saves and what it misses, end to end over HTTP: one gateway that lists all tools beside one with tool
- * search, over the same backend. Tokens are estimated as a quarter of the characters of the JSON that a model is given
- * (the tools of `tools/list`, the text of a result); the ratio hardly depends on the estimate. Hit rates are of two kinds
- * of queries: tasks in people's own words (tasks.ts), and for each tool five words of its description that are not in
- * its name, drawn at random, the same in each run.
- * Searches are by words: hybrid ones would need an embedding model, of which none can be had offline.
- * Usage: run.ts [CATALOG.json …]: catalogs in the registry's format, of which the first 500 entries count.
+ * Measures over HTTP what tool search saves and misses, beside a gateway that lists all tools. A token is four
+ * characters of the JSON that a model gets. Queries are tasks in people's own words (tasks.ts), and five random words
+ * of each description (the same in each run). Search is by words: no embedding model is available offline. Usage:
+ * run.ts [CATALOG.json …], of which the first 500 entries count.
  */
 
 import { createServer } from 'node:http'
@@ -40,7 +37,6 @@ async function ask(url: string, method: string, params: Record<string, unknown> 
   return result
 }
 
-/** A backend that lists the tools of the catalog. */
 async function startBackend() {
   const server = createServer((req, res) => {
     const chunks: Buffer[] = []
@@ -62,7 +58,7 @@ async function startGateway(bench: Bench, name: string, backend: string, more: o
   return (await bench.gateway({ name, ...more, backends: [{ name: 'b', url: backend }] })).origin
 }
 
-/** Five words of a description that are not in the name; undefined where there are not so many. */
+/** Returns five words of a description that are not in the name; undefined if there are fewer. */
 function knownItem({ name, description }: CatalogTool, number: number): string | undefined {
   const words = [...new Set(description.toLowerCase().match(/[\p{L}]{4,}/gu) ?? [])]
   const own = words.filter((word) => !name.toLowerCase().includes(word) && !USUAL.has(word))
@@ -88,7 +84,7 @@ interface Found {
   ms: number
 }
 
-/** How often what is meant is found; `isMeant` tells it by its name. */
+/** Measures how often the right tool is found, which `isMeant` tells by its name. */
 async function measure(
   url: string,
   queries: readonly (readonly [string, (name: string) => boolean])[],

@@ -1,4 +1,3 @@
-/** What people might ask for, in their own words, and a part of the name of what they mean. */
 export const tasks: readonly (readonly [task: string, name: string])[] = [
   ['make a new page in my notes app', 'notion'],
   ['open a pull request', 'github'],

@@ -1,11 +1,8 @@
 /**
- * What the newer capabilities cost beside the same work without them, of one build in one run: pins of 1,000 tools, the
- * catalog gate with 50 sets of members, 50 scope rules, proofs of possession, keys of users beside tokens that a provider
- * gave, skills beside tools and resources. Each is a ratio of processor time a request, with its bar. All gateways of a
- * round run at a time and are measured in turn.
- *
- * Usage: bars.ts [--only NAME,…] [--starts 5] [--seconds 2: measured of each case] [--warm 6000: requests of each before]
- * Ends with 1 where a bar is missed by more than the standard error.
+ * Compares newer capabilities with the same work without them: pins of 1,000 tools, the catalog gate with 50 sets of
+ * members, 50 scope rules, proofs of possession, users' keys, skills. Each ratio of processor time per request has a
+ * bar. Exits with 1 if a bar is missed by more than the standard error. Usage: bars.ts [--only NAME,…] [--starts 5]
+ * [--seconds 2: measured of each case] [--warm 6000: requests of each before]
  */
 import { createHash, generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -41,21 +38,20 @@ const { values } = parseArgs({
 const WORKERS = 32
 /** In seconds. */
 const TURN = 0.5
-/** Requests of a turn, where they are made ready before it. */
+/** Requests per turn that are prepared before it. */
 const PREPARED = 2_000
 const MEMBERS = 8
 const SETS = 50
 const BACKEND = new URL('../gateway/bare-backend.ts', import.meta.url)
 
-/** Work at one gateway. */
 interface Case {
   readonly gateway: Gateway
-  /** Makes so many requests ready, outside of what is measured: where each takes the client long. */
+  /** Prepares requests outside of the measurement, if each takes the client long. */
   readonly prepare?: (requests: number) => void
   request(worker: number, count: number): LoadRequest
 }
 
-/** One piece of work with a capability and without, and how many times the cost it may have. */
+/** Work with a capability and without, and the highest ratio of their costs. */
 interface Bar {
   readonly name: string
   readonly most: number
@@ -65,7 +61,6 @@ interface Bar {
 
 type Backends = Readonly<Record<'plain' | 'many' | 'skills', readonly Part[]>>
 
-/** Starts the gateways of some bars anew. */
 type Group = (bench: Bench, backends: Backends, around: Surroundings) => Promise<readonly Bar[]>
 
 const bearer = (token: string) => ['authorization', `Bearer ${token}`]
@@ -107,7 +102,7 @@ const groups: Readonly<Record<string, Group>> = {
         claims: { members: `b${index}` },
       })),
     )
-    /** The members that a caller sees: another set for each of fifty. */
+    /** The members that a caller sees: fifty different sets. */
     const seen = (caller: number) => members.filter((index) => ((caller % SETS) + 1) & (1 << index))
     const tokens = await Promise.all(
       around.subjects.map((sub, caller) => around.mint(sub, { members: seen(caller).map((index) => `b${index}`) })),
@@ -130,7 +125,7 @@ const groups: Readonly<Record<string, Group>> = {
         },
       },
     })
-    // Callers who see fewer members get shorter lists: only calls compare.
+    // Only calls are compared: callers who see fewer members get shorter lists.
     return [
       {
         name: `tools/call, ${SETS} sets of members`,
@@ -189,7 +184,7 @@ const groups: Readonly<Record<string, Group>> = {
   },
 
   async keys(bench, { plain }) {
-    // The user's key in the place of the token that the login's provider gave, in the same header.
+    // The user's key is sent in the same header as the provider's token.
     const injected = await loginCalls(bench, plain, 'corp')
     const ofKey = await loginCalls(bench, plain, 'jira')
     return [{ name: 'tools/call with a user’s key', most: 1.05, without: injected, with: ofKey }]
@@ -217,10 +212,6 @@ const groups: Readonly<Record<string, Group>> = {
   },
 }
 
-/**
- * Calls of a user who has logged in at a gateway that lets users in itself. It sends backends what this provider has given
- * the user, which is a key for `jira`.
- */
 async function loginCalls({ shipped, directory }: Bench, backends: readonly Part[], provider: string): Promise<Case> {
   const port = await freePort()
   const issuer = `http://127.0.0.1:${port}`
@@ -265,7 +256,7 @@ const pairsOf = (headers: readonly string[]) =>
     string,
   ][]
 
-/** Tells how long both answers are: the bar is for as many bytes. */
+/** Checks that both answers have the same length. */
 async function sameLength(...both: readonly Case[]): Promise<void> {
   const lengths = await Promise.all(
     both.map(async ({ gateway, request }) => {
@@ -292,7 +283,7 @@ async function toolsOf({ origin }: Part): Promise<readonly { readonly name: stri
   return ((await answer.json()) as { result: { tools: { name: string }[] } }).result.tools
 }
 
-/** Gives the headers of a request with a fresh proof (RFC 9449). */
+/** Returns the headers of a request with a fresh proof (RFC 9449). */
 type Holder = (url: string) => readonly string[]
 
 async function keyHolder(alg: 'ES256' | 'RS256', subject: string, around: Surroundings): Promise<Holder> {
@@ -318,7 +309,7 @@ const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('
 const signed = (text: string, key: KeyObject) =>
   `${text}.${sign('sha256', Buffer.from(text), { key, dsaEncoding: 'ieee-p1363' }).toString('base64url')}`
 
-/** The work of one case, on connections of its own. */
+/** The work of one case, on its own connections. */
 class Load {
   readonly #case: Case
   readonly #clients: readonly Client[]
@@ -329,7 +320,6 @@ class Load {
     this.#clients = Array.from({ length: WORKERS }, () => new Client(one.gateway.origin, { pipelining: 1 }))
   }
 
-  /** Sends requests until so many are sent, or so many seconds are over. Returns microseconds of processor time each. */
   async run({ seconds = 120, requests = Number.POSITIVE_INFINITY }): Promise<number> {
     const { gateway, request, prepare } = this.#case
     const each = Math.ceil(requests / WORKERS)
@@ -351,7 +341,6 @@ class Load {
   close = () => Promise.all(this.#clients.map((client) => client.close()))
 }
 
-/** Measures the bars of a group once, with gateways of its own. */
 async function measure(bars: readonly Bar[]): Promise<ReadonlyMap<string, readonly [without: number, withIt: number]>> {
   const found = new Map<string, [number, number]>()
   for (const { name, without, with: withIt } of bars) {

@@ -8,7 +8,6 @@ import { endProcesses } from './process.ts'
 
 export const THIS_CHECKOUT = resolve(import.meta.dirname, '../..')
 
-/** The ground of a benchmark: a folder that goes when it ends, and this checkout as it is shipped. */
 export interface Bench {
   readonly directory: string
   readonly shipped: Shipped

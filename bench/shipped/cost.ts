@@ -1,13 +1,8 @@
 /**
- * What the shipped gateway costs: processor time of its process a call, a list, a session (opened, one call in it, ended),
- * with nothing on and with each feature, of one checkout or of several in turn, beside bare proxies. Each
- * start is a new process by the command line of the image, on the checkout's bundle. All of a round run at a time and are
- * measured in turn, so that they see the same machine; two backends of 20 tools, 32 connections, every answer checked.
- *
- * Usage: cost.ts [--roots A=DIR,B=DIR] [--features none,jwt,…] [--eras legacy,modern] [--kinds call,list,session]
- *   [--starts 9] [--seconds 2: measured of each process, era and kind] [--warm 20000: requests of each before]
- *   [--json FILE]
- * A feature that another checkout than the first does not take is left out, with a line.
+ * Measures the processor time of shipped gateways for a call, a list and a session, without and with each feature, of
+ * one or several checkouts, beside bare proxies. All processes of a round run together and are measured in turn. Usage:
+ * cost.ts [--roots A=DIR,B=DIR] [--features none,jwt,…] [--eras legacy,modern] [--kinds call,list,session] [--starts 9]
+ * [--seconds 2: measured of each process, era and kind] [--warm 20000: requests of each before] [--json FILE]
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -53,7 +48,7 @@ const extent = {
   warm: Number(values.warm),
 }
 
-/** A row of a checkout is compared with its own with nothing on, and with the same of the other checkouts. */
+/** Rows of a checkout are compared with its row without features, and with the same row of other checkouts. */
 function others(name: string) {
   const [root, feature] = name.split(' ')
   if (!roots.some(([known]) => known === root)) return []

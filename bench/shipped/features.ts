@@ -7,22 +7,20 @@ import { definitionDigest } from '../../crds/settings/definition-digest.ts'
 import { TOOLS } from '../gateway/bare-tools.ts'
 
 /**
- * The features that a gateway can have on, each by itself and the first four together (`all`); nothing at first. Scope
- * rules and the proofs that nobody sends need tokens: `jwt` is what they compare with.
+ * The features of a gateway, each on its own, and the first four together (`all`). `scopes` and `proofs` need tokens,
+ * so they are compared with `jwt`.
  */
 export const FEATURES = ['none', 'jwt', 'policies', 'telemetry', 'audit', 'all', 'pins', 'scopes', 'proofs'] as const
 export type Feature = (typeof FEATURES)[number]
 
-/** Who stands around the gateways: an identity provider with a token of each caller, and a receiver of telemetry. */
+/** An identity provider with a token for each caller, and a receiver of telemetry. */
 export interface Surroundings {
-  /** It gives tokens in exchange, too, at `/token`. */
   readonly issuer: string
   readonly subjects: readonly string[]
   readonly tokens: readonly string[]
   readonly receiver: string
-  /** Gives a token of a caller, with claims beside the usual ones. */
+  /** Issues a token for a caller, with additional claims. */
   mint(subject: string, claims?: object): Promise<string>
-  /** Bytes of telemetry so far. */
   received(): number
   close(): void
 }
@@ -81,7 +79,10 @@ async function serve(listener: RequestListener) {
   return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close }
 }
 
-/** Twenty of them: two that permit, eight that forbid tools by a claim, ten by an argument; these judge a quarter of the calls. */
+/**
+ * Twenty policies: two permit, eight forbid tools by a claim, ten by an argument; these apply to a quarter of the
+ * calls.
+ */
 const policies = [
   ...['b0', 'b1'].map(
     (backend) => `permit(principal, action == Action::"call_tool", resource in Backend::"${backend}");`,
@@ -95,7 +96,7 @@ const policies = [
 
 const has = (feature: Feature, wanted: Feature) => feature === wanted || feature === 'all'
 
-/** Whether callers of a gateway with it need a token. */
+/** Tells whether a gateway with this feature needs tokens. */
 export const needsTokens = (feature: Feature): boolean =>
   has(feature, 'jwt') || feature === 'scopes' || feature === 'proofs'
 
@@ -112,16 +113,15 @@ const pinning = {
   pins: { tools: Object.fromEntries(TOOLS.map((tool) => [tool.name, [definitionDigest(JSON.stringify(tool))]])) },
 }
 
-/** What the configuration of each backend has beside its name and address. */
+/** Additional settings of each backend. */
 export const backendSettingsOf = (feature: Feature): object => (feature === 'pins' ? { pinning } : {})
 
-/** Authentication by the tokens of an issuer. */
 export const oidcOf = ({ issuer }: Surroundings): object => ({
   type: 'oidc',
   oidc: { issuer, audience: AUDIENCE, scopes: ['tools:call'] },
 })
 
-/** Metrics and a share of the traces, sent to the receiver. */
+/** Sends metrics and a share of the traces to the receiver. */
 export const openTelemetryOf = ({ receiver }: Surroundings, samplingRate = '0.05'): object => ({
   enabled: true,
   endpoint: receiver,
@@ -133,7 +133,7 @@ export const openTelemetryOf = ({ receiver }: Surroundings, samplingRate = '0.05
 /** Environment variables of a gateway that exports each second, so that exports fall into turns. */
 export const EXPORTS_EACH_SECOND = { OTEL_METRIC_EXPORT_INTERVAL: '1000', OTEL_BSP_SCHEDULE_DELAY: '1000' }
 
-/** What the configuration of a gateway has beside its backends, b0 and b1. */
+/** Returns the settings of a gateway without its backends, b0 and b1. */
 export const settingsOf = (feature: Feature, surroundings: Surroundings, directory: string): object => ({
   ...(needsTokens(feature) && {
     incomingAuth: {

@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import type { Shipped } from './image.ts'
 import { type Process, startProcess } from './process.ts'
 
-/** A gateway under measurement. */
 export interface Gateway extends Process {
   readonly origin: string
   readonly adminOrigin: string
@@ -15,9 +14,9 @@ const FILLED = { name: 'bench', namespace: 'default', role: 'gateway', incomingA
 let started = 0
 
 /**
- * Starts the gateway of a checkout by the command line of its image, with a configuration and environment variables of its
- * own. What the configuration lacks of name, namespace, role and authentication (none) is filled in. Rejects with its
- * findings where it does not take them. `listen` is its address, where others have to know that before.
+ * Starts the gateway of a checkout by the command line of its image. Missing name, namespace, role and authentication
+ * (none) are filled in. Rejects with the findings of an invalid configuration. `listen`: its address, if others need to
+ * know it before.
  */
 export async function startGateway(
   { command }: Shipped,

@@ -5,9 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-/** A checkout as its image has it: the command line, on the bundle. */
+/** A checkout in the form of its image. */
 export interface Shipped {
-  /** Program and arguments; what `portico` is to do comes after them. */
   readonly command: readonly string[]
   remove(): Promise<void>
 }
@@ -19,8 +18,8 @@ const { writeFileSync } = await import('node:fs')
 for (const [name, code] of await startCodes(dist)) writeFileSync(dist + '/' + name, code)`
 
 /**
- * Bundles a checkout, with the code for its start where it has that, and takes the command line from its Dockerfile. Older
- * checkouts do as well. Node is the one that runs this.
+ * Bundles a checkout, with its start-up code if it has that, and reads the command line from its Dockerfile. Older
+ * checkouts work too. Node is the one that runs this.
  */
 export async function buildShipped(root: string): Promise<Shipped> {
   const folder = await mkdtemp(join(tmpdir(), 'portico-shipped-'))

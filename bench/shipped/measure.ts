@@ -5,31 +5,29 @@ import { median, percentile } from '../percentile.ts'
 import { readUsage } from './process.ts'
 import { type Endpoint, type Kind, openWork, type Work } from './work.ts'
 
-/** All work of one turn; they share a machine, so the load is the same for all. */
+/** All workers of one turn; they share a machine, so the load is the same for all. */
 const WORKERS = 32
-/** In seconds. Short enough that all see the same machine. */
+/** Seconds; short enough that all see the same machine. */
 const TURN = 0.5
-/** All kinds in several rounds: what V8 learns from one makes it compile anew what it has compiled for another. */
+/** Several rounds over all kinds, because work of one kind makes V8 recompile code of another. */
 const WARM_ROUNDS = 2
 const MIB = 1024 * 1024
-/** What everything is compared with: node:http on both sides. */
+/** The base of comparisons: node:http on both sides. */
 export const BARE = 'bare node:http'
 const BARE_UNDICI = 'bare undici'
 
-/** A process that is measured, and its endpoint. */
 export interface Started extends Omit<Endpoint, 'era'> {
   readonly pid: number
-  /** What Prometheus fetches each second. */
+  /** The URL that Prometheus scrapes each second. */
   readonly metrics?: string | undefined
-  /** What of the work it can do; absent: all. */
   readonly kinds?: readonly Kind[]
   end(): void
 }
 
-/** What is measured beside the others, in each era and at each start anew. */
+/** A process to measure, in each era and at each start. */
 export interface Target {
   readonly name: string
-  /** Gives undefined where it can't be measured in this era, and has said why. */
+  /** Returns undefined, after a printed reason, if it can't be measured in this era. */
   start(era: Era, backends: readonly Part[]): Promise<Started | undefined>
 }
 
@@ -39,15 +37,12 @@ export interface Extent {
   readonly starts: number
   /** Measured of each process and kind. */
   readonly seconds: number
-  /** Requests of each kind before that, the same number for all. */
   readonly warm: number
   /** Sessions that are opened at the end and left idle. */
   readonly idle?: number
-  /** Port of the first backend of the legacy era; the others follow. Absent: any. */
   readonly firstPort?: number | undefined
 }
 
-/** What was measured of a target, a value of each start. */
 export interface Row {
   readonly era: Era
   readonly kind: Kind
@@ -55,10 +50,9 @@ export interface Row {
   /** Microseconds of processor time each. */
   readonly micros: readonly number[]
   readonly perSecond: readonly number[]
-  /** Milliseconds. */
   readonly p50: readonly number[]
   readonly p99: readonly number[]
-  /** Memory of its own after the work, and KiB more for each idle session. */
+  /** Private memory after the work, and KiB for each idle session. */
   readonly ownMiB: readonly number[]
   readonly idleKiB: readonly number[]
 }
@@ -70,7 +64,6 @@ interface Spent {
   readonly latencies: number[]
 }
 
-/** One process of a round. */
 interface Measured {
   readonly name: string
   readonly started: Started
@@ -78,12 +71,11 @@ interface Measured {
   readonly spent: Map<Kind, Spent>
 }
 
-/** Of an era and a start: the samples of all rows, by kind and name. */
 type Samples = Map<string, Omit<Row, 'era' | 'kind' | 'name'>>
 
 /**
- * Measures all targets. A start is a new process of each target; all of them run at a time and do the work in turn, to and
- * fro. Rejects at a wrong answer. `told` is given the rows of an era when they are there.
+ * Measures all targets with new processes per start; all run together and work in turns. Rejects at a wrong answer.
+ * `told` gets the rows of each era.
  */
 export async function measureCosts(
   targets: readonly Target[],
@@ -135,13 +127,12 @@ async function measureStart(
     kinds.filter((kind) => (kind !== 'session' || era === 'legacy') && (started.kinds ?? kinds).includes(kind))
   const each = Math.ceil(warm / WORKERS / WARM_ROUNDS)
   for (let warmUp = 0; warmUp < WARM_ROUNDS; warmUp++)
-    // A session is four requests.
     for (const one of all)
       for (const kind of kindsOf(one))
         await one.work.run(kind, { seconds: 120, each: kind === 'session' ? Math.ceil(each / 4) : each })
   for (const kind of kinds)
     for (let turn = 0; turn < seconds / TURN; turn++) {
-      // Beginning with another one each time: none is always measured behind the same other one.
+      // The order rotates: no target always follows the same other one.
       const from = (round + (turn >> 1)) % all.length
       const order = [...all.slice(from), ...all.slice(0, from)]
       for (const one of turn % 2 === 0 ? order : order.toReversed())
@@ -172,7 +163,6 @@ async function measureStart(
 
 async function takeTurn({ started, work, spent }: Measured, kind: Kind, turn: number): Promise<void> {
   const { cpu } = readUsage(started.pid)
-  // Once a second.
   const fetched = turn % 2 === 0 && started.metrics !== undefined ? fetch(started.metrics) : undefined
   const done = await work.run(kind, { seconds: TURN })
   if (fetched !== undefined && !(await (await fetched).text()).includes('mcp_server_operation'))
@@ -185,7 +175,7 @@ async function takeTurn({ started, work, spent }: Measured, kind: Kind, turn: nu
   spent.set(kind, its)
 }
 
-/** A proxy that looks at nothing: it knows no sessions, and gives the list of one backend. */
+/** A proxy that inspects nothing: it has no sessions, and lists one backend. */
 const bare = (name: string, script: string): Target => ({
   name,
   async start(_era, backends) {
@@ -195,10 +185,9 @@ const bare = (name: string, script: string): Target => ({
   },
 })
 
-/** The least that proxies on Node do: with its own client, and with undici, which is faster. */
+/** The least that proxies on Node do: with Node's client, and with undici, which is faster. */
 export const bareProxies: readonly Target[] = [bare(BARE, 'bare-http.ts'), bare(BARE_UNDICI, 'bare-node.ts')]
 
-/** A backend itself. */
 export const direct: Target = {
   name: 'direct',
   async start(_era, [backend]) {
@@ -211,13 +200,13 @@ const NO_SESSIONS = { hasSessions: false, kinds: ['call'] } as const
 const origin = (backends: readonly Part[]) => backends[0]?.origin as string
 const directName = (_: number, count: number) => `tool_${count % 20}`
 
-/** A tool of one of two backends behind a gateway that names tools after them. */
+/** Returns the shown name of a tool of one of the two backends. */
 export const gatewayName =
   (separator = '_') =>
   (worker: number, count: number) =>
     `b${(worker + count) % 2}${separator}tool_${count % 20}`
 
-/** A ratio of two rows: of the medians, with the standard error by the ratios of the starts. */
+/** The ratio of two medians, with the standard error from the ratios of the starts. */
 export interface Ratio {
   readonly ratio: number
   readonly error: number
@@ -228,7 +217,7 @@ export function ratioOf(ours: readonly number[], theirs: readonly number[]): Rat
   return { ratio: median(ours) / median(theirs), error }
 }
 
-/** Starts whose value lies within a tenth of the median. */
+/** Counts starts whose value lies within a tenth of the median. */
 export const countWithin = ({ median }: Estimate, values: readonly number[]): number =>
   values.filter((value) => Math.abs(value / median - 1) <= 0.1).length
 
@@ -237,12 +226,12 @@ export const findRow = (rows: readonly Row[], era: Era, kind: Kind, name: string
 
 interface Goal {
   readonly name: string
-  /** What it is compared with; absent: its microseconds count. */
+  /** The row to compare with; by default its microseconds count. */
   readonly of?: string
   readonly most: number
 }
 
-/** Tells of the calls of each era whether a bar is met: within the standard error it is. */
+/** Prints for each era whether the goal for calls is met, within the standard error. */
 export function printGoal(rows: readonly Row[], { name, of, most }: Goal): void {
   for (const { era, micros } of rows.filter((row) => row.name === name && row.kind === 'call')) {
     const base = of === undefined ? undefined : findRow(rows, era, 'call', of)

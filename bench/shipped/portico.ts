@@ -11,7 +11,6 @@ import { startGateway } from './gateway.ts'
 import type { Shipped } from './image.ts'
 import { gatewayName, type Target } from './measure.ts'
 
-/** The backends of a configuration: b0, b1. */
 export const namedBackends = (backends: readonly Part[], more: object = {}) =>
   backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp`, ...more }))
 
@@ -19,19 +18,14 @@ interface Settings {
   readonly name: string
   readonly shipped: Shipped
   readonly directory: string
-  /** What its configuration has beside the backends. */
   readonly settings: object
-  /** What each backend has beside its name and address. */
   readonly ofBackends?: object
   /** The callers' tokens; absent where they are anonymous. */
   readonly tokens?: readonly string[]
-  /** The tools that are called; absent: all of both backends. */
   readonly tool?: (worker: number, count: number) => string
-  /** Left out with a line where the checkout does not take the settings. */
   readonly isOptional?: boolean
 }
 
-/** A gateway of a checkout, before both backends. */
 export function gatewayTarget(given: Settings): Target {
   const { name, shipped, directory, settings, ofBackends, tokens = [], tool = gatewayName(), isOptional } = given
   let isLeftOut = false
@@ -54,7 +48,6 @@ export function gatewayTarget(given: Settings): Target {
   }
 }
 
-/** A gateway of a checkout with a feature on. */
 export const featureTarget = (
   given: Pick<Settings, 'name' | 'shipped' | 'directory' | 'isOptional'>,
   feature: Feature,

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** A program that is measured from outside: it runs as it is shipped, and tells nothing of itself. */
+/** A program that is measured from outside, as it is shipped. */
 export interface Process {
   readonly pid: number
   readonly child: ChildProcess
-  /** All that it has written until it was ready. */
+  /** Its output until it was ready. */
   readonly output: string
   end(): void
 }
@@ -13,7 +13,7 @@ export interface Process {
 export interface Usage {
   /** Processor time of all threads in microseconds. */
   readonly cpu: number
-  /** Memory that is its own, in bytes: neither a file's nor shared. */
+  /** Private memory in bytes: neither a file's nor shared. */
   readonly own: number
   readonly resident: number
   /** The most of it that there ever was. */
@@ -23,8 +23,8 @@ export interface Usage {
 const running = new Set<ChildProcess>()
 
 /**
- * Starts a program and waits until it has written `ready`, or for nothing without that. Rejects with what it wrote where it
- * ends instead.
+ * Starts a program and waits until it has written `ready`, if that is given. Rejects with its output if it ends
+ * instead.
  */
 export async function startProcess(
   [program = '', ...args]: readonly string[],
@@ -32,12 +32,12 @@ export async function startProcess(
   ready = /^/,
 ): Promise<Process> {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: { ...process.env, ...env } })
-  // Nobody listens but what a benchmark has loaded beside the program.
+  // Only code that a benchmark has loaded beside the program listens here.
   child.channel?.unref()
   running.add(child)
   const output = await new Promise<string>((resolve, reject) => {
     let output = ''
-    // Goes on being read: a pipe that is full would stop it.
+    // Keep reading: a full pipe would stop it.
     for (const stream of [child.stdout, child.stderr])
       stream?.setEncoding('utf8').on('data', (piece: string) => {
         if (ready.test(output)) return
@@ -54,19 +54,18 @@ export async function startProcess(
   return { pid: child.pid as number, child, output, end: () => void child.kill('SIGKILL') }
 }
 
-/** Ends every process that still runs. */
 export function endProcesses(): void {
   for (const child of running) child.kill('SIGKILL')
 }
 
 process.once('exit', endProcesses)
 
-/** The use that a process has made of the machine by now, by Linux's /proc. */
+/** Reads a process's use of the machine from /proc. */
 export function readUsage(pid: number): Usage {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   const bytes = (name: string) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1]) * 1024
-  // Exact, but of the threads that there are; the other is of all there were, in hundredths of a second.
+  // Exact, but only of the current threads; the other figure is of all threads ever, in hundredths of a second.
   const ofThreads = readdirSync(`/proc/${pid}/task`).reduce((sum, task) => sum + runningTime(pid, task), 0)
   return {
     cpu: Math.max(ofThreads, (Number(fields[11]) + Number(fields[12])) * 10_000),
@@ -76,7 +75,7 @@ export function readUsage(pid: number): Usage {
   }
 }
 
-/** Microseconds; none of a thread that has just ended, or where the kernel does not count them. */
+/** Microseconds; 0 for a thread that has just ended, or if the kernel does not count them. */
 function runningTime(pid: number, task: string): number {
   try {
     return Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'utf8').split(' ')[0]) / 1e3
@@ -85,5 +84,5 @@ function runningTime(pid: number, task: string): number {
   }
 }
 
-/** Processor time that a process has used by now. */
+/** Returns the processor time that a process has used. */
 export const cpuSeconds = ({ pid }: { readonly pid: number }): number => readUsage(pid).cpu / 1e6

@@ -6,27 +6,24 @@ import { type Era, openSession, toolCall, toolsList } from '../gateway/requests.
 export const KINDS = ['call', 'list', 'session'] as const
 export type Kind = (typeof KINDS)[number]
 
-/** Where the work goes, and as whose. */
 export interface Endpoint {
   readonly origin: string
   /** Absent: /mcp. */
   readonly path?: string | undefined
   readonly era: Era
-  /** The names that a worker calls, by the worker and the count of its requests. */
+  /** Returns the tool name for a worker's request. */
   name(worker: number, count: number): string
-  /** The callers' tokens; none where callers are anonymous. */
   readonly tokens: readonly string[]
-  /** Whether it knows sessions; one that passes everything on does not. */
+  /** False for a proxy that passes everything on. */
   readonly hasSessions: boolean
 }
 
-/** Ends after so many seconds, or when each worker has done it so often. */
+/** Ends after this many seconds, or when each worker has done this many. */
 interface Extent {
   readonly seconds: number
   readonly each?: number
 }
 
-/** What was done, in how long. */
 export interface Done {
   readonly requests: number
   readonly seconds: number
@@ -34,11 +31,9 @@ export interface Done {
   readonly latencies: readonly number[]
 }
 
-/** The clients of one endpoint, each with a connection, and a session where the era has them. */
 export interface Work {
   /** Does it on all connections at a time, and checks every answer. */
   run(kind: Kind, extent: Extent): Promise<Done>
-  /** Opens so many sessions that nobody ends. */
   openSessions(count: number): Promise<void>
   close(): Promise<void>
 }
@@ -53,7 +48,7 @@ export async function openWork(endpoint: Endpoint, workers: number): Promise<Wor
     : []
 
   const withToken = (request: LoadRequest, worker: number, count: number): LoadRequest => {
-    // A session is its caller's: there a worker is one caller.
+    // A session belongs to one caller, so there each worker is one caller.
     const token = tokens[(worker + (hasSessions ? 0 : count * workers)) % tokens.length]
     return token === undefined
       ? request

@@ -1,8 +1,6 @@
 /**
- * What one idle proxy costs, from the bundle as the image starts it, beside a Node that does nothing: until it is ready, and in
- * memory of its own once it has settled. Goals: ready within 150 ms, 30 MiB. Milliseconds are worth something on an idle
- * machine alone; processor time and memory always.
- * Usage: run.ts [starts] [--json FILE]
+ * Measures one idle proxy, started as in the image, beside a Node that does nothing: time until ready, and private
+ * memory once settled. Goals: 150 ms, 30 MiB. Usage: run.ts [starts] [--json FILE]
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +14,7 @@ import { readUsage, startProcess } from '../shipped/process.ts'
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: { type: 'string' } } })
 const STARTS = Number(positionals[0] ?? 9)
 const GOALS = { readyMs: 150, mebibytes: 30 }
-/** After so long an idle process has given back what its start needed. */
+/** After this time an idle process has released the memory of its start. */
 const SETTLED_MS = 3_500
 
 interface Measured {
@@ -25,7 +23,6 @@ interface Measured {
   readonly mebibytes: number
 }
 
-/** Runs a program until it has written `ready`, and looks at it when it has settled. */
 async function measure(command: readonly string[], ready: RegExp): Promise<Measured> {
   const started = performance.now()
   const { pid, end } = await startProcess(command, { NODE_ENV: 'production' }, ready)
@@ -37,7 +34,7 @@ async function measure(command: readonly string[], ready: RegExp): Promise<Measu
   return { ms, cpuMs, mebibytes }
 }
 
-/** A program of each in turn, so often; gives what all starts of each told. */
+/** Runs the programs in turn and returns the results of all starts. */
 async function inTurn(programs: readonly { readonly command: readonly string[]; readonly ready: RegExp }[]) {
   const all = programs.map((): Measured[] => [])
   for (let left = STARTS; left > 0; left--)
@@ -73,7 +70,6 @@ await runBench(async ({ shipped, directory }) => {
   ])
   const told = [tell('bare Node', ofBare), tell('a proxy', ofProxy)]
   const { ms, mebibytes } = told[1] as ReturnType<typeof tell>
-  // Within the standard error a goal is met.
   const missed = ({ median, error }: { median: number; error: number }, goal: number) =>
     median - (Number.isNaN(error) ? 0 : error) > goal ? '; missed' : ''
   console.log(

@@ -1,6 +1,6 @@
 /**
- * Makes container images without a container engine: an OCI image layout that is also a `docker save` archive, in one
- * tar. `ctr images import`, `docker load`, `podman load`, `kind load image-archive` and `skopeo copy oci-archive:`
+ * Makes container images without a container engine: one tar that is both an OCI image layout and a `docker save`
+ * archive. `ctr images import`, `docker load`, `podman load`, `kind load image-archive` and `skopeo copy oci-archive:`
  * accept it.
  */
 import { createHash } from 'node:crypto'
@@ -8,13 +8,11 @@ import { gzipSync } from 'node:zlib'
 import { type TarEntry, tar } from './tar.ts'
 
 export interface ImageOptions {
-  /** With its tag, such as `portico:0.1.0`. */
   readonly name: string
   /** The layers from the lowest one up. Engines store equal layers of two images once. */
   readonly layers: readonly (readonly TarEntry[])[]
   readonly entrypoint: readonly string[]
   readonly env: Readonly<Record<string, string>>
-  /** Numeric user and group, `65532:65532`. */
   readonly user: string
   readonly workingDir: string
   readonly labels?: Readonly<Record<string, string>>
@@ -26,7 +24,6 @@ const digestOf = (bytes: Uint8Array) => `sha256:${createHash('sha256').update(by
 const blobPath = (digest: string) => `blobs/${digest.replace(':', '/')}`
 const json = (value: unknown) => Buffer.from(JSON.stringify(value))
 
-/** The architectures whose names differ between Node and Go. */
 const architectures: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386' }
 
 /** Completes `portico:0.1.0` as engines do; containerd needs the full name. */

@@ -6,14 +6,10 @@ export interface DebianPackage {
   readonly name: string
   readonly version: string
   readonly architecture: string
-  /** `debian`, `ubuntu` and so on. */
   readonly distribution: string
 }
 
-/**
- * Returns the names by which dpkg may know a file: merged-usr systems reach those below /usr through links in the root,
- * too.
- */
+/** Returns the names by which dpkg may know a file: merged-usr systems link /usr into the root. */
 const namesOf = (path: string): string[] => [
   ...new Set([path, `/usr${path}`, path.replace(/^\/usr/, ''), ...(existsSync(path) ? [realpathSync(path)] : [])]),
 ]

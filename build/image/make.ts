@@ -1,7 +1,7 @@
 /**
- * `make image`: builds the image by the Dockerfile if a container engine answers, else writes the same content as an
- * archive, dist/image/portico.tar. `--archive` writes the archive in any case; other arguments go to the engine.
- * `--folders DIR` writes the content of the layers, a folder each, for the Dockerfile.
+ * `make image`: builds by the Dockerfile if a container engine answers, otherwise writes dist/image/portico.tar.
+ * `--archive` always writes the archive; other arguments go to the engine. `--folders DIR` writes each layer to a
+ * folder, for the Dockerfile.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'

@@ -13,12 +13,10 @@ import type { TarEntry } from './tar.ts'
 
 const root = join(import.meta.dirname, '../..')
 
-/** The default name and tag. */
 export const IMAGE = `portico:${packageJson.version}`
 const USER = 65_532
 export const NODE_PATH = 'usr/local/bin/node'
 const PORTICO_PATH = 'usr/local/bin/portico'
-/** The settings with which the image runs. */
 export const SETTINGS = {
   // A shebang line passes at most one argument.
   entrypoint: [`/${NODE_PATH}`, '--disable-warning=ExperimentalWarning', ...NODE_FLAGS, `/${PORTICO_PATH}`],
@@ -48,10 +46,8 @@ function system(): TarEntry[] {
   ]
 }
 
-/** The names of the layers, from the lowest one up. */
 export const LAYERS = ['node', 'git', 'portico'] as const
 
-/** Returns the lowest layer: the Node that runs this script, on an otherwise empty system. */
 export const nodeLayer = (): TarEntry[] => [...system(), ...programAt(NODE_PATH, process.execPath)]
 
 /** Returns Git as far as a registry's sources need it: the command and its transport over HTTP(S). */
@@ -78,10 +74,7 @@ function systemFiles(entries: readonly TarEntry[]): SystemFile[] {
   })
 }
 
-/**
- * Returns the bill of materials that `make bundle` wrote for the bundle, with the programs beside it and the files that
- * these need.
- */
+/** Returns the bill of materials of the bundle, with the programs and files beside it. */
 function imageBom(below: readonly TarEntry[]): Bom {
   const bom = JSON.parse(readFileSync(join(root, 'dist', 'sbom.cdx.json'), 'utf8')) as Bom
   const { stdout } = spawnSync('git', ['--version'], { encoding: 'utf8' })
@@ -90,8 +83,7 @@ function imageBom(below: readonly TarEntry[]): Bom {
 }
 
 /**
- * Returns the bundle without its source maps, which nothing in the image reads, and with its start-up code. `below`:
- * the entries of the layers below, which are listed in the bill of materials.
+ * Returns the bundle without source maps, with its start-up code. `below`: the lower layers, for the bill of materials.
  */
 async function bundleLayer(below: readonly TarEntry[]): Promise<TarEntry[]> {
   const files = globSync('dist/{*.{js,cjs,wasm,start},package.json}', { cwd: root })
@@ -109,8 +101,8 @@ async function bundleLayer(below: readonly TarEntry[]): Promise<TarEntry[]> {
 }
 
 /**
- * Makes Portico's image from dist/. Rejects if dist/ or a program of this machine is missing, or if a gateway or
- * operator does not start.
+ * Makes Portico's image from dist/. Rejects if dist/ or a program is missing, or if a gateway or operator does not
+ * start.
  */
 export async function porticoImage(options: {
   readonly name?: string

@@ -12,10 +12,7 @@ const entry = (path: string, content: Uint8Array, mode: number): TarEntry => ({
   content,
 })
 
-/**
- * Returns a file's entry. Merged-usr systems name their libraries by a link; in the image each has the name by which it
- * is requested.
- */
+/** Returns a file's entry. Merged-usr systems reach libraries by a link; in the image each has the requested name. */
 export const fileOf = (path: string, source = path, mode = 0o644): TarEntry =>
   entry(path, readFileSync(realpathSync(source)), mode)
 

@@ -6,9 +6,7 @@ export interface TarEntry {
   readonly type: 'file' | 'folder' | 'link'
   readonly mode: number
   readonly content?: Uint8Array
-  /** The target of a symbolic link. */
   readonly target?: string
-  /** Numeric user and group; default 0. */
   readonly owner?: number
 }
 

@@ -1,7 +1,6 @@
 /**
- * The bundle's patches of packages, so that a start and an idle process cost less. Each patch is here because an idle
- * proxy or operator costs more than 20 ms or 3 MiB without it, or a request a tenth more; docs/performance.md has the
- * table.
+ * The bundle's patches of packages. Without each, an idle process costs 20 ms or 3 MiB more, or a request a tenth more;
+ * docs/performance.md has the table.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,9 +10,7 @@ import { namedClasses } from './names.ts'
 import { slimUndici } from './undici.ts'
 import { compiledValidators } from './validators.ts'
 
-/**
- * The versions that the patches were made for: they name files and exports of these packages, or rely on their output.
- */
+/** The patches name files and exports of these versions, or rely on their output. */
 export const PATCHED: Readonly<Record<string, string>> = {
   // validators.ts removes the errors from the code that ajv generates.
   ajv: '8.20.0',

@@ -10,7 +10,6 @@ import { type Mutant, mutantIn, mutated } from './mutants.ts'
 const HANG_MS = 120_000
 
 export interface Judgement {
-  /** The test file that failed; undefined if none did. */
   readonly by: string | undefined
   /** Test files that ran, and the number of others that reach the mutant's file. */
   readonly ran: readonly string[]
@@ -26,7 +25,6 @@ const REACHED = /['"](\.[^'"\s]+\.ts)['"]/g
 export class Checkout {
   readonly #folder = mkdtempSync(join(tmpdir(), 'portico-mutations-'))
   readonly #judgesOf: (file: string) => readonly string[]
-  /** The results of test files without a mutant. */
   readonly #passes = new Map<string, boolean>()
   readonly #runs: (test: string) => boolean
   #stop: (() => void) | undefined
@@ -45,17 +43,14 @@ export class Checkout {
     this.#judgesOf = readJudges(this.#folder)
   }
 
-  /** Returns the text of a file; undefined if it does not exist. */
   text(file: string): string | undefined {
     const path = join(this.#folder, file)
     return existsSync(path) ? readFileSync(path, 'utf8') : undefined
   }
 
   /**
-   * Runs the test files that reach a mutant until one fails, at most `most` of them. Returns undefined if this checkout
-   * lacks the mutant's place.
-   *
-   * @param source the text of the mutant's file
+   * Runs test files that reach a mutant until one fails, at most `most`. Returns undefined if this checkout lacks the
+   * mutant's place. `source`: the text of the mutant's file.
    */
   async judge(source: string, mutant: Mutant, most: number): Promise<Judgement | undefined> {
     const original = this.text(mutant.file)

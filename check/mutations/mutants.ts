@@ -65,11 +65,9 @@ function matches(
   return [...code.matchAll(pattern)].flatMap(({ index, 0: text }) => mutant(index, text) ?? [])
 }
 
-/** Applies the mutant's mistake to the source. */
 export const mutated = (source: string, { start, before, after }: Mutant): string =>
   source.slice(0, start) + after + source.slice(start + before.length)
 
-/** Tells whether Node can parse a source. */
 export function parses(source: string): boolean {
   try {
     stripTypeScriptTypes(source)
@@ -95,9 +93,7 @@ function onlyIndexOf(text: string, part: string): number | undefined {
   return at >= 0 && text.indexOf(part, at + 1) < 0 ? at : undefined
 }
 
-/**
- * Blanks types, comments, texts and patterns of the source, and keeps each character's place; undefined if that fails.
- */
+/** Blanks types, comments, texts and patterns, and keeps each character's place; undefined if that fails. */
 function codeOf(source: string): string | undefined {
   let stripped: string
   try {

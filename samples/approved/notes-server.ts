@@ -1,6 +1,6 @@
 /**
- * An MCP server that changes its mind: half a minute after its start the description of one tool asks a model for more
- * than anybody has approved. `portico run` sets HOST and PORT; CHANGES_AFTER sets the seconds.
+ * An MCP server that changes the description of a tool half a minute after its start, so that it asks a model for more
+ * than was approved. `portico run` sets HOST and PORT; CHANGES_AFTER sets the seconds.
  */
 import { createServer } from 'node:http'
 import { localhostHostValidation, toNodeHandler } from '@modelcontextprotocol/node'

@@ -1,7 +1,6 @@
 /**
- * An identity provider where people log in under any name, and an MCP server that wants a key of each user: `key-NAME-` and
- * eight digits or more. For trying things out: nothing here is kept or secret.
- * Usage: outside.ts ISSUER-OF-THE-GATEWAY PORT; `portico run` sets HOST and PORT.
+ * An identity provider where people log in under any name, and an MCP server that needs a key of each user: `key-NAME-`
+ * and eight digits or more. Usage: outside.ts ISSUER-OF-THE-GATEWAY PORT; `portico run` sets HOST and PORT.
  */
 import { createServer, type IncomingMessage } from 'node:http'
 import { localhostHostValidation, toNodeHandler } from '@modelcontextprotocol/node'

@@ -1,7 +1,6 @@
 /**
- * Two identity providers of different owners, and behind each an MCP server that lets nobody in without its token. People
- * log in under any name. For trying things out: nothing here is kept or secret.
- * Usage: providers.ts ISSUER-OF-THE-GATEWAY PORT PORT; `portico run` sets HOST and PORT.
+ * Two identity providers, and behind each an MCP server that requires its token. People log in under any name. Usage:
+ * providers.ts ISSUER-OF-THE-GATEWAY PORT PORT; `portico run` sets HOST and PORT.
  */
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import { localhostHostValidation, toNodeHandler } from '@modelcontextprotocol/node'

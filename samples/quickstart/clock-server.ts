@@ -1,6 +1,5 @@
 /**
- * An MCP server with three tools about time zones, on the MCP SDK 2: one endpoint for both eras of the protocol.
- * `portico run` sets HOST and PORT.
+ * An MCP server with three tools about time zones, on the MCP SDK 2, for both eras. `portico run` sets HOST and PORT.
  */
 import { createServer } from 'node:http'
 import { localhostHostValidation, toNodeHandler } from '@modelcontextprotocol/node'
