@@ -7,7 +7,6 @@ export interface Io {
   /** Writes one line to standard error. */
   err(line: string): void
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Aborted when the process is asked to stop. */
   readonly stop: AbortSignal
 }
 
@@ -30,9 +29,7 @@ export interface Option {
 
 export interface Command {
   readonly name: string
-  /** The text after the name, for the first line of the help text. */
   readonly synopsis: string
-  /** Paragraphs between synopsis and options. */
   readonly about: string
   readonly options: Readonly<Record<string, Option>>
   /** Most arguments besides options; absent: any number. */
@@ -41,9 +38,7 @@ export interface Command {
   run(given: Given, io: Io): Promise<number>
 }
 
-/** A program of several commands, each loaded when it is called. */
 export interface Program {
-  /** The name by which it is called: `portico`, `kubectl portico`. */
   readonly name: string
   readonly about: string
   readonly commands: Readonly<Record<string, { readonly summary: string; load(): Promise<{ command: Command }> }>>
@@ -51,9 +46,7 @@ export interface Program {
 
 export interface Given {
   readonly positionals: readonly string[]
-  /** Returns the option's value, or its default. */
   text(option: string): string | undefined
-  /** Returns all values of an option that may be repeated. */
   texts(option: string): readonly string[]
   flag(option: string): boolean
 }

@@ -8,7 +8,6 @@ import { address, givenLogLevel, isLoopback, logLevel } from './options/serving.
 
 const DEFAULT_ADDRESS = '127.0.0.1:4480'
 
-/** The programs that open a URL in the user's browser. */
 const OPENERS: Readonly<Record<string, string>> = { darwin: 'open', linux: 'xdg-open' }
 
 /** Opens a URL in the browser. A failure is not reported, since the URL is printed in any case. */
@@ -18,7 +17,6 @@ function openBrowser(url: string): void {
   child.unref()
 }
 
-/** Serves the cluster of the kubeconfig to this machine, with the credential of the kubeconfig. */
 async function serveKubeconfig(given: Given, io: Io): Promise<number> {
   const listen = address(given, 'listen') ?? DEFAULT_ADDRESS
   if (!isLoopback(listen)) throw new UsageError(`--listen ${listen}: takes a loopback address; a pod takes --config`)
@@ -57,7 +55,6 @@ async function serveKubeconfig(given: Given, io: Io): Promise<number> {
   return 0
 }
 
-/** Serves from a pod, where viewers log in. */
 async function serveInPod(given: Given, io: Io): Promise<number> {
   for (const option of ['kubeconfig', 'context', 'open', 'api-group'])
     if (given.text(option) !== undefined || given.flag(option))

@@ -83,7 +83,6 @@ async function runCommand(program: Program, argv: readonly string[], io: Io): Pr
   }
 }
 
-/** The messages for the system's errors of files. */
 const fileProblems: Readonly<Record<string, string>> = {
   ENOENT: 'no such file or folder',
   EEXIST: 'is not a folder',
@@ -100,12 +99,7 @@ function describeError(error: unknown): string {
   return problem === undefined || path === undefined ? error.message : `${path}: ${problem}`
 }
 
-/**
- * Runs one command line.
- *
- * @param argv the arguments of `portico`; those after `kubectl` are the arguments of `kubectl portico`
- * @returns the exit code: 0 success, 1 a finding or failure, 2 wrong usage
- */
+/** Runs one command line. Returns the exit code: 0 success, 1 a finding or failure, 2 wrong usage. */
 export async function dispatch(argv: readonly string[], io: Io): Promise<number> {
   const isPlugin = argv[0] === 'kubectl'
   const program = isPlugin ? (await import('./kubectl/index.ts')).program : portico

@@ -28,7 +28,6 @@ export interface Assertion {
   readonly typ: string | undefined
 }
 
-/** The parts of the token request beside the assertion, and the issuer by its name or URL. */
 export interface Asked {
   readonly issuer?: string | undefined
   readonly resource?: string | undefined
@@ -58,8 +57,8 @@ export type Redeemable =
     }
 
 /**
- * Reads an assertion: a JWT, or its claims as JSON, which are those of an ID-JAG if they name a client. Throws a
- * UsageError for anything else.
+ * Reads an assertion: a JWT, or its claims as JSON, an ID-JAG if they name a client. Throws a UsageError for anything
+ * else.
  */
 export function readAssertion(file: string): Assertion {
   const text = readFileSync(file, 'utf8').trim()
@@ -74,9 +73,8 @@ export function readAssertion(file: string): Assertion {
 }
 
 /**
- * Returns what a workload's authorization server would give for an assertion, by the checks of its token endpoint. It
- * does not check the signature, the client, and whether the assertion was used before.
- * @param nowS seconds since 1970
+ * Returns what a workload's token endpoint would give for an assertion. Signature, client and earlier use are not
+ * checked. `nowS`: seconds since 1970.
  */
 export function explainAssertion(
   config: GatewayConfig & { readonly authServer: AuthServerConfig },
@@ -175,7 +173,6 @@ function clientIn({ client_id: client }: Assertion['claims']): string {
   return client
 }
 
-/** Returns the lines about one workload. */
 export function redeemableLines(workload: string, found: Redeemable): string {
   const rules = found.rules.length === 0 ? '' : ` (${found.rules.join(', ')})`
   if (!found.redeemable) return `${workload}: refused: ${found.reason}${rules}: the client gets ${found.error}\n`

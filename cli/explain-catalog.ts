@@ -24,10 +24,7 @@ export function readRegistry(file: string): Snapshot {
   }
 }
 
-/**
- * Adds what the catalog says in the gateway of this configuration. Its registries are those in the file. Throws a
- * UsageError if nobody said which backend has what is asked for.
- */
+/** Adds the catalog's answer in the gateway of this configuration. Throws a UsageError if no backend is known. */
 export function withCatalog(
   { catalogGate, ...config }: GatewayConfig,
   registry: Snapshot | undefined,

@@ -23,13 +23,11 @@ import { hasErrors, printFindings } from './findings.ts'
 import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import { defaultImage } from './package-info.ts'
 
-/** A workload with the configuration of its data plane. */
 interface Guarded {
   readonly name: string
   readonly config: GatewayConfig
 }
 
-/** The properties of a tool that only a backend knows. */
 interface Assumed {
   readonly backend: string | undefined
   readonly hints: Readonly<Record<string, boolean>>
@@ -37,7 +35,6 @@ interface Assumed {
 
 const ACTIONS = { Tool: 'call_tool', Prompt: 'get_prompt', Resource: 'read_resource' } as const
 
-/** Returns the workload of a plan with the configuration of its data plane, if it has one. */
 function workloadsIn({ manifest, plan }: Planned): readonly Guarded[] {
   const { kind, namespace, name } = manifest.id
   const children = plan.children === 'hold' ? [] : plan.children
@@ -142,7 +139,6 @@ export function printExplanation(
   for (const need of needs) io.out(`  ${need.kind}: ${needText(need)}\n`)
 }
 
-/** Prints what an assertion is good for at every authorization server that knows other issuers. */
 function assertionExplained(given: Given, io: Io): number {
   const assertion = readAssertion(given.text('assertion') as string)
   const asked: Asked = { issuer: given.text('issuer'), resource: given.text('resource'), scope: given.text('scope') }
@@ -163,7 +159,6 @@ function assertionExplained(given: Given, io: Io): number {
   return all.some(({ redeemable }) => redeemable) ? 0 : 1
 }
 
-/** The options that form the question. */
 export const questionOptions = {
   caller: { type: 'string', value: 'FILE', description: 'JSON file of the caller’s claims. Absent: anonymous.' },
   tool: { type: 'string', value: 'NAME', description: 'The tool, as clients know it.' },

@@ -4,7 +4,6 @@ import type { Io } from './command.ts'
 /** Reasons of findings about files and folders without lines: they are missing, or can't be read as text. */
 const WITHOUT_LINES: ReadonlySet<string> = new Set(['FileMissing', 'FileUnreadable', 'FolderEmpty'])
 
-/** Formats `FILE:LINE: SEVERITY: POINTER: MESSAGE (REASON)`, without a missing line or pointer. */
 const findingText = ({ file, line, severity, pointer, message, reason }: ManifestFinding): string =>
   `${file}${WITHOUT_LINES.has(reason) ? '' : `:${line}`}: ${severity}: ${pointer ? `${pointer}: ` : ''}${message} (${reason})`
 
@@ -17,7 +16,6 @@ export function printFindings(findings: readonly ManifestFinding[], io: Io): voi
 
 const counted = (count: number, one: string) => `${count} ${one}${count === 1 ? '' : 's'}`
 
-/** Sums up an inspection in one line. */
 export function summary({ set, findings }: Inspection): string {
   const count = (severity: string) => findings.filter((finding) => finding.severity === severity).length
   const checked = counted(set.manifests.length, 'object')

@@ -11,12 +11,11 @@ function onSignal(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP', code: number): void {
 process.on('SIGINT', () => onSignal('SIGINT', 130))
 process.on('SIGTERM', () => onSignal('SIGTERM', 143))
 process.on('SIGHUP', () => onSignal('SIGHUP', 129))
-// `portico run` starts this process with a channel. When that closes, its parent has ended, and this process must not
-// outlive it.
+// `portico run` starts this process with a channel. It closes when the parent has ended, which this process must not
+// outlive.
 process.on('disconnect', () => stop.abort())
 
-// The reader of a pipe has closed it (`portico render … | head`). That is no failure, and there is no reader for a
-// message.
+// The reader of a pipe has closed it (`portico render … | head`). That is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0)
   throw error

@@ -3,13 +3,11 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /**
- * The flags that bound an operator's memory. An operator reads much and keeps little. The heap grows by 30 % before it
- * is collected, and the young generation not at all: V8's defaults, twice as much and 16 MiB, would mostly hold
- * garbage. With `optimize-for-size` the heap is collected after 2 MiB at the earliest instead of 8. While the old
- * generation is marked, the young one is still collected: V8 would let it grow to its bound until that is done, and a
- * start that reads a whole cluster held 4 to 10 MiB more. V8's two optimizing compilers are off: malloc does not give
- * back the megabytes that they take at a time, and an operator spends as much time in them as their code saves it. The
- * comment on each flag gives its own effect.
+ * Flags that bound an operator's memory: it reads much and keeps little. V8's defaults (heap growth, a young generation
+ * of 16 MiB) would mostly hold garbage. With `optimize-for-size` the heap is collected after 2 MiB instead of 8. While
+ * the old generation is marked, the young one is still collected: otherwise a start held 4 to 10 MiB more. The
+ * optimizing compilers are off: malloc does not give back their megabytes, and they cost an operator as much time as
+ * they save.
  */
 const SMALL = {
   '--heap-growing-percent=30': '--heap-growing-percent=0',
@@ -28,15 +26,12 @@ export function staySmall(): void {
   for (const flag of Object.keys(SMALL)) setFlagsFromString(flag)
 }
 
-/** Objects that live as long as the process. */
 const kept: object[] = []
 
 /**
- * Keeps `process.nextTick` as fast as it is at the start, by keeping one of the objects that Node makes for its calls.
- *
- * The object's keys are symbols, so nothing but a living object holds its hidden class. A full collection while no call
- * waits drops the class, the next call makes another, and after two of them its inline caches are megamorphic for ever:
- * 60 ns became 400 to 600, eight times a call of a gateway.
+ * Keeps `process.nextTick` as fast as at the start, by keeping one of the objects that Node makes for its calls. Only a
+ * living object holds its hidden class. A full collection while no call waits drops the class, and after two new ones
+ * the inline caches stay megamorphic: 60 ns became 400 to 600, eight times a call of a gateway.
  */
 export function keepTicksFast(): void {
   process.nextTick(() => {
@@ -44,10 +39,7 @@ export function keepTicksFast(): void {
   })
 }
 
-/**
- * The number of reconciles whose garbage is worth a collection, and the milliseconds without one after which the work
- * is done.
- */
+/** The reconciles whose garbage is worth a collection, and the idle milliseconds before it. */
 const MUCH_WORK = 200
 const QUIET_MS = 5_000
 
@@ -55,23 +47,18 @@ const QUIET_MS = 5_000
 const SETTLED_MS = 2_000
 
 /**
- * Collects the garbage of an operator's start, once it has settled. Returns the timer, which keeps no process alive. A
- * gateway or registry must not do this: the collection drops hidden classes without a live object, and optimized code
- * that depends on them stays slower for good (a tenth of a call). An operator runs without optimizing compilers.
+ * Collects the garbage of an operator's start. A gateway or registry must not do this: the collection drops hidden
+ * classes, and optimized code that depends on them stays slower (a tenth of a call). An operator has no optimizing
+ * compilers.
  */
 export const giveBackStartUp = (): NodeJS.Timeout => setTimeout(collect, SETTLED_MS).unref()
 
 interface Work {
-  /** The number of reconciles so far. */
   readonly done: number
-  /** True if none is running or due now. */
   readonly isIdle: boolean
 }
 
-/**
- * Collects the garbage of much work, once there has been none for five seconds. After 550 new workloads it is a tenth
- * of all memory, and V8 would keep it until there is more work. Returns the timer, which keeps no process alive.
- */
+/** Collects the garbage of much work after five idle seconds: a tenth of all memory after 550 new workloads. */
 export function giveBackAfterWork(worker: { readonly work: Work }, giveBack = collect): NodeJS.Timeout {
   let atLast = 0
   let before = 0

@@ -11,9 +11,7 @@ import { type Command, type Given, type Io, UsageError } from './command.ts'
 import { apiGroup } from './options/manifests.ts'
 
 interface Source {
-  /** The name in findings. */
   readonly name: string
-  /** The path below the output folder. */
   readonly path: string
   readonly text: string
 }

@@ -21,7 +21,6 @@ interface Listeners {
   readonly preStop?: DrainTimes
 }
 
-/** The data planes that can be served; each one loads only its own half of the code. */
 const planes: Readonly<
   Record<string, { readonly listen: string; start(options: Listeners, io: Io): Promise<Served> }>
 > = {
@@ -51,10 +50,7 @@ const planes: Readonly<
 
 const stateDirectory = ({ env }: Io) => env['PORTICO_STATE_DIR'] || '.portico'
 
-/**
- * Returns the intervals of telemetry exports, by the variables that OpenTelemetry defines; values that are no number of
- * milliseconds are ignored.
- */
+/** Returns the intervals of telemetry exports, by OpenTelemetry's variables; invalid values are ignored. */
 function exportTimes({ env }: Io) {
   const milliseconds = (name: string) => {
     const text = env[name] ?? ''
@@ -72,7 +68,6 @@ function containerMemory(): number | undefined {
   return bytes > 0 && bytes < totalmem() ? bytes : undefined
 }
 
-/** Reads an option of whole seconds. */
 function seconds(given: Given, option: string): number {
   const text = given.text(option) ?? ''
   if (!/^\d{1,6}$/.test(text)) throw new UsageError(`--${option} ${text}: takes a number of seconds`)

@@ -8,7 +8,6 @@ const environment = new Environment().registerVariable('self', 'dyn')
 
 type Program = (context: { self: unknown }) => unknown
 
-/** Rules are constants of the schemas, so each text is parsed once. */
 const programs = new Map<string, Program>()
 
 function parseRule({ rule }: CelRule): Program {
@@ -20,8 +19,8 @@ function parseRule({ rule }: CelRule): Program {
 }
 
 /**
- * Converts a value to what CEL sees. Integers become BigInt if the schema has integers, because JavaScript can't tell
- * them from floating-point numbers. Objects become Map, so that a key such as `constructor` is an ordinary key.
+ * Converts a value to what CEL sees. Integers become BigInt by the schema. Objects become Map, so that a key such as
+ * `constructor` is an ordinary key.
  */
 export function celValue(node: SchemaNode | undefined, value: unknown): unknown {
   if (typeof value === 'number') return Number.isInteger(value) && node?.type !== 'number' ? BigInt(value) : value
@@ -49,10 +48,7 @@ interface RuleVisitor {
   broken(pointer: string, rule: CelRule): void
 }
 
-/**
- * Evaluates every rule of a schema on a value and calls back for each that does not hold.
- * @param value made by `celValue`
- */
+/** Evaluates every rule of a schema on a value (made by `celValue`) and calls back for each that does not hold. */
 export function eachBrokenRule(node: SchemaNode, value: unknown, pointer: string, visitor: RuleVisitor): void {
   const rules = node['x-kubernetes-validations']
   if (rules && !visitor.skip(pointer)) for (const rule of brokenRules(rules, value)) visitor.broken(pointer, rule)

@@ -3,10 +3,7 @@ import { specMayBeLeftOut } from './root.ts'
 import { inKeyOrder, isObject } from './settings/json.ts'
 import { childSchema, type SchemaNode, schemaChildren } from './walk.ts'
 
-/**
- * Applies defaults like the API server. An absent or null property with a default gets the default. A null without a
- * default is dropped. Defaults inside an object count only if the object is present.
- */
+/** Applies defaults like the API server: to an absent or null property; a null without a default is dropped. */
 function withDefaults(node: SchemaNode, value: unknown): unknown {
   if (Array.isArray(value)) {
     const { items } = node
@@ -29,10 +26,7 @@ function withDefaults(node: SchemaNode, value: unknown): unknown {
   return Object.fromEntries(entries)
 }
 
-/**
- * Copies an object of this kind and applies the defaults of its schema to `spec`. Fields that the schema doesn't know
- * stay unchanged. Does not throw, whether or not the object is valid.
- */
+/** Copies an object of this kind and applies the defaults of its schema to `spec`. Does not throw. */
 export function applyDefaults<O extends object>(declaration: KindDeclaration, object: O): O {
   const { spec } = object as { spec?: unknown }
   if ((spec === undefined || spec === null) && specMayBeLeftOut(declaration))
@@ -66,13 +60,11 @@ function itemsWithDefaults(node: SchemaNode, value: unknown): unknown {
   )
 }
 
-/** Objects that `completed` has returned. */
 const complete = new WeakSet<object>()
 
 /**
- * Returns an object in the form that plans are made from: as the API server stores it, plus the defaults inside list
- * items, which the API server does not fill in, and with the keys of its spec sorted. Returns the same object if
- * nothing changes.
+ * Returns an object in the form that plans are made from: with the defaults inside list items, which the API server
+ * does not fill in, and the keys of its spec sorted. Returns the same object if nothing changes.
  */
 export function completed<O extends object>(declaration: KindDeclaration, object: O): O {
   if (complete.has(object)) return object

@@ -1,7 +1,4 @@
-/**
- * A kind, declared as data. The runtime derives everything else from it: CRD, TypeScript type, validation, indexes,
- * watches, RBAC, columns.
- */
+/** A kind, declared as data. CRD, type, validation, indexes, watches, RBAC and columns derive from it. */
 import type { Static, TObject, TSchema } from 'typebox'
 import { findReferences, type ReferenceDeclaration } from './references.ts'
 

@@ -13,7 +13,6 @@ const yaml = (value: object) => stringify(value, { aliasDuplicateObjects: false,
 
 const fileName = ({ plural }: KindDeclaration) => `${plural}.yaml`
 
-/** Builds every generated file of `crds/`, by name. */
 export function crdFiles(group: string): ReadonlyMap<string, string> {
   const declarations: readonly KindDeclaration[] = Object.values(kinds)
   const files = new Map(declarations.map((declaration) => [fileName(declaration), yaml(crdFor(declaration, group))]))
@@ -32,10 +31,7 @@ export const crdsYaml = (group: string): string =>
     .map((declaration) => yaml(crdFor(declaration, group)))
     .join('---\n')
 
-/**
- * Writes one file per kind and a kustomization.yaml into a folder. Creates the folder if necessary.
- * @returns the names of the files written
- */
+/** Writes one file per kind and a kustomization.yaml into a folder. Returns the names of the files. */
 export async function writeCrds(directory: string, group: string): Promise<readonly string[]> {
   await mkdir(directory, { recursive: true })
   const files = crdFiles(group)

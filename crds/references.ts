@@ -3,7 +3,6 @@ import type { TSchema } from 'typebox'
 import { at, isObject } from './settings/json.ts'
 import { partsOf, type SchemaNode, schemaChildren } from './walk.ts'
 
-/** A field in which an object names another object of the same namespace. */
 export interface ReferenceDeclaration {
   readonly kind: string
   /** Returns the names in one spec, sorted, each once. Does not throw on a spec that the schema accepts. */
@@ -37,10 +36,7 @@ interface FoundName {
   readonly pointer: string
 }
 
-/**
- * Finds the names of objects of a kind. Where a name may be that of several kinds, the field `kind` beside it tells
- * which.
- */
+/** Finds the names of objects of a kind. The field `kind` beside a name tells which of several it is. */
 function foundIn(schema: SchemaNode, spec: unknown, kind: string): readonly FoundName[] {
   const found: FoundName[] = []
   const gather = (node: SchemaNode, value: unknown, pointer: string, beside?: unknown): void => {

@@ -9,8 +9,8 @@ export const VERSION = 'v1beta1'
 export const apiVersionOf = (group: string): string => `${group}/${VERSION}`
 
 /**
- * A workload's name is part of the names of Services (`mcpreg-<name>`, RFC 1123 labels of at most 63 characters) and of
- * a StatefulSet's revision label (`<name>-<10 letters>`). It is therefore shorter and simpler than other names.
+ * A workload's name is part of names of Services (`mcpreg-<name>`, RFC 1123 labels of at most 63 characters) and of a
+ * StatefulSet's revision label (`<name>-<10 letters>`).
  */
 const workloadName: CelRule = {
   rule: `self.metadata.name.matches('^[a-z0-9]([a-z0-9-]{0,${limits.workloadName - 2}}[a-z0-9])?$')`,
@@ -20,8 +20,7 @@ const workloadName: CelRule = {
 export const rootRules = ({ role }: KindDeclaration): readonly CelRule[] => (role === 'workload' ? [workloadName] : [])
 
 /**
- * Tells whether an object of this kind may omit `spec`: it is no workload, and nothing in the spec is required. The API
- * server then fills in an empty spec (a group may be nothing but a name).
+ * Tells whether an object may omit `spec`, which the API server then fills in: no workload, and nothing is required.
  */
 export const specMayBeLeftOut = ({ role, spec }: KindDeclaration): boolean =>
   role !== 'workload' && ((spec as { readonly required?: readonly string[] }).required ?? []).length === 0

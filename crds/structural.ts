@@ -7,7 +7,6 @@ import type { SchemaNode } from './walk.ts'
 
 const OWN: ReadonlySet<string> = new Set(OWN_KEYWORDS)
 
-/** Writes a default as a CEL literal. */
 const literal = (value: unknown): string => (typeof value === 'string' ? `'${value}'` : String(value))
 
 /** Rewrites a rule of a list's item: it reads the default of an absent property, because nobody fills it in. */
@@ -61,9 +60,8 @@ function structuralValue(keyword: string, value: unknown, node: SchemaNode, isIn
 }
 
 /**
- * Returns the structural form of one schema, without our own keywords. Items of lists have no defaults: to a
- * client-side apply and to a three-way comparison a list is one value, so a list with defaults would never equal the
- * applied one. `completed` fills them in for readers.
+ * Returns the structural form of a schema. Items of lists have no defaults: a client-side apply compares a list as one
+ * value, and would never find it equal. `completed` fills them in.
  */
 export function structural(node: SchemaNode, isInItem = false): Record<string, unknown> {
   const result: Record<string, unknown> = {}

@@ -5,11 +5,9 @@ import { at, isObject } from './settings/json.ts'
 import { OWN_KEYWORDS } from './settings/schema.ts'
 import type { SchemaNode } from './walk.ts'
 
-/** One problem at a JSON pointer (RFC 6901). */
 export interface Finding {
   readonly pointer: string
   readonly message: string
-  /** The value has another type than the field. */
   readonly isMistyped?: true
 }
 
@@ -26,7 +24,6 @@ const int32 = (value: number) => value >= -(2 ** 31) && value < 2 ** 31
 /** RFC 3339, section 5.6. */
 const dateTime = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})$/
 
-/** Returns the indexes of the items of a list-type set or map that repeat an earlier item. */
 function repeats(kind: string, keys: readonly string[], items: readonly unknown[]): number[] {
   const identity = (item: unknown) =>
     JSON.stringify(kind === 'set' ? item : keys.map((key) => (isObject(item) ? item[key] : undefined)))

@@ -57,8 +57,8 @@ function gather(node: SchemaNode, value: unknown, pointer: string, found: Unsupp
 }
 
 /**
- * Returns every field of an object's spec that is refused and differs from its default, and every refused value of a
- * choice, even the default. A part that is refused as a whole is one finding.
+ * Returns every refused field of an object's spec that differs from its default, and every refused value of a choice. A
+ * part that is refused as a whole is one finding.
  */
 export function unsupportedFields(declaration: KindDeclaration, object: { readonly spec?: unknown }): Unsupported[] {
   const found: Unsupported[] = []

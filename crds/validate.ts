@@ -58,11 +58,8 @@ function unknownKind(kind: unknown): Finding {
 }
 
 /**
- * Validates an object against its schema and its CEL rules, after applying defaults like the API server. Of `metadata`
- * only the name is checked. `status` is ignored.
- * @param object as read from YAML; of any shape
- * @param group API group that our kinds belong to
- * @returns findings with JSON pointers into the object, sorted by pointer; none for a valid one
+ * Validates an object of any shape against its schema and CEL rules, with defaults. Of `metadata` only the name is
+ * checked, `status` not at all. Returns findings with JSON pointers, sorted.
  */
 export function validateObject(object: unknown, group: string): Finding[] {
   if (!isObject(object)) return [{ pointer: '', message: 'must be an object' }]

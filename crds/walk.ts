@@ -3,7 +3,6 @@ import type { SchemaNode } from './settings/schema.ts'
 
 export type { SchemaNode }
 
-/** Returns the schema of a map's values if the node is a map. */
 export const valuesOf = (node: SchemaNode): SchemaNode | undefined =>
   typeof node.additionalProperties === 'object' ? node.additionalProperties : undefined
 
@@ -12,15 +11,12 @@ export function schemaChildren(node: SchemaNode): SchemaNode[] {
   return [...Object.values(node.properties ?? {}), ...(values ? [values] : []), ...(node.items ? [node.items] : [])]
 }
 
-/** Returns the schema of one property or map value, if it has one. */
 export const childSchema = (node: SchemaNode, key: string): SchemaNode | undefined =>
   (Object.hasOwn(node.properties ?? {}, key) ? node.properties?.[key] : undefined) ?? valuesOf(node)
 
-/** One item of a list, or one property or map value of an object. */
 interface ValuePart {
   readonly step: string | number
   readonly value: unknown
-  /** Undefined if the schema doesn't cover it. */
   readonly schema: SchemaNode | undefined
 }
 

@@ -81,7 +81,6 @@ async function childDiff(
   return changes === '' ? '' : `--- ${old}\n+++ ${next}\n${changes}`
 }
 
-/** Prints the changes of the children of one workload; returns how many differ. */
 async function printDiff(
   { api, group, io }: { readonly api: ApiServer; readonly group: string; readonly io: Io },
   { object, plan }: PlannedObject,

@@ -32,9 +32,7 @@ export async function liveChildren(api: ApiServer, namespaces: readonly string[]
   return found
 }
 
-/**
- * Returns, by MCPServer, the revision of Secret values on its pods: only the operator can compute it from the values.
- */
+/** Returns, by MCPServer, the revision of Secret values on its pods, which only the operator can compute. */
 export function revisionsIn(children: readonly KubernetesObject[], group: string) {
   const revisions = new Map<string, string>(
     children.flatMap(({ kind, metadata, spec }) => {
@@ -76,20 +74,17 @@ const read = (api: ApiServer, resource: Resource, namespace: string, name: strin
     throw error
   })
 
-/** The Secrets and ConfigMaps in the files of an apply. */
 interface Brought {
   readonly secrets: readonly CoreObject[]
   readonly configMaps: readonly CoreObject[]
 }
 
-/** Adds a Secret or ConfigMap of the cluster to the world, in the operator's form. */
 function put(world: World, { kind, metadata, data = {} }: Content): void {
   const place = `${metadata.namespace}/${metadata.name}`
   if (kind === 'ConfigMap') world.configMaps.set(place, { data })
   else world.secrets.set(place, { keys: new Map(Object.keys(data).map((key) => [key, ''])) })
 }
 
-/** Adds the Secrets and ConfigMaps of the files to the world. */
 function bring(world: World, { secrets, configMaps }: Brought): void {
   for (const { namespace, name, values } of configMaps) {
     const data = Object.fromEntries([...values].map(([key, value]) => [key, value.toString()]))
@@ -102,10 +97,7 @@ function bring(world: World, { secrets, configMaps }: Brought): void {
   }
 }
 
-/**
- * Builds the world of these objects, with the Secrets and ConfigMaps that they name in the cluster and those in the
- * files.
- */
+/** Builds the world of these objects, with the Secrets and ConfigMaps that they name. */
 export async function buildWorld(
   api: ApiServer,
   objects: readonly KubernetesObject[],

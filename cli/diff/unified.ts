@@ -1,4 +1,3 @@
-/** The lines of context around a change. */
 const CONTEXT = 3
 /** The largest table of common lines, in cells; beyond it, the changed part is shown as a whole. */
 const MOST_CELLS = 4_000_000
@@ -70,17 +69,13 @@ function findHunks(lines: readonly Line[]): (readonly [from: number, to: number]
 
 const textLines = (text: string) => (text === '' ? [] : text.replace(/\n$/, '').split('\n'))
 
-/** Formats `start,count` of the lines of one side in a hunk, as `diff -u` does. */
 function range(lines: readonly Line[], from: number, to: number, other: '-' | '+'): string {
   const before = lines.slice(0, from).filter(([sign]) => sign !== other).length
   const count = lines.slice(from, to).filter(([sign]) => sign !== other).length
   return `${count === 0 ? before : before + 1},${count}`
 }
 
-/**
- * Returns the differences of two texts in the format of `diff -u`, without its two lines of names; empty if there are
- * none.
- */
+/** Returns the differences of two texts in the format of `diff -u`, without its two lines of names. */
 export function unified(before: string, after: string): string {
   const lines = compareLines(textLines(before), textLines(after))
   return findHunks(lines)

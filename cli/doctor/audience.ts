@@ -43,5 +43,4 @@ export function audienceFindings({ use, audiences, issuer, where }: Subject): re
   return [error('audience', 'no workload in these files names an audience', fix), ...hints]
 }
 
-/** The place of a subject from the command line. */
 export const ISSUER_OPTION = '--issuer'

@@ -10,7 +10,6 @@ import { readMetadata } from './metadata.ts'
 import { checkEndpoints } from './oauth2.ts'
 import type { Subject } from './subject.ts'
 
-/** The values to enter at the provider. */
 interface Registration {
   readonly redirectUri?: string | undefined
   readonly scopes: readonly string[]

@@ -57,7 +57,6 @@ function registrationFinding(metadata: Metadata): Finding {
   return warning('clients', 'clients can’t register themselves there', fix)
 }
 
-/** Checks that the provider lists the requested scopes. */
 export function scopeFindings(metadata: Metadata, { scopes, use }: Subject): readonly Finding[] {
   if (scopes.length === 0) return []
   const listed = textsIn(metadata, 'scopes_supported')

@@ -1,6 +1,5 @@
 import type { Manifest } from '../../operator/cluster/files/index.ts'
 
-/** A part of a manifest. Its schema has not checked it, so that each field may be anything. */
 export type Fields = Readonly<Record<string, unknown>>
 
 export const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null

@@ -1,10 +1,8 @@
 /** The result of one check. An `error` blocks callers or logins; a `warning` may. */
 export interface Finding {
   readonly severity: 'ok' | 'note' | 'warning' | 'error'
-  /** The subject of the check, in one or two words. */
   readonly check: string
   readonly message: string
-  /** The action to take. */
   readonly fix?: string
 }
 

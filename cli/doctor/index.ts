@@ -6,10 +6,7 @@ import { reportText } from './report.ts'
 import type { Subject } from './subject.ts'
 import { subjectsIn } from './subjects.ts'
 
-/**
- * Returns the provider that the command line names. With a redirect URI users log in there; else its tokens
- * authenticate callers.
- */
+/** Returns the named provider. With a redirect URI users log in there; otherwise its tokens authenticate callers. */
 function readSubject(issuer: string, given: Given): Subject {
   const redirectUri = given.text('redirect-uri')
   return {

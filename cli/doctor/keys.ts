@@ -10,7 +10,6 @@ import type { Subject } from './subject.ts'
 const SMALLEST_RSA_BITS = 2048
 const MOST_NAMED = 10
 
-/** Checks the keys that verify tokens: whether they are readable, their kinds, and whether they are safe. */
 export async function checkKeys(
   subject: Subject,
   metadata: Metadata | undefined,
@@ -30,7 +29,6 @@ export async function checkKeys(
   return keyFindings(url.href, objectIn(answer.text))
 }
 
-/** Checks a set of keys that is at an address. */
 export function keyFindings(url: string, set: Metadata | undefined): readonly Finding[] {
   return [...usableFindings(url, set, fieldsIn(set)), ...unsafeFindings(set)]
 }
@@ -42,7 +40,6 @@ function fieldsIn(set: Metadata | undefined): readonly Metadata[] {
 
 const isForSignatures = ({ use, kty }: Metadata) => (use === undefined || use === 'sig') && kty !== 'oct'
 
-/** Checks that tokens can be verified with the keys. */
 function usableFindings(url: string, set: unknown, keys: readonly Metadata[]): readonly Finding[] {
   try {
     if (keySetOf(set) === undefined) return [error('keys', `${url} has no keys`, 'let the provider make a signing key')]
@@ -83,7 +80,6 @@ function isWeak(key: Metadata): boolean {
   }
 }
 
-/** Checks the signing algorithms that the provider's metadata lists. */
 export function algorithmFindings(metadata: Metadata): readonly Finding[] {
   const listed = metadata['id_token_signing_alg_values_supported']
   if (!Array.isArray(listed)) return []

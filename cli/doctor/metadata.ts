@@ -65,7 +65,6 @@ function clockFindings(date: string | string[] | undefined): readonly Finding[] 
   return [error('clock', `the provider’s clock is ${amount}`, fix)]
 }
 
-/** The messages for connection errors, by their codes. */
 const REASONS: readonly (readonly [codes: RegExp, message: string, fix: string])[] = [
   [/^(ENOTFOUND|EAI_)/, 'its name is not found', 'check the name, and that this machine’s DNS knows it'],
   [/^ECONNREFUSED$/, 'nothing listens there', 'check the port, and that the provider runs'],

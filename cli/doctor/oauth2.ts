@@ -11,7 +11,6 @@ interface Options {
 
 type Answer = Awaited<ReturnType<ReturnType<typeof createGuardedFetch>>>
 
-/** A request to an endpoint, and the expected answer. */
 interface Question {
   readonly check: string
   readonly url: string | undefined
@@ -67,7 +66,6 @@ async function ask({ check, url: text, body, judge }: Question, subject: Subject
 const isMissing = ({ status }: Answer) => status === 404 || status === 405 || status === 410
 const answers = ({ status }: Answer, url: string) => `${url} answers ${status}`
 
-/** Judges the login page. Users see it, not the gateway: any page is fine, and so is a redirect. */
 const judgeLoginPage = (answer: Answer, url: string): Finding =>
   isMissing(answer) || answer.status >= 500
     ? warning('login page', answers(answer, url), 'open it in a browser: users are sent there')

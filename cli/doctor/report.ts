@@ -17,9 +17,7 @@ export function findingLines(findings: readonly Finding[]): readonly string[] {
   ])
 }
 
-/**
- * Formats a diagnosis for people: one line for each finding, the fix below it, and the values to enter at the provider.
- */
+/** Formats a diagnosis: one line per finding, the fix below it, and the values to enter at the provider. */
 export function reportText({ where, use, issuer, findings, register }: Diagnosis): string {
   const { redirectUri, scopes, audiences } = register
   const entries = [

@@ -1,6 +1,5 @@
 import type { KeyUse } from '../../dataplane/authserver/clients/stated-keys.ts'
 
-/** The endpoints of a provider without metadata. */
 export interface Endpoints {
   readonly authorization: string | undefined
   readonly token: string | undefined
@@ -9,13 +8,12 @@ export interface Endpoints {
   readonly identifiesByToken: boolean
 }
 
-/** A provider as one part of the manifests uses it. */
 export interface Subject {
   /** Its place: the object, and the provider's name if it has one. */
   readonly where: string
   /**
-   * `tokens`: its tokens authenticate callers. `login`: the embedded authorization server logs users in there.
-   * `assertions`: that server takes its tokens. `keys`: that server fetches keys of clients there.
+   * `tokens`: its tokens authenticate callers. `login`: users log in there. `assertions`: the embedded authorization
+   * server takes its tokens. `keys`: that server fetches clients' keys there.
    */
   readonly use: 'tokens' | 'login' | 'assertions' | 'keys'
   /** The issuer; for a provider without one, the URL at which users log in; for keys, their URL. */
@@ -30,7 +28,6 @@ export interface Subject {
   readonly server?: string | undefined
   readonly jwksUrl?: string | undefined
   readonly introspectionUrl?: string | undefined
-  /** True if opaque tokens are introspected. */
   readonly introspects?: boolean | undefined
   readonly allowPrivateIP?: boolean | undefined
   readonly insecureAllowHTTP?: boolean | undefined

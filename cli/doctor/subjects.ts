@@ -38,7 +38,6 @@ function tokenSubject(manifest: Manifest, manifests: readonly Manifest[]): reado
   ]
 }
 
-/** Returns the providers of an embedded authorization server. */
 function loginSubjects(manifest: Manifest, server: Fields): readonly Subject[] {
   const providers = server['upstreamProviders']
   const issuer = readText(server, 'issuer')

@@ -2,10 +2,7 @@ import type { Manifest } from '../../operator/cluster/files/index.ts'
 import { distinct, type Fields, formatPlace, readFields, readList, readText, readTexts } from './fields.ts'
 import type { Subject } from './subject.ts'
 
-/**
- * Returns the other issuers whose tokens an authorization server takes, in either form, and the addresses of the keys of
- * clients and trust domains.
- */
+/** Returns the other issuers whose tokens an authorization server takes, and the URLs of clients' keys. */
 export function trustedSubjects(manifest: Manifest, server: Fields): readonly Subject[] {
   const issuer = readText(server, 'issuer')
   if (issuer === undefined) return []
@@ -27,7 +24,6 @@ export function trustedSubjects(manifest: Manifest, server: Fields): readonly Su
 
 interface Server {
   readonly where: string
-  /** The issuer of the authorization server. */
   readonly issuer: string
   readonly grants: Fields
 }

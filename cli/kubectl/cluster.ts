@@ -4,7 +4,6 @@ import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts
 import { type Given, type Io, type Option, UsageError } from '../command.ts'
 import { apiGroup } from '../options/manifests.ts'
 
-/** The options that select a cluster and namespace, as in kubectl. */
 export const clusterOptions = {
   kubeconfig: { type: 'string', value: 'FILE', description: 'The cluster. Default: KUBECONFIG, ~/.kube/config.' },
   context: { type: 'string', value: 'NAME', description: 'Context of the kubeconfig. Default: the current one.' },
@@ -16,7 +15,6 @@ export const clusterOptions = {
   },
 } as const satisfies Readonly<Record<string, Option>>
 
-/** A cluster and the selected namespace. */
 export interface Cluster {
   readonly api: ApiServer
   readonly group: string

@@ -9,7 +9,6 @@ import type { Given, Io, Option } from '../command.ts'
 import type { Cluster } from './cluster.ts'
 import { withForwarded } from './forward.ts'
 
-/** The options that identify the caller. */
 export const callerOptions = {
   'token-file': {
     type: 'string',
@@ -31,7 +30,6 @@ interface Answer {
   readonly text: string
 }
 
-/** Calls a workload at its public listener. */
 export interface Endpoint {
   get(path: string): Promise<Answer>
   /** Sends one request of the modern era of MCP, whose answer is one JSON text. */
@@ -41,7 +39,6 @@ export interface Endpoint {
 const MOST_BYTES = 16 * 1024 * 1024
 const TIMEOUT_MS = 60_000
 
-/** Returns the name of the public port in the pods. */
 const portName = ({ kind }: KubernetesObject) => (kind === 'MCPRegistry' ? 'http' : 'mcp')
 
 /** Returns the path of the MCP endpoint, by the workload's own settings. */
@@ -50,10 +47,7 @@ function mcpPath({ spec }: KubernetesObject): string {
   return `${endpointPrefix?.replace(/\/$/, '') ?? ''}/mcp`
 }
 
-/**
- * Calls `use` with a pod of the workload on a local port, by kubectl port-forward: no other way passes an Authorization
- * header.
- */
+/** Calls `use` with a pod on a local port, by kubectl port-forward: no other way passes an Authorization header. */
 export async function withEndpoint<T>(
   { workload, token }: { readonly workload: KubernetesObject; readonly token: string | undefined },
   cluster: Cluster,
@@ -108,6 +102,5 @@ export async function boundedText(body: AsyncIterable<Buffer>): Promise<string> 
   return Buffer.concat(chunks).toString()
 }
 
-/** Formats an unsuccessful answer for people. */
 export const refusalText = ({ status, challenge, text }: Answer): string =>
   `HTTP ${status}${challenge === undefined ? '' : ` (${challenge.slice(0, 500)})`}: ${text.slice(0, 500)}`

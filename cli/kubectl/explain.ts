@@ -10,7 +10,6 @@ import { withForwarded } from './forward.ts'
 import { printable } from './tree.ts'
 import { givenWorkload, WORKLOAD } from './workload.ts'
 
-/** Makes every text in a value of any shape safe for a terminal. */
 function harmless(value: unknown): unknown {
   if (typeof value === 'string') return printable(value)
   if (Array.isArray(value)) return value.map(harmless)
@@ -22,7 +21,6 @@ type Explained = Explanation & { readonly exists: boolean }
 
 const TIMEOUT_MS = 30_000
 
-/** Reads an answer of `POST /explain`. */
 function explanationIn(answer: unknown): Explained {
   const { allowed, reason, policies, errors } = isObject(answer) ? answer : {}
   if (typeof allowed !== 'boolean' || typeof reason !== 'string' || !Array.isArray(policies) || !Array.isArray(errors))

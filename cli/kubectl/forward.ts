@@ -23,8 +23,7 @@ async function forwardedPort(output: NodeJS.ReadableStream): Promise<number | un
 
 /**
  * Calls `use` with the base URL of a pod's port, by kubectl port-forward. Requests come from within the pod, so no
- * NetworkPolicy blocks them, and keep their Authorization header, which the API server's own proxy would take for
- * itself.
+ * NetworkPolicy blocks them, and keep the Authorization header, which the API server's proxy would use itself.
  */
 export async function withForwarded<T>(
   { pod, port: name }: { readonly pod: KubernetesObject; readonly port: 'admin' | 'http' | 'mcp' },

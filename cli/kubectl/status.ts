@@ -11,9 +11,7 @@ import { withForwarded } from './forward.ts'
 import { treeText } from './tree.ts'
 import { givenWorkload } from './workload.ts'
 
-/**
- * Returns the reports of a pod of the workload on each backend or source, by name; if it reports nothing, the reason.
- */
+/** Returns a pod's reports on each backend or source, by name; the reason if it reports nothing. */
 async function readReports(cluster: Cluster, workload: KubernetesObject, io: Io): Promise<Reports | string> {
   try {
     const pod = await runningPod(cluster, workload)

@@ -7,7 +7,6 @@ import { givenWorkload, WORKLOAD } from './workload.ts'
 
 /** The most pages: a gateway makes its own pages, and a larger number indicates abuse. */
 const MOST_PAGES = 1000
-/** The characters of a description that are shown. */
 const DESCRIPTION = 80
 
 /** Reads the tools that a caller sees. Throws an Error with the reason if that fails. */

@@ -25,7 +25,6 @@ async function atGateway(endpoint: Endpoint, token: string | undefined, io: Io):
   return 0
 }
 
-/** Shows the caller's identity at a registry, which reports the roles, too. */
 async function atRegistry(endpoint: Endpoint, io: Io): Promise<number> {
   const answer = await endpoint.get('/v1/me')
   if (answer.status !== 200) throw new Error(printable(refusalText(answer)))

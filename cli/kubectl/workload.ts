@@ -4,7 +4,6 @@ import type { KubernetesObject } from '../../operator/model/index.ts'
 import { type Given, UsageError } from '../command.ts'
 import type { Cluster } from './cluster.ts'
 
-/** The synopsis of a command for one workload. */
 export const WORKLOAD = '[KIND/]NAME'
 
 const withPods = Object.values(kinds).filter(({ role }) => role === 'workload')

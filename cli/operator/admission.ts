@@ -58,18 +58,14 @@ function parsed(body: Buffer): unknown {
   }
 }
 
-/** Times within the grace period of the operator's pod (operator/deploy), in seconds; the rest is for the loop. */
 const DRAIN = drainTimes(5, 18)
 
 interface AdmissionOptions {
   readonly api: ApiServer
   readonly reviewer: Pick<Reviewer, 'review'>
-  /** The API group of our kinds. */
   readonly group: string
   readonly namespace: string
-  /** Name of the ValidatingWebhookConfiguration. */
   readonly configuration: string
-  /** `HOST:PORT`. */
   readonly address: string
   readonly log: Logger
   readonly drain?: DrainTimes

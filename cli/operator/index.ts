@@ -67,7 +67,6 @@ function readScope(given: Given): Scope {
   return { namespaces, installation }
 }
 
-/** Returns the Lease and Secret of the operator itself, in its namespace. */
 function ownObjects(
   { env }: Io,
   given: Given,
@@ -80,10 +79,7 @@ function ownObjects(
   }
 }
 
-/**
- * Returns the pod of this process; undefined outside a cluster. Waits while the API server is unreachable, until
- * `io.stop`.
- */
+/** Returns the pod of this process; undefined outside a cluster. Waits for the API server until `io.stop`. */
 async function findOwnPod({ env, stop }: Io, api: ApiServer, log: Logger): Promise<Pod | undefined> {
   const { POD_NAME: name, POD_NAMESPACE: namespace } = env
   return name && namespace ? readOwnPod(api, { namespace, name }, log, stop) : undefined
@@ -102,8 +98,7 @@ function dataPlaneImage(given: Given, { env }: Io, ownPod: Pod | undefined): str
 }
 
 /**
- * Removes the finalizers of the managed objects and of the operator's rights, and prints a line for each. A running
- * operator would add them again at once.
+ * Removes the finalizers of the managed objects and of the operator's rights. A running operator would add them again.
  */
 async function release(given: Given, group: string, kubeConfig: PooledKubeConfig, io: Io): Promise<number> {
   const api = new ApiServer(kubeConfig, 'portico-operator')

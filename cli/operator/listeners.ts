@@ -8,7 +8,6 @@ import type { Io } from '../command.ts'
 import type { ServedAdmission } from './admission.ts'
 
 const version = { version: packageJson.version, node: process.versions.node }
-/** The instance labels of its metrics. */
 const instance = { 'service.version': packageJson.version, 'service.instance.id': hostname() }
 
 interface Served {
@@ -25,10 +24,7 @@ interface Addresses {
   readonly metrics: string
 }
 
-/**
- * Listens until `open` is disposed of. Probes are answered from the start; `operator` returns undefined while this
- * process waits for the API server.
- */
+/** Listens until `open` is disposed of. `operator` returns undefined while this process waits for the API server. */
 export async function serve(
   operator: () => PorticoOperator | undefined,
   addresses: Addresses,

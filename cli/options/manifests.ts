@@ -1,7 +1,6 @@
 import { isGroup } from '../../operator/cluster/files/group.ts'
 import { type Given, type Io, type Option, UsageError } from '../command.ts'
 
-/** The option of every command for manifests. */
 export const groupOption: Option = {
   type: 'string',
   value: 'GROUP',
@@ -9,8 +8,8 @@ export const groupOption: Option = {
 }
 
 /**
- * Returns the API group that the caller chose: the option (`--api-group` unless named otherwise), else
- * PORTICO_API_GROUP, else none. Throws a UsageError if the text can't be a group.
+ * Returns the API group: the option (`--api-group` by default), else PORTICO_API_GROUP, else none. Throws a UsageError
+ * for an invalid group.
  */
 export function apiGroup(given: Given, io: Io, option = 'api-group'): string | undefined {
   const chosen = given.text(option)

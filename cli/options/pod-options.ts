@@ -2,7 +2,6 @@ import type { ReconcileContext } from '../../operator/reconcile/outcome/plan.ts'
 import { OPERATOR_NAMESPACE, operatorPeer, parseAdminPeer } from '../../operator/render/network/admin-peers.ts'
 import { type Given, type Option, UsageError } from '../command.ts'
 
-/** The permissions of pod templates: the option of every command that makes or checks pods. */
 export const podTemplateOption: Option = {
   type: 'string',
   value: ['baseline', 'any'],

@@ -1,7 +1,6 @@
 import { parseAddress } from '../../dataplane/server/listen/address.ts'
 import { type Given, type Io, UsageError } from '../command.ts'
 
-/** Returns the address in an option, if given. Throws a UsageError if it is invalid. */
 export function address(given: Given, option: string): string | undefined {
   const text = given.text(option)
   if (text === undefined) return undefined

@@ -3,7 +3,6 @@ import { isObject } from '../../crds/settings/json.ts'
 import { codePoints, decodeTags, hasHidden, shown } from './hidden.ts'
 import type { ListName } from './pinned.ts'
 
-/** The kinds of changes. */
 export const LABELS = [
   'new field',
   'instructions changed',
@@ -14,9 +13,7 @@ export const LABELS = [
 ] as const
 export type Label = (typeof LABELS)[number]
 
-/** A member of a definition that differs. */
 interface MemberChange {
-  /** Where it stands, as a JSON pointer. */
   readonly pointer: string
   readonly before: unknown
   readonly after: unknown
@@ -27,9 +24,7 @@ const LINK = /\bhttps?:\/\/[^\s"'<>)\]}]+/gi
 const HINTS = new Set(['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'])
 /** Members whose texts models and people read, and nothing else does. */
 const WORDING = new Set(['description', 'title'])
-/** The most members of one definition that are told one by one. */
 const MOST = 100
-/** The longest value in a line. */
 const LONGEST = 2_000
 
 const step = (key: string) => `/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`
@@ -93,7 +88,6 @@ function* remarks(before: unknown, after: unknown): Generator<string> {
   }
 }
 
-/** Drops what two texts have in common at both ends. */
 function middle(one: string, other: string): readonly [string, string] {
   const [a, b] = [[...one], [...other]]
   let start = 0
@@ -103,7 +97,6 @@ function middle(one: string, other: string): readonly [string, string] {
   return [a.slice(start, a.length - end).join(''), b.slice(start, b.length - end).join('')]
 }
 
-/** A change of one definition, as labels and lines. */
 export interface Change {
   readonly labels: readonly Label[]
   readonly lines: readonly string[]
@@ -132,7 +125,6 @@ export function describeChange(list: ListName, before: string, after: string): C
   }
 }
 
-/** Describes a definition that nobody has approved. */
 export function describeAddition(list: ListName, text: string): Change {
   const value = parsed(list, text)
   const { lines } = describeChange(list, list === 'instructions' ? '' : '{}', text)

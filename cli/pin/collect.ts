@@ -19,7 +19,6 @@ import type { Cluster } from '../kubectl/cluster.ts'
 import { withForwarded } from '../kubectl/forward.ts'
 import { distinct, type Shown, shownBy } from './shown.ts'
 
-/** A server whose definitions are asked for. */
 export interface Server {
   readonly kind: 'MCPServer' | 'MCPRemoteProxy' | 'MCPServerEntry'
   readonly namespace: string
@@ -28,12 +27,10 @@ export interface Server {
   readonly group: string | undefined
 }
 
-/** What each server shows, by `objectKey`; a text says why it is not known. */
 export type Collected = ReadonlyMap<string, readonly Shown[] | string>
 
 const LARGEST_ANSWER = 64 * 1024 * 1024
 const ANSWER_MS = 30_000
-/** Milliseconds in which servers started here must have shown everything. */
 const START_LIMIT_MS = 180_000
 const LOOK_MS = 300
 
@@ -57,7 +54,6 @@ const NOT_LISTED = 'its data plane has no list yet: the server does not answer'
 
 const describeError = (error: unknown) => (error instanceof Error ? error.message : String(error))
 
-/** Asks the data planes of a cluster. */
 export async function collectFromCluster(
   servers: readonly Server[],
   { kubeconfig, group, io }: { readonly kubeconfig: string; readonly group: string; readonly io: Io },
@@ -208,7 +204,6 @@ async function settledServer(
   }
 }
 
-/** Returns the problem of a server that will not start here. */
 function findFailure(server: Server, report: Report | undefined): string | undefined {
   const key = objectKey(server)
   const isFailed = report !== undefined && !report.starting.some((one) => objectKey(one) === key)
@@ -217,7 +212,6 @@ function findFailure(server: Server, report: Report | undefined): string | undef
   return isFailed && !isServing && problem !== undefined ? `${problem.reason}: ${problem.message}` : undefined
 }
 
-/** Returns what a server started here shows, or why that isn't known. */
 async function shownHere({ kind, namespace, name, group }: Server, report: Report | undefined, query?: string) {
   const at = kind === 'MCPServerEntry' ? { kind: 'VirtualMCPServer', name: stand(group ?? '') } : { kind, name }
   const endpoint = report?.endpoints.find(

@@ -38,7 +38,6 @@ function approvedFor(server: Server, { pins }: PinInput) {
 
 type Approved = ReturnType<typeof approvedFor>
 
-/** Prints how one definition differs from what is approved. */
 function printShown(head: string, { list, name, text, digest }: Shown, { digests, texts }: Approved, io: Io): void {
   const approved = digests(list, name)
   const before = approved.toReversed().flatMap((one) => texts.get(`${list} ${one}`) ?? [])[0]
@@ -79,9 +78,8 @@ function printDifferences(server: Server, seen: readonly Shown[], input: PinInpu
 }
 
 /**
- * Compares what servers show with what MCPPins approve.
- *
- * @returns 0 no difference, 1 differences, 2 failure
+ * Compares what servers show with what MCPPins approve. Returns 0 for no difference, 1 for differences, 2 for a
+ * failure.
  */
 export async function diffPins(given: Given, io: Io): Promise<number> {
   const input = readPinInput(given, io)

@@ -14,7 +14,6 @@ const NAMED: ReadonlySet<string> = new Set([
   'dependentSchemas',
   'dependencies',
 ])
-/** The most references that are named. */
 const MOST = 5
 
 /** Calls `visit` with each schema in a schema, itself included. */
@@ -33,10 +32,8 @@ function eachSchema(top: unknown, visit: (schema: Readonly<Record<string, unknow
 }
 
 /**
- * Finds references of a tool's schemas to what is not in the definition. A digest does not cover what they lead to, so
- * that its owner can change it after the approval. Returns a text for people, or undefined if there are none.
- *
- * @param text the definition as JSON
+ * Finds references of a tool's schemas to anything outside the definition, which its owner can change after the
+ * approval. `text`: the definition as JSON. Returns a text for people.
  */
 export function externalReferences(list: ListName, text: string): string | undefined {
   if (list !== 'tools' || (!text.includes('Ref') && !text.includes('ref'))) return undefined

@@ -1,7 +1,6 @@
 /**
  * Characters that a reviewer does not see and a model reads: controls, zero-width and bidirectional signs, fillers,
- * variation selectors, tags (U+E0000 to U+E007F). The ranges are those that scanners of tool definitions agree on, and
- * Unicode's own class of format characters.
+ * variation selectors, tags (U+E0000 to U+E007F), and Unicode's class of format characters.
  */
 const HIDDEN =
   // biome-ignore lint/suspicious/noMisleadingCharacterClass: the marks are meant one by one
@@ -9,13 +8,10 @@ const HIDDEN =
 
 const codeOf = (character: string): number => character.codePointAt(0) as number
 
-/** Writes one character as `\u{…}`. */
 const escaped = (character: string): string => `\\u{${codeOf(character).toString(16)}}`
 
-/** Writes hidden characters as `\u{…}`. */
 export const escapeHidden = (text: string): string => text.replace(HIDDEN, escaped)
 
-/** Tells whether a text has hidden characters. */
 export const hasHidden = (text: string): boolean => text.search(HIDDEN) >= 0
 
 /** Returns the ASCII text that tag characters spell (U+E0000 plus ASCII); empty if there is none. */
@@ -26,7 +22,6 @@ export const decodeTags = (text: string): string =>
     .map((code) => String.fromCharCode(code - 0xe0000))
     .join('')
 
-/** Lists the code points of a text. */
 export const codePoints = (text: string): string =>
   [...text].map((character) => `U+${codeOf(character).toString(16).toUpperCase().padStart(4, '0')}`).join(' ')
 

@@ -39,7 +39,6 @@ function readPinFile(file: string, { kind, name }: Server): PinObject | undefine
   return object as PinObject
 }
 
-/** A change of pins for people. */
 export interface PinChange {
   readonly list: ListName
   readonly name: string
@@ -49,21 +48,16 @@ export interface PinChange {
 /** The changes to the files of a server's pins that approve the shown definitions. */
 export interface PinPlan {
   readonly changes: readonly PinChange[]
-  /** Definitions that can't be approved, for people. */
   readonly refused: readonly string[]
-  /** Definitions that refer to what no digest covers, for people. */
   readonly outside: readonly string[]
-  /** The files to write, by path; undefined: to be removed. */
   readonly writes: ReadonlyMap<string, string | undefined>
 }
 
 interface PinOptions {
   readonly folder: string
   readonly group: string
-  /** True if digests that are not seen are dropped. */
   readonly prune: boolean
   readonly namesNamespace: boolean
-  /** Pins of the same server in other files. */
   readonly elsewhere: readonly Pinned[]
 }
 
@@ -174,7 +168,6 @@ function textWrites(base: string, seen: readonly Shown[], after: Pinned): Readon
 
 const readPlainText = ({ list, content }: ReturnType<typeof readTexts>[number]) => plainText(list, content)
 
-/** Writes what a plan wants. */
 export function writePlan({ writes }: PinPlan): void {
   for (const [path, content] of writes) {
     if (content === undefined) {

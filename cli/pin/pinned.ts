@@ -1,6 +1,5 @@
 import type { MCPPin } from '../../crds/index.ts'
 
-/** What a server shows, by list; instructions have the empty name. */
 export const LISTS = ['instructions', 'tools', 'prompts', 'resources', 'resourceTemplates', 'pages'] as const
 export type ListName = (typeof LISTS)[number]
 
@@ -9,7 +8,6 @@ export type Pinned = Readonly<Record<ListName, ReadonlyMap<string, readonly stri
 
 type Spec = MCPPin['spec']
 
-/** Reads the pins of an MCPPin's spec. */
 export function pinnedIn(spec: Spec): Pinned {
   const { instructions, tools = [], prompts = [], resources = [], resourceTemplates = [], pages = [] } = spec
   const byName = (items: readonly { readonly name: string; readonly digests: readonly string[] }[]) =>

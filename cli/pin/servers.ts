@@ -27,7 +27,6 @@ export const pinsFolderOption: Option = {
   description: 'Folder of the pins. Default: pins in the folder of the manifests.',
 }
 
-/** The pins of one MCPPin in the manifests. */
 export interface PinsInFile {
   readonly file: string
   readonly server: Pick<Server, 'kind' | 'namespace' | 'name'>

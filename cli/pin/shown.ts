@@ -2,10 +2,8 @@ import { definitionDigest, instructionsDigest, pageDigest } from '../../crds/set
 import { isObject } from '../../crds/settings/json.ts'
 import { LISTS, type ListName } from './pinned.ts'
 
-/** A definition as a server shows it. */
 export interface Shown {
   readonly list: ListName
-  /** The name, URI or URI template; empty for instructions. */
   readonly name: string
   /** The JSON text as it came; the text itself for instructions. */
   readonly text: string
@@ -30,14 +28,10 @@ function shownIn(item: unknown): readonly Shown[] {
 /** The definitions of a backend as a data plane reports them. */
 export interface BackendDefinitions {
   readonly shown: readonly Shown[]
-  /** False until the data plane has a first list of tools. */
   readonly isListed: boolean
 }
 
-/**
- * Reads an answer of `GET /definitions` for one backend: every text that some caller is shown or would be. Undefined if
- * the data plane does not know the backend.
- */
+/** Reads an answer of `GET /definitions` for one backend. Undefined if the data plane does not know the backend. */
 export function shownBy(answer: unknown, backend: string): BackendDefinitions | undefined {
   if (!isObject(answer) || !Array.isArray(answer['backends'])) return undefined
   const found: unknown = answer['backends'].find((one) => isObject(one) && one['name'] === backend)

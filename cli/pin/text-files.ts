@@ -1,6 +1,6 @@
 /**
  * The texts of approved definitions beside an MCPPin, for reviewers: `NAME.yaml` holds the digests, and the folder
- * `NAME/` one file for each text. Hidden characters are written as `\u{…}`, so that Git shows them.
+ * `NAME/` the texts.
  */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
@@ -9,9 +9,7 @@ import { definitionDigest, instructionsDigest, pageDigest } from '../../crds/set
 import { escapeHidden } from './hidden.ts'
 import { LISTS, type ListName, type Pinned } from './pinned.ts'
 
-/** A file of one text. */
 export interface TextFile {
-  /** The path below the folder of texts. */
   readonly path: string
   readonly content: string
 }
@@ -45,10 +43,7 @@ function fileNames(names: readonly string[]): ReadonlyMap<string, string> {
 /** A member that makes Kubernetes tools take a JSON file for a manifest: its name is written so that they refuse it. */
 const AS_MANIFEST = /^( {2}")(apiVersion|kind)(":)/gm
 
-/**
- * Writes the JSON text of a definition for reviewers. The digest of what `plainText` reads back is the same, because
- * white space and escapes do not count in it.
- */
+/** Writes a definition's JSON text for reviewers. The digest stays the same: it ignores white space and escapes. */
 export function prettyDefinition(text: string): string {
   const pretty = JSON.stringify(JSON.parse(text), null, 2)
   const safe = pretty.replace(
@@ -92,10 +87,8 @@ export const plainText = (list: ListName, content: string): string =>
 const ending = (list: ListName) => (list === 'instructions' ? 'txt' : 'json')
 
 /**
- * Returns the files for the pins of one server whose texts are known. The last digest of a name has the plain name, so
- * that a change shows as a change of that file; the texts that are still approved beside it have the digest in theirs.
- *
- * @param texts the known texts by digest, by list and name
+ * Returns the files for a server's pins. The last digest of a name has the plain name, so that a change shows as a
+ * change of that file; older ones have the digest in theirs. `texts`: by digest, list and name.
  */
 export function textFiles(pinned: Pinned, texts: ReadonlyMap<string, string>): readonly TextFile[] {
   return LISTS.flatMap((list) => {
@@ -116,7 +109,6 @@ const PREFIX = 'sha256:'.length
 const pretty = (list: ListName, text: string) =>
   list === 'instructions' ? prettyInstructions(text) : prettyDefinition(text)
 
-/** The key of a text among all texts of a server. */
 export const textKey = (list: ListName, name: string, digest: string): string => JSON.stringify([list, name, digest])
 
 /** A text file as it is on disk. */

@@ -7,14 +7,11 @@ import { plainText, readTexts } from './text-files.ts'
 
 type PinSpec = Parameters<typeof pinnedIn>[0]
 
-/** The most findings of one MCPPin. */
 const MOST = 100
 
 /**
- * Compares the texts beside MCPPins with the digests in them: a text that no digest stands for was edited, or approved
- * by nobody, and a digest without a text was reviewed by nobody. Names the texts that refer to what no digest covers.
- *
- * @param manifests valid ones
+ * Compares the texts beside MCPPins with their digests: a text without a digest was edited or not approved, a digest
+ * without a text was not reviewed. Also names texts that refer to anything outside.
  */
 export function pinTextFindings(manifests: readonly Manifest[]): readonly ManifestFinding[] {
   return manifests.filter(({ id }) => id.kind === 'MCPPin').flatMap(compareTexts)

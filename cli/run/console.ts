@@ -6,7 +6,6 @@ import type { LocalSource } from '../../console/places/machine.ts'
 const PORTS = [4480, 4481, 4482, 0]
 
 interface RunConsoleOptions {
-  /** The option: `HOST:PORT`, `off`, or undefined. */
   readonly address: string | undefined
   readonly source: LocalSource
   readonly title: string

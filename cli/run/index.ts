@@ -11,16 +11,13 @@ import { quickstartFolder } from '../package-info.ts'
 import { serveRunConsole } from './console.ts'
 import { changeText, newProblems, overviewText } from './text.ts'
 
-/** Returns the path of the sample that ships with Portico, relative to the working folder. */
 const quickstart = () => relative(process.cwd(), quickstartFolder) || '.'
 
-/** Returns the shortest form of a path. */
 const shortest = (path: string) => {
   const fromHere = relative(process.cwd(), path)
   return fromHere.startsWith('..') ? path : fromHere
 }
 
-/** Returns the console as an endpoint among the others. */
 const consoleEndpoint = ({ url }: ServedConsole) => ({
   kind: 'Console',
   namespace: 'default',
@@ -50,7 +47,6 @@ interface TextOptions {
   served(): ServedConsole | undefined
 }
 
-/** Prints reports: the whole table once, then only the changes. */
 function textReporter({ paths, logFile, served }: TextOptions, io: Io) {
   let before: Report | undefined
   return (report: Report, changes: readonly string[]) => {
@@ -72,12 +68,10 @@ function jsonReporter(served: () => ServedConsole | undefined, io: Io) {
       for (const problem of newProblems(report, before)) io.err(`portico: ${problem}`)
       before = report
     },
-    /** Repeats the last report, with the link for another browser. */
     repeat: () => before && io.out(jsonLine(before, served())),
   }
 }
 
-/** Returns the console's address, or `off`; undefined if none is given. */
 function givenConsole(given: Given): string | undefined {
   const text = given.text('console')
   if (text === undefined || text === 'off') return text

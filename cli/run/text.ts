@@ -10,7 +10,6 @@ const table = (rows: readonly (readonly string[])[]) => {
 
 const row = ({ kind, url, admin, ...id }: Endpoint) => [kind, formatName(id), url, `${admin}/status`]
 
-/** Returns the exact lines that connect a client to an endpoint. */
 function connectLines({ kind, name, url, registries }: Endpoint): string[] {
   if (kind === 'MCPRegistry') return registries.map((registry) => `curl ${url}/registry/${registry}/v0.1/servers`)
   return [
@@ -25,10 +24,7 @@ function shownForClients(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   return endpoints.filter(({ kind }) => kind === 'VirtualMCPServer' || kind === 'MCPRegistry' || !hasGateway)
 }
 
-/**
- * Returns the table of endpoints and how to connect to them. `consoleUrl` lets one browser into the console; undefined
- * if there is none.
- */
+/** Returns the table of endpoints and how to connect to them. `consoleUrl` lets one browser into the console. */
 export function overviewText({ endpoints, starting }: Report, paths: readonly string[], consoleUrl?: string): string {
   const watched = `Editing ${paths.join(', ')} changes what is served; Ctrl-C stops all.`
   const later =
@@ -57,7 +53,6 @@ export function overviewText({ endpoints, starting }: Report, paths: readonly st
   ].join('\n')
 }
 
-/** Returns the subject of a problem. For a file without an object the message itself names the file. */
 const formatSubject = (problem: Problem) => (problem.kind === 'File' ? '' : `${problem.kind} ${formatName(problem)}: `)
 
 const problemText = (problem: Problem): string =>

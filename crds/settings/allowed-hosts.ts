@@ -1,10 +1,7 @@
 import { limits } from './limits.ts'
 import { list, type Reader, text } from './schema.ts'
 
-/**
- * Host names that requests may carry in addition to those of the Service and of the public URL, for example that of an
- * Ingress. Other hosts are refused, so that no web page reaches the endpoint by DNS rebinding.
- */
+/** Host names in addition to those of the Service and of the public URL. Others are refused (DNS rebinding). */
 export const allowedHosts = (readBy: Reader) =>
   list(
     'Host names that requests may have, besides those of the Service and of the public URL, such as that of an Ingress.',

@@ -1,4 +1,3 @@
-/** Computes the edit distance (Levenshtein) of two short words. */
 function distance(left: string, right: string): number {
   let previous = Array.from({ length: right.length + 1 }, (_, column) => column)
   for (let row = 1; row <= left.length; row++) {

@@ -1,15 +1,14 @@
 import { hash } from 'node:crypto'
 
 /**
- * Digests of what an MCP server shows: definitions of tools, prompts, resources and templates, instructions, and pages
- * of apps. The formula is version 1 of the tool definition hash (GautamTalksDev/mcp-pin, docs/TOOL_DEFINITION_HASH.md):
- * SHA-256 over the canonical form of RFC 8785. The prefix `sha256:` stands for this formula.
+ * Digests of definitions of tools, prompts, resources and templates, instructions, and pages of apps, by version 1 of
+ * the tool definition hash (GautamTalksDev/mcp-pin, docs/TOOL_DEFINITION_HASH.md): SHA-256 over the canonical form of
+ * RFC 8785. The prefix `sha256:` stands for it.
  */
 
 /** The form of a digest, as a pattern of JSON Schema. */
 export const DIGEST_PATTERN = '^sha256:[0-9a-f]{64}$'
 
-/** The deepest nesting of objects and lists in a definition that has a digest. */
 const DEEPEST = 64
 
 const QUOTE = 0x22
@@ -23,8 +22,8 @@ const BRACE = 0x7b
 const BRACE_END = 0x7d
 
 /**
- * Returns the digest of a definition by its JSON text as the server sent it; undefined if no digest can stand for it:
- * it repeats a member name, is nested deeper than 64, holds a number that no double can hold, or is not JSON.
+ * Returns the digest of a definition's JSON text as the server sent it; undefined if it repeats a member name, is
+ * nested deeper than 64, holds a number that no double can hold, or is not JSON.
  */
 export function definitionDigest(text: string): string | undefined {
   const canonical = canonicalDefinition(text)
@@ -35,15 +34,11 @@ export function definitionDigest(text: string): string | undefined {
 export const instructionsDigest = (instructions: string): string => digestOfText(instructions)
 
 /**
- * Returns the digest of an app's page by the JSON text of `contents` in the result of `resources/read`, so that it
- * covers `_meta.ui` too (SEP-1865: what the read says wins over the list); undefined as for a definition.
+ * Returns the digest of an app's page by `contents` of `resources/read`, so that it covers `_meta.ui` too (SEP-1865).
  */
 export const pageDigest = (contents: string): string | undefined => definitionDigest(contents)
 
-/**
- * Returns the digest of a whole list of definitions (JSON texts), in any order; undefined if one of them has no digest
- * or no name.
- */
+/** Returns the digest of a list of definitions in any order; undefined if one has no digest or no name. */
 export function setDigest(definitions: readonly string[]): string | undefined {
   const lines: { readonly name: string; readonly hash: string }[] = []
   for (const text of definitions) {
@@ -64,8 +59,8 @@ const digestOfText = (text: string): string => PREFIX + hash('sha256', text)
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
 /**
- * Converts JSON text to the canonical form of RFC 8785; undefined if it has none (see `definitionDigest`). It reads the
- * text and not a parsed value, because a parser drops repeated members. Takes linear time except for sorting names.
+ * Converts JSON text to the canonical form of RFC 8785; undefined if it has none. It reads the text, because a parser
+ * drops repeated members. Linear time except for sorting names.
  */
 export function canonicalDefinition(text: string): string | undefined {
   if (!isJson(text)) return undefined
@@ -89,7 +84,6 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Returns the index behind the token of valid JSON text that begins at `at`. */
 function tokenEnd(text: string, at: number): number {
   const code = text.charCodeAt(at)
   if (code === QUOTE) return stringEnd(text, at)
@@ -105,7 +99,6 @@ const isMark = (code: number): boolean =>
   code === BRACKET ||
   code === BRACKET_END
 
-/** Returns the index behind the string that opens at `at` in valid JSON text. */
 function stringEnd(text: string, at: number): number {
   let end = text.indexOf('"', at + 1)
   for (;;) {
@@ -116,7 +109,6 @@ function stringEnd(text: string, at: number): number {
   }
 }
 
-/** Returns the index behind the number or literal that begins at `at`. */
 function scalarEnd(text: string, at: number): number {
   let end = at + 1
   for (; end < text.length; end++) {
@@ -134,18 +126,13 @@ function scalarText(written: string): string | undefined {
 
 interface Member {
   readonly name: string
-  /** The name as JSON text. */
   readonly key: string
   value: string
 }
 
-/** An object or list whose end has not been reached. */
 interface Open {
-  /** The members of an object; undefined in a list. */
   readonly members: Member[] | undefined
-  /** The elements of a list, joined. */
   elements: string
-  /** True if the last member has no value yet. */
   awaitsValue: boolean
 }
 
@@ -154,9 +141,7 @@ class CanonicalWriter {
   whole: string | undefined
   readonly #open: Open[] = []
 
-  /**
-   * Adds the next token. `isPlain`: its text has no escapes and needs none. Returns false if there is no canonical form.
-   */
+  /** Adds the next token. `isPlain`: it needs no escapes. Returns false if there is no canonical form. */
   add(token: string, isPlain: boolean): boolean {
     const code = token.charCodeAt(0)
     if (code === BRACE || code === BRACKET) return this.#opened(code === BRACE)
@@ -174,13 +159,11 @@ class CanonicalWriter {
     return text !== undefined
   }
 
-  /** Opens an object or a list. Returns false if it is too deep. */
   #opened(isObject: boolean): boolean {
     this.#open.push({ members: isObject ? [] : undefined, elements: '', awaitsValue: false })
     return this.#open.length <= DEEPEST
   }
 
-  /** Closes the innermost object or list. Returns false if a member is repeated in it. */
   #closed(): boolean {
     const { members, elements } = this.#open.pop() as Open
     const text = members === undefined ? `[${elements}]` : objectText(members)
@@ -189,7 +172,6 @@ class CanonicalWriter {
     return true
   }
 
-  /** Adds a string: a name or a value. `key` is its canonical text, if known. */
   #string(value: string, key: string = JSON.stringify(value)): void {
     const around = this.#open.at(-1)
     if (around?.members === undefined || around.awaitsValue) this.#value(key)
@@ -199,7 +181,6 @@ class CanonicalWriter {
     }
   }
 
-  /** Adds the canonical text of a value. */
   #value(text: string): void {
     const around = this.#open.at(-1)
     if (around === undefined) this.whole = text
@@ -212,7 +193,6 @@ class CanonicalWriter {
   }
 }
 
-/** Returns the text of an object in the order of its names; undefined if a name is repeated. */
 function objectText(members: Member[]): string | undefined {
   members.sort((a, b) => compare(a.name, b.name))
   let text = ''

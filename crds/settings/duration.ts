@@ -1,9 +1,6 @@
 const UNITS: Record<string, number> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1000, m: 60_000, h: 3_600_000 }
 
-/**
- * Parses a Go duration such as `1h30m` or `1.5s` (Go's time.ParseDuration, without a sign) into milliseconds. Throws a
- * TypeError that names the text if it is not a duration.
- */
+/** Parses a Go duration such as `1h30m` (time.ParseDuration, without a sign) into milliseconds. Throws a TypeError. */
 export function parseDuration(text: string): number {
   let total = 0
   let end = 0
@@ -16,7 +13,6 @@ export function parseDuration(text: string): number {
   return total
 }
 
-/** Node replaces a longer delay (over 24 days) by 1 ms. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 /** Parses a duration for a timer, in whole milliseconds, capped at the longest delay that a timer takes. */

@@ -1,22 +1,18 @@
 /**
- * Derives the form of a settings block in a configuration file from its form in a manifest. A reference in a manifest
- * becomes the path of a file, and nothing specific to Kubernetes is left.
+ * Derives the form of a settings block in a configuration file from its form in a manifest: references become paths.
  */
 import type { TArray, TObject, TOptional, TProperties, TSchema, TString } from 'typebox'
 import { limits } from './limits.ts'
 import { type Defaulted, type Mounted, OWN_KEYWORDS, type Reader, type SchemaNode, Type, text } from './schema.ts'
 
-/** A schema whose value is in another object. */
 interface MountedSchema<As extends Mounted = Mounted> extends TSchema {
   readonly mountedAs: As
 }
 
-/** A field that has another name in a configuration file. */
 interface Renamed<Name extends string> {
   readonly inFile: Name
 }
 
-/** Gives a field another name in configuration files. */
 export const inFile = <const Name extends string, S extends TSchema>(name: Name, schema: S): S & Renamed<Name> =>
   withKeywords(schema, { inFile: name })
 
@@ -33,8 +29,8 @@ const withKeywords = <S extends TSchema, Keywords extends object>(schema: S, key
   Object.assign(Object.create(Object.getPrototypeOf(schema), Object.getOwnPropertyDescriptors(schema)), keywords)
 
 /**
- * The name of a field in a file: the same name, `xFile` for a reference `xRef`, `xFiles` for a list of references
- * `xRefs`. A field that the operator reads has none.
+ * A field's name in a file: the same, `xFile` for a reference `xRef`, `xFiles` for `xRefs`; none if the operator reads
+ * it.
  */
 type FileName<Name, S> =
   S extends MountedSchema<'nothing'>
@@ -77,19 +73,15 @@ export function nameInFile(name: string, { inFile: own, mountedAs, items }: Sche
   return items?.mountedAs === undefined ? name : name.replace(/Refs$/, 'Files')
 }
 
-/** The keywords that a file's schema does not have. The other two are for `withoutFiles`. */
 const LEFT_OUT: ReadonlySet<string> = new Set(
   OWN_KEYWORDS.filter((keyword) => keyword !== 'namesFile' && keyword !== 'exactlyOne'),
 )
 
-/** The bounds of formats that a file's schema does not check. */
 const LARGEST: Readonly<Record<string, number>> = { int32: 2 ** 31 - 1, int64: Number.MAX_SAFE_INTEGER }
 
 /**
- * Builds the schema of a block in a configuration file.
- * @param schema the block as it stands in manifests
- * @returns the same fields except those that are refused, with the same limits and defaults, also inside lists, where a
- *   CRD has no defaults. It has no rules across fields: the file's own checks enforce these.
+ * Builds the schema of a block in a configuration file: the fields that are not refused, with limits and defaults, also
+ * inside lists. The file's own checks enforce rules across fields.
  */
 export function asFile<S extends TSchema>(schema: S): FileForm<S> {
   return fileSchema(schema as SchemaNode) as FileForm<S>
@@ -150,9 +142,8 @@ export const extended = <P extends TProperties, More extends TProperties>(
   Type.Object({ ...properties, ...more }, options) as unknown as TObject<Omit<P, keyof More> & More>
 
 /**
- * Removes file paths from a schema, for callers of an API, who must not name files of this machine. Omits fields that
- * are paths, and objects that require one.
- * @returns the schema under its original type: every value that it accepts has that type
+ * Removes file paths from a schema, for callers of an API, and objects that require one. Keeps the type, which covers
+ * every accepted value.
  */
 export const withoutFiles = <S extends TSchema>(schema: S): S => (pathless(schema as SchemaNode) ?? schema) as S
 

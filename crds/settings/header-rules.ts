@@ -19,8 +19,8 @@ export const gatewayHeaders = [
 ] as const
 
 /**
- * Headers that never go from a client to a backend. Credentials are for the gateway. The others belong to one connection
- * or to the protocol, or describe the path of the request up to the gateway.
+ * Headers that never go from a client to a backend: credentials, and those of one connection, of the protocol or of the
+ * path up to the gateway.
  */
 export const unpassedHeaders: readonly string[] = [
   'host',

@@ -1,6 +1,5 @@
 import type { CelRule } from './schema.ts'
 
-/** A URL on a loopback host, where plain http is harmless. */
 const LOOPBACK = '^http://(([^/?@\\s:]+\\.)?localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?([/?].*)?$'
 
 interface UrlField {

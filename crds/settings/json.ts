@@ -25,10 +25,7 @@ export const splitPointer = (pointer: string): readonly string[] =>
 const isOrdered = (keys: readonly string[]): boolean =>
   keys.every((key, at) => at === 0 || (keys[at - 1] as string) <= key)
 
-/**
- * Sorts the keys of every object in a value by code units, like the API server does. Lists keep their order. Returns
- * the same value if it is already sorted.
- */
+/** Sorts the keys of every object by code units, like the API server. Returns the same value if it is sorted. */
 export function inKeyOrder(value: unknown): unknown {
   if (Array.isArray(value)) {
     const items = value.map(inKeyOrder)

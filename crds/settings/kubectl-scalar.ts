@@ -11,9 +11,8 @@ const LARGEST = 2n ** 64n - 1n
 const SMALLEST = -(2n ** 63n)
 
 /**
- * Interprets an unquoted scalar like kubectl and the API server do. They read manifests with sigs.k8s.io/yaml, which is
- * go-yaml 2 (`resolve.go`): YAML 1.1 with Go's numbers. `no` is false and `010` is 8, but a bare exponent (`e2`), base
- * 60 (`12:30`) and timestamps are text.
+ * Interprets an unquoted scalar like kubectl and the API server (sigs.k8s.io/yaml, go-yaml 2, `resolve.go`): YAML 1.1
+ * with Go's numbers. `no` is false and `010` is 8, but `e2`, `12:30` and timestamps are text.
  */
 export function kubectlScalar(text: string): null | boolean | number | string {
   if (NULL.test(text)) return null

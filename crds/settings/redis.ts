@@ -36,10 +36,8 @@ const user = (readBy: Reader) =>
     passwordSecretRef: inFile('passwordFile', secretKeyRef(readBy, 'Password.')),
   })
 
-/** The connection settings of Redis that a configuration file has in the same form. */
 export const redisConnection = object('Connections to Redis.', connection('gateway'))
 
-/** The other fields of `redis` that a configuration file has. */
 export const redisUser = user('gateway')
 
 const sentinelConfig = (readBy: Reader) =>
@@ -69,7 +67,6 @@ const sentinelConfig = (readBy: Reader) =>
     },
   )
 
-/** The Redis settings: a single server, a cluster, or Sentinel. */
 export const redis = (readBy: Reader) =>
   object(
     'Connection to Redis.',

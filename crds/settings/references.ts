@@ -2,7 +2,6 @@ import { mountedAs } from './file-form.ts'
 import { limits } from './limits.ts'
 import { choice, defaulted, flag, list, object, objectName, type Reader, Type, text, url } from './schema.ts'
 
-/** A key of a Secret in the same namespace. */
 export const secretKeyRef = (readBy: Reader, description: string) =>
   mountedAs(
     'secret',
@@ -12,7 +11,6 @@ export const secretKeyRef = (readBy: Reader, description: string) =>
     }),
   )
 
-/** A key of a ConfigMap in the same namespace. */
 export const configMapKeyRef = (readBy: Reader, description: string, options: { readonly key?: string } = {}) => {
   const key = text(readBy, 'Key in the ConfigMap.', {
     min: 1,
@@ -26,10 +24,7 @@ export const configMapKeyRef = (readBy: Reader, description: string, options: { 
   return mountedAs('configMap', reference)
 }
 
-/**
- * A CA bundle in a ConfigMap. As in the spec, `key` is required and has a default (omitting it works), and `name` may
- * be empty (the operator reports that).
- */
+/** A CA bundle in a ConfigMap. `key` has a default, and `name` may be empty (the operator reports that). */
 export const caBundleRef = (readBy: Reader, description: string) =>
   mountedAs(
     'caBundle',
@@ -56,7 +51,6 @@ export const objectRef = (readBy: Reader, kind: string, description: string) =>
     }),
   )
 
-/** The OIDC configuration that validates incoming tokens, and the settings that are specific to this workload. */
 export const oidcConfigRef = (readBy: Reader) =>
   object('The MCPOIDCConfig that validates incoming tokens.', {
     name: objectName(readBy, 'Name of the MCPOIDCConfig.', { refersTo: 'MCPOIDCConfig' }),
@@ -89,7 +83,6 @@ export const telemetryConfigRef = () =>
     ),
   })
 
-/** An authorization server that is configured in an MCPExternalAuthConfig of type `embeddedAuthServer`. */
 export const authServerRef = (readBy: Reader) =>
   object('The MCPExternalAuthConfig of type `embeddedAuthServer` whose authorization server runs in front.', {
     kind: defaulted(

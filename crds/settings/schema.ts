@@ -1,9 +1,8 @@
 /**
- * Builders for schema parts of custom resources. Every builder returns a TypeBox schema that is at once the TypeScript
- * type, the ajv schema and, after `crds/structural.ts` has dropped our own keywords, a structural OpenAPI schema.
- * A leaf names its reader in `readBy`: the part of Portico that acts on the field. `refused` marks a field that the
- * schema accepts, so that manifests of the widely used operator apply, but that is never honoured. It carries the
- * reason that the condition shows. `refusedValues` marks single values of a choice the same way.
+ * Builders for schema parts. A schema is at once the TypeScript type, the ajv schema and, without our own keywords
+ * (`crds/structural.ts`), a structural OpenAPI schema. `readBy` names the part of Portico that acts on a field.
+ * `refused` marks a field that is accepted, so that manifests of the widely used operator apply, but never honoured,
+ * with the reason; `refusedValues` marks single values.
  */
 import Type, { type Static, type TObject, type TSchema, type TUnsafe } from 'typebox'
 import { limits } from './limits.ts'
@@ -31,7 +30,6 @@ interface TextOptions {
 
 const rulesOf = (rules: readonly CelRule[] | undefined) => (rules?.length ? { 'x-kubernetes-validations': rules } : {})
 
-/** A string, bounded by `limits.text` unless `max` is set. */
 export const text = (readBy: Reader, description: string, options: TextOptions = {}) =>
   Type.String({
     description,
@@ -47,7 +45,6 @@ export const text = (readBy: Reader, description: string, options: TextOptions =
 export const url = (readBy: Reader, description: string, options: TextOptions = {}) =>
   text(readBy, description, { max: limits.url, pattern: '^https?://[^\\s]+$', ...options })
 
-/** The name of an object in the same namespace. */
 export const objectName = (readBy: Reader, description: string, options: TextOptions = {}) =>
   text(readBy, description, { min: 1, max: limits.name, ...options })
 
@@ -73,14 +70,12 @@ export const choice = <const V extends readonly string[]>(
 export const flag = (readBy: Reader, description: string, options: { readonly default?: boolean } = {}) =>
   Type.Boolean({ description, readBy, ...options })
 
-/** A whole number of 32 bits. */
 export const integer = (
   readBy: Reader,
   description: string,
   options: { readonly minimum?: number; readonly maximum?: number; readonly default?: number } = {},
 ) => Type.Integer({ description, readBy, format: 'int32', ...options })
 
-/** A number of bytes, possibly beyond 32 bits. */
 export const bytes = (readBy: Reader, description: string, options: { readonly minimum: number }) =>
   Type.Integer({ description, readBy, format: 'int64', ...options })
 
@@ -112,7 +107,6 @@ interface ListOptions {
   readonly default?: readonly unknown[]
 }
 
-/** A list, bounded by `limits.list` unless `max` is set. */
 export const list = <T extends TSchema>(description: string, items: T, options: ListOptions = {}) => {
   const kind = options.type ?? 'atomic'
   return Type.Array(items, {
@@ -151,7 +145,6 @@ export const map = <V extends TSchema>(
     ...rulesOf(longestKey === undefined ? rules : [...rules, keyLength(longestKey)]),
   })
 
-/** Replaces `propertyNames`, a keyword that the API server lacks, by a CEL rule. */
 const keyLength = (longest: number): CelRule => ({
   rule: `self.all(key, size(key) > 0 && size(key) <= ${longest})`,
   message: `every key must have 1 to ${longest} characters`,
@@ -166,7 +159,6 @@ interface ObjectOptions {
   readonly exactlyOne?: readonly string[]
 }
 
-/** An object with exactly these properties. Wrap a property in `Type.Optional` if it may be omitted. */
 export const object = <P extends Record<string, TSchema>>(
   description: string,
   properties: P,
@@ -193,21 +185,17 @@ export const raw = (readBy: Reader, description: string) =>
 export const anything = (readBy: Reader, description: string) =>
   Type.Unsafe<unknown>({ description, readBy, 'x-kubernetes-preserve-unknown-fields': true })
 
-/**
- * A property that may be omitted because its schema has a default. Its TypeScript type is that after `applyDefaults`,
- * as the API server returns the object: the property is present.
- */
+/** A property with a default. Its type is that after `applyDefaults`: the property is present. */
 export const defaulted = <T extends TSchema>(schema: T): T & Defaulted =>
   Type.Optional(schema) as unknown as T & Defaulted
 
-/** Marks, for the type checker only, a property that has a default. */
 export interface Defaulted {
   readonly '~defaulted': true
 }
 
 /**
- * The kind of object that holds the value that a manifest names. It decides how the value becomes a file (`asFile`).
- * The operator itself reads what is mounted as `nothing`.
+ * The kind of object that holds the named value; it decides how the value becomes a file (`asFile`). The operator
+ * itself reads what is mounted as `nothing`.
  */
 export type Mounted = 'secret' | 'caBundle' | 'configMap' | 'nothing'
 

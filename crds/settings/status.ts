@@ -48,11 +48,9 @@ const observedGeneration = Type.Optional(
   Type.Integer({ description: 'Latest generation that this status is about.', format: 'int64', minimum: 0 }),
 )
 
-/** Builds the schema of a kind's status from the common fields and those of the kind. */
 export const status = <P extends Record<string, TSchema>>(properties: P) =>
   object('What the operator observed.', { conditions, observedGeneration, ...properties })
 
-/** The status of a config kind: a hash for change detection and the objects that refer to it. */
 export const configStatus = <const K extends readonly string[], P extends Record<string, TSchema>>(
   referrers: K,
   properties: P,
@@ -74,7 +72,6 @@ export const configStatus = <const K extends readonly string[], P extends Record
     ...properties,
   })
 
-/** The workloads that may name a config. */
 export const workloadKinds = ['MCPServer', 'VirtualMCPServer', 'MCPRemoteProxy'] as const
 
 const workloadParts = {
@@ -91,7 +88,6 @@ const workloadParts = {
   ),
 }
 
-/** The status of a kind that has pods. */
 export const workloadStatus = <P extends Record<string, TSchema>>(properties: P) =>
   status({ ...workloadParts, ...properties })
 

@@ -3,7 +3,6 @@ import { setImmediate as turn } from 'node:timers/promises'
 /** Work in steps of a few milliseconds each. It runs either at once or with other work in between. */
 export type Steps<T> = Generator<undefined, T, undefined>
 
-/** The milliseconds of steps in one turn of the event loop. */
 const TURN_MS = 10
 
 export function atOnce<T>(steps: Steps<T>): T {

@@ -6,7 +6,6 @@ import { defaulted, flag, list, map, object, type Reader, Type, text } from './s
 
 export const SAMPLING_RATE = '^(0(\\.\\d+)?|1(\\.0+)?)$'
 
-/** The reader of each part: the operator mounts what other objects hold, the data plane does the rest. */
 interface TelemetryReaders {
   readonly signals: Reader
   readonly mounts: Reader

@@ -1,9 +1,6 @@
 import type { CelRule } from './schema.ts'
 
-/**
- * Builds the rules of a union that a field discriminates: each block is set exactly if `field` has its value. `blocks`
- * maps a value to the name of its block.
- */
+/** Builds the rules of a union: a block of `blocks` is set exactly if `field` has its value. */
 export const blockFor = (field: string, blocks: Readonly<Record<string, string>>): CelRule[] =>
   Object.entries(blocks).map(([value, block]) => ({
     rule: `self.${field} == '${value}' ? has(self.${block}) : !has(self.${block})`,

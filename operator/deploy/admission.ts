@@ -6,7 +6,6 @@ import { clusterRole, type Installation, metadata, role } from './objects.ts'
 
 export const ADMISSION_PORT = { name: 'admission', containerPort: 9443, protocol: 'TCP' }
 
-/** Seconds. A review takes milliseconds; an unreachable webhook delays each write by this much. */
 const TIMEOUT = 3
 
 /** Excludes the operator's own writes and those of Kubernetes' controllers, where nobody would read a warning. */
@@ -55,8 +54,8 @@ export const ofNoInstallation = (group: string) => ({
 })
 
 /**
- * Returns Secret and Service, the right to write that one Secret and that one configuration, and the configuration. The
- * Secret is empty and filled by the operator, so that nobody needs the right to create one.
+ * Returns Secret, Service, rights and configuration. The operator fills the empty Secret, so that nobody needs the
+ * right to create one.
  */
 export function admissionObjects(
   kinds: readonly KindDeclaration[],

@@ -3,9 +3,7 @@
 interface Alert {
   readonly alert: string
   readonly expr: string
-  /** The time that the condition must hold. */
   readonly for: string
-  /** An alert that pages somebody is critical; one to read later is info. */
   readonly severity: 'info' | 'warning' | 'critical'
   readonly summary: string
 }
@@ -91,8 +89,7 @@ const alerts: readonly Alert[] = [
     summary: '{{ $value }} of kind {{ $labels.kind }} are not ready.',
   },
   {
-    // A problem of one object is its author's concern: the earlier version keeps serving. A problem of most objects is
-    // not.
+    // A problem of one object is its author's concern: the earlier version keeps serving.
     alert: 'PorticoProblemSpreads',
     expr: `(${problems('error', 'namespace, kind, reason')} > 4) / on (namespace, kind) group_left () ${ALL_OBJECTS} > 0.5`,
     for: '10m',

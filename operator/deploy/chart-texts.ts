@@ -2,7 +2,6 @@
 import { canonicalYaml } from '../render/object/yaml.ts'
 import { findDefault, type Value, values } from './values.ts'
 
-/** Returns the default of a value. `group` is the API group of the committed files. */
 const given = (name: string, value: Value, group: string) => (name === 'apiGroup' ? group : findDefault(value))
 
 const comment = (text: string) => `# ${text}\n`

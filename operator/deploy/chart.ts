@@ -82,7 +82,6 @@ const OBJECTS = `objectSelector:
 
 const OPERATOR = `${OPERATOR_NAME}{{ with $.Values.installation }}-for-{{ . }}{{ end }}`
 
-/** Returns the installation of the chart, with placeholders for the values. */
 function withPlaces(template: Template): Installation {
   const optional = (name: string) => ({ [name]: template.optional(`$.Values.${name}`) })
   return {
@@ -177,10 +176,7 @@ function consoleInPod(kinds: readonly KindDeclaration[]): string {
   return `{{- if $.Values.console.enabled }}\n${CONSOLE_FILE}${template.write([configMap, ...objects])}${when('if $.Values.console.viewerRoles', template.write(roles))}{{- end }}\n`
 }
 
-/**
- * Returns CRDs as templates: files in a chart's crds/ can't use values, are never upgraded and can't be left out by a
- * value.
- */
+/** Returns CRDs as templates: files in a chart's crds/ can't use values and are never upgraded. */
 function crds(kinds: readonly KindDeclaration[]): string {
   const template = new Template()
   const group = template.text('$.Values.apiGroup')

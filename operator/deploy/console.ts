@@ -8,7 +8,6 @@ export const VIEWER_ROLE = 'portico-viewer'
 export const USAGE_VIEWER_ROLE = 'portico-usage-viewer'
 
 export const CONSOLE_RESOURCES = { limits: { memory: '512Mi' }, requests: { cpu: '20m', memory: '128Mi' } }
-/** The configuration for `kubectl port-forward`, with pasted tokens. */
 export const CONSOLE_CONFIG = { login: { token: {} }, publicUrl: 'http://127.0.0.1:4480' }
 
 const PORT = 4480
@@ -22,9 +21,7 @@ const metadata = (name: string, namespace: string) => ({ name, namespace, labels
 export const CONSOLE_PEER = `$(POD_NAMESPACE)/app.kubernetes.io/name=${CONSOLE_NAME}`
 
 interface ConsolePod extends Pick<Installation, 'namespace' | 'image' | 'replicas' | 'resources' | 'runAsUser'> {
-  /** The name of the Secret with the files of the configuration, which need not be there. */
   readonly secretName: string
-  /** Members to add to the named parts. */
   readonly more?: Readonly<Record<'podMetadata' | 'pod' | 'container', object>>
 }
 
@@ -38,10 +35,7 @@ export const consoleConfigMap = (namespace: string, text: string) => ({
 
 const probe = (path: string) => ({ httpGet: { path, port: PORT }, periodSeconds: 10, timeoutSeconds: 5 })
 
-/**
- * Returns ServiceAccount, Deployment, Service and NetworkPolicy. The account has no Role and the pod no token of it: the
- * API server hears viewers alone.
- */
+/** Returns ServiceAccount, Deployment, Service and NetworkPolicy. The account has no Role, and the pod no token. */
 export function consoleObjects(pod: ConsolePod): readonly object[] {
   const { namespace, image, replicas, resources, runAsUser, secretName, more } = pod
   const folders = [
@@ -119,9 +113,8 @@ const role = (name: string, more: Readonly<Record<string, string>>, rules: reado
 })
 
 /**
- * Returns sample ClusterRoles for viewers. `live`, `explain` and `usage` are subresources that no API serves: the console
- * asks by them who may see reports of pods, explanations of decisions, and usage by person. Whoever may `view` a namespace
- * has the first two; the third shows what people do, so it is given by name.
+ * Returns sample ClusterRoles for viewers. `live`, `explain` and `usage` are subresources that no API serves: the
+ * console asks by them who may see reports of pods, explanations, and usage by person. `view` includes the first two.
  */
 export function viewerRoles(
   kinds: readonly KindDeclaration[],

@@ -1,8 +1,5 @@
-/** Grafana dashboards as rows of Prometheus queries. */
-
 interface Panel {
   readonly title: string
-  /** The unit in Grafana's spelling. */
   readonly unit: 's' | 'reqps' | 'bytes' | 'percentunit' | 'short' | 'none'
   readonly query: string
   /** The label that names a line. */
@@ -25,7 +22,6 @@ const lines = (labels: string) =>
     .map((label) => `{{${label}}}`)
     .join(' ')
 
-/** Makes a panel with one line for each value of the labels. */
 const panel = (title: string, unit: Panel['unit'], query: string, by = ''): Panel => ({
   title,
   unit,
@@ -37,7 +33,6 @@ const rates = (title: string, series: string, by: string) => panel(title, 'reqps
 const server = 'mcp_server_operation_duration_seconds'
 const client = 'mcp_client_operation_duration_seconds'
 const request = 'portico_registry_request_duration_seconds'
-/** The metric of a registry, which has no Redis. */
 const statement = 'db_client_operation_duration_seconds'
 const OPERATION = 'db_system_name, db_operation_name'
 const BACKEND = 'portico_backend'

@@ -41,9 +41,7 @@ const kustomization = (resources: readonly string[]) => ({
   resources,
 })
 
-/**
- * Returns the component of an overlay with the admission webhook: objects, and a port and an option of the operator.
- */
+/** Returns the component with the admission webhook: objects, and a port and an option of the operator. */
 function admissionComponent(namespace: string): object {
   const container = '/spec/template/spec/containers/0'
   const add = (list: string, value: unknown) => ({ op: 'add', path: `${container}/${list}/-`, value })
@@ -64,10 +62,7 @@ function admissionComponent(namespace: string): object {
   }
 }
 
-/**
- * Returns the component of an overlay with the console: objects, and an option of the operator that lets it ask pods. Its
- * configuration is generated, so that a change rolls the pods.
- */
+/** Returns the component with the console. Its configuration is generated, so that a change rolls the pods. */
 const consoleComponent = (namespace: string): object => ({
   apiVersion: 'kustomize.config.k8s.io/v1alpha1',
   kind: 'Component',
@@ -90,10 +85,8 @@ const consoleComponent = (namespace: string): object => ({
 })
 
 /**
- * Returns the kustomize base as files by path below operator/deploy, in two variants: the folder itself manages all
- * namespaces and brings the CRDs; `namespaced` manages its own with no ClusterRole (somebody with the right to do so
- * installs the CRDs). Each has a component `admission`; the component `console` is for both, and `viewers` has ClusterRoles
- * for people.
+ * Returns the kustomize base by path below operator/deploy: the folder itself manages all namespaces and brings the
+ * CRDs; `namespaced` manages its own without a ClusterRole. Both have components.
  */
 export function kustomizeFiles(kinds: readonly KindDeclaration[], group: string): Map<string, string> {
   const all: Installation = {

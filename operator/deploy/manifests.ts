@@ -4,10 +4,7 @@ import { kustomizeFiles } from './kustomize.ts'
 import { monitoringFiles } from './monitoring.ts'
 import { nameReferenceFiles } from './name-references.ts'
 
-/**
- * Returns the installation as files by path below operator/deploy: the kustomize base, the Helm chart with the same
- * objects, and monitoring.
- */
+/** Returns the installation by path below operator/deploy: kustomize base, Helm chart, monitoring. */
 export function deployFiles(kinds: readonly KindDeclaration[], group: string): Map<string, string> {
   return new Map([
     ...kustomizeFiles(kinds, group),

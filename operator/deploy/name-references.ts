@@ -4,14 +4,12 @@ import { type SchemaNode, valuesOf } from '../../crds/walk.ts'
 import { canonicalYaml } from '../render/object/yaml.ts'
 import { HEADER } from './kustomize.ts'
 
-/** A field of one of our kinds that holds a name, in the format of kustomize. */
 interface FieldSpec {
   readonly group: string
   readonly kind: string
   readonly path: string
 }
 
-/** The fields that hold names of objects of one kind. */
 interface NameReference {
   readonly kind: string
   readonly group?: string
@@ -43,9 +41,7 @@ const IN_VOLUMES: readonly Place[] = [
 const below = (path: string, places: readonly Place[]): readonly Place[] =>
   places.map(([kind, inner]) => [kind, `${path}/${inner}`])
 
-/**
- * Fields that are passed on to pods as they are, and fields that name objects other than ours, Secrets or ConfigMaps.
- */
+/** Fields that are passed on to pods, and fields that name other objects. */
 const OF_WORKLOADS: readonly Place[] = [
   ...below('spec/podTemplateSpec/spec', IN_PODS),
   ...below('spec/podTemplateSpec/spec/volumes', IN_VOLUMES),
@@ -90,10 +86,7 @@ const findPlaces = ({ kind, role, spec }: KindDeclaration): readonly Place[] => 
 /** Groups of kinds that are neither ours nor of the core. */
 const GROUPS: Readonly<Record<string, string>> = { Gateway: 'gateway.networking.k8s.io' }
 
-/**
- * Returns the kustomize configuration `nameReference` for our kinds, so that references follow names that kustomize
- * changes.
- */
+/** Returns kustomize's `nameReference` for our kinds, so that references follow changed names. */
 export function nameReferences(kinds: readonly KindDeclaration[], group: string): readonly NameReference[] {
   const places = kinds.flatMap((declaration) =>
     findPlaces(declaration).map(([named, path]) => ({ named, field: { group, kind: declaration.kind, path } })),

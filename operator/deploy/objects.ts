@@ -5,21 +5,16 @@ import { leaseRules, namespacesRule, operatorRules, ownRightsRule, type PolicyRu
 const NAME = OPERATOR_NAME
 const RBAC = 'rbac.authorization.k8s.io'
 
-/** The values that differ between installations. Helm's chart has placeholders for them, which are strings. */
 export interface Installation {
   readonly group: string
-  /**
-   * The name of the Lease, and of the roles and bindings that grant the right to manage objects; see `operatorName`.
-   */
+  /** The name of the Lease, and of roles and bindings; see `operatorName`. */
   readonly name: string
   readonly namespace: string
   readonly image: string
   readonly replicas: number | string
-  /** Further arguments of the command. */
   readonly args: readonly string[]
   readonly resources: object | string
   readonly runAsUser: object
-  /** Members to add to the named parts. */
   readonly more?: Readonly<Record<'account' | 'podMetadata' | 'podLabels' | 'pod' | 'container', object>> & {
     readonly env: readonly (object | string)[]
     readonly ports: readonly (object | string)[]
@@ -69,7 +64,6 @@ export const serviceAccount = ({ namespace, more }: Installation) => ({
   metadata: { ...metadata(NAME, namespace), ...more?.account },
 })
 
-/** Returns the right to manage all namespaces. */
 export const clusterRights = (kinds: readonly KindDeclaration[], installation: Installation) =>
   clusterRole(
     installation.name,
@@ -77,14 +71,10 @@ export const clusterRights = (kinds: readonly KindDeclaration[], installation: I
     installation,
   )
 
-/** Returns the right to manage one namespace. */
 export const namespaceRights = (kinds: readonly KindDeclaration[], installation: Installation, namespace: string) =>
   role(installation.name, operatorRules(kinds, installation.group), installation, namespace)
 
-/**
- * Returns the operator's rights in its own namespace, whatever it manages, and its Secret, which is empty and filled by
- * the operator, so that nobody needs the right to create one.
- */
+/** Returns the operator's rights in its own namespace, and its Secret, which it fills itself. */
 export const leaseRights = (installation: Installation) => [
   { apiVersion: 'v1', kind: 'Secret', metadata: metadata(OPERATOR_REVISIONS, installation.namespace), type: 'Opaque' },
   ...role(
@@ -95,10 +85,7 @@ export const leaseRights = (installation: Installation) => [
   ),
 ]
 
-/**
- * Makes a probe. On a busy node an answer may take longer than Kubernetes' default of one second, which is no reason to
- * kill the operator.
- */
+/** Makes a probe. On a busy node an answer may take longer than Kubernetes' default of one second. */
 const probe = (path: string, periodSeconds: number) => ({
   httpGet: { path, port: 'health' },
   periodSeconds,

@@ -10,7 +10,6 @@ export interface PolicyRule {
 
 const READ = ['get', 'list', 'watch']
 
-/** Collects plurals by API group, in the order in which they come. */
 function byGroup(resources: readonly { group: string; plural: string }[]): [string, string[]][] {
   const groups = new Map<string, string[]>()
   for (const { group, plural } of resources) groups.set(group, [...(groups.get(group) ?? []), plural])
@@ -18,9 +17,8 @@ function byGroup(resources: readonly { group: string; plural: string }[]): [stri
 }
 
 /**
- * Returns the operator's rights in the namespaces that it manages, computed from the kinds and the types of their
- * children. They have no wildcard, no `escalate`, no `bind`: to give a pod a Role, the operator must hold the same
- * rights itself, which are the last rules.
+ * Returns the operator's rights in the namespaces that it manages, without wildcard, `escalate` and `bind`: to give a
+ * pod a Role, the operator must hold the same rights, which are the last rules.
  */
 export function operatorRules(kinds: readonly KindDeclaration[], group: string): PolicyRule[] {
   const plurals = kinds.map(({ plural }) => plural)
@@ -42,8 +40,7 @@ export function operatorRules(kinds: readonly KindDeclaration[], group: string):
     { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create'] },
     // Only Events say why the pod of a StatefulSet is refused.
     { apiGroups: [''], resources: ['events'], verbs: ['list'] },
-    // The operator reads whether a namespace is being deleted, since nothing can be created there any more. In a Role
-    // this covers its own namespace, and can't cover more.
+    // Tells whether a namespace is being deleted. In a Role this covers its own namespace only.
     { apiGroups: [''], resources: ['namespaces'], verbs: ['get'] },
     // Passed on to the sidecar of a stdio server.
     { apiGroups: [''], resources: ['pods/attach'], verbs: ['create', 'get'] },
@@ -54,9 +51,8 @@ export function operatorRules(kinds: readonly KindDeclaration[], group: string):
 export const namespacesRule: PolicyRule = { apiGroups: [''], resources: ['namespaces'], verbs: ['list', 'watch'] }
 
 /**
- * Returns the operator's rights on its own ClusterRole and ClusterRoleBinding of this name: it keeps them until it has
- * released what it holds. With these it can't extend its rights, but can give its own to others. The objects of a
- * namespace are among the children.
+ * Returns the operator's rights on its own ClusterRole and ClusterRoleBinding, which it keeps until it has released
+ * what it holds. It can't extend its rights, but can give them to others.
  */
 export const ownRightsRule = (name: string): PolicyRule => ({
   apiGroups: ['rbac.authorization.k8s.io'],
@@ -66,12 +62,9 @@ export const ownRightsRule = (name: string): PolicyRule => ({
 })
 
 /**
- * Returns the operator's rights in its own namespace, whatever it manages: leader election, reading its own image and
- * whether it is being removed, and keeping the objects that grant these rights until it has released what it holds.
- *
- * @param account name of its ServiceAccount
- * @param role name of the Role of these rules, and of its binding
- * @param revisions name of the Secret with the key for revisions of values
+ * Returns the operator's rights in its own namespace: leader election, reading its own image and whether it is being
+ * removed, keeping its rights until then. `role`: of these rules; `revisions`: the Secret with the key for revisions of
+ * values.
  */
 export const leaseRules = (account: string, role: string, revisions: string): PolicyRule[] => [
   { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'create', 'update'] },

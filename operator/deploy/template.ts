@@ -7,10 +7,7 @@ const MARK = /helm\d+place/g
 const KEY = /^( *)([\w./-]+): helm\d+place$/
 const SPREAD = /^( *)(?:- (helm\d+place)|helm\d+place: "")$/
 
-/**
- * Escapes text for a Helm template. Only what stands between braces is code there, so braces in a text become code that
- * prints them.
- */
+/** Escapes text for a Helm template: braces become code that prints them. */
 const escaped = (yaml: string) => yaml.replaceAll('{{', '{{ "{{" }}')
 
 const indented = (text: string, spaces: string) =>
@@ -21,8 +18,8 @@ const indented = (text: string, spaces: string) =>
     .join('\n')
 
 /**
- * Makes a Helm template from objects with placeholders for Helm's values. A placeholder is a string that stands in the
- * object as a value, a key or an item, and becomes code when the object is written.
+ * Makes a Helm template from objects. A placeholder is a string in the object (value, key or item) that becomes code
+ * when the object is written.
  */
 export class Template {
   readonly #fills = new Map<string, Fill>()

@@ -1,7 +1,4 @@
-/**
- * The values that users of the Helm chart may set. values.yaml, its schema and the table of the README are made from
- * this list.
- */
+/** The values of the Helm chart. values.yaml, its schema and the table of the README are made from this list. */
 import { INSTALLATION } from '../render/object/object.ts'
 import { CONSOLE_NAME, CONSOLE_RESOURCES } from './console.ts'
 import { DEFAULT_REPLICAS, DEFAULT_RESOURCES, DEFAULT_USER, labels } from './objects.ts'

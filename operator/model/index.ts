@@ -27,18 +27,13 @@ export type NamedSources = Named & { readonly sources: readonly SourceObservatio
 /** The data that a view reads from. Its owner changes it between two reconciles, never during one. */
 export interface World {
   readonly objects: ObjectIndex
-  /** Keys are `namespace/name`. */
   readonly secrets: Map<string, SecretPresence>
-  /** Keys are `namespace/name`. */
   readonly configMaps: Map<string, ConfigMapContent>
-  /** Keys are `kind/namespace/name`. */
   readonly observations: Map<string, WorkloadObservation>
-  /** The sources of MCPRegistries; keys are `namespace/name`. */
   readonly sources: Map<string, readonly SourceObservation[]>
   readonly view: WholeView
 }
 
-/** Creates an empty world over the given kinds, to be filled object by object. */
 export function createWorld(kinds: Readonly<Record<string, KindDeclaration>> = allKinds): World {
   const objects = createObjectIndex(kinds)
   const secrets = new Map<string, SecretPresence>()

@@ -2,15 +2,11 @@ import type { KindDeclaration } from '../../crds/define.ts'
 import { completed } from '../../crds/index.ts'
 import type { KubernetesObject, ObjectName } from './view.ts'
 
-/** Objects and the references between them, updated one object at a time. */
 export interface ObjectIndex {
-  /** Adds an object or replaces the one of the same kind, namespace and name. */
   put(object: KubernetesObject): void
   delete(kind: string, namespace: string, name: string): void
   get(kind: string, namespace: string, name: string): KubernetesObject | undefined
-  /** Returns all objects of a kind in a namespace, by name. */
   list(kind: string, namespace: string): readonly KubernetesObject[]
-  /** Returns every object, by namespace, kind and name. */
   all(): readonly KubernetesObject[]
   /** Returns what names this object (or Secret, or ConfigMap), existing or not, sorted by kind, then name. */
   referrers(kind: string, namespace: string, name: string): readonly ObjectName[]
@@ -42,7 +38,6 @@ class Bucket<T> {
     this.#sorted = undefined
   }
 
-  /** Removes a key, and tells whether the bucket is now empty. */
   remove(key: string): boolean {
     if (this.members.delete(key)) this.#sorted = undefined
     return this.members.size === 0
@@ -72,8 +67,8 @@ function findReferences(declaration: KindDeclaration, object: KubernetesObject):
 }
 
 /**
- * Builds an empty index over the given kinds. It throws a TypeError on objects of other kinds, which nothing would ever
- * read. The cost of `put` and `delete` depends on the one object, not on the size of the world.
+ * Builds an empty index over the given kinds. Throws a TypeError on other kinds. The cost of `put` and `delete` does
+ * not depend on the size of the world.
  */
 export function createObjectIndex(kinds: Readonly<Record<string, KindDeclaration>>): ObjectIndex {
   const buckets = new Map<string, Bucket<KubernetesObject>>()

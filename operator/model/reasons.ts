@@ -1,7 +1,4 @@
-/**
- * Every reason that an object’s conditions and events, or a finding of a file, can have: what it means and what to do.
- * docs/conditions.md is made from it.
- */
+/** Every reason of conditions, events and findings: its meaning and what to do. docs/conditions.md is made from it. */
 export interface Reason {
   readonly means: string
   /** The action to take. Absent where nothing is wrong. */
@@ -54,7 +51,6 @@ export const conditionTypes: Readonly<Record<string, string>> = {
   StorageWarning: 'True when published entries are lost with the pod.',
 }
 
-/** The reasons of conditions and events. */
 export const reasons: Readonly<Record<string, Reason>> = {
   BroadWorkload: {
     means:

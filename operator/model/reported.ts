@@ -19,7 +19,6 @@ import type {
 } from './view.ts'
 
 const MESSAGE_LIMIT = 300
-/** `unknown` comes first: a pod that has not checked yet knows nothing. */
 const WORST_LAST = ['unknown', 'ready', 'degraded', 'unauthenticated', 'unavailable'] as const
 
 const STATUS = {
@@ -51,9 +50,8 @@ const CODES = {
 } as const satisfies Record<Exclude<keyof ReportedProblems, 'definitions' | 'gate'>, string>
 
 /**
- * Merges what the pods of a gateway report of its backends, by name; empty if they report none. Answers come from pods
- * and are untrusted: items of another shape are ignored. The result has no times and no counts, so that a steady
- * gateway has a steady status. The cause of a failure is kept as long as it matters.
+ * Merges the reports of a gateway's pods on its backends, by name. Pods are untrusted: items of another shape are
+ * ignored. The result has no times and counts, so that a steady gateway has a steady status.
  */
 export function reportedBackends(answers: readonly unknown[]): readonly BackendObservation[] {
   const bounded = answers.map((answer) => (Array.isArray(answer) ? answer.slice(0, limits.statusNames) : answer))
@@ -83,8 +81,8 @@ const formatProblem = ({
 }): string => withoutUrlSecrets(`${code}: ${message}`.slice(0, MESSAGE_LIMIT)).toWellFormed()
 
 /**
- * Merges what several pods report of the same things: of each name the worst report, because somebody has to act on it.
- * `answers` are lists, of any shape. `read` returns undefined for an item of another shape. Sorted by name.
+ * Merges lists of reports from several pods: of each name the worst one. `read` returns undefined for an item of
+ * another shape. Sorted by name.
  */
 export function worstByName<Report extends { readonly name: string }>(
   answers: readonly unknown[],
@@ -102,8 +100,8 @@ export function worstByName<Report extends { readonly name: string }>(
 }
 
 /**
- * Merges what the pods of a registry report of its sources. Answers come from pods and are untrusted: items of another
- * shape are ignored. A running sync adds nothing, so that a steady registry has a steady status.
+ * Merges the reports of a registry's pods on its sources. Pods are untrusted: items of another shape are ignored. A
+ * running sync adds nothing, so that a steady registry has a steady status.
  */
 export const reportedSources = (answers: readonly unknown[]): readonly SourceObservation[] =>
   worstByName(answers, readSource, ({ state }) => WORST_SOURCE_LAST.indexOf(state))
@@ -183,8 +181,8 @@ function reportedDefinitions(statuses: readonly unknown[]): readonly Definitions
 }
 
 /**
- * Returns the observed problems in the `/status` answers of a workload's pods, sorted. Answers come from pods and are
- * untrusted: items of another shape are ignored, and the number of messages is limited.
+ * Returns the observed problems in the pods' `/status` answers, sorted. Pods are untrusted: items of another shape are
+ * ignored, and the number of messages is limited.
  */
 export function problemsIn(statuses: readonly unknown[]): ReportedProblems {
   const problems = statuses.flatMap((status) => (isReportedStatus(status) ? (status.problems ?? []) : []))

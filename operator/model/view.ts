@@ -1,6 +1,5 @@
 import type { KindDeclaration, ObjectMeta, ObjectOf } from '../../crds/define.ts'
 
-/** Any Kubernetes object, as read from YAML or the API. */
 export interface KubernetesObject {
   apiVersion: string
   kind: string
@@ -83,8 +82,8 @@ export interface BackendObservation {
 }
 
 /**
- * The state of a backend's definitions beside its pins: numbers and names that hold until something changes. It holds
- * no text and no digest of a definition, which a backend may change at any moment.
+ * The state of a backend's definitions beside its pins. It holds no text and no digest of a definition, which a backend
+ * may change at any moment.
  */
 export interface DefinitionsObservation {
   readonly name: string
@@ -101,9 +100,7 @@ export interface DefinitionsObservation {
 /** The state of an HTTPRoute at the Gateways that it names. */
 export interface RouteObservation {
   readonly gateways: number
-  /** The number of Gateways that accept it. */
   readonly accepted: number
-  /** The reasons of the others. */
   readonly refusals: readonly string[]
 }
 
@@ -118,13 +115,9 @@ export interface SourceObservation {
   readonly error?: { readonly code: string; readonly message: string }
 }
 
-/**
- * The world as one reconcile sees it: read-only, at one moment, indexed in both directions. References never leave a
- * namespace.
- */
+/** The world as one reconcile sees it: read-only, at one moment. References never leave a namespace. */
 export interface ClusterView {
   get<K extends KindDeclaration>(kind: K, namespace: string, name: string): ObjectOf<K> | undefined
-  /** Returns all objects of a kind in a namespace, by name. */
   list<K extends KindDeclaration>(kind: K, namespace: string): readonly ObjectOf<K>[]
   /** Returns what names this object, sorted by kind, then name. Objects under deletion count until they are gone. */
   referrers(kind: KindDeclaration, namespace: string, name: string): readonly ObjectName[]

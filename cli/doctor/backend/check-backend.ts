@@ -20,25 +20,19 @@ import { error, type Finding, note, ok, shown, warning } from '../finding.ts'
 import { exchangeFindings, listLoop } from './exchange-findings.ts'
 import { ObservedTransport } from './observed-transport.ts'
 
-/** The diagnosis of one MCP server. */
 export interface BackendDiagnosis {
   readonly url: string
   /** Undefined if it could not be determined. */
   readonly era: 'session' | 'stateless' | undefined
   readonly revision: string | undefined
-  /** The number of items in each list; undefined if the list could not be read. */
   readonly lists: Readonly<Partial<Record<ListKind, number>>>
   readonly findings: readonly Finding[]
 }
 
-/** The wait for notifications that a server sends after a list. */
 const QUIET_MS = 700
 const TIMEOUT = '10s'
 
-/**
- * Queries an MCP server as a gateway queries a backend, by the same readers. Reports its deviations from the
- * specification and how Portico handles them. Calls no tool.
- */
+/** Queries an MCP server by a gateway's own readers, and reports how Portico handles its deviations. Calls no tool. */
 export async function checkBackend(config: BackendConfig, version: string): Promise<BackendDiagnosis> {
   const log = pino({ level: 'silent' })
   const share = new Budget(backendLimits()).shareOf('backend')
@@ -111,7 +105,6 @@ class Look {
     else this.#findings.push(ok('era', `sessions: server/discover is answered with HTTP ${status}`))
   }
 
-  /** Checks the other era: a server of the modern era may have sessions as well. */
   async #otherEra(): Promise<void> {
     const session = this.#backend.newSession()
     await this.#backend.legacySupport.open(session)

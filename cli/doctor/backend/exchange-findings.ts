@@ -13,7 +13,6 @@ import { type Exchange, messagesIn } from './observed-transport.ts'
 
 const MARK = '\ufeff'
 
-/** Reports deviations of answers from the specification, each once, and how Portico handles them. */
 export function exchangeFindings(exchanges: readonly Exchange[], url: URL): readonly Finding[] {
   const findings = exchanges.flatMap((exchange) =>
     exchange.status === 0 ? [] : [...headFindings(exchange, url), ...bodyFindings(exchange)],
@@ -143,7 +142,6 @@ function valueFindings(asked: string, message: Members): readonly Finding[] {
   return [...formFindings(message), ...(isObject(result) ? resultFindings(asked, result) : [])]
 }
 
-/** Reports how an answer differs from JSON-RPC. */
 function formFindings(message: Members): readonly Finding[] {
   const { id, result, error: failure, jsonrpc } = message
   const findings: Finding[] = []
@@ -158,7 +156,6 @@ function formFindings(message: Members): readonly Finding[] {
   return findings
 }
 
-/** Reports odd members of a result. */
 function resultFindings(asked: string, result: Members): readonly Finding[] {
   const findings = Object.entries(result)
     .filter(([, value]) => value === null)
@@ -179,7 +176,6 @@ function resultFindings(asked: string, result: Members): readonly Finding[] {
 
 const shownName = (name: string): string => shown(name).slice(1, -1)
 
-/** Reports a server that announces a changed list after each list. */
 export const listLoop = (): Finding =>
   warning(
     'list_changed',

@@ -8,7 +8,6 @@ import { isKnownEncoding } from '../../../dataplane/net/body-decoder.ts'
 /** The bytes that are kept of each answer. */
 const MOST_BYTES = 256 * 1024
 
-/** An HTTP request to a server, and its raw answer. */
 export interface Exchange {
   readonly method: string
   readonly path: string
@@ -30,7 +29,6 @@ export class ObservedTransport extends WrappedTransport {
     super(inner, (options, handler) => this.#observed(options, handler))
   }
 
-  /** Returns the last exchange with this method. */
   last(asked: string): Exchange | undefined {
     return this.exchanges.findLast((exchange) => exchange.asked === asked)
   }

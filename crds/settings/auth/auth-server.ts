@@ -142,7 +142,6 @@ const RULES = [
   },
 ]
 
-/** The fields that a configuration file has in the same form. */
 const settings = (readBy: Reader) => ({
   issuer: issuerUrl(readBy, 'Issuer of the tokens; all endpoints derive from it.'),
   authorizationEndpointBaseUrl: Type.Optional(

@@ -3,7 +3,6 @@ import { configMapKeyRef } from '../references.ts'
 import { choice, defaulted, label, list, object, type Reader, Type, text } from '../schema.ts'
 import { blockFor } from '../union.ts'
 
-/** The claims that become groups and roles of the Cedar principal. */
 export const authzClaims = (readBy: Reader) => ({
   groupClaimName: Type.Optional(
     text(readBy, 'Claim that holds the caller’s groups. Absent: `groups`, `roles` or `cognito:groups`.', {
@@ -46,7 +45,6 @@ export const servedAuthz = object('What callers may do. Absent: everything.', {
   ...authzClaims('gateway'),
 })
 
-/** The authorization of one workload: Cedar policies inline or in a ConfigMap. */
 export const authzConfig = (readBy: Reader) =>
   object(
     'Authorization policies (Cedar).',

@@ -1,7 +1,4 @@
-/**
- * The settings by which a gateway or proxy gets the credential for a backend. They are the blocks of
- * MCPExternalAuthConfig and of a backend in a configuration file.
- */
+/** The credential for a backend: the blocks of MCPExternalAuthConfig and of a backend in a configuration file. */
 
 import { inFile } from '../file-form.ts'
 import { ROLE_CLAIM } from '../gateway/defaults.ts'

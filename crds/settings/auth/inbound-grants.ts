@@ -7,7 +7,6 @@ import { clientCredentials } from './machine-clients.ts'
 import { SPIFFE_RULES, spiffeClientAuth } from './spiffe.ts'
 import { TOKEN_EXCHANGE_RULES, tokenExchangePolicy } from './trusted-issuers.ts'
 
-/** Confidential clients of the configuration that may exchange tokens. */
 export const delegateClients = (readBy: Reader) =>
   list(
     'Confidential clients that may exchange tokens (RFC 8693).',
@@ -57,7 +56,6 @@ const jwtBearer = (readBy: Reader) =>
     ),
   })
 
-/** The grants by which callers get tokens without a login here. */
 export const inboundGrants = (readBy: Reader) =>
   object('Grants by which callers get tokens without a login here.', {
     tokenExchange: Type.Optional(tokenExchange(readBy)),

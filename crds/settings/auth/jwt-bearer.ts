@@ -70,7 +70,6 @@ const claims = (readBy: Reader) =>
     ),
   })
 
-/** The fields of a policy by which assertions of an issuer are a grant (RFC 7523). */
 export const jwtBearerPolicy = (readBy: Reader) => ({
   maxAssertionAge: duration(readBy, 'Oldest assertion that is accepted, by its `iat`; up to 1h, reusable ones 24h.', {
     rules: [{ rule: "duration(self) > duration('0s')", message: 'maxAssertionAge must be longer than zero' }],
@@ -131,7 +130,6 @@ export const jwtBearerPolicy = (readBy: Reader) => ({
   ),
 })
 
-/** The rules of an object with these fields. */
 export const JWT_BEARER_RULES: readonly CelRule[] = [
   {
     rule: 'has(self.subjectBindings) || (has(self.subjectRules) && size(self.subjectRules) > 0)',

@@ -50,7 +50,6 @@ const machineClient = (readBy: Reader) =>
     },
   )
 
-/** Clients that get tokens for themselves (RFC 6749 section 4.4). */
 export const clientCredentials = (readBy: Reader) =>
   object('Tokens for machines that act for themselves (RFC 6749, section 4.4). Absent: none.', {
     clients: list('The clients.', machineClient(readBy), { type: { map: ['clientId'] }, max: 100 }),

@@ -1,4 +1,3 @@
-/** Workloads that prove themselves by a JWT-SVID of SPIFFE: `spiffeTrustDomains`, `inboundGrants.spiffeClientAuth`. */
 import { mountedAs } from '../file-form.ts'
 import { httpsOrLoopback } from '../https.ts'
 import { limits } from '../limits.ts'
@@ -17,7 +16,6 @@ import {
 } from '../schema.ts'
 import { blockFor } from '../union.ts'
 
-/** Why X.509-SVIDs, and what needs one, are refused. */
 const X509 = 'SPIFFE over X.509 is not supported; use spiffe_jwt'
 
 /** The name of a trust domain (SPIFFE-ID section 2.1). */
@@ -64,7 +62,6 @@ const bundleSource = (readBy: Reader) =>
     { rules: blockFor('type', { bundle_endpoint: 'endpoint', file: 'file' }) },
   )
 
-/** The trust domains of SPIFFE whose workloads may be clients. */
 export const spiffeTrustDomains = (readBy: Reader) =>
   list(
     'Trust domains of SPIFFE whose workloads may be clients.',
@@ -84,7 +81,6 @@ export const spiffeTrustDomains = (readBy: Reader) =>
 const resources = (readBy: Reader, description: string) =>
   Type.Optional(list(description, text(readBy, 'A resource.', { min: 1, max: limits.url }), { max: 50 }))
 
-/** Workloads of SPIFFE that get tokens for themselves. */
 export const spiffeClientAuth = (readBy: Reader) =>
   list(
     'Workloads of SPIFFE that get tokens for themselves (`client_credentials`).',

@@ -44,7 +44,6 @@ export const tokenExchangePolicy = (readBy: Reader) => ({
   ),
 })
 
-/** The rules of an object with these fields. */
 export const TOKEN_EXCHANGE_RULES: readonly CelRule[] = [
   {
     rule: "!self.allowMayAct || !has(self.allowedDelegateClients) || !('*' in self.allowedDelegateClients)",
@@ -93,7 +92,6 @@ const trustedIssuer = (readBy: Reader) =>
     },
   )
 
-/** External issuers whose tokens may be exchanged or used as a grant. */
 export const trustedIssuers = (readBy: Reader) =>
   list('Other issuers whose tokens may be exchanged or used as a grant.', trustedIssuer(readBy), {
     type: { map: ['issuerUrl'] },

@@ -15,7 +15,6 @@ import {
 } from '../schema.ts'
 import { TOOL_PREFIX } from './defaults.ts'
 
-/** Hints of a tool (MCP `ToolAnnotations`). They replace the backend's hints. */
 export const toolAnnotations = (readBy: Reader) =>
   object('Hints that replace those of the backend.', {
     title: Type.Optional(text(readBy, 'Title shown to people.', { max: limits.text })),
@@ -41,7 +40,6 @@ const toolNames = (readBy: Reader) =>
     type: 'set',
   })
 
-/** The settings that shape how clients see a backend's tools. */
 export const toolShaping = (readBy: Reader) => ({
   filter: Type.Optional(toolNames(readBy)),
   overrides: Type.Optional(toolOverrides(readBy)),

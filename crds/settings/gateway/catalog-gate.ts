@@ -44,7 +44,6 @@ const registry = object(
   },
 )
 
-/** The gate that limits callers to the backends that a registry would show them. */
 export const catalogGate = object(
   'Shows callers only the backends that registries show them.',
   {

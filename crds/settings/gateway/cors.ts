@@ -1,7 +1,6 @@
 import { limits } from '../limits.ts'
 import { list, object, type Reader, Type, text } from '../schema.ts'
 
-/** The web origins whose pages may call the MCP endpoint. */
 export const cors = (readBy: Reader) =>
   object('Pages in browsers that may call the MCP endpoint. Absent: none of other hosts.', {
     origins: Type.Optional(

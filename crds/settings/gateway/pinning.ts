@@ -15,7 +15,6 @@ const mode = (readBy: Reader) =>
     ),
   )
 
-/** The comparison of a server's definitions with MCPPins. */
 export const pinning = (readBy: Reader) =>
   object('Comparison of the server’s definitions with MCPPins.', { mode: mode(readBy) })
 

@@ -15,7 +15,6 @@ const buckets = (readBy: Reader) => ({
   perUser: bucket(readBy, 'One bucket for each caller.'),
 })
 
-/** Limits of tool calls: token buckets for all tools together and for single tools. */
 export const rateLimiting = (readBy: Reader) =>
   object(
     'Limits of tool calls.',

@@ -16,7 +16,6 @@ const icon = (readBy: Reader) =>
     theme: Type.Optional(choice(readBy, 'The background that it is for.', ['light', 'dark'])),
   })
 
-/** The public description of an endpoint (SEP-2127). */
 export const serverCard = (readBy: Reader) =>
   object(
     'Description of the endpoint for strangers, at `<endpoint>/server-card` without authentication. Absent: there is none.',

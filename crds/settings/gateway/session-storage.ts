@@ -16,7 +16,6 @@ const fields = (readBy: Reader) => ({
   keyPrefix: Type.Optional(text(readBy, 'Prefix of all keys.', { max: limits.name })),
 })
 
-/** The storage of sessions and rate-limit counters. */
 export const sessionStorage = (readBy: Reader) =>
   object(
     'Storage of sessions and counters. Absent: in memory.',

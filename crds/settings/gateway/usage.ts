@@ -1,7 +1,6 @@
 import { choice, defaulted, flag, integer, object, type Reader } from '../schema.ts'
 import { usageDefaults } from './defaults.ts'
 
-/** The counters of tool calls by tool, client and person. */
 export const usage = (readBy: Reader) =>
   object(
     'Counters of tool calls by day, tool, backend, client and person: for information, not for audits or bills. They are kept in memory, or in Redis where the session storage is Redis. Absent: nothing is counted.',

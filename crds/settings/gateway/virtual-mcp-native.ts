@@ -1,7 +1,6 @@
 /**
- * The parts of `spec.config` that use the widely used gateway's own file format, for which VirtualMCPServer has better
- * fields. The schema accepts them so that such manifests apply. They are refused with the name of the field to use
- * instead.
+ * Parts of `spec.config` in the widely used gateway's own file format. They are refused with the name of the field to
+ * use instead.
  */
 import { authzClaims, cedarPolicies, entitiesJson } from '../auth/authz.ts'
 import { headerName, headerValue } from '../headers.ts'

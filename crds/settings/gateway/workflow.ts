@@ -52,7 +52,6 @@ const answer = (readBy: Reader, description: string) =>
     ),
   })
 
-/** The fields of a step, either in the list of steps or repeated by forEach. */
 const action = (readBy: Reader) => ({
   id: identifier(readBy, 'Name of the step, unique in the workflow.'),
   tool: Type.Optional(text(readBy, 'Tool that is called, as clients see it.', { min: 1, max: limits.name })),
@@ -146,9 +145,9 @@ const output = (readBy: Reader) =>
   )
 
 /**
- * The one-element list computes the ids once for all steps, which keeps the rule's estimated cost within bounds.
- * Kubernetes has `sets.contains` only since 1.30. Within a list of workflows this rule would exceed the API server's
- * cost limit, so there the configuration's own check applies.
+ * The one-element list computes the ids once for all steps, which bounds the rule's estimated cost. Kubernetes has
+ * `sets.contains` only since 1.30. Within a list of workflows the cost is too high: the configuration's own check
+ * applies.
  */
 const knownSteps: CelRule = {
   rule: '[self.map(step, step.id)].all(ids, self.all(step, !has(step.dependsOn) || step.dependsOn.all(id, id in ids)))',
@@ -170,9 +169,7 @@ const parts = (readBy: Reader, rules: readonly CelRule[]) => ({
   }),
 })
 
-/** Builds the schema of a workflow that is an object of its own. */
 export const workflow = (readBy: Reader) => object('The workflow.', parts(readBy, [knownSteps]))
 
-/** Builds the schema of workflows inside another object. */
 export const workflows = (readBy: Reader) =>
   list('Workflows offered as tools.', object('A workflow.', parts(readBy, [])), { type: { map: ['name'] } })

@@ -175,7 +175,6 @@ const disruption = Type.Optional(
   ),
 )
 
-/** The settings of every kind with pods. */
 export const podSettings = {
   podTemplateSpec,
   imagePullSecrets,

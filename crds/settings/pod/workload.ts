@@ -50,7 +50,6 @@ export const proxySettings = {
   ...podSettings,
 }
 
-/** Rules over the fields above. */
 export const proxyRules: readonly CelRule[] = [
   ...serviceRules,
   {

@@ -9,13 +9,9 @@ import { bytes, choice, defaulted, flag, integer, label, list, object, Type, tex
 import { ownTelemetry } from '../telemetry.ts'
 import { claims, source } from './registry-source.ts'
 
-/** The default of `limits.bodyBytes`. */
 export const DEFAULT_BODY_BYTES = 1024 * 1024
-/** The default of `limits.sourceBytes`. */
 export const DEFAULT_SOURCE_BYTES = 512 * 1024 * 1024
-/** The default of `limits.managedBytes`. */
 export const DEFAULT_MANAGED_BYTES = 1024 * 1024 * 1024
-/** The default of `auth.oauth.realm`. */
 export const DEFAULT_REALM = 'mcp-registry'
 
 export const registry = object('A registry: sources that consumers read under one name.', {
@@ -64,7 +60,6 @@ const role = (description: string) =>
     }),
   )
 
-/** The roles in the order in which `/v1/me` lists them. */
 const roles = {
   superAdmin: role('May do everything and sees everything.'),
   manageSources: role('Manages sources.'),

@@ -5,13 +5,9 @@ import { limits } from '../limits.ts'
 import { configMapKeyRef, secretKeyRef } from '../references.ts'
 import { defaulted, duration, label, list, map, object, Type, text, url } from '../schema.ts'
 
-/** The default time between two polls of a source. */
 export const DEFAULT_INTERVAL = '30s'
-/** The longest wait for another registry's answer. */
 export const API_TIMEOUT = '10s'
-/** The longest wait for the download of a file. */
 export const FILE_TIMEOUT = '30s'
-/** The default file in a git repository. */
 export const REGISTRY_FILE = 'registry.json'
 
 /** Claims of a source, a registry or an entry: pairs of strings that are compared with those of tokens. */
@@ -117,7 +113,6 @@ export const SOURCE_KINDS = ['git', 'api', 'file', 'managed', 'kubernetes'] as c
 
 const count = (fields: readonly string[]) => fields.map((field) => `(has(self.${field}) ? 1 : 0)`).join(' + ')
 
-/** A source of a registry's entries. */
 export const source = object(
   'A source of entries.',
   {

@@ -3,7 +3,6 @@ import type { KubernetesObject } from '../../model/view.ts'
 import type { ManifestFinding } from './finding.ts'
 import type { Manifest, ManifestSet } from './read.ts'
 
-/** Checks schema, rules and defaults of one object, as the API server applies them. */
 function checkManifest(manifest: Manifest, group: string): readonly ManifestFinding[] {
   return validateObject(manifest.object, group).map(({ pointer, message, isMistyped }) => {
     const misreading = isMistyped && manifest.misreading(pointer)

@@ -4,7 +4,6 @@ import { isCoreKind } from './core.ts'
 import { isGroup, type OwnGroup, parseGroup, parseVersion } from './group.ts'
 import type { ObjectFinding } from './metadata.ts'
 
-/** The class of an object in a file: one of our kinds, a Secret or ConfigMap, or something else with a finding. */
 type Classified =
   | { readonly is: 'manifest'; readonly kind: string }
   | { readonly is: 'core'; readonly kind: 'Secret' | 'ConfigMap' }
@@ -16,9 +15,8 @@ const nothing = (severity: 'error' | 'note', reason: string, pointer: string, me
 })
 
 /**
- * Classifies an object by its `apiVersion` and `kind`.
- *
- * @param named true if the caller named its file, false if it was found in a folder
+ * Classifies an object by `apiVersion` and `kind`. `named`: the caller named its file, which was not just found in a
+ * folder.
  */
 export function classify(object: Readonly<Record<string, unknown>>, group: OwnGroup, named: boolean): Classified {
   const { apiVersion, kind } = object

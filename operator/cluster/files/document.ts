@@ -19,15 +19,11 @@ import { aliasProblem } from '../../../dataplane/config/read/aliases.ts'
 import { duplicateKeys } from '../../../dataplane/config/read/duplicate-keys.ts'
 import { withoutOrderedMaps } from '../../../dataplane/config/read/yaml.ts'
 
-/** One YAML or JSON document of a file, with the position of everything in it. */
 export interface ManifestDocument {
   readonly value: unknown
   /** Returns the line of the pointer's target, or of its nearest parent if the target doesn't exist. */
   lineOf(pointer: string): number
-  /**
-   * Explains how YAML has read an unquoted word: `no` is the boolean false. Returns undefined if the pointer names no
-   * such scalar.
-   */
+  /** Explains how YAML has read an unquoted word: `no` is the boolean false. Undefined for any other pointer. */
   misreading(pointer: string): string | undefined
   /** Pointers of unquoted words such as `yes` and `off` that YAML reads as booleans. */
   readonly wordsReadAsBooleans: readonly string[]
@@ -42,10 +38,8 @@ interface SyntaxFinding {
 const DEEPEST = 200
 /** The largest size of a document with its aliases expanded, in bytes. The API server accepts 1.5 MB of one object. */
 const LARGEST = 16 * 1024 * 1024
-/** The size that a node counts for besides its text. */
 const NODE = 8
 
-/** Makes a tag of the scalars that kubectl reads as one type. */
 const scalarTag = (name: string, isOfType: (value: unknown) => boolean): ScalarTag => ({
   tag: `tag:yaml.org,2002:${name}`,
   default: true,
@@ -70,7 +64,6 @@ const keyText = (pair: Pair) => String(isScalar(pair.key) ? pair.key.value : pai
 
 interface NodePosition {
   readonly node: unknown
-  /** The offset of the key, or of the item. */
   readonly offset: number
   readonly exact: boolean
 }
@@ -141,10 +134,7 @@ function findSurprisingBooleans(node: Node | null | undefined, pointer: string, 
 const MOST_ERRORS = 20
 const MOST_ALIASES = 1000
 
-/**
- * Returns the errors to report. A document that overflows the parser's stack has one error; how often the parser
- * reports it depends on the stack.
- */
+/** Returns the errors to report. A document that overflows the parser's stack has one, not a random number. */
 function reportedErrors({ errors }: Document): Document['errors'] {
   const exhausted = errors.find(({ code }) => code === 'RESOURCE_EXHAUSTION')
   return exhausted === undefined ? errors.slice(0, MOST_ERRORS) : [exhausted]
@@ -161,9 +151,7 @@ interface DocumentError {
   readonly offset: number
 }
 
-/**
- * Returns a document's value, or null if it is empty or has errors, and the errors of the first check that finds any.
- */
+/** Returns a document's value, or null if it is empty or has errors, and the errors. */
 function readValue(document: Document.Parsed): { readonly value: unknown; readonly errors: readonly DocumentError[] } {
   const failed = (errors: readonly DocumentError[]) => ({ value: null, errors })
   const start = document.range[0]
@@ -206,8 +194,7 @@ function manifestDocument(
 }
 
 /**
- * Parses a file's text into its documents. Empty documents are left out. A document with syntax errors is left out too,
- * and each error becomes a finding.
+ * Parses a file's text into its documents, without empty ones and those with syntax errors; each error is a finding.
  */
 export function parseDocuments(text: string): {
   readonly documents: readonly ManifestDocument[]
@@ -235,10 +222,7 @@ export function parseDocuments(text: string): {
   return { documents, errors }
 }
 
-/**
- * Tells which limit a document's value exceeds: it is nested too deeply, as any value that contains itself, or too
- * large with its aliases expanded. Returns undefined if it is within both. Reads no more than the limits allow.
- */
+/** Tells which limit a value exceeds: its depth (infinite if it contains itself), or its size with aliases expanded. */
 function excess(value: unknown): string | undefined {
   let bytes = 0
   const problem = (inner: unknown, depth: number): string | undefined => {

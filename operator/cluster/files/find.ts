@@ -2,9 +2,7 @@ import { type Dirent, readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 export interface FoundFiles {
-  /** The files to read. The caller gave those with `named`; the others are in a given folder. */
   readonly files: readonly { readonly path: string; readonly named: boolean }[]
-  /** Every folder that was searched. */
   readonly folders: readonly string[]
   /** Given paths that don't exist or can't be read, with the reason. */
   readonly missing: readonly { readonly path: string; readonly reason: string }[]
@@ -16,8 +14,8 @@ const isManifestName = (name: string) => /\.(ya?ml|json)$/i.test(name)
 const isForeignFolder = (name: string) => name.startsWith('.') || name === 'node_modules'
 
 /**
- * Tells whether a folder holds the texts that an MCPPin approves: it stands beside the file of that name. A server may
- * have written them so that they pass for manifests.
+ * Tells whether a folder holds the texts that an MCPPin approves, beside the file of that name. A server's text may
+ * look like a manifest.
  */
 const isOfTexts = (name: string, beside: ReadonlySet<string>) =>
   /^(mcpserver|mcpremoteproxy|mcpserverentry)-/.test(name) && beside.has(`${name}.yaml`)
@@ -31,8 +29,8 @@ const describeError = (error: unknown) => {
 }
 
 /**
- * Finds the manifest files under the given paths: folders recursively (`*.yaml`, `*.yml`, `*.json`, sorted by name),
- * files with any name. A file that is reached twice is listed once. Links are followed, circles are not.
+ * Finds the manifest files under the given paths: folders recursively (`*.yaml`, `*.yml`, `*.json`, sorted), files with
+ * any name, each once. Links are followed, circles are not.
  */
 export function findFiles(paths: readonly string[]): FoundFiles {
   const files: { path: string; named: boolean }[] = []

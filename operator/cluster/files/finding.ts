@@ -1,4 +1,3 @@
-/** The object that a finding is about. */
 export interface ObjectId {
   readonly kind: string
   readonly namespace: string
@@ -15,9 +14,7 @@ export interface ManifestFinding {
   readonly message: string
   /** The path as the caller gave it, joined with the name found below it. */
   readonly file: string
-  /** Counted from 1; 1 if the whole file is meant. */
   readonly line: number
-  /** A JSON pointer (RFC 6901) into the object. */
   readonly pointer?: string
   readonly object?: ObjectId
 }

@@ -21,8 +21,8 @@ export const parseGroup = (apiVersion: string): string => {
 export const parseVersion = (apiVersion: string): string => apiVersion.slice(apiVersion.indexOf('/') + 1)
 
 /**
- * Returns the API group of a set of manifests: the chosen one, or the one on which all objects of our kinds agree. If
- * they disagree, it is the most frequent one (the first of several), and the others get a finding.
+ * Returns the API group of a set of manifests: the chosen one, or the most frequent one (the first of several); objects
+ * of others get a finding.
  */
 export function agreedGroup(
   objects: readonly Record<string, unknown>[],

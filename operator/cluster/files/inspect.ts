@@ -16,8 +16,8 @@ class AnyKey extends Map<string, string> {
 const anySecret: SecretPresence = { keys: new AnyKey() }
 
 /**
- * Returns a view in which every Secret exists: Secrets that are not among the files are expected in the cluster, where
- * good practice keeps them. Each of these that is read is reported to `onAssumed`.
+ * Returns a view in which every Secret exists: those that are not in the files are expected in the cluster. Each one
+ * that is read is reported to `onAssumed`.
  */
 const assumeSecrets = (view: ClusterView, onAssumed: (namespace: string, name: string) => void): ClusterView => ({
   ...view,
@@ -30,9 +30,7 @@ const assumeSecrets = (view: ClusterView, onAssumed: (namespace: string, name: s
 
 export interface Inspection {
   readonly set: ManifestSet
-  /** The plan of each valid object in a cluster that holds only these objects and Secrets. */
   readonly planned: readonly Planned[]
-  /** All findings, by file and line. */
   readonly findings: readonly ManifestFinding[]
 }
 
@@ -65,10 +63,7 @@ function withoutRepeats(findings: readonly ManifestFinding[], unsupported: reado
   return findings.filter(({ object, pointer }) => !(object && reported.has(`${objectKey(object)} ${pointer}`)))
 }
 
-/**
- * Checks manifests as far as possible without a cluster: schema, rules, references, and the resulting plans. The same
- * files give the same result, byte for byte.
- */
+/** Checks manifests without a cluster: schema, rules, references and plans. The same files give the same bytes. */
 export function inspectManifests(
   paths: readonly string[],
   options: Pick<ReconcileContext, 'image' | 'adminPeers' | 'podTemplate' | 'podUsers'> & {

@@ -2,7 +2,6 @@ import { at, isObject } from '../../../crds/settings/json.ts'
 import type { ManifestDocument } from './document.ts'
 import type { ManifestFinding } from './finding.ts'
 
-/** A finding without its file: pointers are relative to the object. */
 export type ObjectFinding = Required<Pick<ManifestFinding, 'severity' | 'reason' | 'message' | 'pointer'>>
 
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
@@ -18,8 +17,7 @@ const refused = (reason: string, pointer: string, message: string): ObjectFindin
 })
 
 /**
- * Checks what the API server checks before any schema: a name, a namespace, labels and annotations whose values are
- * strings.
+ * Checks what the API server checks before any schema: name, namespace, and labels and annotations with string values.
  */
 export function checkMetadata(
   metadata: unknown,

@@ -12,7 +12,6 @@ import type { Manifest } from './read.ts'
 export interface Planned {
   readonly manifest: Manifest
   readonly plan: Plan
-  /** The messages of the plan's False conditions, one by one. */
   readonly problems: readonly Problem[]
 }
 
@@ -21,8 +20,7 @@ interface PlanInput {
   readonly secrets: readonly CoreObject[]
   readonly configMaps: readonly CoreObject[]
   /**
-   * Returns a text that changes with a value of a Secret. Absent: no text depends on it, so that a plan reveals no
-   * value.
+   * Returns a text that changes with a Secret's value. Absent: no text depends on it, so that a plan reveals no value.
    */
   readonly revisionOf?: (place: string, value: Buffer) => string
   readonly observations?: readonly NamedObservation[]
@@ -35,7 +33,6 @@ interface PlanInput {
   readonly viewOf?: (view: ClusterView, manifest: Manifest) => ClusterView
 }
 
-/** A problem of an object, with its position. */
 interface PlacedProblem {
   readonly message: string
   /** A JSON pointer (RFC 6901) into the object: to the wrong value, or to the name of the referenced object. */
@@ -99,10 +96,7 @@ export const planFindings = (planned: readonly Planned[]): readonly ManifestFind
     ),
   )
 
-/**
- * Returns the problems behind a condition, or the condition's own message if it has none, as a warning or a report of
- * pods.
- */
+/** Returns the problems behind a condition, or its own message if it has none. */
 function splitProblem(
   { object }: Manifest,
   said: ConditionProblem,

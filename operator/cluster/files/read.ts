@@ -11,7 +11,6 @@ import { objectKey } from './finding.ts'
 import { agreedGroup, type OwnGroup } from './group.ts'
 import { checkMetadata, type ObjectFinding } from './metadata.ts'
 
-/** An object of one of our kinds, with its position. */
 export interface Manifest {
   readonly object: KubernetesObject
   readonly id: ObjectId
@@ -23,7 +22,6 @@ export interface Manifest {
 }
 
 export interface ManifestSet {
-  /** The API group of our kinds in these files. */
   readonly group: string
   /** The objects of our kinds in the order of the files, with namespace. They are not checked against their schema. */
   readonly manifests: readonly Manifest[]
@@ -34,7 +32,6 @@ export interface ManifestSet {
   readonly findings: readonly ManifestFinding[]
 }
 
-/** One object of a file before it is classified. */
 interface Candidate {
   readonly value: Record<string, unknown>
   readonly document: ManifestDocument
@@ -57,10 +54,7 @@ const shortened = (text: string, length: number) => (text.length > length ? `${t
 const isList = (value: Record<string, unknown>) =>
   typeof value['kind'] === 'string' && value['kind'].endsWith('List') && Array.isArray(value['items'])
 
-/**
- * Removes what `kubectl get -o yaml` adds. It belongs to a live object and has no meaning in a file, as for `kubectl
- * apply`.
- */
+/** Removes what `kubectl get -o yaml` adds, which has no meaning in a file. */
 function withoutLiveFields(value: Record<string, unknown>, metadata: KubernetesObject['metadata']): KubernetesObject {
   const { status: _, ...desired } = value
   return { ...desired, metadata } as KubernetesObject
@@ -132,7 +126,6 @@ class Reading {
     }
   }
 
-  /** Classifies a candidate and stores it, or reports why it is none of ours. */
   take(candidate: Candidate, group: OwnGroup): void {
     const what = classify(candidate.value, group, candidate.named)
     if (what.is === 'nothing') this.#add(candidate, [what.finding])
@@ -196,10 +189,8 @@ class Reading {
 }
 
 /**
- * Reads the manifests under the given files and folders as the API server would accept them, except for the schemas of
- * our kinds. Never throws because of their contents: each problem is a finding with file and line.
- *
- * @param group the API group of our kinds; absent, the one that they all carry.
+ * Reads manifests as the API server would accept them, except for the schemas of our kinds. Problems are findings with
+ * file and line. `group`: the API group of our kinds; absent, the one that they all carry.
  */
 export function readManifests(paths: readonly string[], group?: string): ManifestSet {
   const found = findFiles(paths)

@@ -21,13 +21,11 @@ const fingerprint = (paths: readonly string[]) =>
     })
     .join('\n')
 
-/** Tells whether a name is a manifest, or has no ending, such as a folder. */
 const mayMatter = (name: string) => /\.(ya?ml|json)$/i.test(name) || extname(name) === ''
 
 /**
- * Calls back whenever the files under the given paths may have changed: once for a burst of events. It watches folders
- * rather than files, because editors replace files by renaming. A slow poll covers file systems without events, and
- * folders that went away and came back.
+ * Calls back once for a burst of changes under the given paths. It watches folders, because editors replace files by
+ * renaming. A slow poll covers file systems without events, and folders that come and go.
  */
 export function watchManifests(
   paths: readonly string[],
@@ -63,8 +61,7 @@ export function watchManifests(
   const checkFiles = (afterEvent: boolean) => {
     follow()
     const now = fingerprint(paths)
-    // An event counts in any case: two versions of the same length within one tick of the clock have the same
-    // fingerprint.
+    // An event counts in any case: two versions of one length within a tick of the clock have the same fingerprint.
     if (now === last && !afterEvent) return
     last = now
     onChange()

@@ -8,7 +8,6 @@ import { buildPath, type Resource } from './resource.ts'
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly status: number
-  /** `reason` of the Status: NotFound, Conflict, Forbidden, Expired, Invalid … */
   readonly reason: string
   /** The seconds that the server asks to wait, from Retry-After or the Status. */
   readonly retryAfter: number | undefined

@@ -1,7 +1,6 @@
 import type { Resource } from './resource.ts'
 
 export interface ChildKind extends Resource {
-  /** The advice for users who need a kind that a cluster may well lack. */
   readonly wayOut?: string
 }
 

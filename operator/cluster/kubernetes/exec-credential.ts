@@ -4,33 +4,27 @@ import { isObject } from '../../../crds/settings/json.ts'
 /** The plugin that gets a user's credentials (client-go credential plugins, `client.authentication.k8s.io`). */
 export interface ExecSettings {
   readonly apiVersion: string
-  /** A path, or a name to search in PATH. */
   readonly command: string
   readonly args: readonly string[]
-  /** Variables in addition to those of this process. */
   readonly env: Readonly<Record<string, string>>
-  /** The advice if the command does not exist. */
   readonly installHint: string | undefined
   readonly provideClusterInfo: boolean
   /** `Never`, `IfAvailable` or `Always`. */
   readonly interactiveMode: string | undefined
 }
 
-/** The credential from a plugin: a token, or a client certificate with its key (PEM). */
 export interface ExecCredential {
   readonly token?: string
   readonly cert?: string
   readonly key?: string
 }
 
-/** A cache of credentials from plugins until they expire. */
 export interface ExecCredentials {
   /**
-   * Returns a user's credential from the cache or from its plugin. `cluster` returns the cluster information for a
-   * plugin that wants it. Rejects with an Error that names the plugin.
+   * Returns a user's credential from the cache or its plugin, which may want the information of `cluster`. Rejects with
+   * an Error that names the plugin.
    */
   get(user: string, settings: ExecSettings, cluster: () => object): Promise<ExecCredential>
-  /** Empties the cache, because a server has refused a credential. */
   forget(): void
 }
 

@@ -18,9 +18,8 @@ interface Pool {
 }
 
 /**
- * A kubeconfig with pooled connections. The client builds a new dispatcher, and with it a new TLS connection, for every
- * request. Here one pool lives as long as the CA and the client certificate stay the same. The client itself reads
- * bearer tokens anew for each request.
+ * A kubeconfig with pooled connections. The client builds a dispatcher, and a TLS connection, for every request. Here
+ * one pool lives as long as the CA and the client certificate stay the same.
  */
 export class PooledKubeConfig extends KubeConfig {
   #pool: Pool | undefined
@@ -64,8 +63,8 @@ export class PooledKubeConfig extends KubeConfig {
   }
 
   /**
-   * Sets a request's headers and dispatcher. The request must use it at once: a pool that is replaced is closed in a
-   * later turn of the event loop. Throws the errors of reading the credentials.
+   * Sets a request's headers and dispatcher. The request must use it at once: a replaced pool is closed in a later
+   * turn.
    */
   override async applySecurityAuthentication(context: RequestContext): Promise<void> {
     const number = ++this.#requests
@@ -113,7 +112,6 @@ export class PooledKubeConfig extends KubeConfig {
     )
   }
 
-  /** Closes all connections. */
   async closePool(): Promise<void> {
     const pool = this.#pool
     this.#pool = undefined
@@ -153,8 +151,8 @@ interface LoadOptions {
 }
 
 /**
- * Reads the kubeconfig from a file, or from kubectl's defaults: the files of KUBECONFIG, the home folder, the pod's
- * service account. Throws an Error that names what is missing.
+ * Reads the kubeconfig from a file, or from kubectl's defaults: KUBECONFIG, the home folder, the pod's service account.
+ * Throws an Error that names what is missing.
  */
 export function loadKubeConfig(file?: string, { context, tell }: LoadOptions = {}): PooledKubeConfig {
   const config = new PooledKubeConfig()

@@ -5,19 +5,15 @@ import { parse } from 'yaml'
 import { isObject } from '../../../crds/settings/json.ts'
 import type { ExecSettings } from './exec-credential.ts'
 
-/** A cluster with the extra information for credential plugins. */
 export interface KubeCluster extends Cluster {
   /** The extension `client.authentication.k8s.io/exec`. */
   readonly execConfig?: unknown
 }
 
-/** A user with the settings that the client does not know. */
 export interface KubeUser extends User {
-  /** The `exec` of the user. */
   readonly plugin?: ExecSettings
   /** The path of a token file, which is read for each request and wins over a token. */
   readonly tokenFile?: string
-  /** Headers by which the user impersonates another one. */
   readonly impersonation?: Readonly<Record<string, string | readonly string[]>>
 }
 
@@ -37,8 +33,8 @@ interface KubeConfigFiles {
 type Fields = Readonly<Record<string, unknown>>
 
 /**
- * Reads kubeconfigs as kubectl does: of several entries of one name the first wins as a whole, and so does the first
- * current context; paths are relative to their file; data win over files. Throws an Error that names the file.
+ * Reads kubeconfigs as kubectl does: the first entry of a name wins, and so does the first current context; paths are
+ * relative to their file; data win over files. Throws an Error that names the file.
  */
 export function readKubeConfigs({ files, onMissing }: KubeConfigFiles): KubeConfigContent {
   const read = files.flatMap((file) => readOne(resolve(file), onMissing) ?? [])
@@ -81,7 +77,6 @@ function readOne(file: string, onMissing: KubeConfigFiles['onMissing']): KubeCon
 
 const isSystemError = (code: string | undefined) => code?.startsWith('E') === true
 
-/** Returns the entries of a list of `{name, [member]: {…}}`. */
 function named(list: unknown, member: string): [string, Fields][] {
   if (!Array.isArray(list)) return []
   return list.filter(isObject).flatMap((entry): [string, Fields][] => {

@@ -5,16 +5,12 @@ import { apiVersionOf, type Resource } from './resource.ts'
 const PAGE = 500
 
 interface Which {
-  /** The only namespace to list; absent: all. */
   readonly namespace?: string | undefined
   readonly labelSelector?: string
   readonly fieldSelector?: string
 }
 
-/**
- * Lists every object of a kind by pages, each with kind and apiVersion. Throws an ApiError, 404 if the cluster has no
- * such kind.
- */
+/** Lists every object of a kind by pages. Throws an ApiError, 404 if the cluster has no such kind. */
 export async function listAll(
   api: ApiServer,
   resource: Resource,

@@ -6,22 +6,17 @@ import { ApiError } from './api-server.ts'
 const TIMEOUT_MS = 10_000
 const GONE = 404
 
-/** A request with its headers sent. */
 interface Opened {
   readonly request: ClientRequest
-  /** The HTTP status of the answer. */
   readonly answered: Promise<number>
   /** Settles once the API server asks for the body: by then it has authenticated and authorized the caller. */
   readonly admitted: Promise<undefined>
 }
 
 /**
- * Sends one strategic merge patch to several objects. The API server admits all of them before any is changed: the
- * headers of all go first, with `Expect: 100-continue` (RFC 9110, 10.1.1), and the bodies once it asks for each. So a
- * client can change the very objects that grant its rights. Objects that are gone are left out. Throws, with nothing
- * changed, if one is not admitted; and if a change fails.
- *
- * @param paths of the objects
+ * Sends one strategic merge patch to several objects, and has all of them admitted before any is changed: the headers
+ * go first, with `Expect: 100-continue` (RFC 9110, 10.1.1). So a client can change the objects that grant its rights.
+ * Objects that are gone are left out. Throws, with nothing changed, if one is not admitted; and if a change fails.
  */
 export async function patchTogether(config: KubeConfig, paths: readonly string[], patch: unknown): Promise<void> {
   const body = JSON.stringify(patch)

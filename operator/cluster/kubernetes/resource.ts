@@ -1,6 +1,4 @@
-/** A resource of the Kubernetes API, as its paths need it. */
 export interface Resource {
-  /** Empty for the core group. */
   readonly group: string
   readonly version: string
   readonly plural: string
@@ -10,10 +8,7 @@ export interface Resource {
 export const apiVersionOf = (resource: Resource): string =>
   resource.group ? `${resource.group}/${resource.version}` : resource.version
 
-/**
- * Returns the path of a collection, or of one object if `name` is given, or of its subresource. Without a namespace it
- * is the collection of all namespaces.
- */
+/** Returns the path of a collection (without a namespace: of all), of one object, or of its subresource. */
 export function buildPath(resource: Resource, namespace?: string, name?: string, subresource?: string): string {
   const root = resource.group ? `/apis/${resource.group}/${resource.version}` : `/api/${resource.version}`
   const parts = [root]
@@ -25,8 +20,7 @@ export function buildPath(resource: Resource, namespace?: string, name?: string,
 }
 
 /**
- * Media types that request only the metadata of objects, for a list, and for one object or the events of a watch, as
- * the package `metadata` of client-go does.
+ * Media types that request only metadata: of a list, and of one object or the events of a watch (client-go `metadata`).
  */
 export const METADATA_ONLY = {
   list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',

@@ -20,10 +20,9 @@ interface WatchOptions {
 }
 
 /**
- * Runs one watch (Kubernetes API concepts, "Efficient detection of changes"), bookmarks included. Ends when the server
- * ends it, and after `idleLimit` without a byte: on a quiet cluster that is normal, and the next request finds out if
- * the connection was dead. Throws an ApiError for an error status and for an ERROR event (410 Expired), any other Error
- * for a broken connection.
+ * Runs one watch with bookmarks (Kubernetes API concepts, "Efficient detection of changes"). Ends when the server ends
+ * it, and after `idleLimit` without a byte, which is normal on a quiet cluster. Throws an ApiError for an error status
+ * or an ERROR event (410 Expired), any other Error for a broken connection.
  */
 export async function* watch<T>(
   api: ApiServer,
@@ -65,7 +64,6 @@ function parseError(statusCode: number, text: string): ApiError {
   return new ApiError(statusCode, reason, text.slice(0, 500))
 }
 
-/** Parses the event of one line. Throws the error that an ERROR event reports. */
 function parseEvent<T>(line: string): WatchEvent<T> {
   const event = JSON.parse(line) as { type: string; object: unknown }
   if (event.type !== 'ERROR') return event as WatchEvent<T>

@@ -9,10 +9,7 @@ interface ResourceList {
   readonly resources: readonly { readonly name: string; readonly kind: string }[]
 }
 
-/**
- * Returns what the author of a live object wrote, without its status and what the API server and controllers have
- * added.
- */
+/** Returns what the author of a live object wrote. */
 function desired({ apiVersion, kind, metadata, spec }: KubernetesObject): KubernetesObject {
   const { name, namespace, labels, annotations: { [LAST_APPLIED]: _, ...annotations } = {} } = metadata
   return {
@@ -29,10 +26,8 @@ function desired({ apiVersion, kind, metadata, spec }: KubernetesObject): Kubern
 }
 
 /**
- * Lists every object of an API group in a cluster as manifests, including kinds that Portico lacks. Throws an ApiError
- * if the cluster has no such group or it may not be read.
- *
- * @param namespace only this one; absent: all
+ * Lists every object of an API group as manifests, including kinds that Portico lacks; `namespace` limits it. Throws an
+ * ApiError.
  */
 export async function liveObjects(api: ApiServer, group: string, namespace?: string): Promise<KubernetesObject[]> {
   const discovered = await api.request<{ preferredVersion: { version: string } }>('GET', `/apis/${group}`)

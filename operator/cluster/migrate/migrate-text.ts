@@ -140,9 +140,8 @@ function spliced(text: string, migration: TextMigration): string {
 }
 
 /**
- * Moves our kinds in a text of YAML or JSON from one API group to another: the objects, and what names their group
- * (rules of roles, references by apiVersion). Everything else stays as it is, and parts without a counterpart are
- * reported.
+ * Moves our kinds in a text of YAML or JSON to another API group, and everything that names the group. Everything else
+ * stays byte for byte; parts without a counterpart are reported.
  */
 export function migrateText(text: string, groups: Groups): Migration {
   const lines = new LineCounter()
@@ -167,7 +166,6 @@ export function migrateText(text: string, groups: Groups): Migration {
   }
 }
 
-/** Returns the objects of a document: itself, or the items of a List. */
 function findObjects(document: ManifestDocument): Found[] {
   const { value } = document
   if (!isObject(value)) return []

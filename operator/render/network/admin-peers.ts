@@ -37,7 +37,6 @@ const inNamespace = (namespace: string, labels?: Readonly<Record<string, string>
   ...(labels && { podSelector: { matchLabels: labels } }),
 })
 
-/** Returns the peer for the operator's pods in a namespace. */
 export const operatorPeer = (namespace = OPERATOR_NAMESPACE): AdminPeer =>
   inNamespace(namespace, { 'app.kubernetes.io/name': OPERATOR_NAME })
 
@@ -49,10 +48,7 @@ function parseLabels(text: string): Readonly<Record<string, string>> | undefined
   return sound && pairs.every((pair) => pair.length === 2) ? Object.fromEntries(pairs) : undefined
 }
 
-/**
- * Parses a peer: `NAMESPACE`, `NAMESPACE/label=value,…` (a label's key may contain a slash) or a CIDR such as
- * `10.0.0.0/8`. Returns undefined for any other text.
- */
+/** Parses `NAMESPACE`, `NAMESPACE/label=value,…` or a CIDR. Returns undefined for any other text. */
 export function parseAdminPeer(text: string): AdminPeer | undefined {
   if (parseNetwork(text) !== undefined)
     return networkProblem(text) === undefined ? { ipBlock: { cidr: text } } : undefined

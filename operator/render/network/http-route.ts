@@ -17,8 +17,8 @@ interface ParentRef {
 const GATEWAY_API = 'gateway.networking.k8s.io'
 
 /**
- * Renders the HTTPRoute (Gateway API v1) that routes all paths to a workload's Service on its public port. The API
- * server's defaults are written out, so that the stored object equals the rendered one.
+ * Renders the HTTPRoute (Gateway API v1) to a workload's Service. The API server's defaults are written out, so that
+ * the stored object equals the rendered one.
  */
 export function renderHttpRoute(
   workload: Workload,

@@ -9,12 +9,9 @@ import type { Listeners } from './listeners.ts'
 import { type Network, networkProblem, parseNetwork } from './network.ts'
 
 interface Traffic {
-  /** True if only our own listeners may be reached. */
   readonly isShut: boolean
-  /** The peers that may reach the public listener; absent: everybody. */
   readonly public?: NetworkPeers | undefined
   readonly admin?: readonly AdminPeer[] | undefined
-  /** The outbound traffic that the pods may send. Absent: no egress rules, so that other policies decide. */
   readonly outbound?: Outbound | undefined
 }
 
@@ -24,7 +21,6 @@ export type Outbound =
   | 'nothing'
   | { readonly networks: readonly string[]; readonly ports: readonly number[] }
 
-/** Any destination, because the location of the cluster's resolver is unknown. */
 const DNS = {
   ports: [
     { protocol: 'UDP', port: 53 },
@@ -32,7 +28,6 @@ const DNS = {
   ],
 }
 
-/** Peers of an ingress rule as people write them. */
 export type NetworkPeers = Static<typeof networkPeers>
 
 interface PeerProblem {
@@ -42,10 +37,9 @@ interface PeerProblem {
 }
 
 /**
- * Renders the policy that lets traffic in to our own listeners and to nothing else of the pod: an MCP server's own port
- * would bypass authentication. The admin listener, which does not authenticate, is open to the operator and to the
- * peers that the installation names (`traffic.admin`). A NetworkPolicy never keeps out the kubelet of a pod's own node.
- * Returns undefined if there is nothing to restrict.
+ * Renders the policy that lets traffic in to our own listeners only: an MCP server's own port would bypass
+ * authentication. The admin listener, which does not authenticate, is open to the operator and to `traffic.admin`. A
+ * NetworkPolicy never keeps out the kubelet of the node. Returns undefined if there is nothing to restrict.
  */
 export function renderNetworkPolicy(
   workload: Workload,
@@ -88,7 +82,6 @@ export function outboundProblem(text: string): string | undefined {
     : networkProblem(network)
 }
 
-/** Returns the egress rules of a NetworkPolicy. No rules let nothing out, an empty rule everything. */
 function egressRules(outbound: Outbound): readonly object[] {
   if (outbound === 'anything') return [{}]
   if (outbound === 'nothing') return []

@@ -14,7 +14,6 @@ export function parseNetwork(cidr: string): Network | undefined {
   return { address, length: Number(bits), family: isIPv6(address) ? 'ipv6' : 'ipv4' }
 }
 
-/** Returns the eight groups of an IPv6 address. The URL parser normalizes all its forms. */
 function parseGroups(address: string): readonly number[] {
   const [head = '', tail = ''] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::')
   const [before, after] = [head, tail].map((part) => part.split(':').filter((group) => group !== '')) as [
@@ -41,8 +40,7 @@ const isMapped = ({ address, family }: Network) =>
     .every((group, at) => group === (at === 5 ? 0xffff : 0))
 
 /**
- * Returns why the API server refuses a text as a network, from Kubernetes 1.36 on (StrictIPCIDRValidation): an
- * ambiguous text could also mean the address alone. Undefined if it is accepted.
+ * Returns why the API server refuses a network since Kubernetes 1.36 (StrictIPCIDRValidation); undefined if it doesn't.
  */
 export function networkProblem(cidr: string): string | undefined {
   const network = parseNetwork(cidr)

@@ -6,15 +6,14 @@ import { child } from '../object/object.ts'
 import { networkProblem } from './network.ts'
 
 export type ServiceType = Static<typeof serviceType>
-/** Fields of a Service that are set only if the spec sets them. */
 export type ServiceSettings = Static<typeof service>
 
 export interface ServiceOptions {
   readonly port: number
   readonly portName: 'mcp' | 'http'
   /**
-   * Number of the port behind it. A name could match another container's port: the API server looks in `containers`
-   * before native sidecars, and before Kubernetes 1.32 it ignored native sidecars.
+   * A number, since a name could match another container's port: the API server looks in `containers` before native
+   * sidecars.
    */
   readonly targetPort: number
   readonly type?: ServiceType

@@ -20,7 +20,6 @@ function orderedKeys(fields: object): readonly string[] {
   return keys
 }
 
-/** Returns a copy with the keys of every object sorted. Lists keep their order. */
 export function sortedKeys<T>(value: T): T {
   if (Array.isArray(value)) return value.map(sortedKeys) as T
   if (value === null || typeof value !== 'object') return value
@@ -34,9 +33,6 @@ export const sha256 = (text: string): string => `sha256:${createHash('sha256').u
 /** Returns a hash of a value that does not depend on the order of keys: `sha256:` over its canonical JSON. */
 export const hashOf = (value: unknown): string => sha256(canonicalJson(value))
 
-/**
- * Returns a text that changes with a value and reveals nothing of it without the key: HMAC-SHA256 (RFC 2104), cut to
- * 128 bits. The same value in another place has another revision.
- */
+/** Returns a keyed hash of a value: HMAC-SHA256 (RFC 2104), cut to 128 bits, which differs from place to place. */
 export const valueRevision = (key: Buffer, place: string, value: string | Buffer): string =>
   createHmac('sha256', key).update(`${place}\0`).update(value).digest('base64url').slice(0, 22)

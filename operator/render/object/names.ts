@@ -1,7 +1,6 @@
 /** The container of an MCPServer's own server. */
 export const serverContainerName = 'mcp'
 
-/** The names that follow from a workload's kind: the suffix of children, the prefix of the Service, our container. */
 interface Naming {
   readonly suffix: string
   readonly component: 'server' | 'proxy' | 'gateway' | 'registry'
@@ -29,10 +28,7 @@ const findNaming = (kind: string): Naming => {
 /** Returns the name of the Service: `mcp-<name>`, `mcprp-<name>`, `vmcp-<name>` or `mcpreg-<name>`. */
 export const serviceName = (kind: string, name: string): string => `${findNaming(kind).suffix}-${name}`
 
-/**
- * Returns the name of the container that runs our data plane. Container names are unique in a pod, port names are not,
- * so ports of ours are looked up in this container.
- */
+/** Returns the name of our container. Unlike port names, container names are unique in a pod. */
 export const dataPlaneContainerName = (kind: string): 'portico' | 'vmcp' => findNaming(kind).container
 
 /** Returns the name of the Deployment, StatefulSet, NetworkPolicy …, or of the child with a further `part`. */

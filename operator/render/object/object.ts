@@ -3,13 +3,9 @@ import { buildLabels, type Workload } from './names.ts'
 
 export const VERSION = 'v1beta1'
 
-/** The syntax of an installation's name: it is a label's value and part of object names. */
 export const INSTALLATION = /^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$/
 
-/**
- * Builds the owner reference that makes the workload the controller of its children, for garbage collection. Empty
- * while the workload has no uid, as in files: the API server refuses a reference without one.
- */
+/** Builds the owner reference for garbage collection. Empty while the workload has no uid, as in files. */
 export function ownerReferences(workload: Workload, group: string): { ownerReferences?: OwnerReference[] } {
   const { name, uid } = workload.metadata
   if (uid === undefined) return {}
@@ -29,7 +25,6 @@ interface ChildIdentity {
 const sorted = (record: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)))
 
-/** Returns a map of strings under a key, or nothing if it is empty. */
 export const stringMap = <K extends string>(key: K, value: Readonly<Record<string, string>>) =>
   (Object.keys(value).length === 0 ? {} : { [key]: sorted(value) }) as { [P in K]?: Record<string, string> }
 
@@ -58,9 +53,8 @@ export function child(
 export const installationLabel = (group: string): string => `${group}/installation`
 
 /**
- * Builds a function that tells whether an installation manages an object. A named installation manages the objects
- * whose label has its name. The unnamed installation manages the objects without the label. So no object has two
- * managers.
+ * Builds a function that tells whether an installation manages an object: a named one the objects whose label has its
+ * name, the unnamed one those without the label.
  */
 export const isOfInstallation =
   (group: string, installation: string | undefined) =>

@@ -1,6 +1,6 @@
 /**
- * Kubernetes quantities in the form in which the API server returns them, so that what is rendered equals what is
- * stored (k8s.io/apimachinery/pkg/api/resource: no fraction, the largest suffix that leaves a whole number).
+ * Kubernetes quantities in the form that the API server returns (k8s.io/apimachinery/pkg/api/resource: no fraction, the
+ * largest suffix that leaves a whole number), so that rendered equals stored.
  */
 const BINARY = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei']
 const DECIMAL = ['n', 'u', 'm', '', 'k', 'M', 'G', 'T', 'P', 'E']
@@ -8,10 +8,8 @@ const SYNTAX = /^([+-]?)([0-9]+)?(?:\.([0-9]*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE](
 
 const NANOS = 1_000_000_000n
 
-/** The largest decimal exponent of a quantity, in either direction. */
 const LARGEST_EXPONENT = 18
 
-/** The factor and the divisor of a number. One of the two is 1. */
 interface Scale {
   readonly factor: bigint
   readonly divisor: bigint
@@ -58,7 +56,6 @@ export function canonicalQuantity(text: string): string | undefined {
   return minus + largest(value, 1000n, DECIMAL)
 }
 
-/** Writes the decimal exponent form: the exponent is a multiple of three. */
 function exponential(value: bigint): string {
   let rest = value
   let power = -9

@@ -10,10 +10,7 @@ const misread: ScalarTag = {
   resolve: (text) => text,
 }
 
-/**
- * Options that quote text which YAML 1.1 reads as something else (`no`, `12:30`): kubectl reads 1.1, our own loader
- * 1.2. Nothing is folded, and there are no anchors.
- */
+/** Quotes text that YAML 1.1, which kubectl reads, takes for something else (`no`, `12:30`). No folding, no anchors. */
 export const YAML_OPTIONS = {
   aliasDuplicateObjects: false,
   compat: 'yaml-1.1',
@@ -33,8 +30,8 @@ const LONGEST_KEY = 256
 export const canonicalYaml = (value: unknown): string => blockYaml(value) ?? stringify(value, YAML_OPTIONS)
 
 /**
- * Writes the same bytes as the library for JSON data without multi-line text, in an eighth of the time. The library
- * took a tenth of the operator's time for a workload. Returns undefined if the library must write the value.
+ * Writes the same bytes as the library for JSON data without multi-line text, in an eighth of the time (a tenth of the
+ * operator's time for a workload). Returns undefined for other values.
  */
 export function blockYaml(value: unknown): string | undefined {
   try {
@@ -73,7 +70,6 @@ const mapLines = (fields: readonly (readonly [string, unknown])[], indent: strin
     return `${keyText(key)}:${text}`
   })
 
-/** Writes a value that is not a block on one line. */
 function scalar(value: unknown): string {
   if (typeof value === 'string') return isPlain(value) ? value : ofLibrary(value)
   if (typeof value === 'boolean') return String(value)

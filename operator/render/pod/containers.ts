@@ -1,7 +1,6 @@
 import type { Listeners } from '../network/listeners.ts'
 import { MOUNT_ROOT } from './mounts.ts'
 
-/** The restricted profile of the Pod Security Standards, for every container that we render. */
 const restricted = {
   allowPrivilegeEscalation: false,
   capabilities: { drop: ['ALL'] },
@@ -9,7 +8,6 @@ const restricted = {
   seccompProfile: { type: 'RuntimeDefault' },
 }
 
-/** User and group of our own image. */
 const OWN_USER = 65_532
 /** The default user of an MCP server's container, unless its template sets one. */
 const SERVER_USER = 1000
@@ -27,10 +25,7 @@ export const serverSecurityContext = { ...restricted, runAsUser: SERVER_USER }
 
 type Secured = { readonly securityContext?: object }
 
-/**
- * Removes the users and groups from the spec of a pod and its containers. Clusters that assign them from a range of
- * each namespace (OpenShift) refuse any others.
- */
+/** Removes the users and groups of a pod and its containers. OpenShift, which assigns them, refuses others. */
 export function withoutUsers(spec: Record<string, unknown>): Record<string, unknown> {
   const freed = <T extends Secured>(secured: T): T => {
     const {
@@ -49,15 +44,14 @@ export function withoutUsers(spec: Record<string, unknown>): Record<string, unkn
 }
 
 /**
- * Seconds between the notice of a pod's termination and its end. A data plane drains by itself (`portico serve
- * --help`). A server with our proxy beside it gets the same notice and the same time, by a hook that asks the proxy.
+ * Seconds between the notice of a pod's termination and its end. A server with our proxy beside it has the same time,
+ * by a hook that asks the proxy.
  */
 export const GRACE_SECONDS = 30
 
 /**
- * Before a server is told to end, this hook asks the proxy beside it to have its clients leave, and the server waits
- * for that. The proxy itself is told last: a native sidecar ends after the other containers. If a pod template gives
- * the server another hook, the proxy learns of the end by its own hook.
+ * Before a server is told to end, this hook asks the proxy beside it to have its clients leave. The proxy, a native
+ * sidecar, is told last. If a pod template replaces the hook, the proxy learns of the end by its own.
  */
 export const drainHook = (proxy: Listeners) => ({
   preStop: { httpGet: { path: '/pre-stop', port: proxy.admin, scheme: 'HTTP' } },

@@ -11,8 +11,8 @@ export interface Disruption {
 const ONE_AWAY: Disruption = { maxUnavailable: 1 }
 
 /**
- * Renders the PodDisruptionBudget of a workload. Undefined if the settings have none and there is one pod or an
- * autoscaler decides (`replicas` undefined). A pod that isn't ready serves nobody, so it never blocks a drain.
+ * Renders the PodDisruptionBudget. Undefined if the settings have none and there is one pod, or an autoscaler. A pod
+ * that isn't ready never blocks a drain.
  */
 export function renderDisruptionBudget(
   workload: Workload,

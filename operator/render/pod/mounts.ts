@@ -8,7 +8,6 @@ const FILE_MODE = 0o440
 
 interface VolumeSource {
   readonly volume: string
-  /** Folder under the mount root. */
   readonly folder: string
   readonly type: 'secret' | 'configMap'
   readonly object: string
@@ -18,9 +17,8 @@ interface VolumeSource {
 }
 
 /**
- * The files that a data plane needs, collected while its configuration is built. Only the requested keys are mounted,
- * as whole volumes (a `subPath` mount is never updated). The returned paths are relative to the configuration file's
- * folder.
+ * The files that a data plane needs, collected while its configuration is built, and mounted as whole volumes (a
+ * `subPath` mount is never updated). Paths are relative to the configuration file's folder.
  */
 export interface Mounts {
   secretFile(name: string, key: string): string
@@ -77,7 +75,6 @@ export const apiAccessVolume = (name: string, options: { readonly namespace: boo
   },
 })
 
-/** Builds the volume with this pod's token for an audience other than the API server. */
 const audienceVolume = (name: string, audience: string) => ({
   name: volumeName('portico-token', name),
   projected: {
@@ -86,7 +83,6 @@ const audienceVolume = (name: string, audience: string) => ({
   },
 })
 
-/** The volume with the pod's token for its API server. */
 export const CLUSTER_VOLUME = 'portico-cluster'
 
 /** Starts with only the configuration's own ConfigMap, which is mounted whole at `config/`. */

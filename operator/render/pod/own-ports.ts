@@ -1,11 +1,6 @@
 import { dataPlaneContainerName } from '../object/names.ts'
 import { containerLists, type Fields, isFields } from './pod-template-check.ts'
 
-/**
- * A part of a user's pod template that takes what belongs to our data plane: names and numbers of ports in the pod, and
- * mounts of our container. All containers of a pod share its addresses, and several of them may have a port of the same
- * name.
- */
 export interface TakenPart {
   readonly pointer: string
   readonly message: string
@@ -49,9 +44,8 @@ const listPorts = (patch: unknown): readonly PlacedPort[] =>
 const portNames = (kind: string): readonly string[] => (kind === 'MCPRegistry' ? ['http', 'admin'] : ['mcp', 'admin'])
 
 /**
- * Returns ports of a user's containers that have the name of one of ours. They do no harm to us, because our ports are
- * found by number or in our own container. But others who look for the name may find the other port. Takes a template
- * of any shape.
+ * Returns ports of a user's containers that have the name of one of ours: anyone who looks for the name may find the
+ * wrong port. Takes a template of any shape.
  */
 export function takenPortNames(kind: string, patch: unknown): readonly TakenPart[] {
   const names = portNames(kind)
@@ -69,8 +63,8 @@ export function takenPortNames(kind: string, patch: unknown): readonly TakenPart
 const isTcp = ({ protocol = 'TCP' }: Fields) => protocol === 'TCP' || protocol === null
 
 /**
- * Returns the parts of a template that can't be served: a port of another container on a number that our data plane
- * listens on, and changes of our own container's ports. The template has passed `mergePodTemplate`.
+ * Returns ports of other containers on numbers of our data plane, and changes of our container's ports. The template
+ * has passed `mergePodTemplate`.
  */
 export function takenPorts(kind: string, own: OwnContainer, patch: unknown): readonly TakenPart[] {
   const numbers = new Set(own.ports.map(({ containerPort }) => containerPort))

@@ -1,8 +1,7 @@
 import type { PodTemplate } from './pod-template.ts'
 
 /**
- * The rules of the level `baseline` of the Pod Security Standards, as of Kubernetes 1.36. They keep a pod from the node
- * that it runs on. A test compares the verdicts with those of a real API server. Source:
+ * The level `baseline` of the Pod Security Standards, as of Kubernetes 1.36:
  * https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
  */
 
@@ -115,10 +114,7 @@ interface Violation {
   readonly message: string
 }
 
-/**
- * Returns everything in a pod template that `baseline` forbids, each with its pointer in the template: in the pod
- * itself, in containers, init containers and ephemeral ones. Takes values of any shape.
- */
+/** Returns everything in a pod template that `baseline` forbids, with pointers. Takes values of any shape. */
 export const baselineViolations = ({ metadata, spec }: PodTemplate): readonly Violation[] =>
   [...annotationViolations(readFields(metadata.annotations)), ...podViolations(spec)].map(([pointer, message]) => ({
     pointer,
@@ -126,8 +122,8 @@ export const baselineViolations = ({ metadata, spec }: PodTemplate): readonly Vi
   }))
 
 /**
- * Returns how a user's pod template gives its pods the rights of a ServiceAccount: by naming one, by having its token
- * mounted, or by a volume with a token. Each text begins with a pointer in the template.
+ * Returns how a pod template gives its pods the rights of a ServiceAccount: by name, by its token, or by a volume with
+ * a token. Each text begins with a pointer.
  */
 export function accountUses(patch: unknown): readonly string[] {
   const spec = readFields(readFields(patch)['spec'])

@@ -4,7 +4,6 @@ import type { ServiceSettings, ServiceType } from '../network/service.ts'
 import type { Disruption } from './disruption-budget.ts'
 import type { PodOptions, WorkloadOptions } from './workload.ts'
 
-/** The spec's shape of settings that every kind with pods has, after defaults. */
 export interface PodSettings {
   readonly podTemplateSpec?: Readonly<Record<string, unknown>>
   readonly imagePullSecrets?: readonly { readonly name: string }[]

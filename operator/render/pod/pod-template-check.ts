@@ -1,7 +1,4 @@
-/**
- * Checks the fields of a pod template (Kubernetes core/v1). The API server refuses a server-side apply with an unknown
- * field. A misspelt field is reported here before that.
- */
+/** Checks the fields of a pod template (core/v1): the API server refuses an unknown field. */
 const words = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/).filter(Boolean))
 
 const templateFields = words('metadata spec')
@@ -45,7 +42,6 @@ export const containerLists = ['containers', 'initContainers', 'ephemeralContain
 const describeShape = (value: unknown) => (Array.isArray(value) ? 'a list' : isFields(value) ? 'an object' : 'a value')
 
 interface TemplatePosition {
-  /** JSON pointer, relative to the template. */
   readonly pointer: string
   /** Name of the field; empty for an item of a list and for the template itself. */
   readonly key: string
@@ -53,7 +49,6 @@ interface TemplatePosition {
 
 const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]) => (a < b ? -1 : 1)
 
-/** Finds what can't be merged over `base`. */
 function checkShapes(value: unknown, base: unknown, { pointer, key }: TemplatePosition, problems: string[]): void {
   if (value === null || value === undefined) return
   if (base !== undefined && describeShape(value) !== describeShape(base))

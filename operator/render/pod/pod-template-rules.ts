@@ -1,16 +1,14 @@
 import { type Fields, isFields } from './pod-template-check.ts'
 
 /**
- * The API server's rules for pods (Kubernetes `pkg/apis/core/validation`) that people often break: types of what a
- * manifest often has as a number, names, references within the pod, lists with keys, and values that exclude each
- * other. The API server still refuses what these rules don't cover.
+ * The API server's rules for pods (Kubernetes `pkg/apis/core/validation`) that people often break. The API server still
+ * refuses the rest.
  */
 
 const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
 const SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 const QUALIFIED = /^(?:[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/
 const LABEL_VALUE = /^(?:[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?$/
-/** Printable ASCII except `=`. */
 const VARIABLE = /^[ -<>-~]+$/
 const PORT_NAME = /^(?=.{1,15}$)(?=.*[a-z])[a-z0-9]+(?:-[a-z0-9]+)*$/
 
@@ -27,7 +25,6 @@ const CHOICES: Readonly<Record<string, readonly string[]>> = {
   whenUnsatisfiable: ['DoNotSchedule', 'ScheduleAnyway'],
 }
 
-/** Records a problem: its location and what is wrong. */
 type Refuse = (where: string, message: string) => void
 
 const readItems = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isFields) : [])
@@ -35,7 +32,6 @@ const readFields = (value: unknown): Fields => (isFields(value) ? value : {})
 const isSet = (value: unknown): boolean => value !== undefined && value !== null
 const show = (value: unknown): string => JSON.stringify(value)
 
-/** Returns the fields among `names` that an object has. */
 const given = (fields: Fields, names: readonly string[]) => names.filter((name) => isSet(fields[name]))
 
 function checkChoices(fields: Fields, where: string, refuse: Refuse): void {
@@ -44,7 +40,6 @@ function checkChoices(fields: Fields, where: string, refuse: Refuse): void {
       refuse(`${where}/${name}`, `${show(fields[name])} is not one of ${choices.join(', ')}`)
 }
 
-/** Checks that lists with keys have each key once, as the API server requires. */
 function checkKeys(items: readonly Fields[], keys: readonly string[], where: string, refuse: Refuse): void {
   const known = new Set<string>()
   for (const item of items) {
@@ -203,7 +198,6 @@ function checkCommand(container: Fields, where: string, refuse: Refuse): void {
 }
 
 interface Surroundings {
-  /** The list that the container is in. */
   readonly list: string
   readonly spec: Fields
   readonly volumes: ReadonlySet<unknown>
