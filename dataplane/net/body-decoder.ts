@@ -14,7 +14,6 @@ const MOST_ENCODINGS = 2
 /** The low bits of the first byte of a zlib stream (RFC 1950); some servers send `deflate` without that envelope. */
 const ZLIB = 8
 
-/** Makes the stream that undoes an encoding, given the first byte of the body. */
 const decoders: Readonly<Record<string, (first: number) => Transform>> = {
   gzip: () => createGunzip(),
   'x-gzip': () => createGunzip(),
@@ -24,9 +23,8 @@ const decoders: Readonly<Record<string, (first: number) => Transform>> = {
 }
 
 /**
- * Returns the encodings of a body by its Content-Encoding (RFC 9110, 8.4), the last one first. A body with an unknown
- * encoding is taken as it is, as browsers and `fetch` do: some servers write `utf-8` or `none` there. Throws an
- * UndecodableBody.
+ * Returns the encodings of a body by its Content-Encoding (RFC 9110, 8.4), the last one first. An unknown one is
+ * ignored, as browsers do: some servers write `utf-8` or `none` there. Throws an UndecodableBody.
  */
 function encodingsIn(header: Header): readonly string[] {
   const names = [header ?? []].flat().join(',').toLowerCase().split(',')
@@ -59,19 +57,13 @@ interface DecodedBody {
 /** Decodes, as it arrives, a body that came compressed although the request did not ask for that. */
 export interface BodyDecoder {
   write(chunk: Buffer): void
-  /** The body is whole; `end` of the decoded one follows. */
   end(): void
-  /** Emits nothing more until `resume`. */
   pause(): void
   resume(): void
-  /** Emits nothing more. */
   stop(): void
 }
 
-/**
- * Makes a decoder for an answer with this Content-Encoding; undefined if it names no known encoding. Throws an
- * UndecodableBody if it names too many.
- */
+/** Makes a decoder; undefined if the header names no known encoding. Throws an UndecodableBody if it names too many. */
 export function decoderFor(contentEncoding: Header, body: DecodedBody): BodyDecoder | undefined {
   const encodings = encodingsIn(contentEncoding)
   if (encodings.length === 0) return undefined
@@ -120,8 +112,8 @@ export function decoderFor(contentEncoding: Header, body: DecodedBody): BodyDeco
 const DECODER_CODE = /^(?:Z_|ERR__|ERR_ZLIB|ZSTD_)/
 
 /**
- * Yields the decoded bytes of a body piece by piece. The reader counts them, and ends the body by reading no further.
- * Some servers compress although the request did not ask for it. Throws an UndecodableBody.
+ * Yields the decoded bytes of a body. Some servers compress although the request did not ask for it. Throws an
+ * UndecodableBody.
  */
 export async function* decodedBody(body: Readable, contentEncoding: Header): AsyncGenerator<Buffer> {
   const encodings = encodingsIn(contentEncoding)

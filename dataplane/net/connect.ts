@@ -8,11 +8,9 @@ import { secretFile } from '../config/secret-file.ts'
 export interface ConnectOptions {
   /** PEM file of CAs that are trusted besides the system's; reread when it changes. */
   readonly caBundleFile?: string | undefined
-  /** Private and loopback addresses may be called. */
   readonly allowPrivateIP?: boolean | undefined
   /** Loopback addresses may be called, private ones only under `allowPrivateIP`. */
   readonly allowLoopback?: boolean | undefined
-  /** Default 5 s. */
   readonly connectTimeoutMs?: number | undefined
 }
 
@@ -40,8 +38,8 @@ export class AddressRefused extends Error {
 const CONNECT_TIMEOUT_MS = 5_000
 
 /**
- * Makes undici's `connect`. When a connection is opened, all addresses of the name are checked, and the connection goes
- * to a checked one. A name that resolves differently a moment later (DNS rebinding) gains nothing.
+ * Makes undici's `connect`. It checks all addresses of a name and connects to a checked one, so that DNS rebinding
+ * gains nothing.
  */
 export function guardedConnect(options: ConnectOptions): buildConnector.connector {
   const connectorFor = connectors(options)
@@ -119,8 +117,8 @@ export function guardedLookup(options: ConnectOptions, resolve = lookup as Looku
 }
 
 /**
- * Creates a pool of keep-alive connections to one origin. It follows no redirects. Only connecting has a timeout here:
- * a stream may be silent for hours, and callers have their own deadlines.
+ * Creates a pool of keep-alive connections to one origin. It follows no redirects. Only connecting has a timeout: a
+ * stream may be silent for hours.
  */
 export function createDispatcher({ origin, connections, keepAliveMs, ...connect }: DispatcherOptions): Dispatcher {
   return new Pool(origin, {

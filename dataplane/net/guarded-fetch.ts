@@ -17,13 +17,9 @@ interface GuardedAnswer {
   readonly text: string
 }
 
-/**
- * GETs a document from an address that has passed the check, or POSTs a body there. Follows no redirects. Throws an
- * Error for the log.
- */
+/** GETs a document from a checked address, or POSTs a body there. Follows no redirects. Throws an Error for the log. */
 export interface GuardedFetch {
   (url: string, headers?: Readonly<Record<string, string>>, body?: string): Promise<GuardedAnswer>
-  /** Closes its connections. */
   close(): Promise<void>
 }
 
@@ -66,10 +62,8 @@ export function createGuardedFetch(options: GuardedFetchOptions): GuardedFetch {
 }
 
 /**
- * Asks for the status alone, at an address that has passed the check. Follows no redirects, and reads no answer. Throws an
- * Error for the log.
- *
- * @param timeoutMs the longest wait for the head of the answer, in milliseconds
+ * Requests only the status, at a checked address. Follows no redirects. Throws an Error for the log. `timeoutMs`: the
+ * longest wait for the head of the answer.
  */
 export async function guardedStatus(
   url: string,

@@ -56,7 +56,6 @@ function claudeCommand(name: string, connection: Connection): string {
   return ['claude', 'mcp', 'add', name, ...variables, '--', command, ...args].map(quoted).join(' ')
 }
 
-/** Quotes a word for a POSIX shell. */
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }

@@ -7,26 +7,18 @@ import { STYLE } from './style.ts'
 export type Markup = ReturnType<typeof html>
 
 export interface Page {
-  /** The window title, before the product name. */
   readonly title: string
-  /** The text next to the product name, at the top. */
   readonly place?: string | undefined
-  /** The link of the product name; `/` by default. */
   readonly home?: string
   readonly body: Markup
-  /** The content below everything else. */
   readonly footer: Markup
   /**
-   * The allowed form targets; default `self`, the page's own origin. Browsers check this for every redirect behind a
-   * form: a form whose response redirects to another site, which may redirect further, needs `anywhere`.
+   * The allowed form targets; default `self`, the page's own origin. Browsers check every redirect behind a form too.
    */
   readonly formsLead?: 'self' | 'anywhere'
 }
 
-/**
- * The Content-Security-Policy allows only the page and its own style sheet: no script, no picture, no frame, and no
- * framing. Markup that a published document injects can do nothing.
- */
+/** The policy allows only the page and its style sheet, so markup that a published document injects can do nothing. */
 const POLICY = [
   "default-src 'none'",
   `style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`,

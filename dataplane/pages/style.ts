@@ -1,6 +1,6 @@
 /**
- * The tokens and parts that the console, the data plane's pages and the documentation share: one type scale of five
- * sizes, one grid of 4 px, two corners, and colours as variables for light and dark. A state is never colour alone.
+ * The tokens that the console, the data plane's pages and the documentation share: five type sizes, a grid of 4 px, two
+ * corners, colours for light and dark. A state is never colour alone.
  */
 export const BASE_STYLE = `
 :root{color-scheme:light dark;--bg:#f6f5f1;--side:#efede6;--card:#fffefb;--ink:#1d1c19;--soft:#5d5a52;--line:#dedbd1;

@@ -5,14 +5,12 @@ const PRESENT = '_present'
 /** The most bytes of all arguments that policies read, as JSON: matching takes time that grows with them. */
 const MOST_BYTES = 16 * 1024
 
-/** The arguments of a call. Policies see only those that they read. */
 export type Arguments = Readonly<Record<string, unknown>>
 
 /** Converts the arguments of calls for some policies. */
 export class ReadArguments {
   readonly #values: readonly string[]
   readonly #presences: readonly string[]
-  /** Names of the arguments that any policy reads. */
   readonly names: ReadonlySet<string>
 
   constructor(attributes: readonly string[]) {
@@ -25,8 +23,8 @@ export class ReadArguments {
 
   /**
    * Returns `arg_<name>` for scalars and lists of scalars, and `arg_<name>_present` for other values. Undefined if
-   * policies read none of these arguments. Throws Unjudgeable for an object under a name that is read: if it were left
-   * out, a policy that forbids values of an argument would not see this one.
+   * policies read none. Throws Unjudgeable for an object that a policy reads: without it a policy that forbids values
+   * would not see this one.
    */
   of(given: Arguments): Readonly<Record<string, CedarValue>> | undefined {
     const values: Record<string, CedarValue> = {}

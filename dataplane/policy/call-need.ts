@@ -3,9 +3,7 @@ export type CallNeed = LoginNeed | KeyNeed | AccountNeed
 
 export interface LoginNeed {
   readonly kind: 'login'
-  /** The scopes that the token must have. */
   readonly scopes: readonly string[]
-  /** The issuers of tokens. */
   readonly links: readonly string[]
 }
 
@@ -16,7 +14,6 @@ interface KeyNeed {
   readonly title: string
   /** Page that tells how to get such a key. */
   readonly helpUrl?: string
-  /** The page where its owner enters it. */
   readonly links: readonly string[]
 }
 

@@ -6,7 +6,6 @@ import { DEEPEST, entityKey, readsOf } from './expressions.ts'
 import { type PolicyText, readingPolicies } from './policy-text.ts'
 import { actions, GROUP, listActions, PolicyError, type PolicyProblem, type PolicySource } from './source.ts'
 
-/** A checked source with its derived data. */
 export interface Compiled {
   readonly policies: readonly PolicyText[]
   readonly entities: DeclaredEntities
@@ -19,7 +18,6 @@ export interface Compiled {
   readonly groupEntityType: string
 }
 
-/** The prefix of attributes that hold a claim of the caller. */
 export const CLAIM = 'claim_'
 /** The most policies, and the most characters of all together. */
 const { policies: MOST_POLICIES, policyText: MOST_TEXT } = limits
@@ -28,10 +26,7 @@ const LONGEST_PATTERN = 512
 const GROUP_TYPE = /^[A-Za-z_][A-Za-z0-9_]*$/
 const OWN_TYPES = new Set(['Client', 'Action', 'Tool', 'Prompt', 'Resource', 'MCP', 'Backend'])
 
-/**
- * The compiled sources of a check, until they are put in force. A source at its limits takes half a second, and the
- * gateway does nothing else meanwhile.
- */
+/** The compiled sources of a check, until they are in force: a source at its limits takes half a second. */
 const checked = new WeakMap<PolicySource, Compiled>()
 
 /** Returns the result of `compile`, and reuses that of an earlier check. */
@@ -101,7 +96,6 @@ function* policiesOf(texts: readonly string[]): Steps<readonly PolicyText[]> {
 const tooMany = (): PolicyError =>
   new PolicyError([{ pointer: '/policies', message: `hold more than ${MOST_POLICIES} policies` }])
 
-/** Returns the problems of policies that the language allows but that can't work. */
 function problemsOf(
   { name, effect, mentions, annotations }: PolicyText,
   declared: ReadonlySet<string>,

@@ -7,10 +7,9 @@ const PACKAGE = '@cedar-policy/cedar-wasm/nodejs'
 const require = createRequire(import.meta.url)
 
 /**
- * The Cedar engine (WebAssembly). It is loaded when the first policy is compiled, so a process without policies saves
- * its 60 MB. It is shared in the process, since compiled policy sets live in its memory, under names. A trap (such as a
- * stack overflow) leaves that memory, and so every later answer, undefined. The engine is then discarded and loaded
- * again, and policy sets are compiled again on their next use.
+ * The Cedar engine (WebAssembly, 60 MB), loaded when the first policy is compiled. Compiled policy sets live in its
+ * memory, under names. A trap (such as a stack overflow) leaves that memory undefined. The engine is then loaded again,
+ * and policy sets are compiled again on their next use.
  */
 class Engine {
   #cedar: Cedar | undefined
@@ -21,9 +20,7 @@ class Engine {
   /** The engine has no call that drops a policy set: its name is reused once nobody can use the old set. */
   readonly #collected = new FinalizationRegistry<string>((name) => this.#release(name))
 
-  /**
-   * Runs a function with the engine. Throws an EngineFault if the engine fails, which says nothing about permissions.
-   */
+  /** Runs a function with the engine. Throws an EngineFault, which says nothing about permissions. */
   run<T>(use: (engine: Cedar) => T): T {
     try {
       this.#cedar ??= require(PACKAGE) as Cedar
@@ -53,7 +50,6 @@ class Engine {
   }
 }
 
-/** A failure of the engine itself. */
 export class EngineFault extends Error {
   override readonly name = 'EngineFault'
 

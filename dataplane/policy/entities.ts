@@ -52,7 +52,6 @@ function check(entities: EntityJson[]): void {
 export class DeclaredEntities {
   readonly #byKey = new Map<string, EntityJson>()
   readonly #namedBy = new Map<string, readonly string[]>()
-  /** Entities that are declared or named by a declared one. */
   readonly mentioned = new Set<string>()
 
   add(entity: EntityJson): void {
@@ -81,7 +80,6 @@ export class DeclaredEntities {
   }
 }
 
-/** Returns the keys of all entities that a value names. */
 function namedIn(value: unknown): readonly string[] {
   const found: string[] = []
   const open = [value]
@@ -131,7 +129,6 @@ function isDeeperThan(value: unknown, most: number): boolean {
   return false
 }
 
-/** One entity in the walk from an entity to its ancestors. */
 interface Visit {
   readonly key: string
   readonly parents: readonly string[]
@@ -140,9 +137,9 @@ interface Visit {
 }
 
 /**
- * Returns the reason why entities can't go to the engine: one is its own ancestor, or all have more ancestors than the
- * engine can handle quickly. The engine lists all ancestors of each entity, so a chain costs the square of its length.
- * The check takes limited time and memory, whatever the entities are.
+ * Returns why entities can't go to the engine: one is its own ancestor, or all have too many ancestors. The engine
+ * lists all ancestors of each entity, so a chain costs the square of its length. The check takes limited time and
+ * memory.
  */
 function ancestryProblem(entities: readonly EntityJson[]): string | undefined {
   const parents = new Map<string, string[]>()

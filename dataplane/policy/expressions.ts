@@ -11,26 +11,19 @@ export type Reads = Readonly<Record<Variable, ReadonlySet<string>>>
 /** The reads of a policy, found in its JSON form. */
 export interface Mentions {
   readonly reads: Readonly<Record<Variable, Set<string>>>
-  /** Entities that are named, as `type::id`. */
   readonly entities: Set<string>
   /** Tells whether `context` is used as a whole, so that its read members are unknown. */
   usesWholeContext: boolean
-  /** The characters of the longest `like` pattern. */
   longestPattern: number
-  /** The deepest nesting of expressions. */
   depth: number
 }
 
-/**
- * The most levels of the JSON form, two for an operator. The engine's evaluator overflows its stack at twice as many.
- */
+/** The most levels of the JSON form, two for an operator. The engine's evaluator overflows at twice as many. */
 export const DEEPEST = 200
 
 export const entityKey = (type: unknown, id: unknown): string => `${type}::${JSON.stringify(id)}`
 
-/**
- * Returns the type and id of an entity as an object of texts, the form of Cedar documents; undefined for anything else.
- */
+/** Returns the type and id of an entity, in the form of Cedar documents; undefined for anything else. */
 export function uidOf(uid: unknown): { readonly type: string; readonly id: string } | undefined {
   const named = isObject(uid) && '__entity' in uid ? uid['__entity'] : uid
   if (!isObject(named)) return undefined
@@ -38,7 +31,6 @@ export function uidOf(uid: unknown): { readonly type: string; readonly id: strin
   return typeof type === 'string' && typeof id === 'string' ? { type, id } : undefined
 }
 
-/** Returns the key of an entity in that form. */
 export const keyOf = (uid: unknown): string => {
   const { type, id } = uidOf(uid) ?? {}
   return entityKey(type, id)
@@ -95,15 +87,12 @@ function visit(node: Readonly<Record<string, unknown>>, isRead: boolean, found: 
   })
 }
 
-/**
- * Returns the variables that may have these attributes: the one on the left, or any that another attribute leads to.
- */
+/** Returns the variables that may have these attributes. */
 function variablesOf(left: unknown, names: readonly string[]): readonly Variable[] {
   const variable = isObject(left) && names.length === 1 ? variables.find((one) => one === left['Var']) : undefined
   return variable === undefined ? variables : [variable]
 }
 
-/** Merges the reads of several policies. */
 export const readsOf = (all: readonly Mentions[]): Reads => {
   const joined = (variable: Variable) => new Set(all.flatMap(({ reads }) => [...reads[variable]]))
   return { principal: joined('principal'), resource: joined('resource'), context: joined('context') }

@@ -14,7 +14,6 @@ import { type CedarValue, Unjudgeable } from './values.ts'
 interface NamedPolicy {
   /** `policies/3`, or `policies/3.1` for the first of several in that text. */
   readonly policy: string
-  /** Its `@id`. */
   readonly id?: string
   readonly effect: 'permit' | 'forbid'
   readonly text: string
@@ -52,7 +51,6 @@ interface Verdict {
   readonly unjudgeable?: string
 }
 
-/** Arguments by attribute name. */
 type Given = Readonly<Record<string, CedarValue>>
 
 const MOST_BYTES = 8 * 1024 * 1024
@@ -78,7 +76,6 @@ export class Policies {
     this.principalOf = principals(this.#compiled, source)
   }
 
-  /** Returns an unknown caller, who is permitted nothing. `why` is for explanations. */
   unknown(why: string): Principal {
     return { id: '', groups: [], claims: {}, digest: 'unknown', unjudgeable: why }
   }

@@ -5,13 +5,10 @@ import { type Evaluated, evaluated } from './evaluate/policy.ts'
 import { DEEPEST, keyOf, type Mentions, mentionsOf, uidOf } from './expressions.ts'
 
 export interface PolicyText {
-  /** The place in the source: `3`, or `3.1` for the first of several in the fourth text. */
   readonly name: string
   readonly text: string
   readonly effect: 'permit' | 'forbid'
-  /** The `@id` annotation, if present. */
   readonly id: string | undefined
-  /** Names of its other annotations. */
   readonly annotations: readonly string[]
   readonly mentions: Mentions
   /** The evaluator without the engine; undefined if the policy has unsupported parts. */
@@ -53,7 +50,6 @@ export function* readingPolicies(text: string, name: string): Steps<readonly Pol
   return policies
 }
 
-/** Returns the parser's message for the whole text, with places in it. */
 function syntaxProblem(text: string): string | undefined {
   const whole = engine.run((cedar) => cedar.policySetTextToParts(text))
   return whole.type === 'failure' ? whole.errors.map((error) => described(error, text)).join('; ') : undefined
@@ -88,8 +84,8 @@ function described({ message, sourceLocations: [place] = [] }: DetailedError, te
 const LEXED = /"(?:[^"\\]|\\.?)*(?:"|$)|\/\/[^\n]*|[()[\]{};]/gs
 
 /**
- * Returns the deepest nesting of brackets outside strings and comments, and the text split after each policy, at the
- * semicolons outside brackets: the engine sorts the policies of a whole text by their numbers as text.
+ * Returns the deepest nesting of brackets outside strings and comments, and the text split after each policy: the
+ * engine sorts the policies of a whole text by their numbers as text.
  */
 function lexed(text: string): { readonly depth: number; readonly pieces: readonly string[] } {
   let deepest = 0

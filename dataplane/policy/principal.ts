@@ -9,7 +9,6 @@ import { type CedarValue, cedarValueOf, Unjudgeable } from './values.ts'
 export interface Principal {
   readonly id: string
   readonly groups: readonly string[]
-  /** The claims as `claim_<name>`. */
   readonly claims: Readonly<Record<string, CedarValue>>
   /** The digest of all that decisions can depend on: callers with the same digest get the same decisions. */
   readonly digest: string
@@ -17,7 +16,6 @@ export interface Principal {
   readonly unjudgeable: string | undefined
 }
 
-/** Verified claims; none for an anonymous caller. */
 export type Claims = Readonly<Record<string, unknown>>
 
 const GROUP_CLAIMS = ['groups', 'roles', 'cognito:groups']
@@ -43,7 +41,6 @@ export function principals({ claims: read, mentioned, groupEntityType }: Compile
   }
 }
 
-/** Reads the claims by the names of their attributes. */
 function readClaims(attributes: readonly string[], claims: Claims) {
   const values: Record<string, CedarValue> = {}
   let problem: string | undefined

@@ -2,12 +2,10 @@ import { isObject } from '../../crds/settings/json.ts'
 import type { Claims } from './principal.ts'
 import type { Subject } from './source.ts'
 
-/** The request to explain: a caller and what they ask for. */
 export interface Question {
   /** The caller's claims with its `sub`; undefined for an anonymous caller. */
   readonly caller: Claims | undefined
   readonly type: Subject['type']
-  /** The name or URI. */
   readonly id: string
   readonly arguments: Readonly<Record<string, unknown>>
 }
@@ -19,9 +17,7 @@ const known = new Set([...Object.keys(types), 'caller', 'arguments'])
 export const isCaller = (value: unknown): value is Claims =>
   isObject(value) && typeof value['sub'] === 'string' && value['sub'] !== ''
 
-/**
- * Reads `{caller, tool | prompt | resource, arguments}` from a value of any shape. Returns a message if it is invalid.
- */
+/** Reads `{caller, tool | prompt | resource, arguments}`. Returns a message if it is invalid. */
 export function readQuestion(value: unknown): Question | string {
   if (!isObject(value)) return 'The body must be a JSON object.'
   const stranger = Object.keys(value).find((name) => !known.has(name))

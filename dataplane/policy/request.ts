@@ -7,10 +7,7 @@ import type { CedarValue } from './values.ts'
 
 type Values = Readonly<Record<string, CedarValue>>
 
-/**
- * Builds the engine's request. Its time grows with the input, so it contains only what policies read: an unread
- * attribute, or a parent that no policy names, changes no decision.
- */
+/** Builds the engine's request from what policies read only, since its time grows with the input. */
 export function authorizationRequest(
   { principal: { id, groups, claims }, subject, given, server, groupEntityType }: Asked,
   reads: Reads,
@@ -54,7 +51,6 @@ function parentsOf({ backend }: Subject, server: string) {
 const featureOf = { Tool: 'tool', Prompt: 'prompt', Resource: 'resource' } as const
 const operationOf = { call_tool: 'call', get_prompt: 'get', read_resource: 'read' } as const
 
-/** Returns the attributes of a subject, without the call's arguments. */
 export const attributesOf = ({ action, type, id, backend, skill, hints }: Subject) => ({
   ...hints,
   name: id.toWellFormed(),
@@ -66,9 +62,8 @@ export const attributesOf = ({ action, type, id, backend, skill, hints }: Subjec
 })
 
 /**
- * Merges our entities with the configured ones that are reachable from them. An entity in both has the parents of both,
- * and our attributes, which no declaration overrides. Entities without data are left out, which is the same for the
- * engine.
+ * Merges our entities with the configured ones that they reach. An entity in both has the parents of both, and our
+ * attributes. Entities without data are left out.
  */
 function withDeclared(own: readonly EntityJson[], action: string, compiled: Compiled): EntityJson[] {
   const { entities: declared, named } = compiled

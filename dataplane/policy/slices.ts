@@ -8,15 +8,12 @@ import { entityKey, type Reads, readsOf } from './expressions.ts'
 import type { PolicyText } from './policy-text.ts'
 import type { Subject } from './source.ts'
 
-/**
- * The most policies in all slices together. A policy is in each slice that it applies to, and more cost too much
- * memory.
- */
+/** The most policies in all slices together. A policy is in each slice that it applies to. */
 const MOST_SLICED = 4000
 
 /**
- * The policies that can apply to a resource. The others can't permit, forbid or fail: a scope that does not match ends
- * the evaluation of a policy before its conditions (Cedar, authorization semantics).
+ * The policies that can apply to a resource. A scope that does not match ends the evaluation of a policy before its
+ * conditions (Cedar, authorization semantics), so others can't even fail.
  */
 export class Slice {
   /** The attributes of caller and resource that these policies read. */

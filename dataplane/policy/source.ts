@@ -5,20 +5,16 @@ export interface PolicySource {
   readonly entitiesJson?: string | undefined
   /** The claim with the caller's groups; absent: the first present of `groups`, `roles`, `cognito:groups`. */
   readonly groupClaimName?: string | undefined
-  /** The claim with more groups. */
   readonly roleClaimName?: string | undefined
-  /** The entity type of a group; default `Group`. */
   readonly groupEntityType?: string | undefined
 }
 
 export interface PolicyProblem {
-  /** The JSON pointer into the source. */
   readonly pointer: string
   /** The message, with line and column in the text first if the parser gives them. */
   readonly message: string
 }
 
-/** All problems of a source. */
 export class PolicyError extends Error {
   override readonly name = 'PolicyError'
   readonly problems: readonly PolicyProblem[]
@@ -29,7 +25,6 @@ export class PolicyError extends Error {
   }
 }
 
-/** The default entity type of groups. */
 export const GROUP = 'Group'
 
 /** The actions that policies decide. Lists are always allowed and filtered by these decisions. */
@@ -39,11 +34,9 @@ export type Action = (typeof actions)[number]
 /** Actions of the widely used gateway that are never evaluated here. */
 export const listActions: readonly string[] = ['list_tools', 'list_prompts', 'list_resources']
 
-/** The object that a caller asks for. */
 export interface Subject {
   readonly action: Action
   readonly type: 'Tool' | 'Prompt' | 'Resource'
-  /** The name or URI that clients use. */
   readonly id: string
   /** The backend that has the object; undefined if unknown. */
   readonly backend: string | undefined
@@ -51,6 +44,5 @@ export interface Subject {
   readonly skill?: string | undefined
   /** The boolean annotations of a tool. */
   readonly hints: Readonly<Record<string, boolean>>
-  /** The unique key of the subject. */
   readonly key: string
 }

@@ -1,6 +1,5 @@
 import { isObject } from '../../crds/settings/json.ts'
 
-/** A value in the form that the engine takes. */
 export type CedarValue = boolean | number | string | readonly CedarValue[] | { readonly [name: string]: CedarValue }
 
 /** The error of a value that Cedar can't represent, or that is too large. A policy that reads it can't be evaluated. */
@@ -14,8 +13,7 @@ const LARGEST_DECIMAL = 9e14
 
 /**
  * Converts a JSON value to Cedar: an array becomes a set, a whole number a Long, another number a decimal. Undefined
- * for null, which Cedar doesn't have. Throws Unjudgeable for other values. It rejects members named like the engine's
- * escapes (`__entity`), so that a claim never becomes an entity.
+ * for null. Throws Unjudgeable for other values, and for members named like the engine's escapes (`__entity`).
  */
 export function cedarValueOf(value: unknown, depth = 0): CedarValue | undefined {
   if (typeof value === 'string') return value.toWellFormed()

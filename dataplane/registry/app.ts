@@ -28,21 +28,15 @@ import { type AnsweredHosts, guardRequests } from './settings/host-check.ts'
 interface RegistryAppOptions {
   readonly api: Api
   readonly memory: CallerMemory
-  /** The origins whose pages may read, read on each request so that they follow the configuration. */
   origins(): readonly string[]
-  /** The host names that are served, read on each request. */
   hosts(): AnsweredHosts
-  /** The version of this program, for the API's description. */
   readonly version: string
   readonly log: Logger
   readonly observe: Observe
   readonly audit: Auditing
 }
 
-/**
- * Creates the public app of the registry, apart from what `catalogReads` answers: the admin API, pages, and the API's
- * description.
- */
+/** Creates the public app of the registry: the admin API, pages, and the API's description. */
 export function registryApp({
   api,
   memory,

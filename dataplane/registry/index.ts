@@ -28,10 +28,8 @@ import { createScheduler, type Scheduler } from './sync/scheduler.ts'
 
 interface ServeRegistryOptions {
   readonly configFile: string
-  /** `HOST:PORT` of the public listener; port 0 picks any free one. */
   readonly listen: string
   readonly adminListen: string
-  /** The folder of the store. */
   readonly stateDirectory: string
   /** If a logger is given, its owner sets its level. */
   readonly log?: Logger
@@ -46,23 +44,20 @@ interface ServeRegistryOptions {
   readonly checkMs?: number | undefined
   /** The memory limit of this process in bytes, if there is one. The limits of callers follow from it. */
   readonly memoryBytes?: number | undefined
-  /** The response of `/version`. */
   readonly version?: { readonly version: string; readonly node: string; readonly apiGroup?: string }
 }
 
 interface RunningRegistry {
-  /** `http://host:port` of the public listener. */
   readonly url: string
   readonly adminUrl: string
-  /** Toggles debug logging. */
   switchDebug(): void
   /** Drains the listeners within `times`, ends the syncs and closes the store. Without `times` it ends at once. */
   close(times?: DrainTimes): Promise<void>
 }
 
 /**
- * Serves a registry by its configuration file, and follows the file. Throws a ConfigError if the file is invalid, and
- * an Error that names the port or the store that is not available.
+ * Serves a registry by its configuration file, and follows the file. Throws a ConfigError, or an Error that names the
+ * port or the store.
  */
 export async function serveRegistry(options: ServeRegistryOptions): Promise<RunningRegistry> {
   const level = new LogLevel(options.logLevel)
@@ -107,7 +102,6 @@ class Ends {
     this.#front.push(end)
   }
 
-  /** Adds a part. Parts are closed in the reverse order of their start. */
   adopt<T extends { close(): Promise<void> }>(part: T): T {
     return this.#parts.adopt(part, (it) => it.close())
   }
@@ -136,7 +130,6 @@ interface Parts extends PartsOptions {
   readonly store: Store
   readonly identity: Identity
   readonly scheduler: Scheduler
-  /** Schedules the sources of the configuration and those made through the API. */
   readonly schedule: () => Promise<void>
 }
 
@@ -177,7 +170,6 @@ async function startParts(options: PartsOptions): Promise<Parts> {
   return { ...options, store, identity, scheduler, schedule: () => schedule(configuration.current()) }
 }
 
-/** The default name of the workload. */
 const WORKLOAD = 'portico-registry'
 
 /** Returns the schedules of the sources that were made through the API. */
@@ -234,7 +226,6 @@ function buildApi({ configuration, store, identity, scheduler, schedule, ends }:
   }
 }
 
-/** The longest wait for requests in flight if no times are given. */
 const GRACE_MS = 10_000
 const ADMIN_GRACE_MS = 1_000
 /** After this a stop continues without the syncs. Their thread may have stalled, and is then terminated. */

@@ -19,14 +19,10 @@ const SOURCE = 'portico.source'
 interface MeasuredParts {
   readonly configuration: Configuration
   readonly scheduler: Scheduler
-  /** The reason why the database can't be used. */
   readonly away: () => string | undefined
 }
 
-/**
- * Builds the response of `/status`: the configuration in force, the faults of a later one, and the state of each
- * source.
- */
+/** Builds the response of `/status`: the configuration in force, faults of a later one, and each source. */
 export function buildStatus(
   configuration: Configuration,
   scheduler: Scheduler,
@@ -43,10 +39,7 @@ export function buildStatus(
 
 const warning = (code: string, message: string) => ({ severity: 'warning' as const, code, message })
 
-/**
- * The most left-out entries that are reported as problems of the registry, the first ones; each source has its own
- * list.
- */
+/** The most left-out entries that are reported as problems of the registry. */
 const MOST_LEFT_OUT = 100
 
 function leftOut(sources: ReturnType<Scheduler['states']>): readonly string[] {
@@ -59,8 +52,8 @@ function leftOut(sources: ReturnType<Scheduler['states']>): readonly string[] {
 }
 
 /**
- * Creates the readiness probe. It is ready once the first sync of every source has ended, well or not. It stays ready:
- * a source that joins later must not take requests away from the others. It is not ready while the database is away.
+ * Creates the readiness probe: ready once the first sync of every source has ended, well or not, and while the database
+ * answers.
  */
 export function readiness(scheduler: Scheduler, away: () => string | undefined): () => true | { reason: string } {
   let ready = false

@@ -1,23 +1,14 @@
-/** The growth of waits with each failure in a row. */
 export interface Backoff {
-  /** The first wait, in milliseconds. */
   readonly first: number
-  /** The longest wait, in milliseconds. */
   readonly longest: number
-  /**
-   * Returns a number from 0 to 1; 1 takes each wait whole. Default: random, so that clients that failed together don't
-   * retry together.
-   */
+  /** Returns 0 to 1; 1 takes each wait whole. Default: random. */
   readonly random?: () => number
 }
 
 /** More doublings than any wait has. */
 const MOST_DOUBLINGS = 30
 
-/**
- * Returns the milliseconds to wait before attempt `attempt` (from 0): doubled each time, between half and the whole of
- * it.
- */
+/** Returns the milliseconds before attempt `attempt` (from 0): doubled each time, between half and the whole of it. */
 export function backoffDelay(attempt: number, { first, longest, random = Math.random }: Backoff): number {
   const whole = Math.min(longest, first * 2 ** Math.min(attempt, MOST_DOUBLINGS))
   return whole * (0.5 + 0.5 * random())

@@ -3,7 +3,6 @@ import { backoffDelay } from './backoff.ts'
 
 const PAUSES = { first: 500, longest: 15_000 }
 
-/** Loads a value and retries failures after a growing pause. */
 export class Loading<T> {
   /** The loaded value; undefined if loading was given up before. Never rejects. */
   readonly outcome: Promise<T | undefined>
@@ -16,15 +15,11 @@ export class Loading<T> {
     this.outcome = this.#run(load, onFailure)
   }
 
-  /**
-   * The promise of the latest attempt. During a pause it has been rejected already, so that callers do not wait for the
-   * next attempt.
-   */
+  /** The promise of the latest attempt, already rejected during a pause. */
   get current(): Promise<T> {
     return this.#attempt
   }
 
-  /** Stops further attempts. A running attempt is finished. */
   giveUp(): void {
     this.#stop.abort()
   }

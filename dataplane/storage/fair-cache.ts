@@ -1,11 +1,7 @@
-/**
- * The holder of an entry, the widest group first: the networks of an address, or a user. The members of a group share
- * its room.
- */
+/** The holder of an entry, the widest group first: the networks of an address, or a user. */
 export type Holder = readonly string[]
 
 interface FairCacheOptions {
-  /** The limit of all entries together, in the unit of their sizes. */
   readonly most: number
   /** The size of a holder besides its entries, and of each group above it; absent: 0. */
   readonly holderSize?: number
@@ -22,10 +18,8 @@ interface EntryOptions {
   readonly holder?: Holder | undefined
 }
 
-/** The entry that leaves first to make room. */
 export interface Leaver {
   readonly key: string
-  /** When it was added, in milliseconds since 1970. */
   readonly addedAt: number
   /** True if its holder has more than the holder that needs the room would have then. */
   readonly isHeldByMore: boolean
@@ -40,7 +34,6 @@ interface Entry<V> extends Queued {
   readonly part: Part<V>
 }
 
-/** An item in a queue. */
 interface Queued {
   before?: this | undefined
   after?: this | undefined
@@ -56,9 +49,8 @@ const STEPS = 4
 export const NOBODY: Holder = ['']
 
 /**
- * Keeps entries of many holders in bounded room. The largest holder makes room for the others: a holder that adds
- * without end pushes out its own entries and none of small holders. Of one holder the least recently used entry leaves
- * first.
+ * Keeps entries of many holders in bounded room. The largest holder makes room for the others, with its least recently
+ * used entry.
  */
 export class FairCache<V> {
   readonly most: number
@@ -77,7 +69,6 @@ export class FairCache<V> {
     return this.#entries.size
   }
 
-  /** The size of all entries and holders together. */
   get held(): number {
     return this.#all.held
   }
@@ -102,15 +93,11 @@ export class FairCache<V> {
     return this.#entries.get(key)?.part.path
   }
 
-  /** Returns the size that a holder has. */
   heldBy(holder: Holder): number {
     return this.#all.find(holder)?.held ?? 0
   }
 
-  /**
-   * Keeps an entry, and replaces the one of the same key. Other entries are removed if there is no room. An entry
-   * larger than the whole cache is not kept.
-   */
+  /** Keeps an entry. Others are removed if there is no room. One larger than the whole cache is not kept. */
   set(key: string, value: V, { size, ttlMs, holder }: EntryOptions): void {
     const now = this.#now()
     const before = this.#entries.get(key)
@@ -159,7 +146,6 @@ export class FairCache<V> {
     for (const [key, { value, until }] of this.#entries) if (until > now) yield [key, value]
   }
 
-  /** Drops expired entries. */
   purgeStale(): void {
     const now = this.#now()
     this.#purgedAt = now
@@ -208,7 +194,6 @@ interface PartOptions {
   readonly even: number
 }
 
-/** The state of a holder, or of a group of holders. */
 class Part<V> implements Queued {
   before?: this
   after?: this
@@ -217,7 +202,6 @@ class Part<V> implements Queued {
   readonly options: PartOptions
   /** Both are made at their first use: there are many holders. */
   group: Group<V> | undefined
-  /** The entries, the least recently used first. */
   entries: Queue<Entry<V>> | undefined
   held = 0
 
@@ -236,7 +220,6 @@ class Part<V> implements Queued {
     return this.parent === undefined ? [] : [...this.parent.path, this.name]
   }
 
-  /** Returns the part of a holder, and makes it if there is none. */
   open(holder: Holder): Part<V> {
     return holder.reduce<Part<V>>((at, name) => {
       const { parts } = (at.group ??= { parts: new Map(), levels: new Map() })
@@ -309,7 +292,6 @@ class Part<V> implements Queued {
     this.parent?.grow(size)
   }
 
-  /** Removes a part that is empty. */
   closeEmpty(): void {
     const { parent } = this
     const isEmpty = this.entries?.first === undefined && (this.group?.parts.size ?? 0) === 0

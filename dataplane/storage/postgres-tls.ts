@@ -15,12 +15,11 @@ export interface TlsSettings {
   readonly caFile?: string | undefined
 }
 
-/** The transport of a connection: plain text, or TLS with these options. */
 export type Transport = false | ConnectionOptions
 
 /**
- * Removes the TLS parameters from a connection URL, since the driver interprets them in its own way. The settings take
- * precedence over them. Throws an Error if the URL has an unknown `sslmode`.
+ * Removes the TLS parameters from a connection URL, which the driver interprets in its own way. The settings take
+ * precedence. Throws an Error for an unknown `sslmode`.
  */
 export function tlsInUrl(url: string, settings: TlsSettings): { readonly url: string; readonly tls: TlsSettings } {
   const at = url.indexOf('?')
@@ -44,7 +43,6 @@ export function tlsInUrl(url: string, settings: TlsSettings): { readonly url: st
 const TLS_PARAMETERS = ['ssl', 'sslmode', 'sslrootcert', 'sslnegotiation', 'uselibpqcompat']
 const isMode = (text: string): text is SslMode => (SSL_MODES as readonly string[]).includes(text)
 
-/** Returns the ways to connect, in the order in which they are tried. */
 export function transportsOf({ sslMode = DEFAULT_MODE, caFile }: TlsSettings): readonly [Transport, ...Transport[]] {
   // As in libpq, a configured CA is always checked.
   const mode = sslMode === 'require' && caFile !== undefined ? 'verify-ca' : sslMode

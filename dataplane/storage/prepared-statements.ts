@@ -4,27 +4,22 @@ import type pg from 'pg'
 
 const MARKER = '/* kept */ '
 
-/**
- * Marks a statement to be run as a named prepared statement: PostgreSQL parses it once, and may plan it once for all
- * values. Use it only for a small number of texts: each connection keeps them until it ends.
- */
+/** Marks a statement as a named prepared one, which each connection keeps: use it for few texts. */
 export function asPreparedStatement(statement: string): string {
   return MARKER + statement
 }
 
 /**
- * Makes a connection use generic plans for all statements. Planning a join of six tables takes PostgreSQL as long as
- * reading a page, and with the page's length as a value it would plan each time. Use it only for statements whose best
- * plan does not depend on their values.
+ * Makes a connection use generic plans. Planning a join of six tables takes PostgreSQL as long as reading a page. Only
+ * for statements whose best plan does not depend on their values.
  */
 export async function planForAllValues(client: pg.ClientBase): Promise<void> {
   await client.query('set plan_cache_mode = force_generic_plan')
 }
 
 /**
- * Makes a pool for Kysely whose connections come from `connect`. Statements marked by `asPreparedStatement` are
- * prepared under a name. A connection whose query has timed out is not used again: its server may be unreachable, or
- * still run the query.
+ * Makes a pool for Kysely whose connections come from `connect`. A connection whose query has timed out is not used
+ * again: its server may be unreachable, or still run the query.
  */
 export function poolWithPreparedStatements(pool: pg.Pool, connect: () => Promise<pg.PoolClient>): PostgresPool {
   const names = new Map<string, string>()

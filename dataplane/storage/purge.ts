@@ -4,10 +4,7 @@ interface Purgeable {
   purgeStale(): unknown
 }
 
-/**
- * Drops expired entries of a cache at intervals, not only at a read or for room: the entries are secrets of users. It
- * ends with the cache.
- */
+/** Drops expired entries of a cache at intervals: they are secrets of users. It ends with the cache. */
 export function purgeRegularly(cache: Purgeable, everyMs = EVERY_MS): void {
   const held = new WeakRef(cache)
   const timer = setInterval(() => {

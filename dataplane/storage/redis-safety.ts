@@ -7,10 +7,8 @@ const LONGEST_WAIT_MS = 100
 const GIVEN_UP_MS = 5_000
 
 /**
- * Makes the function that waits until a replica of Redis has all writes of this client to the server of a key (`WAIT`).
- * A failover loses writes that no replica has, and a promise to an outside party must not be lost so. If no replica
- * answers in time, it continues and logs that: one server is better than none. A single Redis, which has no
- * replacement, is not asked.
+ * Makes the function that waits until a replica has all writes of this client to the server of a key (`WAIT`), since a
+ * failover loses others. If no replica answers in time, it continues and logs that. A single Redis is not asked.
  */
 export function replicaWait(client: RedisClient, log: Logger): (key: string) => Promise<void> {
   const takesOver = isCluster(client) || client.options.sentinels != null
@@ -39,8 +37,8 @@ export function replicaWait(client: RedisClient, log: Logger): (key: string) => 
 }
 
 /**
- * Warns at each new connection if Redis evicts keys once its memory is full: it would evict registered clients and
- * logins without a visible reason. If the Redis user may not run `INFO`, that is logged once.
+ * Warns at each new connection if a full Redis evicts keys: registered clients and logins would vanish. If the Redis
+ * user may not run `INFO`, that is logged once.
  */
 export function warnOfEviction(client: RedisClient, log: Logger): void {
   let isRefused = false
@@ -66,7 +64,6 @@ export function warnOfEviction(client: RedisClient, log: Logger): void {
   })
 }
 
-/** Returns a field of an answer to INFO: lines of `name:value`. */
 const fieldOf = (info: string, name: string): string | undefined =>
   info
     .split('\n')

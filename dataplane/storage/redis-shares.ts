@@ -9,8 +9,8 @@ export interface ShareBounds {
 export const RECORD_BYTES = 300
 
 /**
- * Lua functions for scripts that keep shares. A share is a list of names, sorted by when they end (milliseconds since
- * 1970), and in a hash beside it their bytes, with their sum under the empty name. Both end with the last name.
+ * Lua functions for shares. A share is a sorted set of names by their end (milliseconds since 1970), and a hash of
+ * their bytes, with the sum under the empty name.
  */
 export const SHARES = `
 local function leave(list, name)

@@ -17,7 +17,6 @@ import type { Observe, Operation } from '../telemetry/observe.ts'
 type RedisAddress = string
 
 export interface RedisTls {
-  /** PEM file of the CAs that are trusted; absent: the system's. */
   readonly caFile?: string
   /** Accepts any certificate. For tests of other people's set-ups. */
   readonly insecureSkipVerify?: boolean
@@ -28,7 +27,6 @@ export interface RedisConfig {
   readonly mode: 'standalone' | 'cluster' | 'sentinel'
   /** Addresses of the server, of some cluster nodes, or of the sentinels. */
   readonly addresses: readonly RedisAddress[]
-  /** Set for `sentinel` only. */
   readonly masterName?: string
   /** A Cluster has 0 alone. */
   readonly db?: number
@@ -38,7 +36,6 @@ export interface RedisConfig {
   readonly tls?: RedisTls
   readonly sentinelTls?: RedisTls
   readonly dialTimeoutMs?: number
-  /** Longest wait for an answer. */
   readonly commandTimeoutMs?: number
 }
 
@@ -61,9 +58,8 @@ const require = createRequire(import.meta.url)
 const ioredis = () => require(PACKAGE) as typeof import('ioredis')
 
 /**
- * Makes all Redis connections. Nothing is connected before the first command. While Redis is unreachable a command
- * fails after one retry instead of waiting; reconnecting continues in the background with back-off, up to 2 s. Commands
- * of `withRedis` are reported to `observe`.
+ * Makes all Redis connections, at the first command. While Redis is unreachable a command fails after one retry;
+ * reconnecting continues with back-off, up to 2 s. Commands of `withRedis` are reported to `observe`.
  */
 export function connectRedis(config: RedisConfig, log: Logger, observe?: Observe): RedisClient {
   const client = config.mode === 'cluster' ? cluster(config) : single(config)
@@ -85,8 +81,8 @@ export function connectRedis(config: RedisConfig, log: Logger, observe?: Observe
 export { redisKeyPrefix } from '../config/redis-keys.ts'
 
 /**
- * Runs commands; any failure in them becomes a PublicError `unavailable`, with the reason for the log. While Redis is
- * known to be unreachable it fails at once instead of queueing.
+ * Runs commands; a failure becomes a PublicError `unavailable`. While Redis is known to be unreachable it fails at
+ * once.
  */
 export async function withRedis<T>(client: RedisClient, run: (client: RedisClient) => Promise<T>): Promise<T> {
   const observed = observers.get(client)?.(ASKED)
@@ -111,10 +107,7 @@ const ASKED: Operation = { kind: 'store', name: 'redis' }
 /** Running attempts to connect. All callers that wait for an attempt share it and its listeners. */
 const attempts = new WeakMap<RedisClient, Promise<void>>()
 
-/**
- * Waits for the running attempt only, not for the next one: a Cluster or Sentinel client would retry without end, and
- * queue meanwhile.
- */
+/** Waits for the running attempt only: a Cluster or Sentinel client would retry without end. */
 function connected(client: RedisClient): Promise<void> {
   const known = attempts.get(client)
   if (known !== undefined) return known
@@ -151,10 +144,7 @@ const LONGEST_CONNECT_MS = 5_000
 
 const unavailable = (cause: unknown) => new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
 
-/**
- * Removes the command from an error: ioredis attaches it with its arguments, and those of HELLO and AUTH hold the
- * password.
- */
+/** Removes the command from an error: the arguments of HELLO and AUTH hold the password. */
 const withoutCommand = (error: unknown): Error => new Error(error instanceof Error ? error.message : String(error))
 
 function single(config: RedisConfig): Redis {
@@ -213,8 +203,8 @@ function readCredentialsAtConnect(options: RedisOptions, { usernameFile, passwor
 }
 
 /**
- * Returns the content of a file, or an empty password if it can't be read. If its options threw, ioredis would stay in
- * `connecting` for ever; so Redis refuses the password, and ioredis tries again.
+ * Returns the content of a file, or an empty password, which Redis refuses: if its options threw, ioredis would stay in
+ * `connecting` for ever.
  */
 function readable(file: string): () => string {
   const read = secretFile(file)
@@ -321,10 +311,7 @@ export class RedisScript {
   }
 }
 
-/**
- * Converts the Redis settings of a configuration for `connectRedis`. File paths are relative to the configuration's
- * folder.
- */
+/** Converts Redis settings for `connectRedis`. Paths are relative to the configuration's folder. */
 export function redisConfigOf(settings: RedisSettings, directory: string): RedisConfig {
   const { usernameFile, passwordFile, tls, sentinelTls } = settings
   const { dialTimeout, readTimeout, writeTimeout } = { ...redisTimeouts, ...settings }

@@ -5,9 +5,7 @@ import { secretFile } from '../config/secret-file.ts'
 import { connectInTurn, isTlsError, type TlsSettings, type Transport, tlsInUrl, transportsOf } from './postgres-tls.ts'
 import { planForAllValues, poolWithPreparedStatements } from './prepared-statements.ts'
 
-/** The address of a PostgreSQL database: a URL, a file that holds the URL, or its parts. */
 export interface PostgresConfig extends TlsSettings {
-  /** `postgres://user:password@host:port/database` */
   readonly url?: string | undefined
   /** Absolute; read whenever a connection is opened. */
   readonly urlFile?: string | undefined
@@ -29,9 +27,7 @@ const IDLE_MS = 30_000
 
 export interface PoolOptions {
   readonly postgres: PostgresConfig
-  /** Most connections at a time. */
   readonly connections: number
-  /** Longest wait for one of them, in milliseconds; default 2 s. */
   readonly connectionWaitMs?: number
   /** Longest wait for the answer to a statement, in milliseconds; default a minute, 0 is without end. */
   readonly queryMs?: number
@@ -42,7 +38,6 @@ export interface PoolOptions {
   readonly onUnconnected?: (error: unknown, ms: number) => void
 }
 
-/** The connection that a password is for. */
 interface PgpassKey {
   readonly host: string
   readonly port: number
@@ -53,7 +48,6 @@ interface PgpassKey {
 /** Four fields that end with a colon, and all that follows. */
 const LINE = new RegExp(`^${'((?:\\\\.|[^\\\\:])*):'.repeat(4)}(.*)$`)
 
-/** Creates a Kysely dialect on a pool of connections. */
 export function postgresDialect({
   postgres: config,
   connections,
@@ -74,8 +68,7 @@ export function postgresDialect({
         idleTimeoutMillis: IDLE_MS,
         query_timeout: queryMs,
         async onConnect(client) {
-          // The locks of a stalled connection would hold up all others. With this limit the others proceed before they
-          // time out.
+          // A stalled connection's locks would hold up all others.
           await client.query(`set idle_in_transaction_session_timeout = ${queryMs / 2}`)
           if (plansForAllValues) await planForAllValues(client)
         },
@@ -112,7 +105,6 @@ interface ClientConfig extends pg.ClientConfig {
   readonly transports: readonly [Transport, ...Transport[]]
 }
 
-/** Returns the options of one connection; files are read now. */
 export function clientConfig(config: PostgresConfig): ClientConfig {
   const given = config.urlFile === undefined ? config.url : secretFile(config.urlFile)()
   const { url, tls } = given === undefined ? { url: given, tls: config } : tlsInUrl(given, config)
@@ -164,14 +156,13 @@ export function isPostgresAway(error: unknown): boolean {
 
 /** Tells whether two transactions conflicted: if run again, each of them passes. */
 export function isPostgresConflict(error: unknown): boolean {
-  // serialization_failure, deadlock_detected, unique_violation and foreign_key_violation (of rows that were not there, or
-  // were, when it was checked)
+  // serialization_failure, deadlock_detected, unique_violation and foreign_key_violation
   return error instanceof pg.DatabaseError && ['40001', '40P01', '23505', '23503'].includes(error.code ?? '')
 }
 
 /**
- * Listens on a channel (`LISTEN`) until it is closed. `onNotification` is also called, without a text, after each
- * connect, since earlier notifications are lost. It reconnects by itself; `onLost` is called when it can't.
+ * Listens on a channel (`LISTEN`) until closed. `onNotification` is also called, without a text, after each connect,
+ * since notifications are lost in between.
  */
 export function listenPostgres(
   config: PostgresConfig,
@@ -250,9 +241,8 @@ async function connected(client: pg.Client): Promise<pg.Client> {
 const RECONNECT_MS = 500
 
 /**
- * Returns the password that a pgpass file has for a connection: the first line `host:port:database:user:password` that
- * matches, where `*` stands for anything and a backslash before a colon or a backslash (PostgreSQL, section 34.16).
- * Returns undefined if there is none.
+ * Returns the password of a pgpass file: the first matching line `host:port:database:user:password`, with `*` for
+ * anything and backslash escapes (PostgreSQL, section 34.16); undefined if there is none.
  */
 export function pgpassPassword(text: string, { host, port, database, user }: PgpassKey): string | undefined {
   const wanted = [host, String(port), database, user]

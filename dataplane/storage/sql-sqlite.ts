@@ -11,7 +11,6 @@ import {
 } from 'kysely'
 
 export interface SqliteOptions {
-  /** Path of the database file. */
   readonly file: string
   /** Refuses every write; the file must exist. */
   readonly readOnly?: boolean
@@ -25,10 +24,7 @@ export type RunBlocking = <T>(call: () => T) => T
 const BUSY_MS = 5_000
 /** The write-ahead log is truncated to this size after a big transaction. */
 const LOG_BYTES = 64 * 1024 * 1024
-/**
- * The pages (of 4 KiB) of the log at which it is written back to the file, which waits for the disk three times.
- * SQLite’s own 1000 made that a tenth of the processor time of a first sync.
- */
+/** The pages (4 KiB) of the log at which it is written back. SQLite’s 1000 took a tenth of a first sync. */
 const CHECKPOINT_PAGES = 8_000
 /** The memory for cached pages of one connection, in KiB. */
 const CACHE_KIB = 16 * 1024
@@ -36,10 +32,8 @@ const CACHE_KIB = 16 * 1024
 const STATEMENTS = 256
 
 /**
- * The Kysely dialect for `node:sqlite`.
- *
- * WAL lets readers see the state before a running transaction without waiting. `synchronous=FULL` ensures that an
- * acknowledged commit is on the disk.
+ * The Kysely dialect for `node:sqlite`. With WAL readers don't wait. `synchronous=FULL`: an acknowledged commit is on
+ * the disk.
  */
 export class NodeSqliteDialect extends SqliteDialect {
   readonly #config: SqliteDialectConfig
@@ -59,20 +53,14 @@ export class NodeSqliteDialect extends SqliteDialect {
   }
 }
 
-/**
- * Takes the write lock at the beginning of a transaction. If a transaction reads before it writes, SQLite does not
- * wait: it fails at once if another process has the lock.
- */
+/** Takes the write lock at the beginning of a transaction: SQLite does not wait if a transaction reads first. */
 class WritingDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     await connection.executeQuery(CompiledQuery.raw('begin immediate'))
   }
 }
 
-/**
- * Runs schema changes in transactions. SQLite rolls them back like any other change, but Kysely's adapter does not
- * count on that. A migration that is killed half way leaves nothing behind.
- */
+/** Runs schema changes in transactions, so that a killed migration leaves nothing behind. */
 class TransactionalAdapter extends SqliteAdapter {
   override get supportsTransactionalDdl(): boolean {
     return true
@@ -97,10 +85,7 @@ function configure(database: DatabaseSync, readOnly: boolean): void {
   database.exec(`pragma journal_size_limit = ${LOG_BYTES}; pragma wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
 }
 
-/**
- * Adapts a database to the interface of better-sqlite3, which Kysely's SqliteDialect expects. Compiled statements are
- * cached by their text.
- */
+/** Adapts a database to better-sqlite3's interface for Kysely, with a cache of compiled statements. */
 function adapt(database: DatabaseSync, runBlocking: RunBlocking | undefined): SqliteDatabase {
   const compiled = new Map<string, SqliteStatement>()
   return {
@@ -142,9 +127,8 @@ function adaptStatement(statement: StatementSync): SqliteStatement {
 }
 
 /**
- * Makes the function that builds a row from its values. The rows of `node:sqlite` are dictionaries: making and reading
- * them took a sixth of the time of a page; setting one column after the other takes a thirtieth. The columns are those
- * of our own statements.
+ * Makes the function that builds a row from its values. The rows of `node:sqlite` are dictionaries and took a sixth of
+ * the time of a page; this takes a thirtieth.
  */
 function rowMaker(columns: readonly string[]): (values: unknown) => Record<string, unknown> {
   const fields = columns.map((column, index) => `${JSON.stringify(column)}: values[${index}]`)
@@ -158,7 +142,6 @@ export function isSqliteError(error: unknown): boolean {
 
 const SQLITE_BUSY = 5
 
-/** Tells whether another process held the lock for too long. */
 export function isSqliteLocked(error: unknown): boolean {
   return isSqliteError(error) && ((error as { errcode?: number }).errcode ?? 0) % 256 === SQLITE_BUSY
 }

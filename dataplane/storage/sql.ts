@@ -14,17 +14,13 @@ export type { RunBlocking } from './sql-sqlite.ts'
 
 /** The options of a database. Few files besides this one know which kind it is. */
 type DatabaseOptions = {
-  /** Called after each statement. */
   readonly observe?: ObserveStatement | undefined
 } & (
   | ({ readonly dialect: 'sqlite' } & SqliteOptions)
   | ({ readonly dialect: 'postgres' } & Omit<PoolOptions, 'onUnconnected'>)
 )
 
-/**
- * Opens a database; the one factory of SQL connections. Nothing is opened before the first query; `destroy()` closes.
- * `T` describes the tables, as Kysely takes them.
- */
+/** Opens a database at the first query; `destroy()` closes it. `T` describes the tables. */
 export function openDatabase<T>(options: DatabaseOptions): Kysely<T> {
   const { observe } = options
   const system = options.dialect === 'sqlite' ? 'sqlite' : 'postgresql'

@@ -7,15 +7,12 @@ export interface RunStatement {
   readonly system: 'sqlite' | 'postgresql'
   /** `db.operation.name`, one of a small set. */
   readonly operation: string
-  /** Milliseconds until its answer arrived. */
   readonly ms: number
-  /** One of our codes if it failed. */
   readonly error?: string
 }
 
 export type ObserveStatement = (statement: RunStatement) => void
 
-/** The operations of the statements that Kysely builds, by the kind of their root node. */
 const OF_NODES: ReadonlyMap<string, string> = new Map(
   ['Select', 'Insert', 'Update', 'Delete', 'Merge'].map((name) => [`${name}QueryNode`, name.toUpperCase()]),
 )

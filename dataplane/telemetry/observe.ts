@@ -1,7 +1,4 @@
-/**
- * The interface for telemetry: every request, backend call, decision, exchange, sync and store access is reported to
- * it. Until telemetry is configured it does nothing, and allocates nothing.
- */
+/** The interface for telemetry. Until telemetry is configured it does nothing, and allocates nothing. */
 
 /** A kind of work that is observed. Names and attributes come from configuration and catalogs, never from callers. */
 export interface Operation {
@@ -20,7 +17,6 @@ export interface Operation {
   /** Low-cardinality name: a route, a JSON-RPC method, a source. */
   readonly name: string
   readonly attributes?: Readonly<Record<string, string | number | boolean>>
-  /** The name of the called tool at its backend; the tool is in the catalog. */
   readonly tool?: string
 }
 
@@ -29,7 +25,6 @@ export const OTHER_ERROR = '_OTHER'
 
 export interface Outcome {
   readonly result: 'ok' | 'error' | 'denied'
-  /** Code from the error table if the result isn't ok. */
   readonly code?: string
   /** Code of the JSON-RPC error in the answer. Backends choose theirs: it is no label of metrics. */
   readonly rpcCode?: number | undefined
@@ -62,7 +57,6 @@ export interface Origin {
   target?(): string | undefined
 }
 
-/** A running operation. */
 export interface Observation {
   /** The trace context for calls made during the operation; undefined if nothing is traced. */
   readonly trace: TraceContext | undefined

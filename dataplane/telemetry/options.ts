@@ -3,10 +3,8 @@ import type { Logger } from 'pino'
 import type { TelemetrySettings } from '../config/telemetry.ts'
 import type { Measure } from './metrics/metrics.ts'
 
-/** The block `telemetry` of a configuration, and its context. */
 export interface TelemetryConfig {
   readonly telemetry: TelemetrySettings | undefined
-  /** The folder to which file paths are relative. */
   readonly directory: string
   /** `service.name` if the block sets none. */
   readonly workload: string

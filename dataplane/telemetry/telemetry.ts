@@ -26,8 +26,8 @@ const LAST_EXPORT_MS = 2_000
 const WITHIN: ReadonlySet<Operation['kind']> = new Set(['decision', 'store', 'provider'])
 
 /**
- * Measures what is observed, and sends it to the configured endpoint, which may change. Metrics and the SDK are loaded
- * at their first use: the SDK for exports, not for Prometheus.
+ * Measures operations, and sends the results to the configured endpoint, which may change. The SDK is loaded for
+ * exports, not for Prometheus.
  */
 export class Telemetry {
   /** The same function for ever, under any configuration. */
@@ -69,7 +69,6 @@ export class Telemetry {
     before?.close().catch((error: unknown) => this.#options.log.debug({ err: error }, 'closing the exporter failed'))
   }
 
-  /** Returns the metrics; the counts continue under another configuration. */
   async #measured(): Promise<OwnMetrics> {
     if (this.#metrics !== undefined) return this.#metrics
     const { OwnMetrics } = await import('./metrics/own.ts')
@@ -78,9 +77,7 @@ export class Telemetry {
     return new OwnMetrics(role, measure === undefined ? [ofSpans] : [measure, ofSpans])
   }
 
-  /**
-   * Returns the metrics for Prometheus; undefined while they are switched off. `accept`: the request's Accept header.
-   */
+  /** Returns the metrics for Prometheus; undefined while they are off. `accept`: the request's Accept header. */
   prometheus(accept: string | undefined): PrometheusText | undefined {
     const config = this.#inForce
     if (config?.telemetry?.prometheus?.enabled !== true) return undefined
@@ -93,7 +90,6 @@ export class Telemetry {
     return spans === undefined ? {} : { telemetry: { spans } }
   }
 
-  /** Sends the remaining data, as far as that is possible at once. */
   async close(): Promise<void> {
     await this.#applied
     this.#observe = observeNothing

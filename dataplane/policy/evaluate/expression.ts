@@ -5,7 +5,6 @@ import { Entity, type Situation } from './situation.ts'
 
 type Value = CedarValue | Entity | readonly Value[]
 
-/** Evaluates an expression. Throws UNSURE. */
 type Evaluate = (situation: Situation) => Value
 
 /** The error of an expression without a certain value here: an error by Cedar's rules, or a rare type of value. */
@@ -20,9 +19,9 @@ type Operand = Readonly<Record<string, unknown>>
 type Compile = (operand: Operand) => Evaluate
 
 /**
- * Compiles an expression in Cedar's JSON form: the common operators on Booleans, Longs, texts, sets, records and
- * entities (Cedar, policy syntax: operators). An error by Cedar's rules, or an unsupported comparison (decimals, sets
- * with sets), throws UNSURE at evaluation. Throws Unsupported for other expressions.
+ * Compiles an expression in Cedar's JSON form: common operators on Booleans, Longs, texts, sets, records and entities
+ * (Cedar, policy syntax: operators). Errors and unsupported comparisons throw UNSURE at evaluation. Throws Unsupported
+ * for other expressions.
  */
 function compileExpression(expression: Expr | unknown): Evaluate {
   if (!isObject(expression)) throw new Unsupported('no expression')
@@ -36,7 +35,6 @@ function compileExpression(expression: Expr | unknown): Evaluate {
   return compile(operand)
 }
 
-/** Compiles an expression that must be true or false. */
 export function compileCondition(expression: unknown): (situation: Situation) => boolean {
   const evaluate = compileExpression(expression)
   return (situation) => bool(evaluate(situation))
@@ -56,7 +54,6 @@ type Scalar = boolean | number | string
 const isScalar = (value: Value): value is Scalar =>
   typeof value === 'string' || typeof value === 'boolean' || (typeof value === 'number' && Number.isSafeInteger(value))
 
-/** Compares two values. Values of different types differ, and that is no error. */
 function areEqual(one: Value, two: Value): boolean {
   if (isScalar(one) && isScalar(two)) return one === two
   if (one instanceof Entity && two instanceof Entity) return one.key === two.key
@@ -87,7 +84,6 @@ function literal(value: unknown): Evaluate {
   return () => constant
 }
 
-/** Returns the entity of `{type, id}`. */
 export function entityOf(value: unknown): Entity {
   const { type, id } = isObject(value) ? value : {}
   if (typeof type !== 'string' || typeof id !== 'string') throw new Unsupported('a literal')
@@ -133,9 +129,7 @@ function isIn(left: Value, right: Value, situation: Situation): boolean {
   return above.some((other) => situation.isIn(below, other))
 }
 
-/**
- * Tells whether a text matches a pattern, given as the texts between its wildcards (empty at a leading or last one).
- */
+/** Tells whether a text matches a pattern, given as the texts between its wildcards. */
 function matches(value: string, [first = '', ...rest]: readonly string[]): boolean {
   const last = rest.pop()
   if (last === undefined) return value === first

@@ -6,7 +6,6 @@ import type { Entity, Situation } from './situation.ts'
 /** Tells whether a policy applies. Throws UNSURE. */
 export type Applies = (situation: Situation) => boolean
 
-/** A policy that is evaluated here, without the engine. */
 export interface Evaluated {
   readonly effect: 'permit' | 'forbid'
   readonly applies: Applies
@@ -64,8 +63,8 @@ const scoped = (value: unknown): Entity =>
   entityOf(isObject(value) && isObject(value['__entity']) ? value['__entity'] : value)
 
 /**
- * Returns the decision of these policies: allowed if one permits and none forbids. Undefined if the engine must
- * evaluate one of them: it may have an error, which denies.
+ * Returns the decision: allowed if one policy permits and none forbids. Undefined if the engine must evaluate one: it
+ * may have an error, which denies.
  */
 export function decide(policies: readonly Evaluated[], situation: Situation): boolean | undefined {
   let isPermitted = false

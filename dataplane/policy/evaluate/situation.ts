@@ -2,13 +2,10 @@ import { entityKey } from '../expressions.ts'
 import type { Subject } from '../source.ts'
 import type { CedarValue } from '../values.ts'
 
-/** Attributes by name. */
 type Values = Readonly<Record<string, CedarValue>>
 
-/** An entity as policies name it. */
 export class Entity {
   readonly type: string
-  /** The unique key of the entity. */
   readonly key: string
 
   constructor(type: string, id: string) {
@@ -17,7 +14,6 @@ export class Entity {
   }
 }
 
-/** The request that a policy is evaluated for. */
 export interface Asked {
   readonly principal: { readonly id: string; readonly groups: readonly string[]; readonly claims: Values }
   readonly subject: Subject
@@ -50,14 +46,12 @@ export class Situation {
     this.resource = new Entity(subject.type, subject.id.toWellFormed())
   }
 
-  /** Returns an attribute of an entity; undefined if it has none of this name. */
   attribute({ key }: Entity, name: string): CedarValue | undefined {
     if (key === this.principal.key) return own(this.#asked.principal.claims, name)
     if (key === this.resource.key) return own(this.#asked.given, name) ?? own(this.#attributes, name)
     return undefined
   }
 
-  /** Returns a member of the context; undefined if it has none of this name. */
   context(name: string): CedarValue | undefined {
     return own(this.#asked.given, name) ?? own(this.#asked.principal.claims, name)
   }

@@ -61,7 +61,6 @@ export function openApiRoutes(operations: readonly Operation[], version: string)
     })
 }
 
-/** Builds the description of these operations (OpenAPI 3.1). */
 function openApi(operations: readonly Operation[], version: string): object {
   const paths = Object.fromEntries(
     [...Map.groupBy(operations, ({ path }) => path)].map(([path, onPath]) => [
@@ -129,7 +128,6 @@ function parameter(location: 'path' | 'query', name: string, schema: TSchema): o
   }
 }
 
-/** Builds one response for each status, with the codes that it may carry. */
 function errorResponses({ errors, body, role }: Operation): Record<string, object> {
   const codes = new Set<ErrorCode>([
     ...errors,
@@ -149,10 +147,7 @@ function errorResponses({ errors, body, role }: Operation): Record<string, objec
   )
 }
 
-/**
- * Returns a schema as it is published. Our keyword `exactlyOne` names properties of which exactly one must be present;
- * a check reports that to callers in clearer words than a schema could.
- */
+/** Returns a schema as it is published, without our keyword `exactlyOne`: a check reports that in clearer words. */
 function plain(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(plain)
   if (typeof schema !== 'object' || schema === null) return schema

@@ -20,12 +20,9 @@ export function mayManage(actor: Actor, claims: ClaimsMap): boolean {
 }
 
 /**
- * Checks the claims of a version that is published; undefined if they are in order. `existing` are the claims of the
- * entry that it joins, undefined if it is the first version.
- *
- * 1. Claims are required, of a super-admin too, unless authentication is off or the entry has none.
- * 2. They are a subset of the publisher's; super-admins are exempt.
- * 3. They are those of the first version, without exception.
+ * Checks the claims of a version that is published; undefined if they are in order. Claims are required unless
+ * authentication is off or the entry has none, are a subset of the publisher's (super-admins are exempt), and equal
+ * those of the first version. `existing`: the claims of the entry; undefined for a first version.
  */
 export function publishFault(
   actor: Actor,

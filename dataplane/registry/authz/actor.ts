@@ -5,10 +5,8 @@ import { type ClaimsMap, isEmpty, satisfies, type TokenClaims } from './claims.t
 
 export { ROLES, type Role }
 
-/** The level of checks: none; a valid token; or a valid token, claims and roles. */
 type AuthorizationMode = 'anonymous' | 'auth-only' | 'full'
 
-/** An authenticated caller with its permissions. */
 export interface Actor {
   readonly mode: AuthorizationMode
   readonly caller: Caller
@@ -36,10 +34,7 @@ export function findMode({ mode, authz }: AuthConfig): AuthorizationMode {
   return authz === undefined ? 'auth-only' : 'full'
 }
 
-/**
- * Creates the function that returns the actor of a caller. The actor is derived once; a caller is kept as long as its
- * token.
- */
+/** Creates the function that returns the actor of a caller, and keeps it as long as the caller. */
 export function createActors(auth: AuthConfig): (caller: Caller) => Actor {
   const mode = findMode(auth)
   const rules: RoleRules = auth.authz?.roles ?? {}

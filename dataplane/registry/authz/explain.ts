@@ -4,7 +4,6 @@ import { type ClaimsMap, holds, isEmpty } from './claims.ts'
 
 export interface Check {
   readonly check: 'registry' | 'entry' | 'precedence'
-  /** The registry, or the source that the entry is in. */
   readonly subject: string
   readonly allowed: boolean
   readonly reason: string
@@ -23,7 +22,6 @@ interface Explained {
   readonly showsHidden: boolean
 }
 
-/** Explains why an actor sees an entry in a registry, or why not: the checks of a read, in their order. */
 export function explain(actor: Actor, { registry, entries, showsHidden }: Explained): Explanation {
   const passes = mayReach(actor, registry.claims)
   const gate: Check = {
@@ -69,7 +67,6 @@ export function explain(actor: Actor, { registry, entries, showsHidden }: Explai
 const NOT_THERE = 'the registry has no entry of this name that the caller may see'
 
 interface Decision {
-  /** The owner of the claims, for people. */
   readonly what: string
   readonly claims: ClaimsMap
   readonly allowed: boolean

@@ -2,9 +2,9 @@
 const MOST_ROUNDS = 4
 
 /**
- * Tells whether a raw request path lies at or below one of the public paths, segment by segment. The public part must
- * be unencoded: nothing is decoded before it is compared. Behind it an encoded slash is allowed, since names have one
- * (`com.example%2Fweather`). Anything that could lead upwards and any encoded dot are refused.
+ * Tells whether a raw request path lies at or below a public path, segment by segment. The public part must be
+ * unencoded. Behind it an encoded slash is allowed, since names have one. Anything that could lead upwards and any
+ * encoded dot are refused.
  */
 export function isPublicPath(path: string, publicPaths: readonly string[]): boolean {
   if (publicPaths.length === 0 || /%2e|%5c|\\|[?#]/i.test(path)) return false

@@ -12,7 +12,6 @@ interface ClaimsSets {
   readonly sets: readonly { readonly id: number; readonly claims: ClaimsMap }[]
 }
 
-/** The entries that an actor sees, with a short tag that differs if they differ. The tag is part of an ETag. */
 export interface Visibility {
   readonly visible: Visible
   readonly tag: string

@@ -10,7 +10,6 @@ export interface Position {
 /** The longest cursor: it consists of a name and a version, so a longer one is not ours. */
 const LONGEST = 2048
 
-/** The end of a page of raw entries. */
 interface EntryPosition {
   readonly type: EntryType
   readonly name: string
@@ -18,8 +17,8 @@ interface EntryPosition {
 }
 
 /**
- * Returns the digest of the query that a cursor belongs to: a cursor used with another query would skip entries
- * silently. The page size is not part of it.
+ * Returns the digest of the query that a cursor belongs to, without the page size: with another query it would skip
+ * entries silently.
  */
 export function queryDigest(query: Readonly<Record<string, string | boolean | undefined>>): string {
   return hash('sha256', JSON.stringify(Object.entries(query).sort()), 'base64url').slice(0, 8)
@@ -44,10 +43,7 @@ export function decodeCursor(cursor: string, digest: string): Position | undefin
   }
 }
 
-/**
- * Tells whether a value is a text without U+0000, which PostgreSQL refuses. A forged cursor must not cause an internal
- * error.
- */
+/** Tells whether a value is a text without U+0000, which PostgreSQL refuses: a cursor may be forged. */
 function isText(value: unknown): value is string {
   return typeof value === 'string' && !value.includes('\0')
 }
@@ -65,7 +61,6 @@ export function decodeEntryCursor(cursor: string, owner: string): EntryPosition 
   return { type: type as EntryType, name: position.name, source }
 }
 
-/** The end of a page of a registry's gate. */
 export interface GatePosition {
   readonly name: string
   /** The place of its source in the registry, as the store counts it. */
@@ -73,7 +68,6 @@ export interface GatePosition {
   readonly version: string
 }
 
-/** Encodes a cursor in the gate of a registry. */
 export function encodeGateCursor({ name, rank, version }: GatePosition, registry: string): string {
   return encodeCursor({ name, version: `${rank} ${version}` }, queryDigest({ gate: registry }))
 }

@@ -16,10 +16,7 @@ export interface GateVersion {
 const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
 const KUBERNETES = ['kind', 'namespace', 'name', 'uid'] as const
 
-/**
- * Returns the JSON text of a row of the gate: what a gateway needs to find its backends in the catalog, and the claims
- * that decide who may use them.
- */
+/** Returns a row of the gate as JSON text: what a gateway needs to find its backends, and the claims. */
 export function gateRow({ name, version, status, claims, document, isOfCluster }: GateVersion): string {
   const { remotes, packages, _meta } = JSON.parse(document) as Readonly<Record<string, unknown>>
   return JSON.stringify({
@@ -33,7 +30,6 @@ export function gateRow({ name, version, status, claims, document, isOfCluster }
   })
 }
 
-/** Returns the objects of a list, reduced to these text members. */
 function picked(list: unknown, members: readonly string[]): object[] {
   if (!Array.isArray(list)) return []
   return list.filter(isObject).map((item) => pickTexts(item, members))

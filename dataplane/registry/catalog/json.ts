@@ -1,4 +1,3 @@
-/** A JSON number with what may precede and follow it. A match inside a string only costs time. */
 const NUMBER = /[:,[]\s*(-?\d[\d.eE+-]*)(?=\s*[,}\]])/g
 
 declare global {
@@ -9,9 +8,8 @@ declare global {
 }
 
 /**
- * Parses JSON so that `JSON.stringify` writes each number as it was: `1.0` and `12345678901234567890` would otherwise
- * change. Such numbers become `JSON.rawJSON` objects. Reading with the sources of values costs five times a plain
- * parse, so it is done only if a number needs it.
+ * Parses JSON so that `JSON.stringify` writes each number as it was: `1.0` and `12345678901234567890` would change.
+ * That costs five times a plain parse, so it is done only if a number needs it.
  */
 export function parseExactly(text: string): unknown {
   for (const [, number] of text.matchAll(NUMBER)) if (String(Number(number)) !== number) return parseWithSources(text)
@@ -33,7 +31,6 @@ function parseWithSources(text: string): unknown {
   }
 }
 
-/** Tells whether a parsed JSON value nests more than `levels` objects and lists. It goes no deeper than that. */
 export function nestsDeeperThan(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (levels === 0) return true

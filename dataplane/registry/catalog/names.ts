@@ -9,8 +9,8 @@ export function isServerName(name: string): boolean {
 const CONTROL = /\p{Cc}/u
 
 /**
- * Tells whether a text is a version: any text of 1 to 255 characters except `latest`, which is a query. Halves of
- * surrogate pairs are refused, since they would all be equal in the store.
+ * Tells whether a text is a version: 1 to 255 characters, except `latest`, which is a query. Halves of surrogate pairs
+ * would all be equal in the store.
  */
 export function isVersion(version: string): boolean {
   const isText = version.isWellFormed() && !CONTROL.test(version)
@@ -22,7 +22,6 @@ export function printable(text: string): string {
   return text.replaceAll('\0', '').toWellFormed()
 }
 
-/** Tells whether a text has more characters than that (code points, as a schema counts them). */
 export function isLonger(text: string, most: number): boolean {
   return text.length > most && Array.from(text).length > most
 }

@@ -29,9 +29,8 @@ interface OfficialMeta {
 const STATUSES: readonly unknown[] = ['active', 'deprecated', 'deleted'] satisfies Status[]
 
 /**
- * Reads the outer `_meta` of a list response. The upstream's status and time of publication are kept. `updatedAt` is
- * not: ours is the time when the version changed here. A client that follows us by `updated_since` would otherwise miss
- * what reached us later than the upstream's own time. `isLatest` is computed anew.
+ * Reads the outer `_meta` of a list response: the upstream's status and time of publication. `updatedAt` is ours: a
+ * client that follows us by `updated_since` would otherwise miss late arrivals.
  */
 export function readUpstreamMeta(meta: unknown): UpstreamMeta {
   const { [OFFICIAL]: official, ...others } = isObject(meta) ? meta : {}
@@ -52,10 +51,7 @@ export function upstreamTime(meta: unknown): string | undefined {
   return isObject(official) ? (readTime(official['updatedAt']) ?? undefined) : undefined
 }
 
-/**
- * Writes the JSON text of the outer `_meta`. It always has the official block: VS Code fails on an entry that lacks it.
- * The text is concatenated, since a page has thirty of them, and a status and our times need no escaping.
- */
+/** Writes the JSON text of the outer `_meta`. It always has the official block: VS Code fails without it. */
 export function writeMeta(official: OfficialMeta, others: string | null): string {
   const { status, statusMessage, statusChangedAt, publishedAt, updatedAt, isLatest } = official
   const times = `"statusChangedAt":"${statusChangedAt}","publishedAt":"${publishedAt}","updatedAt":"${updatedAt}"`

@@ -1,23 +1,16 @@
 import semver from 'semver'
 
 /**
- * Returns a text that sorts, byte by byte, as its version does; so the database orders versions and finds the latest
- * without knowing semver. It ends in the version itself: two versions never share a key.
- *
- * - Semantic versions sort by their precedence (semver.org, section 11), a leading `v` and leading zeros allowed. A
- *   prerelease of a higher version comes after a lower release, as in the official registry.
- * - Anything else comes before all of them, in natural order (`9.1` before `10`). The official registry orders these by
- *   time of publication, which a file does not have.
+ * Returns a text that sorts, byte by byte, as its version does, so that the database needs no semver. It ends in the
+ * version itself, so it is unique. Semantic versions sort by their precedence (semver.org, section 11), with a leading
+ * `v` and leading zeros allowed. Anything else comes before them, in natural order (`9.1` before `10`).
  */
 export function precedence(version: string): string {
   const parsed = semver.parse(version, { loose: true })
   return parsed === null ? `0${naturalKey(version)}${END}${version}` : `1${semverKey(parsed)}${END}${version}`
 }
 
-/**
- * The separator between the key and the version. It sorts below all that may follow, so that the shorter of two lists
- * comes first (11.4.4).
- */
+/** The separator before the version. It sorts below everything else, so that the shorter list comes first (11.4.4). */
 const END = ' '
 /** The prefix of each prerelease identifier. It sorts below every character of an identifier. */
 const IDENTIFIER = '!'

@@ -11,9 +11,7 @@ export function searchText(...fields: readonly (string | null)[]): string {
     .join('\n')
 }
 
-/**
- * Folds a term once, as in a search text. A second fold may change it: `J̌` becomes `ǰ` by two letters, then by one.
- */
+/** Folds a term once, as in a search text. A second fold may change it (`J̌`). */
 export function foldTerm(term: string): string {
   return fold(term).replace(/\s+/g, ' ')
 }

@@ -5,8 +5,8 @@ const FIRST = Date.parse('0000-01-01T00:00:00.000Z')
 const LAST = Date.parse('9999-12-31T23:59:59.999Z')
 
 /**
- * Converts an RFC 3339 time to the one form that the store holds: UTC with milliseconds (`2026-11-20T15:04:05.000Z`),
- * which sorts as text. Returns undefined if the text is not such a time.
+ * Converts an RFC 3339 time to UTC with milliseconds (`2026-11-20T15:04:05.000Z`), which sorts as text. Undefined for
+ * other texts.
  */
 export function timestamp(text: string): string | undefined {
   const [, day] = DATE_TIME.exec(text) ?? []

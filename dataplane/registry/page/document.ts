@@ -13,14 +13,11 @@ export interface Reachable {
   }[]
 }
 
-/** The parts of a server document that a page shows. */
 interface ShownServer {
   readonly server: Reachable
   readonly title: string | undefined
   readonly description: string | undefined
-  /** The ways to reach it: `remote`, or the kinds of its packages. */
   readonly ways: readonly string[]
-  /** http and https only. */
   readonly websiteUrl: string | undefined
   readonly repositoryUrl: string | undefined
 }

@@ -6,7 +6,6 @@ import type { VersionRow } from '../store/database/version-columns.ts'
 import { clientSetups, parseDocument } from './document.ts'
 
 export interface ListPageContent {
-  /** The registries that the caller may read. */
   readonly registries: readonly string[]
   readonly registry: string
   readonly search: string
@@ -17,9 +16,7 @@ export interface ListPageContent {
 
 interface EntryPageContent {
   readonly registry: string
-  /** Newest first; at least one. */
   readonly rows: readonly VersionRow[]
-  /** True if there are older versions. */
   readonly more: boolean
 }
 

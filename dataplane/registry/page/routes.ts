@@ -18,10 +18,7 @@ const FOOTER = html`A catalog of MCP servers. Programs read it at <code>/registr
 const show = (c: Context, page: Omit<Page, 'footer'>, status?: Parameters<typeof renderPage>[2]) =>
   renderPage(c, { ...page, footer: FOOTER }, status)
 
-/**
- * Routes the catalog's pages for people. They show what the caller may see, by the same gate and filter as the consumer
- * API.
- */
+/** Routes the catalog's pages for people, by the same gate and filter as the consumer API. */
 export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<RegistryEnv> {
   const app = new Hono<RegistryEnv>()
   const { reader } = api

@@ -11,11 +11,10 @@ import { type RegistrySettings, resolveSettings } from './settings.ts'
 /** The configuration in force, which follows its file. */
 export interface Configuration {
   current(): RegistrySettings
-  /** The faults of the current file; empty while it is in force. */
   refused(): readonly Finding[]
   /**
-   * Puts the configuration in force by `apply`, and each later one. If `apply` throws, that configuration is refused.
-   * While the database is away (a PublicError `unavailable`) a later one waits.
+   * Puts the configuration in force by `apply`, and each later one. If `apply` throws, that one is refused. While the
+   * database is away (a PublicError `unavailable`) it waits.
    */
   begin(apply: (settings: RegistrySettings) => Promise<void>): Promise<void>
   /** Called with the hash of each configuration that comes in force later, and without one if it is refused. */

@@ -1,7 +1,6 @@
 import type { MiddlewareHandler } from 'hono'
 import { checkHost, type HostNames } from '../../server/hosts.ts'
 
-/** The host names that a configuration serves, and the Host headers that were found to match. */
 export interface AnsweredHosts {
   readonly names: HostNames
   readonly known: Set<string>
@@ -12,20 +11,14 @@ const MOST_KNOWN = 64
 
 export const answeredHosts = (names: HostNames): AnsweredHosts => ({ names, known: new Set() })
 
-/**
- * Checks a request by its Host header alone: pages of other origins may read the response. Throws a PublicError
- * `forbidden_host`.
- */
+/** Checks the Host header only: pages of other origins may read the response. Throws a PublicError `forbidden_host`. */
 export function checkHostHeader({ names, known }: AnsweredHosts, host: string | undefined): void {
   if (host !== undefined && known.has(host)) return
   checkHost(names, host, undefined)
   if (host !== undefined && known.size < MOST_KNOWN) known.add(host)
 }
 
-/**
- * The paths that pages of any origin may read: the catalog (`cors` says which origins), and where clients find the
- * issuer.
- */
+/** The paths that pages of any origin may read: the catalog, and where clients find the issuer. */
 const READ_BY_PAGES = /^\/(registry\/|\.well-known\/oauth-protected-resource(\/|$))/
 const READS = ['GET', 'HEAD', 'OPTIONS']
 

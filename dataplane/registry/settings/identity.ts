@@ -27,17 +27,15 @@ interface IdentityOptions {
 /** Authentication and authorization of callers by the configuration in force. */
 export interface Identity {
   /**
-   * Returns the actor of a request. `path` is the raw path, `request` has the peer's address. Throws a PublicError:
-   * `unauthenticated` with the challenge, or `unavailable` if an issuer does not answer.
+   * Returns the actor of a request with this raw path. Throws a PublicError: `unauthenticated` with the challenge, or
+   * `unavailable` if an issuer does not answer.
    */
   actorOf(authorization: string | undefined, path: string, request?: CallerRequest): Actor | Promise<Actor>
   /** Derives actors by the rules in force, for identities other than the caller's. */
   actors(): ReturnType<typeof createActors>
-  /** Builds the refusal of callers who have no token but need one. */
   challenge(): PublicError
   /** Returns the RFC 9728 metadata; undefined in anonymous mode and without a public URL. */
   metadata(): ProtectedResourceMetadata | undefined
-  /** Puts another configuration in force. Its relative paths are relative to `directory`. */
   apply(auth: AuthConfig, directory: string): void
   close(): Promise<void>
 }

@@ -21,9 +21,7 @@ export interface RegistrySettings extends StoreSettings {
   readonly hash: string
   readonly schedules: readonly ScheduledSource[]
   readonly auth: AuthConfig
-  /** Absent for a file of SQLite. */
   readonly postgres: PostgresConfig | undefined
-  /** The folder that paths are relative to. */
   readonly directory: string
   readonly limits: {
     readonly bodyBytes: number
@@ -31,7 +29,6 @@ export interface RegistrySettings extends StoreSettings {
     readonly managedBytes: number
     readonly privateSources: 'allow' | 'deny'
   }
-  /** The origins whose pages may read the consumer API. */
   readonly origins: readonly string[]
   readonly hosts: AnsweredHosts
   readonly telemetry: TelemetrySettings | undefined
@@ -39,10 +36,7 @@ export interface RegistrySettings extends StoreSettings {
   readonly logLevel: RegistryConfig['logLevel']
 }
 
-/**
- * Resolves a configuration. Relative paths are relative to the configuration file's folder. `listenHost` is the host of
- * the public listener, if one is given.
- */
+/** Resolves a configuration. Paths are relative to the configuration file's folder. */
 export function resolveSettings(
   { config, hash, directory }: Loaded<RegistryConfig>,
   listenHost: string | undefined,

@@ -28,7 +28,6 @@ async function openBounded(path: string, maxBytes: number): Promise<FileHandle> 
   throw tooManyBytes(maxBytes)
 }
 
-/** Polls a registry file that is inline in the configuration. */
 export async function pollInline({ text }: LocationOf<'inline'>, pass: Pass): Promise<ReadChange | undefined> {
   const bytes = Buffer.from(text)
   if (bytes.length > pass.maxBytes) throw tooManyBytes(pass.maxBytes)

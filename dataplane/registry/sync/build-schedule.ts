@@ -16,11 +16,8 @@ const IN_CLUSTER = {
 const CLUSTER_INTERVAL = '5m'
 
 interface LocationOptions {
-  /** The folder that paths are relative to. */
   readonly directory: string
-  /** True if the source is restricted to public addresses. */
   readonly publicOnly: boolean
-  /** The most bytes that a source may have. */
   readonly sourceBytes: number
 }
 

@@ -4,7 +4,6 @@ import { hashSettings } from './sync-markers.ts'
 
 /** The last unreadable content of each source. It is not fetched again while it stays. */
 export interface FailedContents {
-  /** Returns the failure of a source with its current settings; undefined if its content was not at fault. */
   of(source: SyncedSource): FailedContent | undefined
   /** Records the end of a sync; `error` is absent if it succeeded. */
   note(source: SyncedSource, error?: unknown): void
@@ -15,7 +14,6 @@ export interface FailedContent {
   readonly error: SourceError
 }
 
-/** The most sources that are kept, those that failed last. */
 const MOST = 4096
 
 export function createFailedContents(): FailedContents {

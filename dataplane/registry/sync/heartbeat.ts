@@ -9,12 +9,10 @@ const BEATS = 0
 const IN_DATABASE = 1
 const BEGUN = 2
 
-/** The memory that the writing thread shares with the thread that watches it. */
 export type Pulse = Int32Array<SharedArrayBuffer>
 
 export const newPulse = (): Pulse => new Int32Array(new SharedArrayBuffer(3 * Int32Array.BYTES_PER_ELEMENT))
 
-/** Starts the beats. It must be called once in the watched thread. */
 export function beat(pulse: Pulse): void {
   Atomics.add(pulse, BEATS, 1)
   setInterval(() => Atomics.add(pulse, BEATS, 1), BEAT_MS).unref()
@@ -38,9 +36,8 @@ export function inDatabase<T>(pulse: Pulse, call: () => T): T {
 }
 
 /**
- * Calls `stalled` once the thread has stalled for too long outside of the database. It counts checks instead of time:
- * if the machine slept, or let neither thread run, the watched thread is not to blame. Returns the function that ends
- * the watching.
+ * Calls `stalled` once the thread has stalled outside of the database. It counts checks instead of time, in case the
+ * machine slept. Returns the function that ends the watching.
  */
 export function watchPulse(pulse: Pulse, checkMs: number, stalled: () => void): () => void {
   let last = 0

@@ -3,7 +3,6 @@ import type { StoreSettings } from '../store/apply/apply-settings.ts'
 import type { AdminWriter } from '../store/database/records.ts'
 import type { SyncCall } from './schedule.ts'
 
-/** The jobs of the writing thread; each returns a promise of its result. */
 export interface Jobs extends AdminWriter {
   /** Resolves when the store is open and its schema the newest. */
   open(): Promise<void>

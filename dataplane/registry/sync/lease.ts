@@ -11,15 +11,14 @@ const AGAIN_MS = 1_000
 
 interface Lease {
   readonly name: string
-  /** The name of this replica. */
   readonly holder: string
   /** Aborts the wait for another replica, and throws its reason. */
   readonly signal: AbortSignal
 }
 
 /**
- * Does work that only one replica may do at a time, and renews a lease meanwhile. If another replica holds the lease,
- * this one waits and then does the work itself: the other may have died before the end. SQLite has no other replicas.
+ * Does work under a lease, which it renews meanwhile. If another replica holds it, this one waits and then does the
+ * work itself. SQLite has no other replicas.
  */
 export async function underLease<T>(
   database: Kysely<RegistryTables>,

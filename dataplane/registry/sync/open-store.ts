@@ -12,7 +12,6 @@ import type { Jobs } from './jobs.ts'
 import { guardSyncs, openQuarantine } from './quarantine.ts'
 import { startWriter } from './writer.ts'
 
-/** The store: this thread reads, and a thread of its own writes. */
 export interface Store extends Pick<Jobs, 'applySettings' | 'syncSource' | 'recordSync'> {
   readonly reader: Reader
   readonly writer: AdminWriter
@@ -22,14 +21,10 @@ export interface Store extends Pick<Jobs, 'applySettings' | 'syncSource' | 'reco
 }
 
 interface StoreOptions {
-  /** The folder of the store's file, and of files that sources need not fetch again. */
   readonly stateDirectory: string
-  /** PostgreSQL; absent: a file of SQLite in the folder. */
   readonly postgres?: PostgresConfig | undefined
-  /** Called when any replica has changed the settings of sources or registries. */
   readonly onSettings?: () => void
   readonly observe?: Observe
-  /** The milliseconds between two checks whether the writing thread has stalled. */
   readonly checkMs?: number | undefined
 }
 

@@ -6,11 +6,9 @@ import { SourceError } from '../sources/format/source-error.ts'
 import type { SyncCall } from './schedule.ts'
 import { abandonedMarkers, hashSettings, ownMarkers, removeMarker } from './sync-markers.ts'
 
-/** A source during whose sync the writing thread, or the process, ended. */
 interface QuarantinedSource {
   /** The hash of the source's settings; empty if it is not known. */
   readonly settings: string
-  /** The number of such ends in a row. */
   readonly ends: number
   /** The end of the quarantine in milliseconds since 1970. 0: the source may run at once, but alone. */
   readonly until: number
@@ -18,13 +16,9 @@ interface QuarantinedSource {
   readonly what: string
 }
 
-/** Keeps sources that have ended or stalled the writing thread away from it. */
 export interface Quarantine {
-  /** Throws a SourceError `put_aside` while the source is in quarantine. */
   check(source: SyncedSource): void
-  /** Tells whether the source has ended the thread and has not been synced since: such sources run one at a time. */
   isSuspect(source: string): boolean
-  /** Must be called when the source was synced. */
   clear(source: string): void
   /** Must be called when the thread has ended while these sources were being synced. */
   threadEnded(running: readonly SyncedSource[], what: string): void
@@ -37,8 +31,8 @@ const PROCESS_ENDED = 'the process ended'
 type Sync = (source: SyncedSource, call: SyncCall) => Promise<SyncResult>
 
 /**
- * Opens the quarantine, which is stored in the state directory and so outlives the process. A source that was being
- * read when a process ended is tried once more, alone: most processes end for other reasons.
+ * Opens the quarantine, which outlives the process. A source that was being read when a process ended is tried once
+ * more, alone: most processes end for other reasons.
  */
 export function openQuarantine(stateDirectory: string, log: Logger): Quarantine {
   const folder = join(stateDirectory, 'aside')
@@ -123,10 +117,7 @@ function readEntry(file: string): QuarantinedSource | undefined {
   }
 }
 
-/**
- * Keeps sources in quarantine from the writing thread. Those that have ended the thread before are tried one at a time,
- * which shows which of them is the cause.
- */
+/** Keeps sources in quarantine from the writing thread. Suspects are tried one at a time. */
 export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
   let lastSuspect: Promise<unknown> = Promise.resolve()
 
@@ -137,8 +128,7 @@ export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
       quarantine.clear(source.name)
       return synced
     } catch (error) {
-      // A SourceError says what is wrong. Any other error may be the end of the thread, which the quarantine's error
-      // explains.
+      // Any error but a SourceError may be the end of the thread, which the quarantine's error explains.
       if (!(error instanceof SourceError)) quarantine.check(source)
       throw error
     }

@@ -8,13 +8,11 @@ import { SourceError } from '../sources/format/source-error.ts'
 import { watchKubernetes } from '../sources/kubernetes/watch.ts'
 import type { Semaphore } from './semaphore.ts'
 
-/** A source with the time between two polls. */
 export interface ScheduledSource extends SyncedSource {
   readonly intervalMs: number
 }
 
 export interface SyncCall {
-  /** Everything is read again, changed or not. */
   readonly full: boolean
   readonly signal: AbortSignal
 }
@@ -31,16 +29,11 @@ export interface ScheduleOptions {
   readonly audit?: Auditing
 }
 
-/** The schedule of one source's syncs. */
 export interface Schedule {
   readonly source: ScheduledSource
   state(): SyncState
-  /**
-   * Runs a sync now and resolves when it has ended. If one is running, another follows it, since its poll may have been
-   * too early.
-   */
+  /** Runs a sync now and resolves at its end. If one is running, another follows it. */
   run(full?: boolean): Promise<void>
-  /** Aborts the current sync and resolves when it has ended. */
   stop(): Promise<void>
 }
 
@@ -69,16 +62,12 @@ const LONGEST_MS = 5 * 60_000
 const LONGEST_RETRY_AFTER_MS = 60 * 60_000
 
 interface Failure {
-  /** The attempts since the last success, 1 after the first failure. */
   readonly attempts: number
   readonly intervalMs: number
   readonly retryAfterMs: number | undefined
 }
 
-/**
- * Syncs a source now and then once per interval after the last attempt, sooner after a failure, and after each change
- * of a file or a cluster.
- */
+/** Syncs a source now, once per interval, sooner after a failure, and after each change of a file or cluster. */
 export function startSchedule(
   source: ScheduledSource,
   options: ScheduleOptions,
@@ -95,10 +84,8 @@ class SourceSchedule implements Schedule {
   readonly #stopping = new AbortController()
   #timer: NodeJS.Timeout | undefined
   #running: Promise<void> | undefined
-  /** The request for another run while one runs. */
   #again: 'no' | 'yes' | 'full' = 'no'
   #state: SyncState
-  /** The last recorded outcome. */
   #recorded: string
 
   constructor(source: ScheduledSource, options: ScheduleOptions, before: SyncState) {
@@ -265,9 +252,8 @@ function describeFailure(error: unknown) {
 }
 
 /**
- * Returns the wait after a failed sync. It doubles with each failure, up to five minutes or the interval, whichever is
- * longer. `random` (0 to 1) adds up to a quarter, so that sources that failed together do not come back together. The
- * upstream's Retry-After is the minimum.
+ * Returns the wait after a failed sync: doubled each time, up to five minutes or the interval. `random` (0 to 1) adds
+ * up to a quarter. Retry-After is the minimum.
  */
 export function backoff({ attempts, intervalMs, retryAfterMs = 0 }: Failure, random = Math.random()): number {
   const first = Math.min(FIRST_MS, intervalMs)

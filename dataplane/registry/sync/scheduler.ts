@@ -3,22 +3,14 @@ import type { SyncState } from '../sources/format/source.ts'
 import { type Schedule, type ScheduledSource, type ScheduleOptions, startSchedule } from './schedule.ts'
 import { createSemaphore } from './semaphore.ts'
 
-/** Keeps one schedule per source. */
 export interface Scheduler {
-  /**
-   * Starts new sources, stops removed ones, and restarts those with changed settings; the rest keeps running. `before`
-   * is their last recorded state.
-   */
+  /** Starts new sources, stops removed ones, restarts changed ones. `before`: their last recorded state. */
   apply(sources: readonly ScheduledSource[], before?: ReadonlyMap<string, SyncState | undefined>): void
   /** Returns the state of a source; undefined if no synced source has this name. */
   state(name: string): SyncState | undefined
   states(): readonly ({ readonly name: string } & SyncState)[]
-  /**
-   * Starts a full pass over a source now; false if there is none of this name. With `wait` it resolves when the pass
-   * has ended, well or not: `state` shows which.
-   */
+  /** Starts a full pass now; false if there is no such source. With `wait` it resolves at the end, well or not. */
   syncNow(name: string, options?: { readonly wait?: boolean }): Promise<boolean>
-  /** Stops all schedules and resolves when no sync runs any more. */
   stop(): Promise<void>
 }
 

@@ -1,9 +1,8 @@
 /** Runs a number of tasks at a time. The others wait in the order in which they came. */
 export interface Semaphore {
   /**
-   * Waits for a place and runs the work. Work that takes longer than `slowMs` gives its place to the next and continues
-   * without one, so that hanging tasks do not block the rest. Rejects with the signal's reason if it is aborted while
-   * it waits.
+   * Waits for a place and runs the work. Work longer than `slowMs` gives its place to the next and continues. Rejects
+   * with the signal's reason if aborted while it waits.
    */
   run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>
 }

@@ -4,12 +4,11 @@ import { join } from 'node:path'
 import type { SyncedSource } from '../sources/format/source.ts'
 
 /**
- * A file in the state directory marks a source as being read. A pass removes it at its end, with success or not. A
- * marker that is left behind shows that its thread or process ended in the middle.
+ * A file that marks a source as being read. A marker that is left behind shows that its thread or process ended in the
+ * middle.
  */
 
 interface Marker {
-  /** The hash of the source's settings; absent in those of earlier releases. */
   readonly settings?: string
   readonly pid: number
   /** The start time of that process: a container gives the next one the same number. */
@@ -23,10 +22,7 @@ export const hashSettings = ({ location, filter, maxBytes }: SyncedSource): stri
 
 const self: Marker = { pid: process.pid, began: Math.round(performance.timeOrigin / 1000) }
 
-/**
- * Writes the marker of a source, which is removed on dispose. It is written synchronously, before anything is read. If
- * the folder is not writable there is no marker, and the source is synced all the same.
- */
+/** Writes the marker of a source synchronously; dispose removes it. If the folder is not writable there is none. */
 export function writeSyncMarker(stateDirectory: string, source: SyncedSource): Disposable {
   const folder = folderOf(stateDirectory)
   const file = join(folder, source.name)

@@ -27,7 +27,6 @@ import type { FailedContents } from './failed-contents.ts'
 import { writeSyncMarker } from './sync-markers.ts'
 
 interface SyncOptions {
-  /** Everything is read again, whatever the last pass left behind. */
   readonly full: boolean
   readonly stateDirectory: string
   readonly clones: KeptClones
@@ -55,9 +54,8 @@ const pollers: { readonly [K in SourceLocation['kind']]: PollSource<LocationOf<K
 }
 
 /**
- * Polls a source. If it has changed since it was applied, or has other settings, its content is read and applied to the
- * store. Otherwise nothing is parsed or written. Unreadable content is not read again while it stays, except in a full
- * pass. Throws a SourceError; the store then keeps its content.
+ * Polls a source, and reads and applies its content if that or the settings have changed. Unreadable content is not
+ * read again while it stays, except in a full pass. Throws a SourceError; the store then keeps its content.
  */
 export async function syncSource(database: Database, source: SyncedSource, options: SyncOptions): Promise<SyncResult> {
   try {

@@ -1,6 +1,6 @@
 /**
- * The writing thread. It has its own connection, reads sources and applies them, so that parsing and long transactions
- * never delay a request. `writer.ts` is its other end.
+ * The writing thread, with its own connection, so that parsing and long transactions never delay a request. `writer.ts`
+ * is its other end.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { Kysely } from 'kysely'
@@ -136,7 +136,6 @@ function plainError(error: Error) {
 /** Collects reports of statements for another thread: `send` gets many at a time. */
 function batchStatements(send: (statements: readonly RunStatement[]) => void): {
   readonly observeStatement: ObserveStatement
-  /** Sends the remaining ones. */
   sendStatements(): void
 } {
   let batch: RunStatement[] = []

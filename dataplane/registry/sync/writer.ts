@@ -22,16 +22,12 @@ interface PlainError {
   readonly message: string
   readonly code?: SourceErrorCode
   readonly retryAfterMs?: number | undefined
-  /** True if the database failed. */
   readonly away?: boolean
 }
 
-/** The start data of the thread. */
 export interface WorkerData {
   readonly location: StoreLocation
-  /** The folder of files that sources need not fetch again. */
   readonly stateDirectory: string
-  /** The name of this process among the replicas. */
   readonly replica: string
   readonly pulse: Pulse
 }
@@ -42,7 +38,6 @@ export interface WriterOptions extends Omit<WorkerData, 'pulse'> {
    * reason.
    */
   readonly onEnd?: (syncing: readonly SyncedSource[], what: string) => void
-  /** Called with each statement of the thread, before the answer to its job. */
   readonly observeStatement?: ObserveStatement | undefined
   /** The milliseconds between two checks whether the thread has stalled. */
   readonly checkMs?: number | undefined
@@ -52,8 +47,8 @@ export interface WriterOptions extends Omit<WorkerData, 'pulse'> {
 const ENTRY = new URL('./worker.ts', import.meta.url)
 
 /**
- * The live data of a sync is small and short-lived, but an unbounded heap grows by it to hundreds of MiB before a
- * collection. 600 MB of documents took 650 MiB of memory, and with these limits 310 for a tenth more processor time.
+ * An unbounded heap grows by short-lived data: 600 MB of documents took 650 MiB, and with these limits 310 for a tenth
+ * more processor time.
  */
 const HEAP = { maxYoungGenerationSizeMb: 16, maxOldGenerationSizeMb: 256 }
 
@@ -68,8 +63,8 @@ interface Pending {
 }
 
 /**
- * The thread that writes to the store, started by the first job. If it dies, or stalls and is terminated, the jobs that
- * it had begun fail, its transaction is rolled back, and the next job starts another.
+ * The thread that writes to the store, started by the first job. If it dies or stalls, its jobs fail, its transaction
+ * is rolled back, and the next job starts another.
  */
 class WriterThread {
   readonly #options: WriterOptions
@@ -153,7 +148,6 @@ class WriterThread {
     else waiting?.resolve(answer.result)
   }
 
-  /** Logs a failure once, however many jobs it affects. */
   #logFailure(answer: Exclude<Answer, { readonly statements: unknown }>): void {
     const before = this.#failure
     this.#failure = 'error' in answer && answer.error.away ? answer.error.message : undefined
@@ -161,7 +155,6 @@ class WriterThread {
       this.#log.error({ reason: this.#failure }, 'the store can’t write a change')
   }
 
-  /** Fails the jobs that the thread had begun, up to `last`. The others are for the next thread. */
   #onExit(reason: string, last: number): void {
     const left = [...this.#pending].filter(([id]) => this.#closed || id <= last)
     for (const [id] of left) this.#pending.delete(id)

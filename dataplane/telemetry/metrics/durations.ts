@@ -31,12 +31,10 @@ const MOST_TARGETS = 4_000
 interface Measure {
   readonly metric: string
   readonly description: string
-  /** The label for the operation's name. */
   readonly label: string
   /** The attribute of the operation that is a second label; absent: its backend. */
   readonly of?: string
   readonly bounds?: readonly number[]
-  /** True if its targets are labels. */
   readonly hasTargets?: boolean
 }
 
@@ -54,10 +52,7 @@ const requests: Readonly<Record<Role, Measure>> = {
   },
 }
 
-/**
- * The operations that are measured. A call made for another request is part of that request, and of a call of a
- * backend.
- */
+/** The operations that are measured. A call made for another request is part of that request. */
 type Measured = Exclude<Operation['kind'], 'inner-call'>
 
 const others: Readonly<Record<Exclude<Measured, 'request'>, Measure>> = {
@@ -110,7 +105,6 @@ const others: Readonly<Record<Exclude<Measured, 'request'>, Measure>> = {
 
 type ByError = Map<string | undefined, Counted>
 
-/** The series for operations with one outcome. */
 interface Counted {
   readonly duration: Series
   /** The series of the tool, for a call of one. */
@@ -118,8 +112,8 @@ interface Counted {
 }
 
 /**
- * Measures the durations of operations, by operation and outcome, and counts the calls of each tool. A repeated
- * operation object finds its series without a lookup by name.
+ * Measures the durations of operations and counts tool calls. A repeated operation object finds its series without a
+ * lookup by name.
  */
 export class Durations {
   readonly #role: Role
@@ -127,7 +121,6 @@ export class Durations {
   readonly #histograms = new Map<Operation['kind'], Metric>()
   readonly #toolCalls: Metric
   readonly #counted = new WeakMap<Operation, ByError>()
-  /** The series of requests by operation and the name of their target. */
   readonly #targeted = new Map<Operation, Map<string, ByError>>()
 
   constructor(role: Role, metrics: Metrics) {

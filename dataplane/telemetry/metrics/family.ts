@@ -1,4 +1,3 @@
-/** The description of a metric, in the terms of OpenTelemetry. */
 export interface MetricDescription {
   readonly name: string
   /** Unit by UCUM: `s`, `By`, `1`, or the counted thing in braces. */
@@ -38,7 +37,6 @@ export interface Reading {
   readonly value: number
 }
 
-/** A metric with all its series, as read. */
 export type Family =
   | {
       readonly metric: MetricDescription & { readonly type: 'histogram' }
@@ -82,7 +80,6 @@ export class Series {
     this.usedAt = now
   }
 
-  /** Counts one value. Allocates nothing. */
   add(value: number): void {
     this.sum += value
     this.count++

@@ -4,10 +4,7 @@ interface MetricOptions extends Omit<MetricDescription, 'type'> {
   readonly labels: readonly string[]
   /** Upper bounds of the buckets of a histogram, ascending; absent in a counter. */
   readonly bounds?: readonly number[]
-  /**
-   * The most series with the same value of the first label, which names the source that could make many; absent: no
-   * limit.
-   */
+  /** The most series with the same value of the first label; absent: no limit. */
   readonly mostOfFirst?: number
 }
 
@@ -20,17 +17,13 @@ const UNUSED_WHEN_MANY_MS = 10 * 60_000
 /** The labels of the series that takes values without room (OpenTelemetry SDK specification, cardinality limits). */
 const OVERFLOW: Labels = { 'otel.metric.overflow': 'true' }
 
-/**
- * A counter or a histogram. It replaces the instruments of the SDK, which hash the attributes of each value and keep
- * every series for ever. Here a frequent user keeps the series, and unused series end.
- */
+/** A counter or a histogram. The SDK's instruments hash the attributes of each value and keep every series for ever. */
 export class Metric {
   readonly description: MetricDescription
   readonly #bounds: readonly number[]
   readonly #labels: readonly string[]
   readonly #mostOfFirst: number
   readonly #series = new Map<string, Series>()
-  /** The number of series by the value of the first label. */
   readonly #ofFirst = new Map<string, number>()
   #overflow: Series | undefined
 

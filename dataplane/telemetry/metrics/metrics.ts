@@ -19,7 +19,6 @@ export class Metrics {
   readonly #startedAt: number
   readonly #now: () => number
 
-  /** `now`: Unix time in milliseconds. */
   constructor(measures: readonly Measure[], now: () => number = Date.now) {
     this.#measures = measures
     this.#now = now
@@ -32,7 +31,6 @@ export class Metrics {
     return metric
   }
 
-  /** Reads all metrics, and ends unused series. */
   read(): readonly Family[] {
     const now = this.#now()
     const measured = this.#measures.map((measure) => measure())

@@ -17,7 +17,6 @@ const delays = (['p50', 'p99', 'max'] as const).map((of) => ({
 const RESOLUTION_MS = 20
 const NANO = 1e9
 
-/** Measures this process and its event loop. */
 export class ProcessMeter {
   readonly #delay: IntervalHistogram
   #loop = performance.eventLoopUtilization()

@@ -1,9 +1,9 @@
 import type { Family, Labels } from './family.ts'
 
 /**
- * Writes metrics in the text format of Prometheus 0.0.4, or OpenMetrics 1.0, under the names that OpenTelemetry defines
- * for them (OpenTelemetry specification, compatibility with Prometheus and OpenMetrics). It replaces the serializer of
- * `@opentelemetry/exporter-prometheus`, which leaves out units and has no OpenMetrics.
+ * Writes metrics in Prometheus text format 0.0.4 or OpenMetrics 1.0, with OpenTelemetry's names (OpenTelemetry
+ * specification, compatibility with Prometheus and OpenMetrics). `@opentelemetry/exporter-prometheus` leaves out units
+ * and has no OpenMetrics.
  */
 
 export interface PrometheusText {
@@ -62,7 +62,6 @@ function histogramLines(name: string, { bounds, series }: Extract<Family, { seri
   })
 }
 
-/** Returns the name without the suffix of its type, and the unit that it ends with. */
 function splitName({ metric }: Family): { readonly base: string; readonly unit: string | undefined } {
   const { name, unit, type } = metric
   const plain = sanitized(name)
@@ -71,9 +70,7 @@ function splitName({ metric }: Family): { readonly base: string; readonly unit: 
   return { base: plain.endsWith(`_${suffix}`) ? plain : `${plain}_${suffix}`, unit: suffix }
 }
 
-/**
- * Makes a name of letters, digits and single underscores; none of the names that Prometheus reserves looks like that.
- */
+/** Makes a name of letters, digits and single underscores, which is none of the reserved ones. */
 const sanitized = (name: string): string => name.replaceAll(/[^A-Za-z0-9]+/g, '_').replace(/^(?=\d|$)/, '_')
 
 /** Formats labels. Values of labels whose names become equal are joined, as the specification requires. */

@@ -7,11 +7,8 @@ import type { Logger } from 'pino'
 const MOST_WAITING = 2_048
 
 export interface SpanCounts {
-  /** Spans that the endpoint accepted. */
   sent: number
-  /** Spans that the endpoint did not accept. */
   failed: number
-  /** Spans that ended while too many waited. */
   dropped: number
 }
 
@@ -72,7 +69,6 @@ export class Outcomes {
     this.#what = what
   }
 
-  /** Tells whether this export succeeded. */
   took({ code, error }: ExportResult): boolean {
     const fails = code !== 0
     if (fails && !this.#fails) {

@@ -6,7 +6,6 @@ import { otlpEndpoint } from '../../config/otlp-endpoint.ts'
 import { secretFile } from '../../config/secret-file.ts'
 import type { OpenTelemetrySettings } from '../../config/telemetry.ts'
 
-/** The longest time for one export with its retries. */
 const EXPORT_MS = 10_000
 const CONNECTIONS = 4
 
@@ -23,8 +22,7 @@ export function exportOptions(settings: OpenTelemetrySettings, directory: string
   const secrets = sensitiveHeaders.map(({ name, file }) => ({ name, read: secretFile(resolve(directory, file)) }))
   const bundle = caBundleFile === undefined ? undefined : new Bundle(resolve(directory, caBundleFile))
   return {
-    // Called before each attempt. An error here fails the attempt: nothing is sent without its credential, or to an
-    // untrusted server.
+    // An error here fails the attempt: nothing is sent without its credential, or to an untrusted server.
     async headers() {
       bundle?.read()
       return { ...headers, ...Object.fromEntries(secrets.map(({ name, read }) => [name, read()])) }
@@ -46,7 +44,6 @@ export function signalUrl(settings: OpenTelemetrySettings, signal: 'traces' | 'm
 
 /** The trusted CAs: the system's, and those of a file as it was last read. */
 class Bundle {
-  /** The number of contents that the file has had. */
   version = 0
   trusted: SecureContext | undefined
   readonly #read: () => string

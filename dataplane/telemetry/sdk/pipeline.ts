@@ -26,7 +26,6 @@ const METRICS_EVERY_MS = 60_000
 
 /** Sends by OTLP under one configuration: spans that it makes, and the metrics of the process. */
 export class Pipeline {
-  /** Makes spans; undefined if none are sent. */
   readonly spans: Spans | undefined
   readonly #counted: CountedSpans | undefined
   readonly #meters: MeterProvider | undefined
@@ -64,7 +63,6 @@ export class Pipeline {
     return this.#counted && { ...this.#counted.counts }
   }
 
-  /** Sends the remaining data, and ends. */
   async close(): Promise<void> {
     // Spans are sent first, so that the last metrics count them.
     await this.spans?.shutdown().catch(() => {

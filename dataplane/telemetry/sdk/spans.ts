@@ -22,12 +22,10 @@ interface SpansOptions {
   readonly resource: NonNullable<ProviderOptions['resource']>
   readonly processor: NonNullable<ProviderOptions['spanProcessors']>[number]
   readonly rate: number
-  /** True to write older attribute names as well. */
   readonly older: boolean
   readonly version: string
 }
 
-/** A step within a span, from one `performance.now()` to another. */
 interface Step {
   readonly name: string
   readonly from: number
@@ -77,10 +75,7 @@ const OLDER: ReadonlyMap<string, string> = new Map([
   ['user_agent.original', 'http.user_agent'],
 ])
 
-/**
- * The names of methods, statuses and transports are shorter than anything that `withoutCredentials` takes for a
- * credential.
- */
+/** Shorter names can't be taken for credentials by `withoutCredentials`. */
 const SHORTEST_CREDENTIAL = 12
 /** Longer texts of callers are cut before they are scanned; the SDK cuts the rest. */
 const LOOKED_AT = 4_096
@@ -105,8 +100,8 @@ interface NewTrace {
 }
 
 /**
- * Makes spans. The trace id alone decides, before a span is made, whether there is one. An operation that is not
- * sampled has only its context as text.
+ * Makes spans. The trace id alone decides whether there is one. An operation that is not sampled has only its context
+ * as text.
  */
 export class Spans {
   readonly #provider: TracerProvider
@@ -133,7 +128,6 @@ export class Spans {
     this.#tracer = this.#provider.getTracer('portico', version)
   }
 
-  /** Begins the span or context of an operation; `parent` is that of the enclosing operation. */
   begin(operation: Operation, origin: Origin | undefined, parent: Traced | undefined, startedAt: number): Traced {
     if (parent !== undefined)
       return 'span' in parent ? this.#start(operation, origin, parent.span.spanContext(), startedAt) : parent
@@ -156,7 +150,6 @@ export class Spans {
     return { span, context: formatContext(span.spanContext()) }
   }
 
-  /** Adds a finished step to a span. */
   step(parent: Span, { name, from, to, details = {} }: Step): void {
     const context = trace.setSpanContext(ROOT_CONTEXT, parent.spanContext())
     const attributes = buildAttributes(details, this.#older)
@@ -173,7 +166,6 @@ export class Spans {
     if (context !== null) span.addLink({ context })
   }
 
-  /** Ends a span. `name`: its final name, if that differs from the first one. */
   end(span: Span, { result, code, rpcCode, status }: Outcome, at: number, name: string | undefined): void {
     if (name !== undefined) span.updateName(name.slice(0, LONGEST_VALUE))
     // The semantic conventions define it as text, since gRPC has names.
@@ -195,7 +187,6 @@ export class Spans {
   }
 }
 
-/** Returns the context from outside if it is valid. */
 function readIncoming(origin: Origin | undefined): SpanContext | undefined {
   const { traceparent, tracestate } = origin?.incoming?.() ?? {}
   if (typeof traceparent !== 'string' || traceparent.length > LONGEST_PARENT) return undefined
@@ -217,8 +208,8 @@ function formatContext({ traceId, spanId, traceFlags, traceState }: SpanContext)
 }
 
 /**
- * Converts details to attributes; with `older` under the former names, too. Undefined values are left out, and so are
- * parts of texts that look like credentials, which may be a caller's.
+ * Converts details to attributes; with `older` under the former names, too. Parts that look like credentials are left
+ * out.
  */
 function buildAttributes(details: Details, older: boolean): Attributes {
   const attributes: Attributes = {}
@@ -238,10 +229,7 @@ function withoutSecrets(text: string): string {
   return withoutUrlSecrets(plain)
 }
 
-/**
- * Makes ids of traces and spans (W3C Trace Context). Each call needs one: many are written out at once, so that one is
- * a part of an existing text (20 ns instead of 250). The SDK makes them digit by digit.
- */
+/** Makes ids of traces and spans (W3C Trace Context). Many are written out at once (20 ns instead of 250). */
 export class TraceIds {
   readonly #pool = Buffer.alloc(BYTES * AT_ONCE)
   #next = AT_ONCE
@@ -269,7 +257,6 @@ export class TraceIds {
     this.#next = 0
   }
 
-  /** Returns an id of a new span: 16 hexadecimal digits. */
   span(): string {
     if (this.#nextSpan === AT_ONCE) {
       randomFillSync(this.#spans)

@@ -69,7 +69,6 @@ const descriptions = {
 type EntryApi = ReturnType<typeof createEntryApi>
 
 interface FoundEntry extends NamedEntry {
-  /** True if its source is a managed one. */
   readonly isManaged: boolean
 }
 
@@ -120,9 +119,8 @@ async function deleteVersion(api: EntryApi, c: Context<RegistryEnv>): Promise<Re
 }
 
 /**
- * Finds the entry that a path names, if the caller holds its claims. If several sources have the name, the managed one
- * is meant, and among several managed ones the one that the caller can manage, or that `source` names. If none is
- * managed, it is the first by name of the sources whose claims the caller holds.
+ * Finds the entry that a path names, if the caller holds its claims: the managed one that the caller can manage or
+ * `source` names, else the first by name of the sources.
  */
 async function managedEntry({ reader }: Api, c: Context<RegistryEnv>): Promise<FoundEntry> {
   const { actor } = c.var

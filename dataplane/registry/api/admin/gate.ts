@@ -29,9 +29,8 @@ interface GateState {
 }
 
 /**
- * Builds `GET /v1/registries/{registry}/gate`: the servers of a registry with their claims, for gateways that serve
- * what the catalog shows. Only a role grants access. The answer has the claims, and each gateway compares those of its
- * own callers with them.
+ * Builds `GET /v1/registries/{registry}/gate`: the servers of a registry with their claims. Only a role grants access;
+ * each gateway compares the claims with those of its own callers.
  */
 export function gateOperation(api: Api): Operation {
   const reading = new Map<string, Promise<GatePage | undefined>>()

@@ -8,7 +8,6 @@ import type { Api } from '../request/context.ts'
 import type { Operation } from '../request/operation.ts'
 import { explainAnswer, explainBody, meAnswer } from '../schemas/admin.ts'
 
-/** Builds `POST /v1/explain`, which says whether the caller may see something, and why or why not. */
 export function explainOperation({ reader, identity, limits }: Api): Operation {
   const read = bodyReader(explainBody, () => limits().bodyBytes)
 
@@ -41,7 +40,6 @@ export function explainOperation({ reader, identity, limits }: Api): Operation {
   }
 }
 
-/** Builds `GET /v1/me`, which shows who the caller is here. A caller without a token gets a challenge. */
 export function meOperation({ identity }: Api): Operation {
   return {
     id: 'me',

@@ -79,8 +79,8 @@ function buildEntry({ server, skill }: Documents): IncomingVersion {
 }
 
 /**
- * Finds the source to publish to: the one that is named, else the only managed one. Claims of a managed source decide
- * who manages it, not who publishes. Any other source that the actor may not know of counts as absent.
+ * Finds the source to publish to: the named one, else the only managed one. Its claims decide who manages it, not who
+ * publishes. Any other source that the actor may not know of counts as absent.
  */
 async function sourceFor({ reader }: Api, actor: Actor, name: string | undefined): Promise<SourceRecord | PublicError> {
   const sources = await reader.sources()
@@ -111,7 +111,6 @@ async function checkClaims({ reader }: Api, actor: Actor, { entry, claims, sourc
   if (fault !== undefined) throw new PublicError(fault)
 }
 
-/** Writes the version and tells whether it is new. Throws a PublicError if it can't be published. */
 async function publishEntry(
   { writer, limits }: Api,
   actor: Actor,

@@ -30,7 +30,6 @@ export function checkGrant(actor: Actor, claims: ClaimsMap): void {
   if (!mayManage(actor, claims)) throw new PublicError('claims_not_subset')
 }
 
-/** Returns a parameter of the path, decoded once. */
 export const param = (c: Context<RegistryEnv>, name: string): string => c.req.param(name) ?? ''
 
 /** Checks a name: a PUT can't rename, and a name that is created must be valid. */

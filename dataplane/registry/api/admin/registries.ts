@@ -119,8 +119,7 @@ async function putRegistry(api: RegistryApi, c: Context<RegistryEnv>): Promise<R
   const { writer, readRegistry } = api
   const { actor } = c.var
   const name = param(c, 'registry')
-  // The check runs before the body is read, so that nobody learns more by sending one. It runs again after it, which
-  // may take long.
+  // The check runs before the body is read, so that nobody learns more by sending one, and again after it.
   await changeableRegistry(api, actor, name)
   const { name: nameInBody = name, sources, claims = {} } = (await readRegistry(c)).value
   const existing = await changeableRegistry(api, actor, name)
@@ -161,8 +160,8 @@ async function changeableRegistry(
 }
 
 /**
- * Returns the claims of a registry's requested sources, in their order. A source that the caller may not know of counts
- * as absent: both give the same finding.
+ * Returns the claims of a registry's requested sources, in order. A source that the caller may not know of counts as
+ * absent.
  */
 async function claimsOfSources(
   { reader }: RegistryApi,

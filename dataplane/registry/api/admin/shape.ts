@@ -16,7 +16,6 @@ export function sourceShape(source: SourceRecord, sync: SyncState | undefined): 
   }
 }
 
-/** Returns one source, with the number of entries that its syncs left out and the reasons for the first of them. */
 export function sourceDetail(source: SourceRecord, sync: SyncState | undefined): object {
   const { leftOut, problems } = sync ?? {}
   return { ...sourceShape(source, sync), ...(sync !== undefined && { leftOut, problems }) }

@@ -144,8 +144,7 @@ async function getSource({ reader, syncs }: SourceApi, c: Context<RegistryEnv>):
 async function putSource(api: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
   const { writer, syncs, readSource } = api
   const name = param(c, 'source')
-  // The check runs before the body is read, so that nobody learns more by sending one. It runs again after it, which
-  // may take long.
+  // The check runs before the body is read, so that nobody learns more by sending one, and again after it.
   await changeableSource(api, c, name)
   const { name: nameInBody = name, claims = {}, ...config } = (await readSource(c)).value
   const existing = await changeableSource(api, c, name)
@@ -184,7 +183,6 @@ async function syncSource({ reader, syncs }: SourceApi, c: Context<RegistryEnv>)
   return c.json(syncShape(state), wait ? 200 : 202)
 }
 
-/** Returns a source as the API shows it after a change. */
 async function storedShape({ reader, syncs }: SourceApi, name: string): Promise<object> {
   const source = await reader.source(name)
   if (source === undefined) throw new PublicError('not_found')
@@ -209,10 +207,7 @@ function checkSameKind(existing: SourceRecord, config: SourceSettings): void {
 const tooMany = () =>
   new PublicError('conflict', { message: 'The API can create at most 1,000 sources, with 8 MiB of settings in all.' })
 
-/**
- * Checks a source that comes through the API, beyond its schema (which has no fields for files of this machine). A
- * caller who may create sources must not make this server call into its own network.
- */
+/** Checks a source beyond its schema: a caller must not make this server call into its own network. */
 function apiSourceFindings(source: SourceBody, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
   return [...sourceFindings(source, ''), ...addressFindings(source, privateSources)]
 }
@@ -233,7 +228,6 @@ function addressFindings({ git, api, file }: SourceBody, privateSources: 'allow'
   })
 }
 
-/** Tells whether an address is public. A name is resolved and checked when it is called. */
 function isPublic(url: URL): boolean {
   const host = url.hostname.replace(/^\[|\]$/g, '')
   return !isLoopback(url) && (isIP(host) === 0 || classifyAddress(host) === 'public')

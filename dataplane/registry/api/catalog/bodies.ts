@@ -14,16 +14,13 @@ const SMALLEST = 1_400
 interface CatalogBodiesOptions {
   readonly reader: Reader
   readonly memory: CallerMemory
-  /**
-   * The reason why the store can't be reached; undefined while it can. Changes arrive only while it can be reached, so
-   * only then is the cache valid.
-   */
+  /** The reason why the store can't be reached; undefined while it can. Only then is the cache valid. */
   away(): string | undefined
 }
 
 /**
- * Returns the requested body, compressed if `gzip` is allowed and worth it. It returns undefined and throws as
- * `readCatalog` does. While the body is built it counts against the caller's share; it throws if the share is exceeded.
+ * Returns the requested body, compressed if `gzip` is allowed and worth it. Returns undefined and throws as
+ * `readCatalog` does, and throws if the caller's share is exceeded.
  */
 type CatalogBodies = (
   query: CatalogQuery,
@@ -32,7 +29,6 @@ type CatalogBodies = (
   share: Share,
 ) => ResponseBody | Promise<ResponseBody | undefined>
 
-/** A body to build, and the caller it is for. */
 interface BodyRequest {
   readonly query: CatalogQuery
   readonly open: OpenRegistry
@@ -41,16 +37,12 @@ interface BodyRequest {
 }
 
 const compress = promisify(gzip)
-/**
- * The level of gzip, measured for a page of 96 kB: 0.65 ms and 11.4 kB. Level 6 takes 1.4 ms for 10.6 kB and level 1
- * 0.26 for 14.1.
- */
+/** Measured for a page of 96 kB: 0.65 ms and 11.4 kB. Level 6 takes 1.4 ms for 10.6 kB, level 1 0.26 for 14.1. */
 const LEVEL = 4
 
 /**
- * Creates the function that finds bodies. The cache key has the same parts as the ETag: the registry's revision and
- * what the caller sees. So a caller who sees something else never gets the body, and any change makes it stale.
- * Concurrent requests for the same body share one read and one compression (measured: gzip of 130 kB costs 1.6 to 5.5
+ * Creates the function that finds bodies. The cache key has the same parts as the ETag, so a caller who sees something
+ * else never gets the body. Concurrent requests share one read and one compression (gzip of 130 kB costs 1.6 to 5.5
  * ms).
  */
 export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptions): CatalogBodies {
@@ -86,10 +78,9 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
   }
 
   /**
-   * Tells whether a body goes into the cache. Compressed ones do, since compressing again costs most. Among the others,
-   * later pages don't, since a client that pages through a list asks for each once. Nor does the first request for a
-   * name, since a client may ask for every name once. Both would evict bodies that are requested over and over. A body
-   * that shows no version is not cached.
+   * Tells whether a body goes into the cache. Compressed ones do, since compressing again costs most. Later pages and
+   * the first request for a name don't: a client may ask for each once, and would evict bodies that are requested over
+   * and over.
    */
   function isKept(key: string, { kind, query }: CatalogQuery, { gzip }: ResponseBody): boolean {
     if (gzip) return true

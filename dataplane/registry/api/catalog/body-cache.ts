@@ -1,4 +1,3 @@
-/** The body of a response, ready to be written. */
 export interface ResponseBody {
   readonly bytes: Buffer
   readonly gzip: boolean
@@ -31,7 +30,6 @@ export class BodyCache {
     return body
   }
 
-  /** Caches a body that is not cached yet. */
   keep(key: string, body: ResponseBody): void {
     if (body.bytes.length > LARGEST_BYTES || this.#bodies.has(key)) return
     this.#bodies.set(key, { ...body, bytes: alone(body.bytes) })

@@ -8,14 +8,12 @@ import type { Actor } from '../../authz/actor.ts'
 import { allowedOrigin, EXPOSED_HEADERS } from '../request/cross-origin.ts'
 import type { ResponseBody } from './body-cache.ts'
 
-/** A request to the consumer API and its response, on Node's own objects. */
 export interface Exchange {
   readonly incoming: IncomingMessage
   readonly outgoing: ServerResponse
   readonly requestId: string
   /** The trace that it belongs to; undefined if nothing is traced. */
   traceparent: string | undefined
-  /** The value of `Access-Control-Allow-Origin`. */
   readonly origin: string | undefined
 }
 
@@ -40,7 +38,6 @@ export function openExchange(
   }
 }
 
-/** Writes the head of a 200 with a body of this revision. */
 export function writeBodyHead(
   exchange: Exchange,
   { bytes, gzip }: ResponseBody,
@@ -77,10 +74,8 @@ export function sendError(exchange: Exchange, error: unknown, log: Logger): void
   outgoing.writeHead(status, fields).end(body)
 }
 
-/** Fields as Node writes them fastest: name, value, name, value. */
 type Fields = string[]
 
-/** Returns the header fields of every response; pages may read errors too. */
 function commonFields({ requestId, origin }: Exchange): Fields {
   const fields = ['x-request-id', requestId, 'access-control-expose-headers', EXPOSED_HEADERS]
   if (origin !== undefined) fields.push('access-control-allow-origin', origin)
@@ -88,8 +83,8 @@ function commonFields({ requestId, origin }: Exchange): Fields {
 }
 
 /**
- * Returns the header fields of a response that a registry's revision decides. Caches keep it and revalidate it before
- * each use. If callers are authenticated, it is private to the caller.
+ * Returns the header fields that a registry's revision decides. Caches revalidate before each use. If callers are
+ * authenticated, the response is private.
  */
 function revisionFields(exchange: Exchange, revision: Revision, { mode }: Actor): Fields {
   const everybody = mode === 'anonymous'

@@ -39,8 +39,8 @@ function pathsBelow(list: string) {
 }
 
 /**
- * The consumer API of a registry: servers as in the MCP registry API v0.1, and skills beside them in the same way. It
- * gets far more requests than everything else, so `catalogReads` answers it before the app.
+ * The consumer API: servers as in the MCP registry API v0.1, and skills beside them. `catalogReads` answers it before
+ * the app, since it gets most requests.
  */
 export const catalogOperations: readonly Operation[] = [
   ...buildOperations('server'),

@@ -9,8 +9,8 @@ import type { CatalogQuery } from '../request/query.ts'
 import type { ResponseBody } from './body-cache.ts'
 
 /**
- * Reads what the caller asks for in a registry. Returns undefined if there is no such entry or version that the caller
- * sees. Throws a PublicError `unavailable` if the store is away, and what `hold` throws.
+ * Reads what the caller asks for in a registry. Returns undefined if the caller sees no such entry or version. Throws a
+ * PublicError `unavailable`, and what `hold` throws.
  */
 export async function readCatalog(
   reader: Reader,
@@ -47,9 +47,7 @@ function plain(parts: readonly string[], revision: string | undefined): Response
   return { bytes: encodeParts(parts), gzip: false, revision }
 }
 
-/**
- * Returns parts of the JSON text of `{server, _meta}`, or `skill`. The document is copied as stored, without parsing.
- */
+/** Returns parts of the JSON text of `{server, _meta}`, or `skill`, with the document as stored. */
 function versionParts(type: EntryType, row: VersionRow): string[] {
   return [`{"${type}":`, row.document, formatEnd(row)]
 }
@@ -85,8 +83,8 @@ function formatEnd(row: VersionRow): string {
 }
 
 /**
- * Encodes the parts in UTF-8, one behind the other. Joining them first would copy the text twice, into memory that V8
- * frees late (measured for 135 kB: 0.27 ms against 0.13).
+ * Encodes the parts in UTF-8. Joining them first would copy the text twice, into memory that V8 frees late (135 kB:
+ * 0.27 ms against 0.13).
  */
 function encodeParts(parts: readonly string[]): Buffer {
   let size = 0

@@ -19,9 +19,7 @@ import { catalogIds, catalogPaths } from './operations.ts'
 interface CatalogReadsOptions {
   readonly api: Pick<Api, 'reader' | 'visibilityOf' | 'identity'>
   readonly memory: CallerMemory
-  /** The reason why the store can't be reached; undefined while it can. */
   away(): string | undefined
-  /** The origins whose pages may read. It is called on each request, so that it follows the configuration. */
   origins(): readonly string[]
   /** The host names that are served. It is called on each request too. */
   hosts(): AnsweredHosts
@@ -52,9 +50,8 @@ interface Ended {
 }
 
 /**
- * Creates the handler that answers the consumer API on Node's own objects before the app: Hono's router, middlewares
- * and web objects cost more than the response itself (docs/architecture.md has the figures). It returns false if the
- * request is for something else.
+ * Creates the handler of the consumer API on Node's own objects: Hono's router, middlewares and web objects cost more
+ * than the response (docs/architecture.md). Returns false if the request is for something else.
  */
 export function catalogReads(options: CatalogReadsOptions) {
   const { api, memory, away, origins, hosts, log, observe, audit } = options
@@ -122,7 +119,6 @@ export function catalogReads(options: CatalogReadsOptions) {
   }
 }
 
-/** Authenticates the caller. The audit log records callers who are refused here. */
 async function identified(
   { api, audit }: CatalogReadsOptions,
   { incoming, requestId }: Exchange,
@@ -136,7 +132,6 @@ async function identified(
   }
 }
 
-/** Records in the audit log who read what. */
 function auditRead(
   { log }: Auditing,
   { incoming, requestId, traceparent }: Exchange,

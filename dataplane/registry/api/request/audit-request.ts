@@ -18,7 +18,6 @@ export function auditAnswer(
   log.write({ ...asked, type, outcome: classifyStatus(status), error: code, durationMs: performance.now() - startedAt })
 }
 
-/** Records a refused caller whose identity is not known. */
 export function auditRefusal(
   { log }: Auditing,
   error: unknown,
@@ -85,7 +84,6 @@ export function auditOperation(
   }
 }
 
-/** Returns the names in a body: a source or registry, or the entry that is published. */
 function namesIn(body: unknown) {
   const { name, source, server, skill } = (body ?? {}) as Record<string, unknown>
   const entry = (server ?? skill) as { readonly name?: unknown; readonly version?: unknown } | undefined

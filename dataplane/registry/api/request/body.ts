@@ -22,12 +22,11 @@ export interface JsonBody<T> {
   readonly text: string
 }
 
-/** A check of a body beyond its schema. */
 type CheckBody<T> = (value: T) => readonly ErrorDetail[]
 
 /**
- * Creates the function that reads a JSON body of this schema. It throws a PublicError with all findings at once. It
- * accepts only `application/json`, which a foreign page can't send without a CORS preflight.
+ * Creates the function that reads a JSON body of this schema. Throws a PublicError with all findings. It accepts only
+ * `application/json`, which a foreign page can't send without a CORS preflight.
  */
 export function bodyReader<S extends TSchema>(schema: S, largest: () => number, check?: CheckBody<Static<S>>) {
   const violations = compile(schema)
@@ -62,10 +61,7 @@ function checkTexts(text: string, value: unknown): void {
   if (pointer !== undefined) throw invalid([{ pointer, message: 'must not hold half of a surrogate pair' }])
 }
 
-/**
- * Tells whether a value holds more than `most` values, itself included. It stops counting there; the nesting was
- * bounded before.
- */
+/** Tells whether a value holds more than `most` values, itself included. Its nesting is bounded. */
 function hasMoreValuesThan(value: unknown, most: number): boolean {
   let left = most
   const isBeyond = (one: unknown): boolean =>
@@ -81,7 +77,6 @@ function parse(text: string): unknown {
   }
 }
 
-/** Builds a 400 that lists the faults of the request. */
 export function invalid(findings: readonly ErrorDetail[]): PublicError {
   const [first] = findings as readonly [ErrorDetail, ...ErrorDetail[]]
   const more = findings.length > MOST_DETAILS ? ` (the first of ${findings.length} findings)` : ''

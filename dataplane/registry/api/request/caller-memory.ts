@@ -12,8 +12,8 @@ const LEAST_TOTAL = 32 * MIB
 export const BODY_COPIES = 4
 
 /**
- * Returns the limits on memory that callers may make a registry of this size hold. All together get an eighth of it.
- * One caller gets half of that, or as much as one request with the largest body takes.
+ * Returns the limits on memory that callers may hold: an eighth for all together; for one half of that, or one request
+ * with the largest body.
  */
 export function callerLimits(memoryBytes = USUAL_MEMORY, bodyBytes: () => number): BudgetLimits {
   const usual = Math.max(memoryBytes / 8, LEAST_TOTAL)
@@ -37,10 +37,7 @@ interface Unsent {
   readers: number
 }
 
-/**
- * Counts the memory that callers make this process hold: incoming bodies, responses being built, and responses that
- * nobody reads.
- */
+/** Counts the memory that callers hold: incoming bodies, and responses that are built or not yet read. */
 export class CallerMemory {
   readonly #budget: Budget
   /** The responses on their way to clients. A body that goes to several clients is counted once. */
@@ -50,7 +47,6 @@ export class CallerMemory {
     this.#budget = new Budget(limits)
   }
 
-  /** The bytes that are held now. */
   get held(): number {
     return this.#budget.held
   }
@@ -73,8 +69,8 @@ export class CallerMemory {
   }
 
   /**
-   * Ends a response with a body, which is counted until the client has received it. `begin` writes the head. A body
-   * over the limit is refused before that (throws as `Share.take` does).
+   * Ends a response with a body, which counts until the client has received it. `begin` writes the head. A body over
+   * the limit is refused before that (throws as `Share.take` does).
    */
   send(outgoing: ServerResponse, body: Buffer, share: Share, begin: () => void): void {
     const isLarge = body.length > LARGE_BYTES
@@ -116,9 +112,7 @@ export class CallerMemory {
   }
 }
 
-/**
- * Gives each request a reservation for the memory it uses: its body, and its response until the client has received it.
- */
+/** Reserves memory for each request: its body, and its response until the client has received it. */
 export function holdRequests(memory: CallerMemory): MiddlewareHandler<RegistryEnv> {
   return async function holdRequest(c, next) {
     const { incoming, outgoing } = (c.env ?? {}) as { incoming?: IncomingMessage; outgoing?: ServerResponse }
@@ -134,10 +128,7 @@ export function holdRequests(memory: CallerMemory): MiddlewareHandler<RegistryEn
   }
 }
 
-/**
- * Sends a 200 with a body that may be large. The body counts against the caller's share until the client has received
- * it, and is refused beyond that share.
- */
+/** Sends a 200 with a body, which counts against the caller's share until the client has received it. */
 export function answerJson(c: Context<RegistryEnv>, value: object): Response {
   const text = JSON.stringify(value)
   const { held } = c.var

@@ -1,6 +1,5 @@
 import type { EntryType } from '../../catalog/entry.ts'
 
-/** The target of a request as sent: nothing in the path is decoded or resolved. */
 interface RequestTarget {
   readonly path: string
   readonly query: URLSearchParams
@@ -21,17 +20,15 @@ export interface CatalogPath {
   readonly registry: string
   readonly type: EntryType
   readonly kind: 'list' | 'versions' | 'version'
-  /** Empty for a list. */
   readonly name: string
-  /** Empty unless one version is asked for. */
   readonly version: string
 }
 
 const ROOT = '/registry/'
 
 /**
- * Reads a raw path; undefined if it is not of the consumer API. Some clients, and proxies that decode paths, send the
- * slash of an entry's name unencoded. Both forms are accepted.
+ * Reads a raw path; undefined if it is not of the consumer API. The slash of an entry's name may be encoded or, as some
+ * clients and proxies send it, not.
  */
 export function catalogPath(path: string): CatalogPath | undefined {
   if (!path.startsWith(ROOT)) return undefined
@@ -74,7 +71,6 @@ function isSkillName([first = '', second = '', ...others]: readonly string[]): b
   return second === '' ? isWhole : !(second === 'versions' && isWhole)
 }
 
-/** Decodes a segment. An invalid encoding stays as it is and then matches no valid name. */
 function decoded(segment: string): string {
   if (!segment.includes('%')) return segment
   try {

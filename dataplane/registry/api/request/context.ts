@@ -11,11 +11,9 @@ export interface Syncs {
   stateOf(source: string): SyncState | undefined
   /** Starts a full pass now; false if there is nothing to sync. With `wait` it resolves when the pass has ended. */
   run(source: string, options: { readonly wait: boolean }): Promise<boolean>
-  /** Must be called when a source was created, changed or removed. */
   changed(): Promise<void>
 }
 
-/** The dependencies of the API's operations. */
 export interface Api {
   readonly reader: Reader
   readonly writer: AdminWriter

@@ -5,18 +5,15 @@ const DAY_S = 86_400
 /** The response headers that pages may read. */
 export const EXPOSED_HEADERS = 'ETag, X-Request-Id, WWW-Authenticate, Retry-After'
 
-/**
- * Returns the value of `Access-Control-Allow-Origin`; undefined if the page may not read. It depends on the request's
- * `Origin` unless it is `*`.
- */
+/** Returns `Access-Control-Allow-Origin`; undefined if the page may not read. */
 export function allowedOrigin(allowed: readonly string[], origin: string | undefined): string | undefined {
   if (allowed.includes('*')) return '*'
   return origin !== undefined && allowed.includes(origin) ? origin : undefined
 }
 
 /**
- * Lets pages of the configured origins (`*` = all) read the catalog. Methods and headers are those that GitHub Copilot
- * requires of a registry.
+ * Lets pages of the configured origins (`*` = all) read the catalog, with the methods and headers that GitHub Copilot
+ * requires.
  */
 export function crossOrigin(origins: () => readonly string[]): MiddlewareHandler {
   return async function crossOriginReads(c, next) {

@@ -4,7 +4,6 @@ import type { Actor } from '../../authz/actor.ts'
 import type { Visible } from '../../authz/visibility.ts'
 import type { Api } from './context.ts'
 
-/** A registry that the caller may read. */
 export interface OpenRegistry {
   readonly registry: string
   readonly revision: string
@@ -14,9 +13,8 @@ export interface OpenRegistry {
 }
 
 /**
- * Checks the claims of the registry. Every read begins with this, before the query is checked and before any entry is
- * read. Throws a PublicError: `not_found` if there is no such registry, `forbidden_claims` if the caller may not read
- * it.
+ * Checks the claims of the registry, before the query is checked and any entry is read. Throws a PublicError:
+ * `not_found`, or `forbidden_claims` if the caller may not read it.
  */
 export async function openRegistry(
   { reader, visibilityOf }: Pick<Api, 'reader' | 'visibilityOf'>,
@@ -33,16 +31,14 @@ export async function openRegistry(
 /** If claims keep changing during a read, the last of so many attempts counts. */
 const ATTEMPTS = 5
 
-/** The result of a read, and the state that the caller's claims were checked against. */
 interface Opened<T> {
   readonly found: T
   readonly open: OpenRegistry
 }
 
 /**
- * Reads of an open registry. The store may be newer than the snapshot in memory. If the registry has changed, or
- * nothing shows that it has not, the caller's claims are checked against the new state. If the caller then sees other
- * entries, the read is repeated. Throws as `openRegistry` and `read` do.
+ * Reads of an open registry. If the registry may have changed, the claims are checked against the new state, and the
+ * read is repeated if the caller then sees other entries. Throws as `openRegistry` and `read` do.
  */
 export async function readOpen<T extends { readonly revision: string | undefined } | undefined>(
   api: Pick<Api, 'reader' | 'visibilityOf'>,

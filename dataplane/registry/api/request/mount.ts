@@ -45,19 +45,13 @@ function requireRole(actor: Actor, role: Role, { challenge }: MountOptions): voi
   if (!hasRole(actor, role)) throw new PublicError('forbidden_role')
 }
 
-/**
- * Returns the routes of a path template. Some clients, and proxies that decode paths, send the slash of an entry's name
- * unencoded.
- */
+/** Returns the routes of a path template. Some clients and proxies send the slash of an entry's name unencoded. */
 function listRoutes(path: string): readonly string[] {
   const route = path.replace(/\{(\w+)\}/g, ':$1')
   return route.includes(':entry') ? [route, route.replace(':entry', ':namespace/:short')] : [route]
 }
 
-/**
- * Returns the allowed methods. Pages of other origins send OPTIONS for the catalog only, and `crossOrigin` answers
- * that.
- */
+/** Returns the allowed methods. `crossOrigin` answers the OPTIONS of other origins, for the catalog only. */
 function allowed(path: string, operations: readonly Operation[]): string {
   const methods = operations.map(({ method }) => method.toUpperCase())
   if (methods.includes('GET')) methods.push('HEAD')

@@ -29,8 +29,8 @@ export const buildFailure = (error: unknown): Outcome =>
     : { result: 'error', code: 'internal', status: 500 }
 
 /**
- * Returns the origin of a request for telemetry. Its path may name things that the caller may not know of, so `path` is
- * the template of its route.
+ * Returns the origin of a request for telemetry. `path` is the template of its route, since a path may name secret
+ * things.
  */
 export const requestOrigin = ({ method, headers, socket }: Asked, path: string): Origin => ({
   incoming: () => ({ traceparent: headers['traceparent'], tracestate: headers['tracestate'] }),

@@ -5,11 +5,9 @@ import type { ErrorCode } from '../../../server/errors.ts'
 import type { RequestVariables } from '../../../server/request-id.ts'
 import type { Actor, Role } from '../../authz/actor.ts'
 
-/** The variables in `c.var`. */
 interface Variables extends RequestVariables {
   readonly actor: Actor
   readonly held: Reservation
-  /** The body, once it has been read. */
   readonly sent: { readonly text: string; readonly value: unknown } | undefined
 }
 
@@ -17,27 +15,21 @@ export type RegistryEnv = { Variables: Variables }
 
 export interface Answer {
   readonly description: string
-  /** Absent if there is no body. */
   readonly schema?: TSchema
 }
 
 /** An operation of the API without its code: its route and its description. */
 export interface OperationDescription {
-  /** `operationId`; also its name in telemetry. */
   readonly id: string
   readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete'
-  /** Path template: `/v1/sources/{name}`. */
   readonly path: string
   readonly summary: string
   readonly tag: 'catalog' | 'sources' | 'registries' | 'entries' | 'identity'
-  /** The parameters by their name in the path template. */
   readonly parameters?: Readonly<Record<string, TSchema>>
   readonly query?: Readonly<Record<string, TSchema>>
   readonly body?: TSchema
   readonly answers: Readonly<Record<number, Answer>>
-  /** The errors besides those that every operation may have. */
   readonly errors: readonly ErrorCode[]
-  /** The role that the caller must have. */
   readonly role?: Role
 }
 

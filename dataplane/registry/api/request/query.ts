@@ -30,9 +30,7 @@ export function parseCatalogQuery(path: CatalogPath, query: URLSearchParams): Ca
   }
 }
 
-/**
- * Reads the query of a list. Unknown parameters are ignored and empty ones count as absent, since clients send both.
- */
+/** Reads the query of a list. Unknown parameters are ignored, and empty ones count as absent. */
 function pageQuery({ registry, type }: CatalogPath, query: URLSearchParams): ListPageQuery {
   const findings = new QueryFindings()
   const search = given(query, 'search')
@@ -70,7 +68,6 @@ function versionsQuery(path: CatalogPath, query: URLSearchParams) {
   return { ...asked, after, digest }
 }
 
-/** Reads which version of which entry is asked for. Without a version in the path it is the latest. */
 function versionQuery(
   path: CatalogPath,
   query: URLSearchParams,

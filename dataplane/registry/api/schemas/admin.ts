@@ -6,8 +6,6 @@ import { orEmpty, pageSize } from './catalog.ts'
 import { serverJson } from './server-json.ts'
 import { skillJson } from './skill.ts'
 
-/** Bodies and answers of the admin API. */
-
 const strict = { additionalProperties: false }
 const time = Type.String({ format: 'date-time' })
 const timeOrNull = Type.Union([time, Type.Null()])

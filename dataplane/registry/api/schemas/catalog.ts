@@ -23,9 +23,7 @@ export const versionParameter = Type.String({
   maxLength: 255,
 })
 
-/** The default and the largest number of entries or versions on a page. */
 export const PAGE_SIZE = { usual: 30, largest: 100 } as const
-/** The most characters of a search. */
 export const LONGEST_SEARCH = 200
 
 /** The error text for an invalid page size. */

@@ -1,10 +1,8 @@
 import Type, { type TSchema } from 'typebox'
 
 /**
- * A server document as it may be published: server.json of 2025-12-11. The older dates lack fields that were added
- * since; the same rules apply to documents of those dates. Before 2025-09-16 fields had other names.
- *
- * Unknown fields are kept: the format grows, and publishers have their own.
+ * A server document as it may be published: server.json of 2025-12-11, whose rules also apply to the older dates.
+ * Before 2025-09-16 fields had other names. Unknown fields are kept: the format grows.
  */
 const SCHEMA_DATES = ['2025-12-11', '2025-10-17', '2025-10-11', '2025-09-29', '2025-09-16'] as const
 

@@ -3,13 +3,10 @@ import { SourceError } from './source-error.ts'
 /** With more versions of one source, the memory that a pass needs for them would be too large. */
 export const MOST_ENTRIES = 500_000
 
-/** The limits on a source's size, counted as it is read. */
 export interface Budget {
-  /** The most bytes that the source may have in all. */
   readonly maxBytes: number
   /** Counts bytes that were read. Throws a SourceError `too_large` if they exceed the limit. */
   addBytes(bytes: number): void
-  /** Counts an entry in the same way. */
   addEntry(): void
 }
 

@@ -34,12 +34,10 @@ const LAST = '9999'
 export interface Listed {
   /** The latest counted time of change, in UTC with milliseconds. */
   newest: string | undefined
-  /** The `metadata` of the list. */
   metadata: unknown
 }
 
 interface ReaderOptions {
-  /** The budget that each entry counts against. */
   readonly budget: Budget
   /** Ignores later times of change; absent: all count. */
   readonly until?: string
@@ -48,13 +46,11 @@ interface ReaderOptions {
 }
 
 /**
- * Reads a registry file or a list response as its bytes arrive, and holds at most one entry of the text. A bad entry is
- * left out and becomes a problem; the others stay. Throws a SourceError if the whole is invalid.
+ * Reads a registry file or a list response as its bytes arrive, and holds at most one entry. A bad entry becomes a
+ * problem. Throws a SourceError if the whole is invalid.
  */
 export class CatalogReader {
-  /** The parts of a list response. */
   readonly listed: Listed = { newest: undefined, metadata: undefined }
-  /** The number of entries, including those that were left out. */
   count = 0
   /** The characters of the documents that `take` would return. */
   size = 0
@@ -87,7 +83,6 @@ export class CatalogReader {
     asSourceError(this.#splitter, (json) => json.end())
   }
 
-  /** Returns the entries that were read since the last call. */
   take(): Catalog {
     const taken = { versions: this.#versions, problems: this.#problems }
     this.#versions = []
@@ -140,7 +135,6 @@ export class CatalogReader {
     else this.#readListed(LISTED[list as keyof typeof LISTED], value, at)
   }
 
-  /** Reads an element of a list response: a document with its `_meta`. */
   #readListed(type: IncomingVersion['type'], value: unknown, at: string): void {
     // People put the bare documents into the list. A document has a name; its wrapper has none.
     if (isObject(value) && !(type in value) && typeof value['name'] === 'string') {
@@ -190,7 +184,6 @@ export class CatalogReader {
   }
 }
 
-/** Returns the message for a name that differs by case alone from an existing one. */
 export const twinMessage = (name: string): string =>
   `${name} differs by case alone from a name that came before; both are served`
 

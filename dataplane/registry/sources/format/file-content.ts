@@ -57,8 +57,8 @@ export async function* bytesOf(file: FileHandle): AsyncGenerator<Buffer> {
 }
 
 /**
- * Reads a file of this machine that holds a secret or some headers. Throws a SourceError that says `what` it is, never
- * its content. A pipe or a device is refused too, since reading it would block.
+ * Reads a small file of secrets or headers. Throws a SourceError without its content. A pipe or a device is refused,
+ * since reading it would block.
  */
 export async function readSmallFile(path: string, what: string): Promise<string> {
   try {

@@ -8,10 +8,7 @@ type Lists = NonNullable<Filter['names']>
 
 const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
 
-/**
- * Creates a source's filter. Globs match names; tags match exactly. Excluded versions are out. With an include list
- * something must match. Names and tags must both agree.
- */
+/** Creates a source's filter. Globs match names; tags match exactly. Exclusions win. Names and tags must both agree. */
 export function createFilter(filter: Filter | undefined): (version: IncomingVersion) => boolean {
   const names = filter?.names && matcher(filter.names, compileGlob)
   const tags = filter?.tags && matcher(filter.tags, (tag) => (other) => other === tag)

@@ -5,7 +5,6 @@ import { join, resolve } from 'node:path'
 /** A clone that no source has used for so long is removed, since its source may be gone. */
 const KEPT_MS = 60 * 60_000
 
-/** A partial clone without a work tree. */
 export interface Clone {
   /** Absent or empty if nothing has been fetched yet. */
   readonly folder: string
@@ -14,11 +13,9 @@ export interface Clone {
 }
 
 interface Use {
-  /** The repository of the clone. */
   readonly key: string
   /** The most bytes of all clones that are not in use; the least recently used are removed first. */
   readonly maxBytes: number
-  /** Aborts the wait for another user of the clone, and throws its reason. */
   readonly signal: AbortSignal
 }
 
@@ -40,7 +37,6 @@ interface Kept extends Clone {
   readonly timer: NodeJS.Timeout
 }
 
-/** Keeps clones for as long as this process runs, and removes those of an earlier one. */
 export function createKeptClones(stateDirectory: string): KeptClones {
   const root = resolve(stateDirectory, 'git')
   /** The least recently used one comes first. */

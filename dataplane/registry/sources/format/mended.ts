@@ -20,9 +20,8 @@ const mendedText = (text: string): string =>
   text.isWellFormed() && !text.includes('\0') ? text : text.replaceAll('\0', '').toWellFormed()
 
 /**
- * Repairs a document: removes known members and elements of lists that are null (programs write null for missing
- * values), and invalid characters in texts. Below `_meta`, where publishers have values of their own, null stays. Returns the same value if
- * there is nothing to repair. The caller has bounded its depth.
+ * Repairs a document: removes known members and list elements that are null, and invalid characters. Below `_meta` null
+ * stays. Returns the same value if there is nothing to repair. The caller has bounded its depth.
  */
 function mended(value: unknown, keepsNull = false): unknown {
   if (typeof value === 'string') return mendedText(value)
@@ -57,7 +56,6 @@ export function mendedDocument(document: unknown): unknown {
 
 const IDENTITY: ReadonlySet<string> = new Set(['namespace', 'name', 'version'])
 
-/** Repairs the metadata beside a document. */
 export const mendedMeta = (meta: unknown): unknown => mended(meta, true)
 
 /** Returns the pointer (RFC 6901) of the first text, or member name, with half of a surrogate pair. */

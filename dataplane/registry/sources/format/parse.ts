@@ -11,12 +11,9 @@ const BATCH = 1024 * 1024
 type Chunks = AsyncIterable<Buffer> | Iterable<Buffer>
 
 /**
- * Reads the entries of a registry file (`{"$schema", "version", "meta", "data": {"servers": [], "skills": []}}`) or of
- * a list response of the registry API v0.1 (`{"servers": [{"server", "_meta"}], "metadata"}`, or the documents alone),
- * in batches as its bytes arrive.
- *
- * Throws a SourceError if the whole is invalid, possibly after some batches. A file in which nothing is usable counts
- * as a mistake rather than as an empty catalog.
+ * Reads the entries of a registry file (`{"$schema", "version", "meta", "data": {"servers": [], "skills": []}}`) or a
+ * list response of the registry API v0.1 (`{"servers": [{"server", "_meta"}], "metadata"}`), in batches. Throws a
+ * SourceError if the whole is invalid, possibly after some batches, or if nothing is usable.
  */
 export async function* readCatalog(chunks: Chunks, budget: Budget): AsyncGenerator<Catalog> {
   const reader = new CatalogReader({ budget })
@@ -52,7 +49,6 @@ export type ListKind = 'servers' | 'skills'
 
 /** The parts of a list response's page besides its entries, known once it has been read. */
 export interface PageEnd {
-  /** The number of entries on the page, including those that were left out. */
   readonly count: number
   /** The first entry that was left out, if none was usable. */
   readonly unusable: Problem | undefined
@@ -63,10 +59,8 @@ export interface PageEnd {
 
 export interface PageOptions {
   readonly kind: ListKind
-  /** Later times of change don't count. */
   readonly until: string
   readonly budget: Budget
-  /** The names on the pages before. */
   readonly names: SeenVersions
 }
 

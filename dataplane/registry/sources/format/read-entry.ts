@@ -22,8 +22,8 @@ const DEEPEST = 64
 const objects = Type.Array(Type.Object({}))
 
 /**
- * The types of the fields that clients rely on. Entries that were published elsewhere are not checked for the lengths
- * and formats of the dated schemas, since real catalogs break them.
+ * The types of the fields that clients rely on. Lengths and formats of the dated schemas are not checked: real catalogs
+ * break them.
  */
 const serverSchema = Type.Object({
   name: Type.String(),
@@ -64,7 +64,6 @@ const ajv = new Ajv()
 const checkServer = ajv.compile<Server>(serverSchema)
 const checkSkill = ajv.compile<Skill>(skillSchema)
 
-/** Reads a server document (server.json) with the `_meta` that came beside it. */
 export function readServer(server: unknown, meta: unknown, pointer: string): IncomingVersion | Problem {
   if (isObject(server) && server['version'] === undefined && 'version_detail' in server)
     return {
@@ -77,7 +76,6 @@ export function readServer(server: unknown, meta: unknown, pointer: string): Inc
   return finish({ type: 'server', name: server.name, document: server }, meta, pointer)
 }
 
-/** Reads a skill; its name in the registry is `namespace/name`. */
 export function readSkill(skill: unknown, meta: unknown, pointer: string): IncomingVersion | Problem {
   if (!checkSkill(skill)) return violation(checkSkill, pointer)
   const name = `${skill.namespace}/${skill.name}`
@@ -86,7 +84,6 @@ export function readSkill(skill: unknown, meta: unknown, pointer: string): Incom
   return finish({ type: 'skill', name, document: skill }, meta, pointer)
 }
 
-/** Reads the document of an entry with its `_meta`, both repaired. */
 export function readDocument(
   type: IncomingVersion['type'],
   document: unknown,
@@ -104,7 +101,6 @@ interface Named {
   readonly document: Server | Skill
 }
 
-/** Checks the common parts of servers and skills. */
 function finish({ type, name, document }: Named, meta: unknown, pointer: string): IncomingVersion | Problem {
   const { version, title = null, description = null } = document
   if (!isVersion(version))

@@ -4,16 +4,14 @@ import { hash } from 'node:crypto'
 const FIRST_SLOTS = 1024
 
 /**
- * A set of versions that a text has had so far, in 16 bytes each whatever their names: a set of their texts would be
- * ten times as large. Two versions with the same 64 bits of SHA-256 would count as one. For a million versions the odds
- * of that are one in forty million.
+ * A set of versions in 16 bytes each; their texts would take ten times as much. For a million versions the odds that
+ * two have the same 64 bits of SHA-256 are one in forty million.
  */
 export class SeenVersions {
   /** The hash table uses open addressing; 0 is an empty slot. It is at most half full. */
   #slots = new BigUint64Array(FIRST_SLOTS)
   #size = 0
 
-  /** Adds a version; false if it was added before. */
   add(key: string): boolean {
     const digest = hash('sha256', key, 'buffer').readBigUInt64LE() || 1n
     if (!insert(this.#slots, digest)) return false

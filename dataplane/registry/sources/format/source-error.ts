@@ -44,9 +44,7 @@ const FAULTS: ReadonlySet<SourceErrorCode> = new Set([
   'no_usable_entry',
 ])
 
-/**
- * The reason why a source could not be synced. Its earlier content stays in force. The message is shown on `/status`.
- */
+/** The reason why a source could not be synced, shown on `/status`. */
 export class SourceError extends Error {
   override readonly name = 'SourceError'
   readonly code: SourceErrorCode

@@ -3,7 +3,6 @@ import type { Catalog } from './catalog-reader.ts'
 import type { KeptClones } from './kept-clones.ts'
 import type { Problem } from './read-entry.ts'
 
-/** The location of a source's entries. Paths are absolute; secrets stay in their files. */
 export type SourceLocation =
   | { readonly kind: 'file'; readonly path: string }
   | ({ readonly kind: 'url'; readonly url: string; readonly timeoutMs: number } & Reach)
@@ -35,10 +34,7 @@ export type SourceLocation =
     }
 
 interface Reach {
-  /**
-   * Restricts the source to public addresses: a caller of the API created it, who must not reach into the network of
-   * this server.
-   */
+  /** Restricts the source to public addresses, since a caller of the API created it. */
   readonly publicOnly: boolean
 }
 
@@ -52,19 +48,13 @@ export interface SyncedSource {
   readonly maxBytes: number
 }
 
-/** One pass over a source, as input for the reader of its kind. */
 export interface Pass {
   readonly source: string
-  /**
-   * The cursor of the pass before. Undefined if there was none, if the source's settings have changed since, and if
-   * everything is to be read again.
-   */
+  /** The cursor of the last pass. Undefined if there is none, or if everything is to be read again. */
   readonly cursor: string | undefined
   /** True if the store has skills of the source. */
   readonly holdsSkills: boolean
-  /** The most bytes that the source may have. */
   readonly maxBytes: number
-  /** Counts what the store has of the source: bytes of documents, and versions. */
   held(): Promise<{ readonly bytes: number; readonly entries: number }>
   /** A folder where a reader may keep files while it runs. */
   readonly stateDirectory: string
@@ -74,7 +64,6 @@ export interface Pass {
   readonly parts: AsyncDisposableStack
 }
 
-/** The result of a pass. */
 export interface Content {
   /** True if the batches are all that the source holds. Otherwise they are the changes. */
   readonly complete: boolean
@@ -92,10 +81,7 @@ interface SameContent {
 /** Reads the changes. It throws a SourceError, and so may the batches. */
 export type ReadChange = () => Promise<Content | SameContent>
 
-/**
- * Polls a source. Undefined if nothing has changed since the cursor. That case must be cheap, and parse nothing. Throws
- * a SourceError.
- */
+/** Polls a source. Undefined if nothing has changed since the cursor, which must be cheap. Throws a SourceError. */
 export type PollSource<P extends SourceLocation = SourceLocation> = (
   location: P,
   pass: Pass,
@@ -104,7 +90,6 @@ export type PollSource<P extends SourceLocation = SourceLocation> = (
 export interface SyncResult {
   /** True if there was anything to apply. */
   readonly changed: boolean
-  /** The number of the source's names, by type. */
   readonly servers: number
   readonly skills: number
   /** The entries that were left out. */

@@ -10,41 +10,27 @@ export interface Part {
   /** The list that it is an element of; undefined for a member of an object, or the whole text. */
   readonly list: string | undefined
   /**
-   * Its bytes, valid until the call returns. A parser must still check that they are JSON. `opened` marks the beginning
-   * of a container that is split; `oversize` a value longer than the limit.
+   * Its bytes, valid until the call returns, which a parser must still check. `opened`: the beginning of a split
+   * container; `oversize`: a value over the limit.
    */
   readonly value: Buffer | 'opened' | 'oversize'
 }
 
 export interface JsonSplitter {
-  /** Takes the next bytes. Throws a SyntaxError if they can't follow the earlier ones. */
   push(chunk: Buffer): void
-  /** Ends the text. Throws a SyntaxError if it is not complete. */
   end(): void
 }
 
 interface Container {
   readonly shape: Shape
   readonly pointer: string
-  /** The index of the current element. */
   index: number
-  /** The key of the current member. */
   key: string
 }
 
 type State =
-  /**
-   * A value is expected. With `first` the end of a container that has just begun is allowed too; in an object, a key.
-   */
-  | 'value'
-  | 'first'
-  | 'key'
-  | 'colon'
-  /** A comma or the end of the container is expected. */
-  | 'next'
-  /** The position is inside a value or a key that is kept. */
-  | 'kept'
-  | 'done'
+  /** A value is expected. With `first` the container may also end; in an object a key may follow. */
+  'value' | 'first' | 'key' | 'colon' | 'next' | 'kept' | 'done'
 
 const QUOTE = 0x22
 const COMMA = 0x2c
@@ -58,9 +44,8 @@ const LONGEST_STEP = 64
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 
 /**
- * Splits a JSON text as its bytes arrive, so that a text of any size needs the memory of its longest part only.
- * Containers of `shape` are opened. Everything else is passed to `onPart` unchanged, to be parsed there. Parts longer
- * than `longest` bytes are skipped, with a check of their brackets only.
+ * Splits a JSON text as its bytes arrive, in the memory of its longest part. Containers of `shape` are opened;
+ * everything else goes to `onPart` unchanged. Of parts longer than `longest` bytes only the brackets are checked.
  */
 export const splitJson = (shape: Shape, longest: number, onPart: (part: Part) => void): JsonSplitter =>
   new Splitter(shape, longest, onPart)
@@ -125,7 +110,6 @@ class Splitter implements JsonSplitter {
     return pointerTo(container.pointer, step.slice(0, LONGEST_STEP))
   }
 
-  /** The shape of the next value. */
   get #shapeNow(): Shape | undefined {
     const container = this.#open.at(-1)
     if (container === undefined) return this.#shape
@@ -154,7 +138,6 @@ class Splitter implements JsonSplitter {
     return index
   }
 
-  /** Processes a byte outside of kept values. Tells whether a kept value begins with it. */
   #step(byte: number): boolean {
     const state = this.#state
     if ((state === 'first' || state === 'next') && this.#closes(byte)) this.#close()
@@ -194,7 +177,6 @@ class Splitter implements JsonSplitter {
     this.#state = 'kept'
   }
 
-  /** Begins a value with this byte: opens it or keeps it. */
   #beginValue(byte: number): void {
     const inner = this.#shapeNow
     const opens = inner === 'elements' ? byte === OPEN_LIST : inner !== undefined && byte === OPEN_OBJECT
@@ -206,7 +188,6 @@ class Splitter implements JsonSplitter {
     else this.#state = 'kept'
   }
 
-  /** Continues a kept value. Returns the index after its end, or undefined if the chunk ends before it. */
   #findEnd(chunk: Buffer, from: number): number | undefined {
     const skipper = this.#skipper
     let index = from
@@ -216,7 +197,6 @@ class Splitter implements JsonSplitter {
         return skipper.isOpen ? undefined : index
       }
       const byte = chunk[index] as number
-      // The byte behind a number or a word ends it.
       if (endsScalar(byte)) return index
       if (byte === QUOTE) skipper.inString = true
       else if (byte === OPEN_OBJECT || byte === OPEN_LIST) skipper.depth = 1
@@ -229,7 +209,6 @@ class Splitter implements JsonSplitter {
     this.#heldBytes += bytes.length
     this.#oversize ||= this.#heldBytes > this.#longest
     if (this.#oversize) this.#held = []
-    // The bytes are copied, since the reader may reuse its buffer.
     else this.#held.push(Buffer.from(bytes))
   }
 

@@ -5,18 +5,14 @@ import { bytesOf } from './file-content.ts'
 import type { Pass } from './source.ts'
 import { SourceError } from './source-error.ts'
 
-/** A file for fetched content, so that memory need not hold it. */
 export interface Spool {
-  /** Discards the content. Throws a SourceError, as `write`. */
   clear(): Promise<void>
   write(piece: Buffer): Promise<void>
   /** Reads the content from its beginning. Each piece is valid until the next is requested. */
   read(): AsyncGenerator<Buffer>
 }
 
-/**
- * Opens a spool. Its file has no name: it is gone when the pass ends, or the process is killed. Throws a SourceError.
- */
+/** Opens a spool. Its file has no name, so it is gone when the process ends. Throws a SourceError. */
 export async function openSpool({ stateDirectory, parts }: Pick<Pass, 'stateDirectory' | 'parts'>): Promise<Spool> {
   const folder = join(stateDirectory, 'fetched')
   const path = join(folder, randomUUID())

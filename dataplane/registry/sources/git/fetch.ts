@@ -10,21 +10,17 @@ const SHA256_DIGITS = 64
 /** Each fetch adds a pack. A clone with so many is fetched anew, which drops what no current commit needs. */
 const MOST_PACKS = 50
 
-/** A repository and the clone to fetch into. */
 export interface Fetching {
   readonly clone: Clone
   readonly repository: string
-  /** The limit on the disk. */
   readonly maxBytes: number
-  /** The options, with the settings for reaching the repository. */
   readonly options: GitOptions
 }
 
 const DEPTH = '--depth=1'
 /**
- * These flags leave files out; each is fetched by its id. A depth is always set, because a plain web server refuses it.
- * Without a depth, git in a partial clone would start another git for each missing object, which would do the same,
- * endlessly.
+ * These flags leave files out. A depth is always set, because a plain web server refuses it. Without one, git in a
+ * partial clone would start another git for each missing object, endlessly.
  */
 const FILTERED = ['--filter=blob:none', DEPTH]
 
@@ -39,10 +35,7 @@ async function hasObject({ folder }: Clone, id: string, options: GitOptions): Pr
   )
 }
 
-/**
- * Fetches a commit without its history into a clone, and its folders without its files if the server can omit those.
- * Objects that the clone has are not sent again.
- */
+/** Fetches a commit without its history into a clone, and without its files if the server can omit those. */
 export async function fetchCommit(fetching: Fetching, commit: string): Promise<void> {
   const { clone, options } = fetching
   const packs = await packsOf(clone)

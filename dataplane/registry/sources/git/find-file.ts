@@ -1,19 +1,16 @@
 import { SourceError } from '../format/source-error.ts'
 
-/** An entry of a commit's folder. */
 export interface TreeEntry {
   readonly kind: 'file' | 'link' | 'folder' | 'submodule'
   /** The id of the object. For a submodule it is a commit of another repository. */
   readonly id: string
 }
 
-/** The folders and links of a commit. */
 export interface Tree {
   /** Finds an entry; undefined if there is none of this path. */
   entry(path: string): Promise<TreeEntry | undefined>
   /** Lists the names in a folder, '' for the root; undefined if there are too many. */
   names(folder: string): Promise<readonly string[] | undefined>
-  /** Reads the target of a link. */
   target(id: string): Promise<string>
 }
 
@@ -23,8 +20,7 @@ const MOST_LINKS = 40
 const folded = (name: string) => name.normalize('NFC').toLowerCase()
 
 /**
- * Finds the object id of a path's file in a commit. It follows links that stay in the repository. Throws a SourceError
- * that says what is in the way.
+ * Finds the object id of a path's file in a commit. Follows links that stay in the repository. Throws a SourceError.
  */
 export async function findFile(path: string, tree: Tree): Promise<string> {
   const way: Way = { path, tree, ahead: namesIn(path), folders: [], over: undefined, links: 0 }
@@ -38,7 +34,6 @@ export async function findFile(path: string, tree: Tree): Promise<string> {
 interface Way {
   readonly path: string
   readonly tree: Tree
-  /** The names that are still to be followed. */
   ahead: string[]
   readonly folders: string[]
   /** The last link, for error messages. */
@@ -64,7 +59,6 @@ function goUp(way: Way): undefined {
   if (way.folders.pop() === undefined) throw outside(way)
 }
 
-/** Follows one name. Returns the id of the file at the end of the path. */
 async function follow(way: Way, name: string): Promise<string | undefined> {
   const at = [...way.folders, name].join('/')
   const entry = name.includes('\0') ? undefined : await way.tree.entry(at)

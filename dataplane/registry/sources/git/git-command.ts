@@ -12,7 +12,6 @@ export interface GitOptions {
   readonly take?: (piece: Buffer) => Promise<void>
 }
 
-/** Longer error output of git is cut off. */
 const LONGEST_COMPLAINT = 4096
 
 const tooTalkative = (maxBytes: number) => new SourceError('too_large', `git answers with more than ${maxBytes} bytes`)
@@ -40,10 +39,7 @@ const SETTINGS: readonly (readonly [string, string])[] = [
 /** These of git's own variables are kept: the location of its programs, and the certificates that it trusts. */
 const KEPT = /^GIT_(EXEC_PATH|SSL_CAINFO|SSL_CAPATH|PROXY_SSL_CAINFO)$/
 
-/**
- * Runs git and returns its output. Throws a SourceError; its message holds no credentials, since git gets none in its
- * arguments.
- */
+/** Runs git and returns its output. Throws a SourceError without credentials: git gets none in its arguments. */
 export async function git(args: readonly string[], options: GitOptions): Promise<Buffer> {
   const { timeoutMs, maxBytes, signal, take } = options
   signal.throwIfAborted()
@@ -100,9 +96,7 @@ export async function git(args: readonly string[], options: GitOptions): Promise
   }
 }
 
-/**
- * Builds the environment. Inherited variables say where git and the trusted certificates are, and which proxy to use.
- */
+/** Builds the environment. Inherited variables name git, the trusted certificates and the proxy. */
 function environment({ settings = [] }: GitOptions): NodeJS.ProcessEnv {
   const all = [...SETTINGS, ...settings]
   return {

@@ -27,9 +27,8 @@ const lfsPointer = (path: string) =>
   `${path} is a pointer of Git LFS, which is not followed: commit the file itself, or read it by a URL`
 
 /**
- * Reads a file of a git repository over http or https, or of one on this machine (`file:`). It asks for the ref first.
- * If the ref names the commit that was read last, nothing is fetched. Otherwise it fetches that one commit, without its
- * history, and without its files if the server can omit those, and then the file if it differs. The sources of one
+ * Reads a file of a git repository over http or https, or of one on this machine (`file:`). It asks for the ref, and
+ * fetches only a new commit, without history, and without files if the server can omit those. The sources of one
  * repository with the same credentials share a clone.
  */
 export async function pollGit(location: GitLocation, pass: Pass): Promise<ReadChange | undefined> {
@@ -120,8 +119,8 @@ async function commitOf(repository: string, ref = 'HEAD', options: GitOptions): 
 type Ask<T> = (repository: string, options: GitOptions) => Promise<T>
 
 /**
- * Returns a function that asks at a repository and, if that has moved, at the URL it redirects to. Git must not follow
- * redirects itself: it sends credentials to any host, and goes to unchecked addresses.
+ * Returns a function that asks at a repository, and at its redirect target. Git must not follow redirects itself: it
+ * sends credentials to any host, and goes to unchecked addresses.
  */
 async function openRepository(location: GitLocation, authorization: string | undefined, signal: AbortSignal) {
   // The URL is passed on as checked: git and curl may take another part of an odd URL for the host.
@@ -162,10 +161,7 @@ async function authorizationOf({ auth }: GitLocation): Promise<string | undefine
 /** The first request of git (gitprotocol-http). */
 const REFS = '/info/refs?service=git-upload-pack'
 
-/**
- * Returns the redirect target of a repository, as hosts send for a renamed one; with credentials only within their
- * origin.
- */
+/** Returns the redirect target of a repository; with credentials only within their origin. */
 async function movedTo(url: URL, authorization: string | undefined, signal: AbortSignal): Promise<URL | undefined> {
   const asked = url.href.replace(/\/+$/, '') + REFS
   const { headers, body } = await request(asked, {
@@ -182,9 +178,9 @@ async function movedTo(url: URL, authorization: string | undefined, signal: Abor
 }
 
 /**
- * Returns the address of a URL's host in curl's form (`host:port:address`). So git calls the address that was checked,
- * even if the name resolves to another a moment later. Throws a SourceError if one of its addresses is not public or,
- * for `reachable`, is link-local, a metadata service or the like.
+ * Returns a checked address in curl's form (`host:port:address`), so that git calls it even if the name resolves to
+ * another one later. Throws a SourceError for an address that is not public or, for `reachable`, is link-local or a
+ * metadata service.
  */
 export async function addressOf({ hostname, port, protocol }: URL, wanted: 'public' | 'reachable'): Promise<string> {
   const host = hostname.replace(/^\[|\]$/g, '')

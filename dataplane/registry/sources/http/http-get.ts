@@ -11,16 +11,12 @@ export interface HttpAnswer {
 
 interface HttpGetOptions {
   readonly publicOnly: boolean
-  /** The longest wait for a whole response. */
   readonly timeoutMs: number
   readonly maxBytes: number
   readonly signal: AbortSignal
 }
 
-/**
- * GETs a source's content and passes its decoded body on piece by piece. Responses of status 200 and 304 are returned.
- * Any other is a SourceError, and none of its body is passed on.
- */
+/** GETs a source's content and passes its decoded body on. Any status but 200 and 304 is a SourceError. */
 export interface HttpGet extends AsyncDisposable {
   (url: string, headers: Headers, take: TakePiece): Promise<HttpAnswer>
 }
@@ -32,18 +28,14 @@ const REDIRECTS = 5
 const CONNECT_MS = 5_000
 
 /**
- * Creates a function that GETs within limits of time and size and, for restricted sources, of address. It follows
- * redirects. To another origin it sends no headers that were meant for the first.
- *
- * A source of the configuration may be at any address. Its redirect targets are not in the configuration, so they may
- * not be link-local addresses or metadata services.
+ * Creates a function that GETs within limits of time, size and, for restricted sources, address. To another origin it
+ * sends no headers. Redirect targets may not be link-local addresses or metadata services.
  */
 export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpGetOptions): HttpGet {
   const bounds = { connections: 2, pipelining: 1, maxOrigins: 16 }
   const guarded = new Agent({ ...bounds, connect: guardedConnect({ allowPrivateIP: !publicOnly }) })
   const trusted = publicOnly ? guarded : new Agent({ ...bounds, connect: { timeout: CONNECT_MS, allowH2: false } })
 
-  /** Sends one request. Returns the redirect's target instead of a response if there is one. */
   async function once(url: string, headers: Headers, isFirst: boolean, take: TakePiece): Promise<HttpAnswer | string> {
     const answer = await request(url, {
       dispatcher: isFirst ? trusted : guarded,

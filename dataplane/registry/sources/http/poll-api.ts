@@ -22,14 +22,11 @@ interface ApiCursor {
 /** The interval of full reads: a version that an upstream drops without a tombstone is missed until then. */
 const FULL_EVERY_MS = 6 * 60 * 60 * 1000
 const A_FILE = 'a file of headers'
-/**
- * The size of 100 documents of the largest size that is kept. A page waits on the disk while it is read, never in
- * memory.
- */
+/** The size of 100 of the largest documents. A page waits on the disk, never in memory. */
 const LARGEST_PAGE = 104 * 1024 * 1024
 /**
- * The errors of a missing list: `refused` from servers that know the path, the others from those that don't. If skills
- * came from it once, only `refused` counts: a proxy's error page would remove them all.
+ * The errors of a missing list: `refused` from servers that know the path. If skills came before, only `refused`
+ * counts: a proxy's error page would remove them all.
  */
 const NO_SUCH_LIST: readonly SourceErrorCode[] = ['refused', 'forbidden', 'wrong_shape', 'not_json']
 
@@ -44,9 +41,8 @@ const CURABLE: readonly SourceErrorCode[] = ['unreachable', 'timed_out', 'upstre
 type Header = readonly [name: string, value: string]
 
 /**
- * Reads another registry (MCP registry API v0.1) page by page: all of it, or the changes since the last pass if the
- * upstream has times of change. A full read follows now and then, and if the cursor has no time. Skills come too if the
- * upstream has our extension of the API.
+ * Reads another registry (MCP registry API v0.1) page by page: all of it, or the changes since the last pass. A full
+ * read follows now and then. Skills come too if the upstream has our extension.
  */
 export async function pollApi(location: LocationOf<'api'>, pass: Pass): Promise<ReadChange | undefined> {
   const { signal } = pass
@@ -106,7 +102,6 @@ async function* batchesOf(lists: readonly PolledList[], budget: Budget) {
 
 type GetInto = (url: string, take: (piece: Buffer) => Promise<void>) => ReturnType<HttpGet>
 
-/** Creates the function that fetches the pages of one list, each into the same file as the one before it. */
 function getPages(get: GetInto, pass: Pass): (url: string) => Promise<FetchedPage> {
   let spool: Spool | undefined
 
@@ -133,10 +128,7 @@ function asksForSkills(before: ApiCursor | undefined, changesOnly: boolean): boo
   return true
 }
 
-/**
- * Finds the list of skills, whose path is not of the official API. Undefined if the upstream has no such list (an error
- * with one of the codes in `absent`).
- */
+/** Finds the list of skills. Undefined if the upstream has none (an error with a code in `absent`). */
 async function findSkills(
   options: Parameters<typeof pollList>[0],
   absent: readonly SourceErrorCode[],
@@ -159,9 +151,7 @@ async function headersOf({ headersFile, headers = [] }: LocationOf<'api'>): Prom
   }
 }
 
-/**
- * GETs, and retries errors that may pass, so that one failed page does not cost those before it. Throws a SourceError.
- */
+/** GETs, and retries transient errors, so that a failed page does not cost those before it. Throws a SourceError. */
 async function getWithRetries<T>(get: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -188,7 +178,6 @@ function checkedHeader(name: string, value: string): Header | undefined {
   }
 }
 
-/** Builds one header, its name in lower case. Throws a SourceError if the value, which came from a file, is invalid. */
 export function headerOf(name: string, value: string): Header {
   const header = checkedHeader(name, value)
   if (header === undefined) throw new SourceError('file_unreadable', `the file of ${name} holds no header value`)
@@ -196,8 +185,8 @@ export function headerOf(name: string, value: string): Header {
 }
 
 /**
- * Reads a file of headers, one `Name: value` a line. Empty lines and those that begin with `#` are ignored. Throws a
- * SourceError that names the line, never its content.
+ * Reads a file of headers, one `Name: value` a line; empty lines and `#` are ignored. Throws a SourceError that names
+ * the line.
  */
 export function parseHeaders(text: string): Readonly<Record<string, string>> {
   const headers: Record<string, string> = {}

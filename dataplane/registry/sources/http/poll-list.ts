@@ -5,20 +5,15 @@ import type { Problem } from '../format/read-entry.ts'
 import { SeenVersions } from '../format/seen-versions.ts'
 import { SourceError } from '../format/source-error.ts'
 
-/** The progress in following a list of another registry. */
 export interface ListCursor {
   /** The latest time of change in the upstream's entries, by its clock; absent if they have none. */
   readonly since?: string
-  /**
-   * The time when `since` was first seen, by our clock; absent once all changes that may have shown up late with it
-   * have been read.
-   */
+  /** The time (our clock) when `since` was first seen; absent once late changes have been read. */
   readonly firstSeenAt?: number
   /** The hash of the last read, if that was one page. */
   readonly tail?: string
 }
 
-/** A list whose first page has been fetched. */
 export interface PolledList {
   /** True if it may hold anything new since the cursor. */
   readonly changed: boolean
@@ -40,12 +35,9 @@ export interface ListOptions {
   readonly get: (url: string) => Promise<FetchedPage>
 }
 
-/** A page on the disk. */
 export interface FetchedPage {
   readonly hash: string
-  /** In bytes. */
   readonly size: number
-  /** Reads its bytes from the beginning. */
   read(): AsyncIterable<Buffer>
 }
 
@@ -57,9 +49,8 @@ interface FirstPage {
 }
 
 /**
- * The overlap of two reads. A change may show up in an upstream later than its time says, while its transaction runs.
- * So for this long, changes a little older than the latest are requested too. It ends after that, since the overlap may
- * be the whole catalog.
+ * The overlap of two reads: a change may appear in an upstream later than its time says, while its transaction runs.
+ * The overlap may be the whole catalog, so it ends after this time.
  */
 const OVERLAP_MS = 60_000
 const PAGE_SIZE = 100
@@ -69,10 +60,7 @@ const MOST_EMPTY_PAGES = 100
 /** Each cursor is kept, to detect a loop. */
 const LONGEST_CURSOR = 4096
 
-/**
- * Polls a list: fetches the first page of all of it, or of the changes if the upstream gives times of change. Throws a
- * SourceError.
- */
+/** Polls a list: fetches the first page of all of it, or of the changes. Throws a SourceError. */
 export async function pollList(options: ListOptions): Promise<PolledList> {
   const { url, before, changesOnly, maxBytes, get } = options
   const since = changesOnly ? before?.since : undefined
@@ -82,8 +70,8 @@ export async function pollList(options: ListOptions): Promise<PolledList> {
   const fetched = await get(query)
   // The list was one page then, and is the same page now. Only responses to the same query are compared.
   const isSame = fetched.hash === before?.tail && since === before.since
-  // A later time tells nothing about changes still to come. Either its clock is ahead, or the change was made while the
-  // list was paged through, when pages that had been read may have changed too.
+  // A later time tells nothing about changes still to come: its clock may be ahead, or the change was made during the
+  // paging.
   const read = pageReader(options.kind, new Date(now).toISOString())
   const first = isSame ? undefined : await readFirstPage((names) => read(fetched, createBudget(maxBytes), names))
   const isOnly = first === undefined || first.end.nextCursor === undefined
@@ -118,7 +106,6 @@ function pageReader(kind: ListKind, until: string): ReadPage {
 
 /** A list whose first page was fetched, and read if it may be new. */
 interface StartedList extends Pick<ListOptions, 'kind' | 'before' | 'get'> {
-  /** The query of the first page's URL. */
   readonly query: string
   /** The lower limit for times of change in the request. */
   readonly since: string | undefined

@@ -6,7 +6,6 @@ import { withCursor } from '../format/source-error.ts'
 import { openSpool } from '../format/spool.ts'
 import { createHttpGet } from './http-get.ts'
 
-/** The validators and hash of the last read. */
 interface UrlCursor {
   readonly hash: string
   readonly etag?: string
@@ -14,8 +13,8 @@ interface UrlCursor {
 }
 
 /**
- * Fetches a registry file. A server with validators (RFC 9110 section 13.1) gets a conditional request. Unchanged bytes
- * are not parsed, even if the server sends them again.
+ * Fetches a registry file, by a conditional request if possible (RFC 9110 section 13.1). Unchanged bytes are not
+ * parsed.
  */
 export async function pollUrl(location: LocationOf<'url'>, pass: Pass): Promise<ReadChange | undefined> {
   const before = pass.cursor === undefined ? undefined : (JSON.parse(pass.cursor) as UrlCursor)

@@ -5,7 +5,6 @@ import type { IncomingVersion } from '../../catalog/entry.ts'
 import type { Catalog } from '../format/catalog-reader.ts'
 import { type Problem, readServer } from '../format/read-entry.ts'
 
-/** The parts of a custom resource that matter here. */
 export interface Exportable {
   readonly kind: string
   readonly metadata: {
@@ -23,9 +22,8 @@ const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
 const DEFAULT_VERSION = '1.0.0'
 
 /**
- * Returns the entries of a cluster: objects with `registry-export: "true"` in their annotations, which have the API
- * group as their prefix. An object with invalid annotations is left out as a problem. Unreadable claims never count as
- * no claims.
+ * Returns the entries of a cluster: objects with the annotation `registry-export: "true"`. An object with invalid
+ * annotations is left out as a problem: unreadable claims never count as no claims.
  */
 export function exportedEntries(objects: readonly Exportable[], group: string): Catalog {
   const versions: IncomingVersion[] = []
@@ -80,7 +78,6 @@ function entryOf(object: Exportable, group: string, pointer: string): IncomingVe
   return 'message' in entry ? entry : { ...entry, claims }
 }
 
-/** Parses claims; undefined if the text is not a JSON object of strings. */
 function claimsOf(text: string | undefined): ClaimsMap | undefined {
   if (text === undefined) return {}
   try {

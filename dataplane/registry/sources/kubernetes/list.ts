@@ -22,8 +22,8 @@ export interface ListOptions {
 }
 
 /**
- * Lists all objects of one kind in one namespace as their bytes arrive. Memory holds one object at a time, and what
- * `take` keeps. False if the API server has no such kind. Throws a SourceError.
+ * Lists all objects of a kind in a namespace, one object in memory at a time besides what `take` keeps. False if there
+ * is no such kind. Throws a SourceError.
  */
 export async function listObjects(
   cluster: Cluster,
@@ -51,7 +51,6 @@ function ignore(): void {
   // Only the metadata of the list is read.
 }
 
-/** Returns the resource version where a watch on one kind may begin; undefined if the API server has no such kind. */
 export async function listVersion(
   cluster: Cluster,
   { plural, namespace, signal }: ListOptions,

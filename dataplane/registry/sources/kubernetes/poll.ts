@@ -8,10 +8,7 @@ import { listObjects } from './list.ts'
 /** The most bytes that are kept of all objects until the last has come. */
 const MOST_KEPT = 32 * 1024 * 1024
 
-/**
- * Lists all objects in the namespaces and takes their union as the source's content: an event in one namespace tells
- * nothing about the others. `watch.ts` decides when to poll.
- */
+/** Lists all objects in the namespaces and takes their union. `watch.ts` decides when to poll. */
 export async function pollKubernetes(location: LocationOf<'kubernetes'>, pass: Pass): Promise<ReadChange | undefined> {
   await using cluster = openCluster(location)
   const { signal, maxBytes } = pass

@@ -17,8 +17,7 @@ const LONGEST_EVENT = 4 * 1024 * 1024
 const ABSENT_MS = 30_000
 
 /**
- * Calls `poll` some time after any change among the exported kinds of these namespaces, and whenever changes may have
- * been missed. Ends with the signal.
+ * Calls `poll` after changes among the exported kinds, and whenever changes may have been missed. Ends with the signal.
  */
 export function watchKubernetes(location: LocationOf<'kubernetes'>, poll: () => void, signal: AbortSignal): void {
   const cluster = openCluster(location)
@@ -46,7 +45,6 @@ export function watchKubernetes(location: LocationOf<'kubernetes'>, poll: () => 
       })
 }
 
-/** Objects of one kind in one namespace, and the callback for their changes. */
 interface Watched {
   readonly cluster: Cluster
   readonly plural: string
@@ -78,10 +76,7 @@ async function watchKind(watched: Watched): Promise<void> {
   }
 }
 
-/**
- * Watches from a resource version on. Ends if the server can't continue from there (410), if it ends a watch at once,
- * or if the connection breaks.
- */
+/** Watches from a resource version on. Ends at a 410, at a watch that ends at once, or a broken connection. */
 async function watchFrom(watched: Watched, resourceVersion: string): Promise<void> {
   let from: string | undefined = resourceVersion
   let begun: number

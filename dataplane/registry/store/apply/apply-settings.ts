@@ -17,7 +17,6 @@ export interface SourceSetting {
 
 interface RegistrySetting {
   readonly name: string
-  /** Most important first. */
   readonly sources: readonly string[]
   readonly claims: ClaimsMap
 }
@@ -29,9 +28,8 @@ export interface StoreSettings {
 }
 
 /**
- * Makes the store hold exactly these sources and registries besides those made by the API, in one transaction. A
- * source's content stays, whichever registries it is in. A source that is no longer configured is removed with all its
- * entries. Nothing is written if nothing differs. The file takes over a name that the API has created.
+ * Makes the store hold exactly these sources and registries besides those made by the API, in one transaction. A source
+ * that is no longer configured is removed with its entries. The file takes over names of the API.
  */
 export function applySettings(database: Kysely<RegistryTables>, settings: StoreSettings): Promise<void> {
   return retryConflicts(() => database.transaction().execute((transaction) => writeSettings(transaction, settings)))
@@ -60,7 +58,6 @@ function configured(database: Kysely<RegistryTables>, table: 'source' | 'registr
 /** The most entries that one statement removes: with hundreds of thousands it would exceed its timeout. */
 const DROPPED_AT_ONCE = 10_000
 
-/** Removes the entries of a source, with all rows that belong to them. */
 async function dropEntries(database: Kysely<RegistryTables>, source: number): Promise<void> {
   type Key = Pick<RegistryTables['entry'], 'type' | 'name'>
   let behind: Key | undefined = { type: 'server', name: '' }
@@ -86,7 +83,6 @@ async function dropEntries(database: Kysely<RegistryTables>, source: number): Pr
   }
 }
 
-/** Removes a source with its content. */
 export async function dropSource(database: Kysely<RegistryTables>, id: number): Promise<void> {
   await renewRevisions(database, [id])
   await forgetPasses(database, id)
@@ -94,7 +90,6 @@ export async function dropSource(database: Kysely<RegistryTables>, id: number): 
   await database.deleteFrom('source').where('id', '=', id).execute()
 }
 
-/** Inserts a source, or changes it if it differs. */
 export async function writeSource(
   database: Kysely<RegistryTables>,
   { name, config, claims }: SourceSetting,
@@ -144,7 +139,6 @@ async function inheritClaims(database: Kysely<RegistryTables>, source: number, c
   await renewRevisions(database, [source])
 }
 
-/** Inserts a registry, or changes it if it differs; its sources must exist. */
 export async function writeRegistry(
   database: Kysely<RegistryTables>,
   { name, sources, claims }: RegistrySetting,
@@ -168,10 +162,7 @@ async function insertRegistry(
   return (await database.insertInto('registry').values(values).returning('id').executeTakeFirstOrThrow()).id
 }
 
-/**
- * Gives a registry its sources; true if they differ from before. A removed source has taken its row along: the
- * positions then differ.
- */
+/** Gives a registry its sources; true if they differ from before. */
 async function applyOrder(database: Kysely<RegistryTables>, registry: number, names: readonly string[]) {
   const rows =
     names.length === 0

@@ -9,42 +9,31 @@ import { refreshLatest, refreshListing, renewRevisions } from './refresh.ts'
 import { enterStaged, stageVersions } from './stage-versions.ts'
 import { ENTRIES_AT_ONCE, purgeTombstones, tombstoneVanished } from './tombstones.ts'
 
-/** The end of a pass over a source. */
 interface PassEnd {
   readonly settingsHash: string
-  /** The cursor of this pass, for the next one. */
   readonly cursor: string
   /** True if the batches were all that the source holds. Otherwise they were the changes. */
   readonly complete: boolean
-  /** The JSON list of the entries that were left out. */
   readonly problems: string
-  /** UTC with milliseconds. */
   readonly now: string
 }
 
-/** The writing of a pass over a source. */
 interface Staging {
-  /**
-   * Takes a batch: unchanged versions cost nothing, the rest is staged on the disk. If a version comes twice, the later
-   * one counts: an upstream may change while it is paged through.
-   */
+  /** Takes a batch: changed versions are staged on the disk. If a version comes twice, the later one counts. */
   add(versions: readonly IncomingVersion[]): Promise<void>
   /**
-   * Puts all batches in force at once: readers see the state before or after, and a killed process leaves the state
-   * before. Only differences are written. Versions that a complete pass did not bring become tombstones, so that
-   * clients who mirror us by `updated_since` learn of it. Tells whether anything was written.
+   * Puts all batches in force at once. Only differences are written. Versions that a complete pass did not bring become
+   * tombstones, for clients who mirror us. Tells whether anything was written.
    */
   finish(end: PassEnd): Promise<boolean>
-  /** Removes the staged rows of a pass that can't be finished. */
   drop(): Promise<void>
 }
 
 type Database = Kysely<RegistryTables>
 
 /**
- * Begins to write a pass over a source. Memory does not grow with the documents: each batch is on the disk before the
- * next. Staged rows of an earlier unfinished pass are dropped; if that pass continues, it fails. Throws if there is no
- * such source.
+ * Begins to write a pass over a source, each batch on the disk before the next. An earlier unfinished pass fails if it
+ * continues. Throws if there is no such source.
  */
 export async function stageSync(database: Database, name: string): Promise<Staging> {
   const { id: source } = await database
@@ -118,9 +107,8 @@ export async function applySync(
 const MANY = 10
 
 /**
- * Does at once what PostgreSQL would do a minute later. Until then a search costs many times as much: outdated
- * statistics lead to plans that read everything, and rows that the search index has not taken in are read from end to
- * end.
+ * Does at once what PostgreSQL would do a minute later: until then outdated statistics and the unprocessed search index
+ * make a search many times as expensive.
  */
 async function analyzeTables(database: Database, touched: number): Promise<void> {
   if (!isPostgres(database) || touched <= MANY) return
@@ -131,7 +119,6 @@ async function analyzeTables(database: Database, touched: number): Promise<void>
   if (touched * 5 > (rows[0]?.known ?? 0)) await sql`analyze entry, entry_version, listing`.execute(database)
 }
 
-/** Removes the staged rows of an earlier pass; true if there were any. */
 async function dropStaged(database: Database, source: number): Promise<boolean> {
   await sql`
     delete from document where id in (
@@ -146,10 +133,7 @@ async function dropStaged(database: Database, source: number): Promise<boolean> 
 /** The number of our advisory lock; nothing else in this database uses it. */
 const SWITCH_LOCK = 7_461_003
 
-/**
- * Lets one source switch over at a time. Sources of one registry renew the same revisions and settle the same names, so
- * that concurrent switches could deadlock. Reading and staging, which take the time, stay concurrent.
- */
+/** Lets one source switch over at a time: concurrent switches renew the same revisions and could deadlock. */
 async function lockSwitchOver(database: Database): Promise<void> {
   if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SWITCH_LOCK)})`.execute(database)
 }
@@ -160,9 +144,7 @@ export async function lockSource(database: Database, source: number): Promise<vo
     await database.selectFrom('source').select('id').where('id', '=', source).forUpdate().execute()
 }
 
-/**
- * Locks a source for a pass. If its settings have changed, the pass must not remove what was published to it meanwhile.
- */
+/** Locks a source for a pass: if its settings have changed, the pass must not remove later publications. */
 async function lockSynced(database: Database, source: number): Promise<void> {
   await lockSource(database, source)
   const { config } = await database
@@ -173,7 +155,6 @@ async function lockSynced(database: Database, source: number): Promise<void> {
   if ('managed' in JSON.parse(config)) throw new Error('the source is published to')
 }
 
-/** Records a pass; true if that wrote anything. A pass without changes writes nothing. */
 async function recordPass(
   database: Database,
   source: number,

@@ -1,10 +1,7 @@
 /** The size of a block of bits. */
 const BLOCK_BITS = 4096
 
-/**
- * A set of a table's ids, many of them consecutive, at one bit each; a `Set` takes some 40 bytes. `ids` are whole
- * numbers from 0 to 2^31 - 1.
- */
+/** A set of ids (0 to 2^31 - 1), many consecutive, at one bit each; a `Set` takes some 40 bytes. */
 export class NumberSet {
   readonly #blocks = new Map<number, Uint8Array>()
   size = 0

@@ -6,7 +6,6 @@ type Database = Kysely<RegistryTables>
 interface SourcePass {
   readonly source: number
   readonly name: string
-  /** The pass before it; undefined if there was none. */
   readonly before: string | undefined
 }
 
@@ -17,9 +16,8 @@ export async function lastPass(database: Database, source: number): Promise<stri
 }
 
 /**
- * Marks this pass as the writing one; false if another pass has written since this one began. It must be called in each
- * writing transaction of a pass. A pass can be outdated: its replica stalled for longer than its lease, or its source's
- * settings changed while it ran. Such a pass has not seen what the other one wrote, and would remove it.
+ * Marks this pass as the writing one; false if another has written since. Call it in each writing transaction: an
+ * outdated pass (stalled beyond its lease, or with old settings) would remove what the other one wrote.
  */
 export async function acquirePass(database: Database, { source, name, before = name }: SourcePass): Promise<boolean> {
   const taken = await database
@@ -33,7 +31,6 @@ export async function acquirePass(database: Database, { source, name, before = n
   return taken !== undefined
 }
 
-/** Forgets the passes of a source. It must be called when the source is removed. */
 export async function forgetPasses(database: Database, source: number): Promise<void> {
   await database.deleteFrom('lease').where('name', '=', rowOf(source)).execute()
 }

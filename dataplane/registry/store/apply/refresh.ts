@@ -10,10 +10,7 @@ export type Changed =
   | { readonly registry: number }
   | { readonly entries: readonly number[] }
 
-/**
- * Updates `listing` from the tables that it is derived from. Only rows that differ are written: after one changed entry
- * of 30,000 that is one row per registry.
- */
+/** Updates `listing` from its tables. Only rows that differ are written. */
 export async function refreshListing(database: Kysely<RegistryTables>, changed: Changed): Promise<void> {
   if ('source' in changed)
     await refresh(
@@ -29,7 +26,6 @@ export async function refreshListing(database: Kysely<RegistryTables>, changed: 
     )
 }
 
-/** Updates `listing` if the only change is that these entries are new. */
 export async function listAdded(database: Kysely<RegistryTables>, entries: readonly number[]): Promise<void> {
   await inChunks(entries, (ids) => addMissing(database, sql`e.id in (${sql.join(ids)})`))
 }
@@ -59,10 +55,8 @@ const wanted = (entries: RawBuilder<unknown>) => sql`
   from registry_source rs join entry e on e.source_id = rs.source_id where ${entries}`
 
 /**
- * Finds the latest version of entries and whether any is left: versions in the source before tombstones, then not
- * deleted, then newest. An entry has at least one version.
- *
- * It is one ordered read of each entry's versions: for an `exists` PostgreSQL reads all versions in the table.
+ * Finds the latest version of entries: living before tombstones, then not deleted, then newest. One ordered read: for
+ * an `exists` PostgreSQL reads all versions in the table.
  */
 export async function refreshLatest(database: Kysely<RegistryTables>, entries: readonly number[]): Promise<void> {
   await inChunks(entries, (ids) =>

@@ -14,7 +14,6 @@ type Columns = ReturnType<typeof incomingColumns>
 interface Batch {
   readonly versions: readonly IncomingVersion[]
   readonly seen: NumberSet
-  /** Called first in each writing transaction: it throws if another pass has written since. */
   readonly acquire: (transaction: Database) => Promise<void>
 }
 
@@ -30,7 +29,6 @@ interface Part {
   /** A condition on the staged versions `s`. */
   readonly part: RawBuilder<unknown>
   readonly touched: NumberSet
-  /** Called with the number of new entries. */
   readonly onFresh: (entries: number) => Promise<void>
 }
 
@@ -129,8 +127,8 @@ async function unstage(database: Database, source: number, rows: readonly { read
 
 /**
  * Moves staged versions into the tables, part by part, and adds their entries to `touched`. PostgreSQL gets new
- * statistics on the way. By the old ones the source has no entries, and each staged version led to a read of its whole
- * part (measured: 50 s for a source of 10,000, more than 400 s for 100,000; with new statistics 65 s).
+ * statistics on the way: by the old ones each staged version led to a read of its whole part (10,000: 50 s; 100,000:
+ * more than 400 s, with new statistics 65 s).
  */
 export async function enterStaged(database: Database, source: number, now: string, touched: NumberSet): Promise<void> {
   let behind: Key = { type: 'server', name: '', precedence: '' }
@@ -189,8 +187,7 @@ async function enterPart(database: Database, source: number, { now, part, touche
     delete from document where id in (
       select v.document_id from staged_version s join entry e on ${sameEntry(sql`e`)}
         join entry_version v on v.entry_id = e.id and v.precedence = s.precedence where ${mine})`.execute(database)
-  // Times that the source lacks are kept: that of publication, and that of the last status change if the status is the
-  // same.
+  // Times that the source lacks are kept.
   await sql`
     update entry_version set
       status = s.status, status_message = s.status_message,

@@ -5,8 +5,8 @@ import type { RegistryTables } from './schema.ts'
 type Table = 'entry' | 'document' | 'entry_version'
 
 /**
- * Allocates numbers for so many new rows of each of these tables, for use in the same transaction. Rows that refer to
- * each other can then be written by one statement per table, in whatever order the database would number them.
+ * Allocates numbers for new rows of each table, in the same transaction, so that rows that refer to each other can be
+ * written by one statement per table.
  */
 export async function allocateIds<T extends Table>(
   database: Kysely<RegistryTables>,

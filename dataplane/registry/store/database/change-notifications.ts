@@ -24,7 +24,6 @@ export async function notifyReplicas(
 
 /** A subscription to changes, with the state of the database. */
 interface ChangeSubscription {
-  /** The reason why the database can't be reached; undefined while it can. */
   away(): string | undefined
   close(): Promise<void>
 }
@@ -33,10 +32,7 @@ async function closeNothing(): Promise<void> {
   // SQLite has one process, so nobody else changes the file.
 }
 
-/**
- * Calls `refresh` when another replica has written. Notifications of this one (`replica`) are ignored. A file of SQLite
- * has no other writer.
- */
+/** Calls `refresh` when another replica has written. Notifications of this one (`replica`) are ignored. */
 export function subscribeToChanges(
   location: StoreLocation,
   replica: string,

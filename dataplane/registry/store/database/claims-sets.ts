@@ -10,9 +10,7 @@ export function canonicalClaims(claims: ClaimsMap): string {
 
 const CLAIMS_LOCK = 7_461_002
 
-/**
- * Returns the number of each of these sets, by its canonical text, and writes new ones. `before` are the known ones.
- */
+/** Returns the number of each set, by its canonical text, and writes new ones. */
 export async function internClaims(
   database: Kysely<RegistryTables>,
   sets: Iterable<ClaimsMap>,
@@ -42,7 +40,6 @@ export async function internClaims(
   return known
 }
 
-/** Returns the number of one set, and writes it if it is new. */
 export async function internOne(database: Kysely<RegistryTables>, claims: ClaimsMap): Promise<number> {
   return (await internClaims(database, [claims])).get(canonicalClaims(claims)) as number
 }

@@ -17,7 +17,6 @@ export type StoreLocation = string | PostgresConfig
 
 /** The connections of the writing thread: a sync holds one while publications use another. */
 const WRITING = 6
-/** The connections of the main thread. */
 const READING = 10
 /** Syncs and publications share the writing connections, and each may have to wait for another's transaction. */
 const WRITING_WAIT_MS = 15_000
@@ -31,7 +30,6 @@ const migrations: Record<string, Migration> = {
   '0005-bytes': keepBytes,
 }
 
-/** Returns the store's file, and creates its folder if there is none. */
 export async function storeFile(stateDirectory: string): Promise<string> {
   try {
     await mkdir(stateDirectory, { recursive: true, mode: 0o700 })
@@ -43,10 +41,7 @@ export async function storeFile(stateDirectory: string): Promise<string> {
   return join(stateDirectory, 'catalog.sqlite')
 }
 
-/**
- * Opens the store for writing, with the newest schema. `runBlocking` runs calls that block the thread. `observe` gets
- * each statement except those of migrations.
- */
+/** Opens the store for writing, with the newest schema. `runBlocking` runs calls that block the thread. */
 export async function openForWriting(
   location: StoreLocation,
   runBlocking?: RunBlocking,

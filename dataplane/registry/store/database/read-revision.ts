@@ -7,10 +7,7 @@ export function revisionColumn(value: (name: 'registry') => RawBuilder<unknown>)
   return sql`(select revision from registry where id = ${value('registry')}) as revision`
 }
 
-/**
- * Creates the function that reads the revision of a registry, for reads that returned no row with it; undefined if
- * there is no such registry.
- */
+/** Creates the function that reads the revision of a registry; undefined if there is no such registry. */
 export function createReadRevision(
   database: Kysely<RegistryTables>,
 ): (registry: number) => Promise<string | undefined> {

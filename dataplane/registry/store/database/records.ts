@@ -5,14 +5,12 @@ import type { Status } from '../../catalog/official-meta.ts'
 import type { SyncState } from '../../sources/format/source.ts'
 import type { Origin } from './schema.ts'
 
-/** The settings of a source, without its name and claims. */
 export type SourceSettings = Omit<SourceConfig, 'name' | 'claims'>
 
 interface Managed {
   readonly name: string
   readonly claims: ClaimsMap
   readonly origin: Origin
-  /** UTC with milliseconds. */
   readonly createdAt: string
   readonly updatedAt: string
 }
@@ -24,9 +22,7 @@ export interface SourceRecord extends Managed {
 }
 
 export interface RegistryRecord extends Managed {
-  /** The names of sources, most important first. */
   readonly sources: readonly string[]
-  /** A text that changes with the registry's content. */
   readonly revision: string
 }
 
@@ -39,7 +35,6 @@ export interface VersionSummary {
   readonly updatedAt: string
 }
 
-/** A name in a source. */
 export interface NamedEntry {
   readonly source: string
   readonly type: EntryType
@@ -47,23 +42,17 @@ export interface NamedEntry {
   readonly claims: ClaimsMap
 }
 
-/**
- * An entry with its versions that are not deleted, newest first: a hundred at most, with the beginnings of long texts.
- */
 export interface EntryRecord extends NamedEntry {
   readonly versions: readonly VersionSummary[]
 }
 
-/** A page of entries, up to the requested number and 8 MiB, and whether there are more behind them. */
 export interface RecordPage {
   readonly entries: readonly EntryRecord[]
   readonly more: boolean
 }
 
-/** A query for a page of entries by type, name and source. */
 export interface EntryPageQuery {
   readonly limit: number
-  /** The end of the page before. */
   readonly after?: { readonly type: EntryType; readonly name: string; readonly source: string } | undefined
 }
 
@@ -78,11 +67,9 @@ export interface Publication
   readonly mostBytes?: number
   /** True if a first version without claims is refused. */
   readonly needsClaims?: boolean
-  /** UTC with milliseconds. */
   readonly at: string
 }
 
-/** An entry as it was read: a change is refused if its claims have changed by then. */
 export interface EntryChange {
   readonly source: string
   readonly type: EntryType
@@ -124,7 +111,6 @@ export type PublishOutcome =
   | 'source_changed'
   | 'source_full'
 
-/** A removal, with the claims of its target when they were checked. */
 export interface Removal {
   readonly name: string
   readonly expect?: ClaimsMap
@@ -133,14 +119,14 @@ export interface Removal {
 export type EntryOutcome = 'done' | 'not_found' | 'changed'
 
 /**
- * The changes that callers of the admin API request. When such a promise resolves, the change is on the disk and later
- * reads show it. Throws a PublicError `unavailable` if the database is away.
+ * The changes that callers of the admin API request. A resolved change is on the disk and visible. Throws a PublicError
+ * `unavailable`.
  */
 export interface AdminWriter {
   /**
-   * `unchanged`: the same document with the same claims exists already. `claims_mismatch`: the entry has other claims.
-   * `no_source`: there is no managed source of this name. `source_changed`: its claims are no longer the expected ones.
-   * `source_full`: it would hold more than `mostBytes`. Concurrent publications are written together.
+   * `unchanged`: the same document with the same claims exists. `claims_mismatch`: the entry has other claims.
+   * `no_source`: no managed source of this name. `source_changed`: its claims have changed. `source_full`: more than
+   * `mostBytes`.
    */
   publish(publication: Publication): Promise<PublishOutcome>
   setClaims(change: EntryChange & { readonly claims: ClaimsMap }): Promise<EntryOutcome>
@@ -154,8 +140,8 @@ export interface AdminWriter {
     },
   ): Promise<EntryOutcome>
   /**
-   * Changes sources made by the API. `taken`: the name is in use (by a configured one too). `changed`: the source is
-   * not the one that was checked. `too_many`: the API may not make more.
+   * Changes sources made by the API. `taken`: the name is in use. `changed`: the source is not the one that was
+   * checked. `too_many`: the API may not make more.
    */
   putSource(change: SourceChange): Promise<'done' | 'taken' | 'not_found' | 'changed' | 'too_many'>
   removeSource(source: Removal): Promise<'done' | 'not_found' | 'in_use' | 'changed'>

@@ -7,9 +7,7 @@ const CHUNK = 200
 
 /** A list of numbers as one parameter, so that the statement's text does not depend on its length. */
 interface NumberLists {
-  /** Returns the parameter's value for the list. */
   value(numbers: readonly number[]): unknown
-  /** Returns a query of the numbers. */
   select(list: RawBuilder<unknown>): RawBuilder<unknown>
   /** Returns a table `(key, value)` of the numbers with their places from 0, in that order. */
   table(list: RawBuilder<unknown>): RawBuilder<unknown>
@@ -41,8 +39,8 @@ type Placeholder<V> = <K extends keyof V & string>(name: K) => RawBuilder<V[K]>
 type Build<V, R> = (placeholder: Placeholder<V>) => Compilable<R> | RawBuilder<R>
 
 /**
- * Builds a query once and runs it often, with new values for its placeholders: building and compiling costs Kysely tens
- * of microseconds, more than SQLite needs for a page. PostgreSQL also keeps it parsed.
+ * Builds a query once and runs it with new values: Kysely's compilation takes tens of microseconds, more than SQLite
+ * needs for a page.
  */
 export function prepareStatement<T, V extends object, R>(
   database: Kysely<T>,
@@ -90,8 +88,8 @@ export async function inChunks<T>(items: readonly T[], each: (chunk: T[]) => Pro
 }
 
 /**
- * Returns a limit that comes with each run. SQLite reads the value of a bare placeholder while planning, and so
- * compiles the statement anew for each run. For a statement of 32 parts that costs five times the run itself.
+ * Returns a limit that comes with each run. SQLite would compile the statement anew for a bare placeholder, five times
+ * the run itself for 32 parts.
  */
 export function limitTo(rows: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`limit ${rows} + 0`

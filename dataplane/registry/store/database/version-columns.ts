@@ -22,25 +22,20 @@ export interface VersionRow {
 }
 
 /**
- * A version as found. Large texts are read once there is room for them (`large-texts.ts`): `document` then names them,
- * and the others are null. A column of its own for that would cost 1 % of a page.
+ * A version as found. Large texts are read later (`large-texts.ts`); `document` then names them. A column for that
+ * would cost 1 % of a page.
  */
 export type FoundRow = VersionRow
 
 /** The texts of a version with more bytes are not read together with others. */
 export const LARGE_BYTES = 64 * 1024
 
-/** Texts that were not read yet. */
 export interface LargeTexts {
   readonly version: number
-  /** The bytes of its document and of the texts beside it. */
   readonly bytes: number
 }
 
-/**
- * Parses the reference that replaces a row's large texts; undefined if the texts are there. A document is a JSON object
- * and begins with no digit.
- */
+/** Parses the reference to large texts; undefined if the texts are there. A document begins with no digit. */
 export function parseLargeTexts({ document }: FoundRow): LargeTexts | undefined {
   const first = document.charCodeAt(0)
   if (first < 0x30 || first > 0x39) return undefined
@@ -121,7 +116,6 @@ export function incomingColumns(incoming: IncomingVersion) {
   }
 }
 
-/** Returns the bytes of a text in UTF-8; 0 if there is none. */
 export const countBytes = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text))
 
 /** Hashes the whole input, so that an equal hash means an equal row. */

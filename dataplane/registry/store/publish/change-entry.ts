@@ -33,7 +33,6 @@ export function deleteVersion(database: Database, change: Argument<'deleteVersio
   )
 }
 
-/** Marks a version as deprecated, or as active again. */
 export function setStatus(database: Database, change: Argument<'setStatus'>): Promise<EntryOutcome> {
   const { at, status, message } = change
   return changeEntry(database, change, ({ id }) =>
@@ -48,7 +47,6 @@ export function setStatus(database: Database, change: Argument<'setStatus'>): Pr
 
 interface Known {
   readonly id: number
-  /** As canonical JSON. */
   readonly claims: string
 }
 
@@ -86,7 +84,6 @@ async function changeEntry(
 type Columns = Partial<Pick<RegistryTables['entry_version'], 'gone_at'>> &
   Pick<RegistryTables['entry_version'], 'status' | 'status_message' | 'status_changed_at' | 'updated_at'>
 
-/** Changes a version that is not deleted. */
 async function updateVersion(database: Database, entry: number, version: string, columns: Columns): Promise<Written> {
   const known = await database
     .selectFrom('entry_version')

@@ -86,9 +86,7 @@ async function isWithinBounds(
 interface StoredSetting {
   readonly id: number
   readonly origin: Origin
-  /** As canonical JSON. */
   readonly claims: string
-  /** Undefined for a registry. */
   readonly kind: SourceKind | undefined
 }
 

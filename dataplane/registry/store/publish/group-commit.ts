@@ -29,14 +29,13 @@ interface PendingChange {
 const MOST = 64
 
 interface CommitOptions {
-  /** The name of this replica in notifications. */
   readonly replica: string
   readonly sizes: ManagedSizes
 }
 
 /**
- * Creates the function that writes changes in their order. Changes that arrive while a transaction runs go into the
- * next one together. They share one wait for the disk, and each is answered after it.
+ * Creates the function that writes changes in order. Those that arrive during a transaction share the next one, and one
+ * wait for the disk.
  */
 export function createGroupCommit(database: () => Promise<Database>, replica: string) {
   const options = { replica, sizes: new ManagedSizes() }
@@ -118,7 +117,6 @@ function publicationsFrom(group: readonly PendingChange[], at: number): Publicat
   return group.slice(at, end < 0 ? group.length : end).map(({ argument }) => argument as Publication)
 }
 
-/** Writes a change that is not a publication. */
 function write(transaction: Database, { change, argument }: PendingChange): Promise<unknown> {
   const run = changes[change as keyof typeof changes] as (database: Database, argument: unknown) => Promise<unknown>
   return run(transaction, argument)

@@ -73,10 +73,7 @@ const insertAll = prepareForTransactions<RegistryTables, Values, unknown>((value
       order by id for update)`
 })
 
-/**
- * Writes new versions and their new entries, settled and listed, and renews the revisions of registries with their
- * sources.
- */
+/** Writes new versions and entries, and renews the revisions of their registries. */
 export async function insertFresh(database: Kysely<RegistryTables>, fresh: readonly Write[]): Promise<void> {
   const added = byEntry(fresh)
   const ids = await allocateIds(database, { entry: added.length, document: fresh.length, entry_version: fresh.length })
@@ -114,7 +111,6 @@ export async function insertFresh(database: Kysely<RegistryTables>, fresh: reado
   await renewRevisions(database, [...new Set(fresh.map(({ source }) => source))])
 }
 
-/** Inserts rows of the same columns. */
 async function insert(
   database: Kysely<RegistryTables>,
   table: keyof RegistryTables,

@@ -16,18 +16,15 @@ export interface KnownVersion {
 export interface KnownEntry {
   id: number | undefined
   claimsSet: number
-  /** The versions by their precedence. */
   readonly versions: Map<string, KnownVersion>
 }
 
-/** A publication with the number of its source and the precedence of its version. */
 export interface ResolvedPublication {
   readonly publication: Publication
   readonly source: number
   readonly precedence: string
 }
 
-/** Returns the same text for the same entry. */
 export function entryKey(source: number, { type, name }: Pick<EntryTable, 'type' | 'name'>): string {
   return `${source} ${type} ${name}`
 }
@@ -41,7 +38,6 @@ export interface Write extends ResolvedPublication {
 /** The columns of a new version's row except numbers. */
 export type FreshColumns = Omit<EntryVersionTable, 'id' | 'entry_id' | 'document_id' | 'gone_at'>
 
-/** Returns the new entries, each with its newest version. */
 export function byEntry(fresh: readonly Write[]): { readonly entry: KnownEntry; readonly newest: Write }[] {
   const added = Map.groupBy(
     fresh.filter(({ entry }) => entry.id === undefined),
@@ -50,7 +46,6 @@ export function byEntry(fresh: readonly Write[]): { readonly entry: KnownEntry; 
   return Array.from(added, ([entry, writes]) => ({ entry, newest: writes.reduce(newer) }))
 }
 
-/** Returns the newer one, in the database's byte order. */
 function newer(one: Write, other: Write): Write {
   return Buffer.compare(Buffer.from(one.precedence), Buffer.from(other.precedence)) > 0 ? one : other
 }
@@ -85,10 +80,7 @@ const knownRows = prepareForTransactions<RegistryTables, KnownEntriesQuery, Know
       and e.name = any(${value('names')}::text[])`,
 )
 
-/**
- * Loads the entries that are published to, with all their versions, and the documents of versions that are published
- * again.
- */
+/** Loads the entries that are published to, with all versions, and documents that are published again. */
 export async function loadKnown(
   database: Kysely<RegistryTables>,
   resolved: readonly ResolvedPublication[],

@@ -1,9 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { RegistryTables } from '../database/schema.ts'
 
-/**
- * The lifetime of a count, to which new publications are added. Other replicas publish too, and versions are deleted.
- */
+/** The lifetime of a count: other replicas publish too, and versions are deleted. */
 const RECOUNT_MS = 10 * 60_000
 /** The shortest time between two counts if there seems to be no room. */
 const SOON_MS = 10_000
@@ -18,8 +16,7 @@ export class ManagedSizes {
   readonly #sources = new Map<number, Counted>()
 
   /**
-   * Returns the bytes that a source holds. They are counted anew if the count is old, or if `wanted` more would exceed
-   * the limit.
+   * Returns the bytes that a source holds, counted anew if the count is old or `wanted` more would exceed the limit.
    */
   async held(database: Kysely<RegistryTables>, source: number, wanted: number, most: number): Promise<number> {
     const known = this.#sources.get(source)

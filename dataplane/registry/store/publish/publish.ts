@@ -27,11 +27,9 @@ type Database = Kysely<RegistryTables>
 
 interface ManagedSource {
   readonly id: number
-  /** As canonical JSON. */
   readonly claims: string
 }
 
-/** The planned writes of some publications. */
 interface Plan {
   readonly outcomes: readonly PublishOutcome[]
   readonly fresh: readonly Write[]
@@ -50,7 +48,6 @@ interface LockedSource {
   readonly id: number
   readonly name: string
   readonly config: string
-  /** As canonical JSON. */
   readonly source_claims: string
   /** The numbers of the known sets of claims, by their canonical texts. */
   readonly sets: Readonly<Record<string, number>> | null
@@ -65,8 +62,8 @@ const lockSources = prepareForTransactions<RegistryTables, Lock, LockedSource>(
 )
 
 /**
- * Writes any number of publications by a handful of statements. It must be called in a transaction. The outcomes come
- * in the same order, as if one had been written after the other.
+ * Writes publications by a handful of statements, in a transaction. Returns the outcomes in the same order, as if
+ * written one after the other.
  */
 export async function publishAll(
   database: Database,
@@ -118,16 +115,12 @@ function resolve(
   return { publication, source: source.id, precedence: precedence(version) }
 }
 
-/** The known state of the targets. */
 interface Known {
-  /** The numbers of sets of claims, by their canonical text. */
   readonly sets: ReadonlyMap<string, number>
   readonly entries: Map<string, KnownEntry>
-  /** The bytes that sources may still take. */
   readonly left: Map<number, number>
 }
 
-/** Returns the bytes that each source may still take. */
 async function readBytesLeft(
   database: Database,
   sizes: ManagedSizes,
@@ -192,9 +185,7 @@ function findOrAddEntry(entries: Map<string, KnownEntry>, key: string, claimsSet
   return entry
 }
 
-/**
- * Checks the claims. `living` is the set of claims of an entry that has versions; undefined if this would be the first.
- */
+/** Checks the claims. `living`: those of an entry that has versions; undefined for a first version. */
 function claimsRefusal(
   { needsClaims, claims }: Publication,
   living: number | undefined,
@@ -210,8 +201,8 @@ function sameDocument(one = 'null', other: string): boolean {
 }
 
 /**
- * Locks the managed sources that are published to, and returns their numbers by name. Other replicas wait until the
- * transaction has ended. On PostgreSQL the same round trip also returns the numbers of known sets of claims.
+ * Locks the managed sources that are published to, and returns their numbers by name, and on PostgreSQL those of known
+ * sets of claims.
  */
 async function lockManaged(database: Database, publications: readonly Publication[]) {
   const names = [...new Set(publications.map(({ source }) => source))]
@@ -230,7 +221,6 @@ async function lockManaged(database: Database, publications: readonly Publicatio
   }
 }
 
-/** Publishes a deleted version again. */
 async function restoreVersion(
   database: Database,
   { version, publication, columns }: Plan['returned'][number],

@@ -1,6 +1,5 @@
 import type { FoundRow } from '../database/version-columns.ts'
 
-/** The versions that were found, and whether the read is torn: the registry changed meanwhile. */
 export interface ReadAttempt {
   readonly rows: readonly FoundRow[]
   readonly torn: boolean
@@ -10,8 +9,7 @@ export interface ReadAttempt {
 const ATTEMPTS = 5
 
 /**
- * Finds versions and builds a response of them. Repeats both if the registry has changed meanwhile; `made` returns
- * undefined then.
+ * Finds versions and builds a response, again if the registry has changed meanwhile (`made` returns undefined then).
  */
 export async function readConsistently<T>(
   find: () => Promise<ReadAttempt>,

@@ -23,21 +23,19 @@ type Values = Required<FilterValues> & {
 }
 
 /**
- * Creates the function that reads a page of versions that an index has found: those that the registry shows the caller,
- * in order. It reads each of them, so they must be few.
+ * Creates the function that reads a page of versions that an index has found. It reads each of them, so they must be
+ * few.
  */
 export function createFoundPage(database: Kysely<RegistryTables>) {
   const lists = numberLists(database)
-  // The fence stops either database from merging the order into the outer query, and from sorting after it has read
-  // all.
+  // The fence stops either database from merging the order into the outer query.
   const fence = isPostgres(database) ? sql`offset 0` : sql`limit -1`
 
   const statement = byShape((filter: VersionFilter, all: boolean) =>
     prepareStatement<RegistryTables, Values, FoundRow>(database, (value) => {
       const sees = (table: string) =>
         all ? sql`` : sql`and ${sql.ref(`${table}.claims_set`)} in (${lists.select(value('sets'))})`
-      // The order comes before the check of visibility, which ends with the page. Documents are read only for rows on
-      // the page.
+      // The order comes before the check of visibility, which ends with the page.
       return sql<FoundRow>`
             select ${versionColumns}, ${revisionColumn(value)}
             from (

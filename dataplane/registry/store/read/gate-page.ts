@@ -8,7 +8,6 @@ import { createReadRevision } from '../database/read-revision.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { limitTo, numberLists, prepareStatement } from '../database/statement.ts'
 
-/** A page of the gate: rows as JSON texts, by name, source and version. */
 export interface GatePage {
   /** The registry's revision that it shows; undefined if there is no such registry. */
   readonly revision: string | undefined
@@ -34,7 +33,6 @@ type Version = GateVersion & GatePosition
 
 /** The most bytes of the rows of one page. What stands around them fits beside it into 8 MiB. */
 const PAGE_BYTES = 8 * 1024 * 1024 - 64 * 1024
-/** The versions that one statement finds. */
 const STEP = 500
 /** The most bytes of documents in memory at a time; a larger one is alone. */
 const DOCUMENT_BYTES = 1024 * 1024
@@ -42,8 +40,7 @@ const DOCUMENT_BYTES = 1024 * 1024
 const ATTEMPTS = 5
 
 /**
- * Creates the function that reads a page of the gate: every version of every server, from every source of the registry,
- * the deleted ones too. A page shows one revision of the registry.
+ * Creates the function that reads a page of the gate, at one revision: every version of every server, deleted ones too.
  */
 export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
   const lists = numberLists(database)
@@ -118,10 +115,7 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
   }
 }
 
-/**
- * Creates the function that finds the Kubernetes sources of a registry: they alone know which object an entry stands
- * for.
- */
+/** Creates the function that finds the Kubernetes sources of a registry. */
 function createFindClusters(database: Kysely<RegistryTables>): (registry: number) => Promise<ReadonlySet<number>> {
   const find = prepareStatement<RegistryTables, { registry: number }, { id: number; config: string }>(
     database,

@@ -20,7 +20,6 @@ const AT_ONCE = 2
 /** The most pages that wait for that; more are refused. */
 const MOST_WAITING = 64
 
-/** Versions in order, and whether there are more behind them. */
 export interface VersionPage {
   readonly rows: readonly VersionRow[]
   readonly more: boolean
@@ -45,8 +44,8 @@ export type ReserveMemory = (bytes: number) => void
 export type MakePage = (found: readonly FoundRow[], options: PageOptions) => Promise<VersionPage | undefined>
 
 /**
- * Creates the function that makes a page of found versions: the first of them, up to the requested number and
- * `PAGE_BYTES`, with their large texts. Texts that don't fit are not read.
+ * Creates the function that makes a page of found versions, up to the requested number and `PAGE_BYTES`, with their
+ * large texts.
  */
 export function createMakePage(database: Kysely<RegistryTables>): MakePage {
   const lists = numberLists(database)
@@ -120,10 +119,7 @@ function countCharacters({ document, status_message, other_meta }: FoundRow): nu
   return document.length + (status_message?.length ?? 0) + (other_meta?.length ?? 0)
 }
 
-/**
- * Creates the function that runs so many tasks at a time, the others in their order. It throws a PublicError if too
- * many wait: each has rows in memory.
- */
+/** Creates the function that runs so many tasks at a time. Throws a PublicError if too many wait. */
 function createLimiter(most: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = []
   let running = 0

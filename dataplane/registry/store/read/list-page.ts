@@ -16,13 +16,11 @@ import { createSqliteStep } from './walk-step-sqlite.ts'
 /** The most entries that one statement scans. */
 const MOST = 1_000
 /**
- * After so many entries in a row without a match an index is asked for the next one. The number grows each time: asking
- * costs as much as scanning three thousand entries if a tenth of all match, and a few hundred if few do.
+ * After so many entries without a match an index is asked for the next one. The number grows each time: asking costs as
+ * much as scanning three thousand entries if a tenth of all match, a few hundred if few do.
  */
 const PATIENCE = 100
-/**
- * PostgreSQL scans at least so many entries before it asks an index: it meets a common term sooner than it counts it.
- */
+/** PostgreSQL first scans so many entries: it meets a common term sooner than it counts it. */
 const SAMPLE = 30
 /** Scanning so many entries costs as much as asking the index and reading its matches. */
 const ASKING = 500
@@ -37,8 +35,8 @@ interface PageStatements {
 }
 
 /**
- * Creates the function that reads a page. If a search or `updatedSince` finds little, it uses the index. Otherwise it
- * walks by names, step by step. If the registry changed in between, the page is read again, so that it shows one state.
+ * Creates the function that reads a page: by an index if a search or `updatedSince` finds little, otherwise by names.
+ * If the registry changed in between, the page is read again.
  */
 export function createListPage(
   database: Kysely<RegistryTables>,
@@ -96,19 +94,15 @@ async function showFew(
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
-/** The state of a walk through a registry's names between two steps. */
 interface Walk {
   readonly rows: FoundRow[]
-  /** The number of rows that ends it. */
   readonly limit: number
   readonly next: Writable<StepQuery>
-  /** The registry's revision in the first step. */
   revision: string | undefined
   /** True if the next step is a sample: if it finds little, an index is asked. */
   isSample: boolean
   /** True if the sample has found so little that there may be few matches in all. */
   mayBeFew: boolean
-  /** The entries in a row without a match. */
   passed: number
   /** The number of them after which an index is asked. */
   patience: number
@@ -170,8 +164,8 @@ function advance(walk: Walk, { rows, torn, scanned, last, more, revision }: Step
 }
 
 /**
- * Asks an index for the next match, since matches may all lie in another part of the names, and continues the walk from
- * there. Returns the result if the matches are few, or if there are no more.
+ * Continues the walk at the next match, by an index. Returns the result if the matches are few, or if there are no
+ * more.
  */
 async function jump(statements: PageStatements, query: StorePageQuery, walk: Walk): Promise<ReadAttempt | undefined> {
   const { registry, term, values, limit } = query

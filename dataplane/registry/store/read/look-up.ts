@@ -22,7 +22,6 @@ interface Values {
   readonly sets: unknown
 }
 
-/** A row, and the index of its name among the requested ones. */
 type Row = FoundRow & { readonly key: number }
 
 /** The most names of one statement. */
@@ -36,7 +35,6 @@ interface PendingCall<Q, R> {
   reject(error: unknown): void
 }
 
-/** The queued calls of one key. */
 interface CallQueue<Q, R> {
   waiting: PendingCall<Q, R>[]
   running: number
@@ -45,7 +43,6 @@ interface CallQueue<Q, R> {
 interface BatchOptions<Q, R> {
   /** Returns the key of a query. Queries of the same key can run together. */
   keyOf(query: Q): string
-  /** The most queries of one batch. */
   readonly most: number
   /** The most batches of one key that run at a time. Queries that arrive meanwhile wait for the next batch. */
   readonly atOnce: number
@@ -55,7 +52,7 @@ interface BatchOptions<Q, R> {
 
 /**
  * Creates the function that reads the latest version of a name, from the first source that the caller sees. Concurrent
- * look-ups share one statement: on PostgreSQL most of a look-up is the fixed cost of a statement.
+ * look-ups share one statement, whose fixed cost dominates on PostgreSQL.
  */
 export function createLookUp(database: Kysely<RegistryTables>): (query: LookUpQuery) => Promise<FoundRow | undefined> {
   const lists = numberLists(database)
@@ -109,10 +106,7 @@ export function createLookUp(database: Kysely<RegistryTables>): (query: LookUpQu
   })
 }
 
-/**
- * Creates the function that runs queries in batches: those from one turn of the event loop, or that arrive while others
- * run.
- */
+/** Creates the function that runs queries in batches: those of one turn, or that arrive while others run. */
 export function batchCalls<Q, R>({ keyOf, most, atOnce, run }: BatchOptions<Q, R>): (query: Q) => Promise<R> {
   const queues = new Map<string, CallQueue<Q, R>>()
 

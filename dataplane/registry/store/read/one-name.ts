@@ -68,7 +68,6 @@ function createOneStep(database: Kysely<RegistryTables>): (query: OneNameQuery) 
   return function findStep({ version, visible, before, includeDeleted, values, ...rest }) {
     const all = visible === 'all'
     const run = statement({ version, includeDeleted }, all, before !== undefined)
-    // The shape decides the placeholders, and the values have the same shape.
     return run({
       ...values,
       ...rest,

@@ -34,8 +34,8 @@ const LONGEST_DESCRIPTION = 4_000
 const AROUND_BYTES = 300
 
 /**
- * Selects entries `(id, source, type, name, claims, place)` with their versions by one statement, so that both show one
- * state. Texts beyond a page's bytes are null.
+ * Selects entries `(id, source, type, name, claims, place)` with their versions by one statement. Texts beyond a page's
+ * bytes are null.
  */
 const withVersions = (entries: RawBuilder<unknown>) => sql<Row>`
   with shown as (
@@ -55,7 +55,6 @@ const withVersions = (entries: RawBuilder<unknown>) => sql<Row>`
     case when upto <= ${sql.lit(PAGE_BYTES)} then description end as description
   from counted order by type, name, place, precedence desc`
 
-/** Returns the entries of a page, up to the requested number and the page's bytes: at least one. */
 function buildPage(rows: readonly Row[], limit: number): RecordPage {
   const all = [...Map.groupBy(rows, ({ id }) => id).values()]
   const fitting = all.filter((its, index) => index === 0 || (index < limit && (its.at(-1)?.upto ?? 0) <= PAGE_BYTES))
@@ -121,10 +120,7 @@ function pageOfSource(source: string, { limit, after }: EntryPageQuery): RawBuil
     order by e.type, e.name limit ${limit}`
 }
 
-/**
- * Selects a page of a registry. Sources of one name come in the registry's order; a page may begin in the middle of
- * them.
- */
+/** Selects a page of a registry. Sources of one name come in the registry's order. */
 function pageOfRegistry(registry: number, { limit, after }: EntryPageQuery): RawBuilder<unknown> {
   const rank = sql`(
     select rs.position from registry_source rs join source a on a.id = rs.source_id

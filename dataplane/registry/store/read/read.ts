@@ -21,7 +21,6 @@ import type { Snapshot } from './snapshot.ts'
 interface Scope {
   readonly registry: string
   readonly type: EntryType
-  /** The caller's view: a name is that of the first source whose entry is visible. */
   readonly visible: Visible
   readonly includeDeleted: boolean
 }
@@ -30,20 +29,16 @@ export interface ListQuery extends Scope {
   readonly limit: number
   readonly after?: Position | undefined
   readonly search?: string | undefined
-  /** UTC with milliseconds; only later changes are listed. */
   readonly updatedSince?: string | undefined
-  /** `latest` or one version. */
   readonly version?: string | undefined
 }
 
 export interface VersionQuery extends Scope {
   readonly name: string
-  /** `latest` or one version. */
   readonly version: string
 }
 
 export interface VersionsQuery extends Omit<VersionQuery, 'version'> {
-  /** The end of the page before. */
   readonly after?: Position | undefined
 }
 
@@ -52,8 +47,7 @@ const NOTHING: VersionPage = { rows: [], more: false }
 const MOST_VERSIONS = 1_000
 
 /**
- * Reads what registries show. Each result shows one state of the store. Throws a PublicError `unavailable`, and what
- * `hold` throws.
+ * Reads what registries show, at one state of the store. Throws a PublicError `unavailable`, and what `hold` throws.
  */
 export interface Reader extends AdminReader, Pick<Snapshot, 'claimsSets'> {
   /** Lists up to `limit` versions, and 8 MiB of them, by name and precedence; none if there is no such registry. */
@@ -63,7 +57,6 @@ export interface Reader extends AdminReader, Pick<Snapshot, 'claimsSets'> {
   version(query: VersionQuery, hold?: ReserveMemory): Promise<VersionRow | undefined>
   /** Reads a page of the registry's gate; undefined if there is no such registry. */
   gate(registry: string, after: GatePosition | undefined): Promise<GatePage | undefined>
-  /** Returns the registry's revision, without a query; undefined if there is no such registry. */
   revision(registry: string): Promise<string | undefined>
   /** Resolves when registries, their revisions and sets of claims are at least as new as at the call. */
   catchUp(): Promise<void>

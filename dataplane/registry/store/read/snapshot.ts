@@ -6,19 +6,14 @@ import type { RegistryTables } from '../database/schema.ts'
 
 /** The small part of the store that each request needs. It is kept in memory and read anew after each change. */
 export interface Snapshot {
-  /**
-   * Returns the sets of claims that entries, sources and registries carry. The revision changes whenever one is added.
-   */
+  /** Returns the sets of claims of entries, sources and registries. The revision changes with each new one. */
   claimsSets(): {
     readonly revision: number
     readonly sets: readonly { readonly id: number; readonly claims: ClaimsMap }[]
   }
   sources(): ReadonlyMap<string, SourceRecord>
   registries(): ReadonlyMap<string, RegistryRecord & { readonly id: number }>
-  /**
-   * Reads all changes up to now; concurrent calls share one read. `entries`: only entries have changed, so the settings
-   * of sources and registries are as they were.
-   */
+  /** Reads all changes up to now; concurrent calls share one read. `entries`: only entries have changed. */
   refresh(changed?: 'entries'): Promise<void>
 }
 
@@ -89,9 +84,8 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
 }
 
 /**
- * Reads the revisions; undefined if there are other registries than before, maybe of the same names, or with other
- * claims. Content read by the number of one must not be cached under the revision of another. It is one query if no set
- * of claims is new.
+ * Reads the revisions; undefined if registries or their claims differ: content read by a number must not be cached
+ * under the revision of another registry. One query if no set of claims is new.
  */
 async function readRevisions(database: Kysely<RegistryTables>, before: State): Promise<State | undefined> {
   const rows = await database
@@ -187,7 +181,6 @@ const SOURCE_COLUMNS = [
   'sync_state',
 ] as const satisfies readonly (keyof RegistryTables['source'])[]
 
-/** Reads only new sets, since sets are added and never changed. */
 async function readClaims(
   database: Kysely<RegistryTables>,
   before: State,

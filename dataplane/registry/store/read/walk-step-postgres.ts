@@ -33,9 +33,9 @@ type Row = (FoundRow | { readonly name: null; readonly revision: string }) & {
 }
 
 /**
- * Creates the function that scans the next entries by one statement. For a caller who sees some sets of claims it
- * merges one range of the index (registry, type, set, name) for each: hidden entries cost nothing. But beginning twenty
- * ranges takes longer than reading a page. So for many sets it first scans the next entries of all callers.
+ * Creates the function that scans the next entries by one statement. It merges one range of the index (registry, type,
+ * set, name) per visible set: hidden entries cost nothing. Beginning twenty ranges takes longer than a page, so for
+ * many sets it first scans the entries of all callers.
  */
 export function createPostgresStep(database: Kysely<RegistryTables>): (query: StepQuery) => Promise<Step> {
   const lists = numberLists(database)
@@ -81,7 +81,6 @@ function isVersion(row: Row): row is Extract<Row, FoundRow> {
   return row.name !== null
 }
 
-/** Selects rows of `listing` from a name on. */
 const range = (value: Placeholder, { includeDeleted }: VersionFilter) => sql`
   l.registry_id = ${value('registry')} and l.type = ${value('type')} and l.name >= ${value('from')}
   ${includeDeleted ? sql`` : sql`and l.rank < ${sql.lit(TOMBSTONE_RANK)}`}`

@@ -21,7 +21,6 @@ type Values = Required<FilterValues> & {
   readonly afterPrecedence: string
 }
 
-/** An entry that a registry shows a caller: of all visible ones of its name the first in the order of the sources. */
 interface Candidate {
   readonly name: string
   readonly entry_id: number
@@ -35,32 +34,23 @@ type CandidateValues = Pick<StepQuery, 'registry' | 'type' | 'from' | 'size'> & 
   readonly [set: `set${number}`]: number
 }
 
-/** The next entries by name. */
 interface Candidates {
   readonly found: readonly Candidate[]
-  /** The last name that was scanned; undefined if there are no more. */
   readonly last: string | undefined
   readonly more: boolean
   /** The registry's revision in the same snapshot, or before it; undefined if no row carries it. */
   readonly revision: string | undefined
 }
 
-/**
- * The most sets in one statement, since SQLite takes at most 500 parts. A caller who sees more gets several statements,
- * merged.
- */
+/** SQLite takes at most 500 parts in a statement. A caller who sees more gets several, merged. */
 const LARGEST_GROUP = 64
-/** The number of no set. */
 const NO_SET = -1
 
 type Row = Candidate & { readonly rank: number; readonly revision: string }
 
 type Placeholder = (name: keyof CandidateValues & string) => RawBuilder<unknown>
 
-/**
- * Creates the function that scans the next entries: first them, by ranges of an index, then their versions. Both return
- * the registry's revision.
- */
+/** Creates the function that scans the next entries by ranges of an index, then their versions. */
 export function createSqliteStep(database: Kysely<RegistryTables>): (query: StepQuery) => Promise<Step> {
   const candidates = createCandidates(database)
   const versions = createVersions(database)
@@ -81,7 +71,6 @@ export function createSqliteStep(database: Kysely<RegistryTables>): (query: Step
 interface VersionsOptions {
   readonly registry: number
   readonly limit: number
-  /** The precedence behind which the first entry's versions begin. */
   readonly afterPrecedence: string
   readonly values: FilterValues
 }
@@ -92,8 +81,7 @@ function createVersions(database: Kysely<RegistryTables>) {
   const statement = byShape((filter: VersionFilter) =>
     prepareStatement<RegistryTables, Values, FoundRow>(
       database,
-      // The rows come in the order of the list, as SQLite reads it. With an `order by` it would read all rows before it
-      // stops at the limit.
+      // SQLite reads the rows in the order of the list. An `order by` would read all of them.
       (value) => sql<FoundRow>`
             select ${columnsOfRow}, ${documentColumn}, ${revisionColumn(value)}
             from (
@@ -117,9 +105,8 @@ function createVersions(database: Kysely<RegistryTables>) {
 }
 
 /**
- * Creates the function that finds the next entries by name in SQLite. For a caller who sees some sets of claims it
- * merges one range of the index (registry, type, set, name) for each: hidden entries cost nothing. Rows come by name
- * and rank, so that the first of a name is the one that is shown.
+ * Creates the function that finds the next entries by name in SQLite: it merges one range of the index (registry, type,
+ * set, name) per visible set. Rows come by name and rank, so that the first of a name is shown.
  */
 function createCandidates(database: Kysely<RegistryTables>): (query: CandidateQuery) => Promise<Candidates> {
   const readRevision = createReadRevision(database)
@@ -155,7 +142,6 @@ function byNameAndRank(one: Row, other: Row): number {
   return Buffer.compare(Buffer.from(one.name), Buffer.from(other.name)) || one.rank - other.rank
 }
 
-/** Selects rows of `listing` from a name on. */
 const range = (value: Placeholder, includeDeleted: boolean) => sql`
   l.registry_id = ${value('registry')} and l.type = ${value('type')} and l.name >= ${value('from')}
   ${includeDeleted ? sql`` : sql`and l.rank < ${sql.lit(TOMBSTONE_RANK)}`}`

@@ -3,18 +3,13 @@ import type { EntryType } from '../../catalog/entry.ts'
 import type { FilterValues, FoundRow, VersionFilter } from '../database/version-columns.ts'
 import type { ReserveMemory } from './large-texts.ts'
 
-/** A step of a walk through a registry's names. */
 export interface StepQuery {
   readonly registry: number
   readonly type: EntryType
   readonly visible: Visible
-  /** The first name of the step. */
   readonly from: string
-  /** The most entries that are scanned. */
   readonly size: number
-  /** The most versions that are wanted. */
   readonly limit: number
-  /** The name of the entry whose versions begin behind `afterPrecedence`. */
   readonly afterName: string
   readonly afterPrecedence: string
   readonly filter: VersionFilter
@@ -39,6 +34,5 @@ export interface StorePageQuery
   extends Pick<StepQuery, 'registry' | 'type' | 'visible' | 'limit' | 'filter' | 'values'> {
   readonly hold?: ReserveMemory | undefined
   readonly after: { readonly name: string; readonly precedence: string } | undefined
-  /** The search term as written. */
   readonly term: string | undefined
 }

@@ -14,9 +14,7 @@ const FEW = 1_500
 /** Finds versions by an index, over all registries. Undefined if there are many, or if the index can't find them. */
 interface FindVersions {
   byTerm(term: string, registry: number): Promise<FoundVersions | undefined>
-  /** Finds versions that changed later. */
   byChange(since: string, registry: number): Promise<FoundVersions | undefined>
-  /** Finds the next version with this term, or one that changed later. */
   next(query: NextQuery): Promise<NextMatch | undefined>
 }
 

@@ -20,7 +20,6 @@ interface Values {
 type Placeholder<K extends keyof Values> = (name: K) => RawBuilder<unknown>
 
 interface Matching {
-  /** Null if they are many. */
   readonly ids: readonly number[] | null
   readonly revision: string
 }
@@ -77,15 +76,11 @@ function readFew([row]: readonly Matching[]): FoundVersions | undefined {
   return row?.ids ? { ids: row.ids, revision: row.revision } : undefined
 }
 
-/** Returns the term as in the indexed column. */
 function joined(term: string): string {
   return Array.from(term, (character) => (SEPARATORS.includes(character) ? JOINT : character)).join('')
 }
 
-/**
- * Builds a pattern from some of the term's trigrams, in their order: its beginning and end, and the joints between its
- * words, since fewer texts have two words in a row than either.
- */
+/** Builds a pattern from some trigrams: beginning, end, and joints between words, which are rarer than words. */
 function keyPattern(key: string): string {
   const characters = Array.from(key)
   const last = characters.length - 3

@@ -5,10 +5,7 @@ import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
 import { type NextNameRow, readNextMatch, type TermIndex } from './term-index.ts'
 
-/**
- * The most matches that are read one by one. If there are more, walking by name soon meets enough of them: with this
- * many of 100,000 both ways cost the same.
- */
+/** The most matches that are read one by one: with this many of 100,000 a walk by name costs the same. */
 const FEW = 1_500
 /** The most trigrams that begin with a short term; a term with more is found everywhere. */
 const MOST_BEGINNINGS = 40

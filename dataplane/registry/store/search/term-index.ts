@@ -8,17 +8,13 @@ export interface FoundVersions {
 export type NextMatch =
   | { readonly found: FoundVersions }
   | {
-      /** Undefined if there is no such name. */
       readonly name: string | undefined
       /** The revision of the requested registry in the same snapshot. */
       readonly revision: string | undefined
     }
 
 interface TermSearch {
-  /**
-   * Finds the versions that have it; undefined if there are more than is worth reading one by one, or if the index
-   * can't find them.
-   */
+  /** Finds the versions that have it; undefined if there are too many, or if the index can't find them. */
   matching(): Promise<FoundVersions | undefined>
   /** Finds them, or the first name from `from` on that has a version with the term. */
   next(from: string): Promise<NextMatch>
@@ -27,7 +23,6 @@ interface TermSearch {
 /** Finds a folded term, for a page of this registry; undefined if the database's index is of no use. */
 export type TermIndex = (term: string, registry: number) => Promise<TermSearch | undefined>
 
-/** A row of a statement that finds the next name. */
 export interface NextNameRow {
   readonly name: string | null
   readonly revision: string

@@ -3,10 +3,8 @@ import type { Migration } from 'kysely/migration'
 import { isPostgres } from '../../../../storage/sql.ts'
 
 /**
- * Ordered text compares byte by byte, which `precedence`, times and the order of names rely on: SQLite's default, and
- * the collation "C" of PostgreSQL.
- *
- * In SQLite a listing is its own index (`without rowid`): one range of it is one page.
+ * Ordered text compares byte by byte (collation "C" on PostgreSQL), which `precedence`, times and names rely on. In
+ * SQLite a listing is its own index (`without rowid`): one range of it is one page.
  */
 export const createTables: Migration = {
   async up(db: Kysely<unknown>) {

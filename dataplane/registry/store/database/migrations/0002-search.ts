@@ -2,17 +2,13 @@ import { type Kysely, sql } from 'kysely'
 import type { Migration } from 'kysely/migration'
 import { isPostgres } from '../../../../storage/sql.ts'
 
-/**
- * The size of the list of new rows, which each search reads from end to end. Its default, 4 MiB, cost 17 ms a search.
- */
+/** The size of the list of new rows, which each search reads. Its default, 4 MiB, cost 17 ms a search. */
 const PENDING_KIB = 256
 
 /**
- * Finds versions by any part of their search text.
- *
- * SQLite: trigrams without positions (`detail=none`) and without the text, a third of the size; matches are checked
- * against the text. Two line breaks behind the text make its last characters the beginning of a trigram too, so that
- * terms of one or two characters are found by the beginnings. Triggers update it, whichever way a version changes.
+ * Finds versions by any part of their search text. SQLite: trigrams without positions (`detail=none`) and text, a third
+ * of the size; matches are checked against the text. Two line breaks behind the text let terms of one or two characters
+ * be found by the beginnings of trigrams. Triggers update it.
  */
 export const createSearch: Migration = {
   async up(db: Kysely<unknown>) {

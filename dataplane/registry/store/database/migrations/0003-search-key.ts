@@ -11,8 +11,8 @@ export const JOINT = 'ʘ'
 const PENDING_KIB = 256
 
 /**
- * PostgreSQL: trigrams of whole lines instead of words. A search for `query file` used to look for `query` and `file`,
- * each of which is in a fifth of all versions; `y f` is in few.
+ * PostgreSQL: trigrams of whole lines. Before, `query file` looked for `query` and `file`, each in a fifth of all
+ * versions; `y f` is in few.
  */
 export const joinWords: Migration = {
   async up(db: Kysely<unknown>) {

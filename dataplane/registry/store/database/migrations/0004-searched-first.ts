@@ -7,9 +7,8 @@ import { JOINT, SEPARATORS } from './0003-search-key.ts'
 const PENDING_KIB = 256
 
 /**
- * PostgreSQL: puts the columns that a search reads of thousands of rows first. It finds a column by going through those
- * before it, which took a fifth of a search with many matches. Replicas of the version before may still be publishing.
- * They wait, since a version inserted after the copy would be lost with the old table.
+ * PostgreSQL: puts the columns that a search reads first: going through those before took a fifth of a search with many
+ * matches. Replicas of the version before wait, since a version inserted after the copy would be lost.
  */
 export const searchedFirst: Migration = {
   async up(db: Kysely<unknown>) {

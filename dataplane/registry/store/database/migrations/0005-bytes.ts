@@ -2,9 +2,8 @@ import { type Kysely, sql } from 'kysely'
 import type { Migration } from 'kysely/migration'
 
 /**
- * Stores the bytes of a version's texts beside them: asking each row of a page for the length of three texts took a
- * tenth of the page. A replica of the version before does not know the column, and what it publishes meanwhile counts
- * as small.
+ * Stores the bytes of a version's texts: the length of three texts took a tenth of a page. Versions that an older
+ * replica publishes meanwhile count as small.
  */
 export const keepBytes: Migration = {
   async up(db: Kysely<unknown>) {
