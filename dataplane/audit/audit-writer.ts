@@ -13,17 +13,14 @@ const BUSY_MS = 20
 
 export interface AuditCounts {
   written: number
-  /** Lines dropped because the queue was full. */
   lost: number
 }
 
 interface WriterOptions {
   readonly target: Target
-  /** The name of the target in the log and in `/status`. */
   readonly name: string
   readonly log: Logger
   readonly counts: AuditCounts
-  /** Builds the line that reports `count` lost lines. */
   readonly lossLine: (count: number) => string
   readonly mostWaiting?: number
 }
@@ -37,7 +34,6 @@ export class AuditWriter {
   #lines: string[] = []
   /** The number of lines being written. */
   #underWay = 0
-  /** Bytes of lines that are queued or being written. */
   #bytes = 0
   /** Lines lost since the last report of lost lines. */
   #untold = 0
@@ -49,7 +45,6 @@ export class AuditWriter {
     this.#most = options.mostWaiting ?? MOST_WAITING
   }
 
-  /** Queues a line that ends with a line feed. */
   take(line: string): void {
     const size = Buffer.byteLength(line)
     if (this.#bytes + size > this.#most || this.#ending.signal.aborted) {

@@ -11,9 +11,7 @@ const LAST_LINES_MS = 2_000
 /** The block `audit` of a configuration, and its context. */
 interface AuditConfig {
   readonly audit: AuditSettings | undefined
-  /** Folder that `logFile` is relative to. */
   readonly directory: string
-  /** The `component` of each event if the block sets none. */
   readonly workload: string
 }
 
@@ -85,7 +83,6 @@ export class Audit implements Auditing {
     })
   }
 
-  /** Records an event that belongs to no request. */
   tell(event: AuditEvent): void {
     this.#lines?.write(event)
   }
@@ -106,7 +103,6 @@ export class Audit implements Auditing {
     return this.#writer?.problem
   }
 
-  /** Returns the audit part of `/status`. */
   status(): { readonly audit?: AuditStatus } {
     return this.#writer === undefined ? {} : { audit: { ...this.#counts, problem: this.#writer.problem ?? null } }
   }

@@ -18,14 +18,11 @@ export type AuditTarget = Readonly<Record<string, string | number | undefined>>
 export interface AuditEvent {
   readonly type: AuditEventType
   readonly outcome: AuditOutcome
-  /** The code of the error, if the operation failed. */
   readonly error?: string | undefined
   readonly request?: AuditedRequest | undefined
   readonly requestId?: string | undefined
-  /** The W3C Trace Context of the event, unchecked. */
   readonly traceparent?: unknown
   readonly durationMs?: number | undefined
-  /** The caller; absent if unknown. */
   readonly caller?: Caller | undefined
   /** The client, by its id or the name that it reports. */
   readonly client?: { readonly id?: string | undefined; readonly name?: string | undefined } | undefined
@@ -36,9 +33,7 @@ export interface AuditEvent {
   readonly data?: { readonly request?: string | undefined; readonly response?: string | undefined } | undefined
 }
 
-/** Receives events. Recording one never blocks and never throws. */
 export interface AuditLog {
-  /** The most bytes of a request that are written; 0 for none. */
   readonly requestBytes: number
   /** The most bytes of a response that are read; 0 for none. More are read than written, since a secret may be cut. */
   readonly responseBytes: number
@@ -49,7 +44,6 @@ export interface AuditLog {
   write(event: AuditEvent): void
 }
 
-/** The place that holds the current audit log, which is undefined while auditing is off. */
 export interface Auditing {
   readonly log: AuditLog | undefined
   /** The reason why events can't be written at the moment; undefined while they can, or while auditing is off. */

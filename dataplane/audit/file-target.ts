@@ -2,11 +2,9 @@ import { constants, fstatSync, write as writeWithCallback } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { promisify } from 'node:util'
 
-/** A target for lines. Both methods reject on failure and may be called again. */
 export interface Target {
   /** Makes sure that the next bytes go to the right file. Called only at the beginning of a line. */
   ready(): Promise<void>
-  /** Writes some of the bytes and returns their number. */
   write(bytes: Buffer): Promise<number>
   close(): Promise<void>
 }
@@ -66,8 +64,8 @@ const write = promisify(writeWithCallback)
 const STDOUT = 1
 
 /**
- * Writes to standard output, but not through Node's stream: that blocks the whole process if the reader of a pipe is
- * slow. A pipe is opened again as non-blocking. If that is not possible, a thread waits and no call does.
+ * Writes to standard output without Node's stream, which blocks the process if the reader of a pipe is slow. A pipe is
+ * opened again as non-blocking; otherwise a thread waits.
  */
 export class StdoutTarget implements Target {
   #handle: FileHandle | undefined

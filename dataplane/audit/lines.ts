@@ -24,7 +24,6 @@ export class AuditLines implements AuditLog {
   readonly requestBytes: number
   readonly responseBytes: number
   readonly tellsApplicationErrors: boolean
-  /** The `component` member of each line. */
   readonly #component: string
   readonly #dataBytes: number
   readonly #only: ReadonlySet<string> | undefined
@@ -159,7 +158,6 @@ class Subjects {
     this.#depth = depth
   }
 
-  /** Returns undefined for an anonymous caller. */
   textOf(caller: Caller): string | undefined {
     if (caller.kind === 'anonymous') return undefined
     let text = this.#texts.get(caller)
@@ -174,7 +172,6 @@ const LONGEST_TEXT = 256
 const cut = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value.slice(0, LONGEST_TEXT) : undefined
 
-/** The subject of an event. */
 interface Subject {
   readonly issuer?: string | undefined
   readonly id?: string | undefined
@@ -184,9 +181,7 @@ interface Subject {
   readonly delegation?: readonly { readonly issuer?: string | undefined; readonly id?: string | undefined }[]
 }
 
-/**
- * Builds the subject of a caller. It takes only names from the claims, and at most `depth` links of a delegation chain.
- */
+/** Builds the subject of a caller: names from the claims, and at most `depth` links of a delegation chain. */
 function buildSubject(caller: Caller, depth: number): Subject | undefined {
   if (caller.kind === 'anonymous') return undefined
   const { claims, issuer, subject } = caller
@@ -216,9 +211,8 @@ function buildChain(act: unknown, depth: number) {
 const LONGEST = 2_048
 
 /**
- * Returns the source address of a request: the peer of the connection unless that is a trusted proxy; then the last
- * address in X-Forwarded-For that is not a trusted proxy, since anybody can write those before it. Undefined if the
- * peer is gone. `trusted`: undefined if no proxy is trusted.
+ * Returns the source address: the peer, or behind trusted proxies the last address in X-Forwarded-For that is not one
+ * of them, since anybody can write those before it. Undefined if the peer is gone or no proxy is trusted.
  */
 export function sourceAddress({ socket, headers }: AuditedRequest, trusted: BlockList | undefined): string | undefined {
   let source = plain(socket.remoteAddress ?? '')

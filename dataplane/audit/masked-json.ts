@@ -15,14 +15,13 @@ const CUT_ESCAPE = /\\(?:u[\da-f]{0,3})?$/i
 
 interface Masked {
   readonly text: string
-  /** Tells whether something was cut off. */
   readonly isCut: boolean
 }
 
 /**
- * Masks a JSON text: the values of members with secret names, credentials and keys in URLs. Cuts it at `maxBytes` bytes
- * of UTF-8. A string that is JSON itself is masked as JSON; other strings, and a text that is not JSON, are masked by
- * words. It runs in linear time and reads no further than it writes, except for what it masks.
+ * Masks a JSON text at `maxBytes` bytes of UTF-8: values of secret names, credentials and keys in URLs. A string that
+ * is JSON is masked as JSON, other text by words. It runs in linear time and reads no further than it writes, except
+ * for what it masks.
  */
 export function maskedJson(json: string, maxBytes: number): Masked {
   const { text, isWhole } = scanned(json, maxBytes, 0) ?? maskAsWords(json, maxBytes)
@@ -35,18 +34,16 @@ export function maskedJson(json: string, maxBytes: number): Masked {
 
 interface Part {
   readonly text: string
-  /** Tells whether the text is complete rather than a beginning. */
   readonly isWhole: boolean
 }
 
-/** Masks a text that is not JSON. */
 function maskAsWords(text: string, most: number): Part {
   return { text: maskedText(text.slice(0, most + LOOK_AHEAD)), isWhole: text.length <= most + LOOK_AHEAD }
 }
 
 /**
- * Masks a JSON text, or the beginning of one, until `most` characters are written. Returns undefined if it is not JSON.
- * `depth`: the nesting of texts in texts.
+ * Masks a JSON text, or its beginning, up to `most` characters. Returns undefined if it is not JSON. `depth`: texts in
+ * texts.
  */
 function scanned(json: string, most: number, depth: number): Part | undefined {
   let text = ''
@@ -61,7 +58,6 @@ function scanned(json: string, most: number, depth: number): Part | undefined {
   return { text, isWhole: at >= json.length }
 }
 
-/** A piece of the output, and the index after its source. Undefined if the source is cut. */
 interface Piece {
   readonly text: string
   readonly end: number | undefined
@@ -75,7 +71,6 @@ function structureAt(json: string, start: number, most: number): Piece | undefin
   return (end === quote ? STRUCTURE : LAST_STRUCTURE).test(text) ? { text, end } : undefined
 }
 
-/** Reads a string, or a member with a secret name. */
 function stringAt(
   json: string,
   start: number,
@@ -92,7 +87,6 @@ function stringAt(
   return { text: maskedString(json.slice(start, read), depth), end: read < end ? undefined : end }
 }
 
-/** Masks a string literal of a JSON text, whose end may be missing. */
 function maskedString(literal: string, depth: number): string {
   const whole = parsed(literal)
   const text = whole ?? parsed(`${literal}"`) ?? parsed(`${literal.replace(CUT_ESCAPE, '')}"`)
@@ -104,7 +98,6 @@ function maskedString(literal: string, depth: number): string {
   return whole === undefined ? written.slice(0, -1) : written
 }
 
-/** Masks the value of a string. */
 function maskedValue(text: string, depth: number): string {
   const first = text[skipSpace(text, 0)]
   const isJson = depth < DEEPEST && (first === '{' || first === '[' || first === '"')
@@ -128,7 +121,6 @@ function isSecret(name: string): boolean {
   return text === undefined || soundsSecret(text)
 }
 
-/** Returns the index after the string that begins at `start`. */
 function endOfString(json: string, start: number): number {
   for (let at = start + 1; at < json.length; at++) {
     const code = json.charCodeAt(at)
@@ -144,7 +136,6 @@ function skipSpace(json: string, start: number): number {
   return at
 }
 
-/** Returns the index after the value that begins at `start`. */
 function endOfValue(json: string, start: number): number {
   const first = json[start]
   if (first === '"') return endOfString(json, start)

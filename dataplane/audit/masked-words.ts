@@ -10,13 +10,11 @@ const SEPARATOR = /(\\*["'`*_]*)[^\S\n]*(?:=>|[:=>])[^\S\n]*/y
 const QUOTE = /\\*["'`]/y
 const PRIVATE_KEY = /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*-----|$)/g
 
-/** Tells whether a name sounds like a secret. */
 export const soundsSecret = (name: string): boolean => SECRET.test(name)
 
 /**
- * Masks a text that is not JSON: prose, YAML, forms, settings, XML, logs, or broken or embedded JSON. The value of a
- * secret name ends with its quote, its bracket or its tag, else with its line and the lines indented below it. It runs
- * in linear time.
+ * Masks prose, YAML, forms, settings, XML, logs, or broken JSON. The value of a secret name ends with its quote,
+ * bracket or tag, else with its line and the lines indented below. It runs in linear time.
  */
 export function maskedWords(text: string): string {
   if (!SECRET.test(text)) return text
@@ -100,10 +98,7 @@ function endOfElement(text: string, start: number): number {
   return end === -1 ? text.length : end
 }
 
-/**
- * Returns the end of the line and of the lines below that belong to its value, or of only the first of them if the line
- * has none.
- */
+/** Returns the end of the line and of the lines below that belong to its value. */
 function endOfLines(text: string, start: number): number {
   const lineStart = text.lastIndexOf('\n', start - 1) + 1
   const indent = indentAt(text, lineStart)

@@ -6,7 +6,6 @@ import { list, object, type Static, scope, Type, text, url } from '../../crds/se
 import { cluster } from './gateway-oidc.ts'
 import { redisSettings } from './redis.ts'
 
-/** The embedded authorization server of a gateway. */
 export const authServer = extended(asFile(authServerSettings), {
   // The field's default makes it always present.
   upstreamProviders: asFile(upstreamProviders('gateway')),
@@ -40,7 +39,6 @@ export const authServer = extended(asFile(authServerSettings), {
 export type AuthServerConfig = Static<typeof authServer>
 export type UpstreamProviderConfig = AuthServerConfig['upstreamProviders'][number]
 export type KeyConfig = NonNullable<UpstreamProviderConfig['keyConfig']>
-/** A provider of type `key`, with the defaults of its settings. */
 export interface KeyProviderConfig {
   readonly name: string
   readonly keyConfig: KeyConfig &

@@ -13,9 +13,7 @@ const forwarded = object(
   },
 )
 
-/**
- * The ways to obtain each caller's own credential for a backend: the blocks of MCPExternalAuthConfig, and `forwarded`.
- */
+/** Each caller's own credential for a backend: the blocks of MCPExternalAuthConfig, and `forwarded`. */
 export const credential = object(
   'Each caller’s own credential for this backend. All but forwarded need callers with a name: incomingAuth oidc.',
   {

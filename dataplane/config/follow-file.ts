@@ -8,9 +8,9 @@ const POLL_MS = 400
 const SETTLE_MS = 40
 
 /**
- * Calls `onChange` after each change of the file since `first` was taken (by `readStamp`): written in place, replaced by
- * rename, or swapped by the `..data` link of a Kubernetes volume. Calls never overlap; a change during a call causes
- * one more. `onChange` handles its own errors. The signal ends it.
+ * Calls `onChange` after each change of the file since `first` (from `readStamp`): written in place, replaced by
+ * rename, or swapped by the `..data` link of a Kubernetes volume. Calls never overlap. `onChange` handles its own
+ * errors.
  */
 export function followFile(
   file: string,

@@ -7,8 +7,8 @@ export type GateProblem = readonly [reason: string, message: string]
 const MOST_NAMED = 10
 
 /**
- * Returns what is wrong with a catalog gate, the worst first: rows that are too old, registries that are away, members
- * that nobody may use. Texts have no times, so that they change only when the state does.
+ * Returns the problems of a catalog gate, the worst first. Texts have no times, so that they change only with the
+ * state.
  */
 export function gateProblems(gate: CatalogGateStatus | null): readonly GateProblem[] {
   if (gate === null) return []
@@ -58,7 +58,6 @@ function named(members: Members): string {
   return more > 0 ? `${texts.join('; ')}; and ${more} more` : texts.join('; ')
 }
 
-/** Returns the names of the members whose entries are all deprecated, for people; undefined if there are none. */
 export function deprecatedMembers({ members }: Pick<CatalogGateStatus, 'members'>): string | undefined {
   const names = members.filter(({ deprecated }) => deprecated).map(({ name }) => JSON.stringify(name))
   if (names.length === 0) return undefined

@@ -2,7 +2,6 @@ import { servedAuthz } from '../../crds/settings/auth/authz.ts'
 import { asFile } from '../../crds/settings/file-form.ts'
 import type { Static } from '../../crds/settings/schema.ts'
 
-/** The Cedar policies that authorize callers. */
 export const authz = asFile(servedAuthz)
 
 export type AuthzConfig = Static<typeof authz>

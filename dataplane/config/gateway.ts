@@ -29,8 +29,8 @@ export type { AuthzConfig } from './gateway-authz.ts'
 export type { OidcConfig } from './gateway-oidc.ts'
 
 /**
- * The gateway's configuration file (YAML or JSON). The operator writes it; people may, too. File paths in it are
- * relative to the file's own folder. It holds references to secrets, never their values.
+ * The gateway's configuration file (YAML or JSON). Paths are relative to its folder. It holds references to secrets,
+ * never their values.
  */
 
 const strict = { additionalProperties: false }
@@ -143,8 +143,7 @@ const backend = Type.Object(
 )
 
 const failures = extended(asFile(failureHandling), {
-  // A configuration file without the field keeps listing the backends that answer; the specification sets the kind's
-  // default.
+  // The file keeps listing the backends that answer; the specification sets the kind's default.
   partialFailureMode: Type.Optional(
     choice('gateway', 'Whether a list fails when one backend fails.', ['fail', 'best_effort'], {
       default: 'best_effort',

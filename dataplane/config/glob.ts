@@ -1,15 +1,11 @@
-/** One step of a pattern: a run of any characters, or a test of one character. */
 type Step = 'any run' | ((code: number) => boolean)
 
 /** A class with its brackets. A [ that is never closed begins no class. */
 const CLASS = /\[(!?)([^\]]+)\]/y
 
 /**
- * Compiles a glob over names: `*` is any run of characters, including `/`; `?` is one character; `[a-z]` and `[!a-z]`
- * are classes; everything else matches itself. Throws a TypeError with the reason if the text is no glob.
- *
- * Patterns come from outside, and a backtracking expression could run for an unbounded time. A match here takes at most
- * as many steps as the lengths of pattern and name multiplied.
+ * Compiles a glob: `*` is any run of characters, including `/`; `?` one character; `[a-z]` and `[!a-z]` classes. Throws
+ * a TypeError with the reason. A match takes at most as many steps as the lengths of pattern and name multiplied.
  */
 export function compileGlob(glob: string): (name: string) => boolean {
   const steps = parseSteps(glob)

@@ -1,7 +1,4 @@
-/**
- * Returns the prefix of every key of a workload. The braces keep all of them in one slot of a Cluster, so that scripts
- * work.
- */
+/** Returns the prefix of a workload's keys. The braces keep them in one slot of a Cluster, as scripts need. */
 export function redisKeyPrefix(workload: { readonly kind: string; readonly namespace: string; readonly name: string }) {
   return `portico:{${workload.kind}/${workload.namespace}/${workload.name}}:`
 }

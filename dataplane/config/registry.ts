@@ -7,8 +7,8 @@ import { choice, integer, label, list, object, type Static, Type, text, url } fr
 import { auditSchema } from './audit/audit.ts'
 
 /**
- * The registry's configuration file (YAML), and the part of it that the admin API accepts: the fields of MCPRegistry,
- * and those that only a file has. File paths in it are relative to the file's own folder.
+ * The registry's configuration file (YAML), and the part of it that the admin API accepts. Paths are relative to the
+ * file's folder.
  */
 
 export {
@@ -47,8 +47,7 @@ export const sourceSchema = extended(asFile(source), {
       ),
     }),
   ),
-  // A `file` source may be of any length. The size of an object is bounded; text in a file is bounded only by that of a
-  // body (`limits.bodyBytes`).
+  // A `file` source may be of any length; text in a file is bounded only by that of a body (`limits.bodyBytes`).
   file: Type.Optional(
     extended(file, { data: Type.Optional(Type.String({ description: 'The file itself (JSON).', minLength: 1 })) }),
   ),
@@ -66,13 +65,9 @@ export const sourceSchema = extended(asFile(source), {
   ),
 })
 
-/**
- * The schema of a source in the admin API: without the fields that name files of this machine. A caller of that API
- * must not make the server read its own files or send them elsewhere.
- */
+/** The schema of a source in the admin API, which must not name files of this machine. */
 export const apiSourceSchema = withoutFiles(sourceSchema)
 
-/** A registry, in the file and in the admin API. */
 export const registrySchema = extended(asFile(registry), {
   // The list is no set: the rules report which source is there twice.
   sources: list('Sources, most important first.', label('registry', 'Name of a source.'), { min: 1, max: MOST_NAMED }),

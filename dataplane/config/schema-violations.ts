@@ -2,11 +2,9 @@ import { Ajv, type ErrorObject } from 'ajv'
 import type { TSchema } from 'typebox'
 import { at } from '../../crds/settings/json.ts'
 
-/** A place where a value violates its schema. `pointer` is a JSON pointer (RFC 6901). */
 export interface Violation {
   readonly pointer: string
   readonly message: string
-  /** The field is unknown. Without it the value around it may be valid. */
   readonly isUnknownField?: true
   /** The schema of the value that is missing, of the wrong type, or none of the enum's values. */
   readonly wanted?: TSchema
@@ -14,7 +12,6 @@ export interface Violation {
   readonly isTyped?: true
 }
 
-/** The options with which schemas are compiled. */
 export const RULES = {
   useDefaults: true,
   // The schema parts that the CRDs share carry keywords and formats of Kubernetes.
@@ -28,11 +25,8 @@ export const RULES = {
 export const acceptor = (schema: TSchema): ((value: unknown) => boolean) => new Ajv(RULES).compile(schema)
 
 /**
- * Compiles a schema into a function that lists every violation of a value and fills in the schema's defaults. Without
- * `all` it stops at the first one, for values that may have any number of them. Messages never hold the value: it may
- * be a secret in the wrong place.
- *
- * Our keyword `says` is the message of a pattern that doesn't explain itself.
+ * Compiles a schema into a function that lists violations and fills in defaults. Without `all` it stops at the first.
+ * Messages never hold the value, which may be a secret. Our keyword `says` is the message of a pattern.
  */
 export function compile(
   schema: TSchema,

@@ -7,10 +7,9 @@ export type ReadSecretFile = () => string
 const CHECK_EVERY_MS = 500
 
 /**
- * Reads a secret, a token or a CA bundle that is mounted as a file and may change while the program runs. The content
- * is cached as long as the file is the same (a Kubernetes volume swaps a link, so inode and time change). The file is
- * checked at most every 500 ms, so that this may be called on each request. An unreadable file is an error at once: a
- * removed secret must not stay in use.
+ * Reads a secret, a token or a CA bundle from a mounted file that may change. The content is cached as long as the file
+ * is the same, which is checked at most every 500 ms. An unreadable file is an error at once: a removed secret must not
+ * stay in use.
  */
 export function secretFile(path: string): ReadSecretFile {
   let value = ''

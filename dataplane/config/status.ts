@@ -1,15 +1,10 @@
-/**
- * The schemas of the admin listener's `/status`. The gateway and the registry answer by them; the operator and
- * standalone validate the answers against them.
- */
+/** The schemas of `/status`. The data planes answer by them; the operator and standalone validate against them. */
 import { type Static, type TSchema, Type } from 'typebox'
 import { compile } from './schema-violations.ts'
 
 const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 
-/** The hash of the configuration in force. */
 const config = Type.String()
-/** The findings of a newer configuration that was refused. */
 const refused = Type.Array(
   Type.Object({
     pointer: Type.String(),
@@ -19,19 +14,15 @@ const refused = Type.Array(
   }),
 )
 
-/** A warning for people; the gateway keeps serving. */
 const problem = Type.Object({ severity: Type.Literal('warning'), code: Type.String(), message: Type.String() })
 
 const backend = Type.Object({
   name: Type.String(),
   url: Type.String(),
   health: Type.Enum(['healthy', 'degraded', 'unhealthy', 'unauthenticated', 'unknown']),
-  /** Revision of MCP that the backend speaks; null until it is known. */
   revision: orNull(Type.String()),
   circuit: Type.Enum(['closed', 'open', 'half-open']),
-  /** `at` is RFC 3339. */
   lastError: orNull(Type.Object({ code: Type.String(), message: Type.String(), at: Type.String() })),
-  /** The time of the first failure since the last answer (RFC 3339); null while the backend answers. */
   since: orNull(Type.String()),
   tools: Type.Number(),
   /** Null until the backend's tools are known. */
@@ -54,7 +45,6 @@ const backend = Type.Object({
 const providerFailure = Type.Object({
   code: Type.String(),
   at: Type.String(),
-  /** The step of the login that failed. */
   step: Type.Optional(Type.String()),
   message: Type.Optional(Type.String()),
   status: Type.Optional(Type.Number()),
@@ -64,7 +54,6 @@ const providerFailure = Type.Object({
   claim: Type.Optional(Type.String()),
   expected: Type.Optional(Type.String()),
   found: Type.Optional(Type.String()),
-  /** The action to take. */
   next: Type.Optional(Type.String()),
 })
 
@@ -98,7 +87,6 @@ const authServer = Type.Object({
 
 /** Limits of tool calls; `lastRefused` is RFC 3339. */
 const rateLimits = Type.Object({
-  /** The place of the buckets. */
   store: Type.Enum(['memory', 'redis']),
   allowed: Type.Number(),
   refused: Type.Number(),
@@ -107,7 +95,6 @@ const rateLimits = Type.Object({
   limits: Type.Array(
     Type.Object({
       bucket: Type.Enum(['shared', 'perUser']),
-      /** Null if the limit counts the calls of all tools. */
       tool: orNull(Type.String()),
       maxTokens: Type.Number(),
       refillPeriod: Type.String(),
@@ -119,9 +106,7 @@ const rateLimits = Type.Object({
   ),
 })
 
-/** Tool search by meaning; counts are of this process since its start. */
 const embeddings = Type.Object({
-  /** Requests to the embedding service, and those of them that failed. */
   requests: Type.Number(),
   failures: Type.Number(),
   /** Searches by words and meaning, and those by words alone because the service was unavailable. */
@@ -131,26 +116,20 @@ const embeddings = Type.Object({
   vectors: Type.Number(),
   vectorBytes: Type.Number(),
   kept: Type.Enum(['disk', 'memory']),
-  /** The service's problem; null if it has answered. */
   problem: orNull(Type.String()),
 })
 
 const toolSearch = Type.Object({
   searches: Type.Number(),
-  /**
-   * One index for each list of tools that some caller sees and has searched recently, and the memory that they take.
-   */
+  /** One index for each list of tools that was searched recently, and their memory. */
   indexes: Type.Number(),
   indexBytes: Type.Number(),
-  /** Null without an embedding service. */
   embeddings: orNull(embeddings),
 })
 
-/** A composite tool that is listed; counts are of this process since its start. */
 const workflow = Type.Object({
   name: Type.String(),
   running: Type.Number(),
-  /** Ids of the running steps. */
   steps: Type.Array(Type.String()),
   completed: Type.Number(),
   failed: Type.Number(),
@@ -163,7 +142,6 @@ const catalogGate = Type.Object({
       name: Type.String(),
       /** `waiting` until it was asked once, `stale` once its rows are too old to be used. */
       state: Type.Enum(['waiting', 'current', 'unavailable', 'stale']),
-      /** Why it does not answer; null while it does. */
       problem: orNull(Type.String()),
       /** The seconds since it confirmed its rows; null if it never has. */
       ageSeconds: orNull(Type.Number()),
@@ -186,19 +164,14 @@ const gatewayStatus = Type.Object({
   problems: Type.Array(problem),
   sessions: Type.Number(),
   sessionStorage: Type.Enum(['memory', 'redis']),
-  /** Null without one. */
   authServer: orNull(authServer),
-  /** Null without limits. */
   rateLimits: orNull(rateLimits),
-  /** Null if all tools are listed. */
   toolSearch: orNull(toolSearch),
-  /** Null without one. */
   catalogGate: orNull(catalogGate),
   backends: Type.Array(backend),
   workflows: Type.Array(workflow),
 })
 
-/** The state of a registry's source; times are RFC 3339, null until the event happens. */
 const source = Type.Object({
   name: Type.String(),
   state: Type.Enum(['waiting', 'running', 'ok', 'failed']),
@@ -207,12 +180,10 @@ const source = Type.Object({
   lastAttempt: orNull(Type.String()),
   lastSuccess: orNull(Type.String()),
   nextRun: orNull(Type.String()),
-  /** Attempts since the last success. */
   attempts: Type.Number(),
   error: orNull(Type.Object({ code: Type.String(), message: Type.String() })),
   servers: Type.Number(),
   skills: Type.Number(),
-  /** The number of entries that were left out, and the first of them. */
   leftOut: Type.Number(),
   problems: Type.Array(Type.Unknown()),
 })
@@ -225,7 +196,6 @@ const registryStatus = Type.Object({
   sources: Type.Array(source),
 })
 
-/** A read-only answer. */
 type Frozen<T> = T extends readonly (infer Item)[]
   ? readonly Frozen<Item>[]
   : T extends object
@@ -240,9 +210,7 @@ export type ToolSearchStatus = Frozen<Static<typeof toolSearch>>
 export type BackendStatus = Frozen<Static<typeof backend>>
 export type RegistryStatus = Frozen<Static<typeof registryStatus>>
 
-/**
- * The parts of an answer that are read: a data plane of another version may report less. Items are checked one by one.
- */
+/** The parts of an answer that are read: another version may report less. */
 const reportedStatus = Type.Object({
   config: Type.Optional(config),
   problems: Type.Optional(Type.Array(Type.Unknown())),
@@ -250,13 +218,11 @@ const reportedStatus = Type.Object({
   sources: Type.Optional(Type.Array(Type.Unknown())),
   catalogGate: Type.Optional(Type.Unknown()),
 })
-/** The part of a backend that is read: whether the gateway has tried it. */
 const reportedBackend = Type.Object({
   url: backend.properties.url,
   latencyMs: backend.properties.latencyMs,
   lastError: orNull(Type.Object({ at: Type.String() })),
 })
-/** The part of a backend's health that is read; only its name and its health are required. */
 const reportedHealth = Type.Object({
   name: backend.properties.name,
   health: backend.properties.health,
@@ -266,7 +232,6 @@ const reportedHealth = Type.Object({
     orNull(Type.Object({ code: Type.Optional(Type.String()), message: Type.Optional(Type.String()) })),
   ),
 })
-/** The part of a source that is read; only its name is required. */
 const reportedSource = Type.Object({
   name: source.properties.name,
   lastSuccess: Type.Optional(source.properties.lastSuccess),
@@ -301,7 +266,6 @@ export const isReportedHealth = guard(reportedHealth)
 export const isReportedSource = guard(reportedSource)
 export const isReportedGate = guard(catalogGate)
 
-/** Makes the check of a value against a schema, which is compiled at the first use. */
 function guard<S extends TSchema>(schema: S): (value: unknown) => value is Frozen<Static<S>> {
   let violations: ReturnType<typeof compile> | undefined
   return function isOfSchema(value): value is Frozen<Static<S>> {

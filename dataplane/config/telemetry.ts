@@ -3,8 +3,7 @@ import type { Static } from '../../crds/settings/schema.ts'
 import { ownTelemetry } from '../../crds/settings/telemetry.ts'
 
 /**
- * The block `telemetry` of a gateway and of a registry: the spec of MCPTelemetryConfig, with files in the place of
- * references, and the name under which a workload reports.
+ * The block `telemetry`: the spec of MCPTelemetryConfig with files instead of references, and the name to report under.
  */
 export const telemetrySchema = asFile(ownTelemetry)
 

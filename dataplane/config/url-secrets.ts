@@ -1,13 +1,7 @@
-/**
- * The part of a URL from `://` on. It has no white space, quote, bracket or backslash, so that a URL inside JSON or
- * prose ends where it should. Linear: matched text is not scanned again.
- */
+/** The part of a URL from `://` on, without white space, quote, bracket and backslash. Linear. */
 const REST_OF_URL = /:\/\/[^\s"'<>\\]+/g
 
-/**
- * Removes from a text, such as a log line, a status or a message, the parts of URLs that hold keys: user name and
- * password, query and fragment.
- */
+/** Removes the parts of URLs that hold keys: user name and password, query and fragment. */
 export const withoutUrlSecrets = (text: string): string =>
   text.includes('://') ? text.replace(REST_OF_URL, withoutSecrets) : text
 

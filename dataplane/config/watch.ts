@@ -6,18 +6,17 @@ export interface WatchOptions<T> {
   /** Turns the file's text into a configuration; throws a ConfigError if it is invalid. */
   readonly read: (text: string, file: string) => T | Promise<T>
   /**
-   * Gets a new configuration, or the one in force again after a refused one. An error that it throws is reported as a
-   * refusal. Calls never overlap.
+   * Gets a new configuration, or the one in force again after a refusal. A thrown error is a refusal. Calls never
+   * overlap.
    */
   onConfig(loaded: Loaded<T>): void | Promise<void>
-  /** Called once for each invalid content. The configuration before it stays in force. */
   onRefused(findings: readonly Finding[]): void
   readonly signal?: AbortSignal
 }
 
 /**
- * Loads a configuration file and follows its changes: written in place, replaced by rename, or swapped as a whole by
- * the `..data` link of a Kubernetes volume. The first load throws a ConfigError; later ones call back.
+ * Loads a configuration file and follows its changes (see `followFile`). The first load throws a ConfigError; later
+ * ones call back.
  */
 export async function watchConfig<T>(file: string, options: WatchOptions<T>): Promise<Loaded<T>> {
   const { read } = options

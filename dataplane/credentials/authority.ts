@@ -2,14 +2,14 @@ import { hash } from 'node:crypto'
 import { statedScopes } from '../identity/scopes.ts'
 
 /**
- * Claims that state the authority of a token and its actor, besides subject and scopes: RFC 8693 (section 4), RFC 9068
- * (section 2.2), RFC 9396 and RFC 9470, and the client's claim at Okta (`cid`) and Entra ID (`appid`).
+ * Claims that state the authority of a token and its actor: RFC 8693 (section 4), RFC 9068 (section 2.2), RFC 9396, RFC
+ * 9470, and the client's claim at Okta (`cid`) and Entra ID (`appid`).
  */
 const CLAIMS = ['act', 'may_act', 'azp', 'client_id', 'cid', 'appid', 'acr', 'authorization_details']
 
 /**
- * Returns the authority of a token as one text. Tokens of one user with different authority are kept apart like two
- * users, with their sessions. Claims that change with each token are not in it. Empty if the claims state none.
+ * Returns the authority of a token as one text, without claims that change with each token: tokens of one user with
+ * different authority are kept apart like users. Empty if there is none.
  */
 export function authorityOf(claims: Readonly<Record<string, unknown>>): string {
   const scopes = [...(statedScopes(claims) ?? [])].sort()
@@ -24,9 +24,8 @@ export function authorityOf(claims: Readonly<Record<string, unknown>>): string {
 }
 
 /**
- * Claims that describe the token and not its subject (its time and id): RFC 7519 (section 4.1), OpenID Connect Core 1.0
- * (sections 2, 3.1.3.6, 3.3.2.11 and 5.1), and those that Entra ID (`uti`, `aio`, `rh`) and Cognito (`event_id`) set
- * for each token. `scope` and `scp` are read together.
+ * Claims about the token itself: RFC 7519 (section 4.1), OpenID Connect Core 1.0 (sections 2, 3.1.3.6, 3.3.2.11 and
+ * 5.1), Entra ID (`uti`, `aio`, `rh`), Cognito (`event_id`). `scope` and `scp` are read together.
  */
 const OF_THE_TOKEN: ReadonlySet<string> = new Set([
   ...['exp', 'nbf', 'iat', 'jti', 'auth_time', 'updated_at', 'nonce', 'at_hash', 'c_hash', 's_hash'],
@@ -34,10 +33,8 @@ const OF_THE_TOKEN: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Returns a digest of all claims that a token service may read. A credential obtained for a token must not serve
- * another token of the same user with other claims, such as another organisation or one group less. Claims that change
- * with each token are not in it. The order of members and of lists of texts does not matter. Empty if there are no
- * claims.
+ * Returns a digest of all claims that a token service may read, without those that change with each token: a credential
+ * must not serve a token of the same user with other claims. Order does not matter. Empty if there are none.
  */
 export function claimsDigest(claims: Readonly<Record<string, unknown>>): string {
   const { scope, scp } = claims

@@ -10,13 +10,11 @@ import { actorVariant, dependingOn, holderOf, type UpstreamTokens } from './upst
 
 const DURATION_S = 3600
 
-/** Returns the endpoint of a region. The regions of China have their own domain. */
 const regional = (region: string) => `https://sts.${region}.amazonaws.com${region.startsWith('cn-') ? '.cn' : ''}/`
 
 /**
  * Obtains temporary credentials of an AWS role for each caller, which sign each request. The token for AWS is the
- * caller's own verified token or, with `subjectProviderName`, the ID token of that provider. Its claims select the
- * role.
+ * caller's own or, with `subjectProviderName`, that provider's ID token. Its claims select the role.
  */
 export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): Strategy {
   const { region, service = 'aws-mcp', subjectProviderName, sessionDuration = DURATION_S } = config
@@ -51,7 +49,6 @@ export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): St
   }
 }
 
-/** The role and session name under which a caller is known to AWS. */
 interface AssumedRole {
   readonly roleArn: string
   readonly sessionName: string
@@ -92,7 +89,6 @@ const orderedMappings = (mappings: NonNullable<AwsStsConfig['roleMappings']>, ro
 const own = (claims: Readonly<Record<string, unknown>>, name: string) =>
   Object.hasOwn(claims, name) ? claims[name] : undefined
 
-/** Tells whether a claim is this value, or a list that contains it. */
 const holds = (claim: unknown, value: string | undefined): boolean =>
   value !== undefined && (claim === value || (Array.isArray(claim) && claim.includes(value)))
 
@@ -124,7 +120,6 @@ const ERRORS: ReadonlySet<unknown> = new Set([
   ...['MalformedPolicyDocument', 'PackedPolicyTooLarge', 'RegionDisabledException', 'ValidationError'],
 ])
 
-/** Parser options that convert nothing: no entities, no attributes, no numbers. */
 const AS_IT_IS = {
   ignoreAttributes: true,
   ignoreDeclaration: true,
@@ -133,7 +128,6 @@ const AS_IT_IS = {
   processEntities: false,
 }
 
-/** Requests credentials of a role from AWS STS for a token of the user (AssumeRoleWithWebIdentity). */
 interface AssumeRole {
   /** Rejects with a CredentialError that repeats nothing from the request or the response. */
   (role: AssumedRole, webIdentityToken: string): Promise<AwsCredentials>

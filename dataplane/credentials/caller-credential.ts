@@ -7,11 +7,9 @@ const LOOK_AGAIN_MS = 5_000
 
 /** The credential of one caller for one backend. It holds the current one and obtains the next. */
 export class CallerCredential {
-  /** The last credential, which may have expired. */
   current: Credential | undefined
   readonly #strategy: Strategy
   readonly #cache: CredentialCache
-  /** Returns the caller with their newest token. */
   readonly #subject: () => Subject
   /** The cache key without the stored source of the credential. */
   readonly #base: string
@@ -86,9 +84,7 @@ export class CallerCredential {
     }
   }
 
-  /**
-   * Builds the cache key from the stored source. Without an entry, it first refreshes a source that is about to expire.
-   */
+  /** Builds the cache key from the stored source, refreshed before if it is about to expire. */
   async #find(source: CredentialSource): Promise<void> {
     this.#kept = undefined
     this.#key = await this.#keyOf(source)

@@ -21,14 +21,13 @@ export interface KeptCredential {
 }
 
 /**
- * Caches credentials by key (strategy, issuer, subject) until a minute before they expire. For each key one request
- * runs at a time: later callers wait for it, and a caller that leaves cancels nothing. It is in memory only.
+ * Caches credentials by key (strategy, issuer, subject) until a minute before they expire. One request runs per key:
+ * later callers wait for it, and a caller that leaves cancels nothing.
  */
 export class CredentialCache {
   readonly #kept = new LRUCache<string, KeptCredential>({ max: MOST_ENTRIES, maxSize: MOST_BYTES })
   readonly #pending = new Map<string, Promise<Credential>>()
 
-  /** Returns the valid credential of this key, if there is one. */
   peek(key: string): KeptCredential | undefined {
     const kept = this.#kept.get(key)
     if (kept === undefined || lasts(kept)) return kept
@@ -83,5 +82,4 @@ export class CredentialCache {
   }
 }
 
-/** Tells whether a cached credential may still be sent. */
 export const lasts = ({ until, isDropped }: KeptCredential): boolean => !isDropped && until > Date.now()

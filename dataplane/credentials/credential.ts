@@ -13,9 +13,7 @@ export interface Subject {
   readonly forwarded?: readonly string[]
 }
 
-/** The credential of one caller for one backend. */
 export interface Credential {
-  /** A flat list of header names and values. */
   readonly headers: readonly string[]
   /** The expiry in milliseconds since 1970; undefined if the provider does not say. */
   readonly expiresAt: number | undefined
@@ -27,10 +25,8 @@ export interface Credential {
 
 interface UnsignedRequest {
   readonly method: string
-  /** The host with its port, as in the Host header. */
   readonly host: string
   readonly path: string
-  /** A flat list of names and values. */
   readonly headers: readonly string[]
   readonly body?: string | null | undefined
 }
@@ -40,9 +36,7 @@ export type SignRequest = (request: UnsignedRequest) => readonly string[]
 
 /** The stored source of a credential. It may change or be removed before the credential expires. */
 export interface CredentialSource {
-  /**
-   * Returns the digest of the source; undefined if there is none. Rejects with a CredentialError if that is unknown.
-   */
+  /** Returns the digest of the source; undefined if there is none. Rejects with a CredentialError. */
   digest(subject: Subject): Promise<string | undefined>
   /** Refreshes a source that is about to expire. Rejects with a CredentialError if no usable one results. */
   refresh(subject: Subject): Promise<unknown>
@@ -52,23 +46,16 @@ export interface CredentialSource {
 export interface Strategy {
   /** The identity of its settings: strategies with equal keys give the same caller the same credential. */
   readonly key: string
-  /** Tells whether a refused credential is never replaced. */
   readonly isFinal?: boolean
-  /** Tells whether each login of a caller has its own credential. */
   readonly isOfLogin?: boolean
-  /** Tells whether its credentials sign requests. */
   readonly signs?: boolean
-  /**
-   * Returns the part of the claims that the credential depends on. Tokens of one caller that differ in it are kept
-   * apart like callers. An absent method or an empty text means nothing.
-   */
+  /** Returns the claims that the credential depends on: tokens of one caller that differ in them are kept apart. */
   variant?(subject: Pick<Subject, 'claims'>): string
   /**
-   * Returns a digest of all claims that the credential may depend on at any reader. A credential obtained for a token
-   * serves no other token that differs in it. Sessions survive such a difference. Absent: it depends on no claim.
+   * Returns a digest of all claims that the credential may depend on at any reader: it serves no token that differs.
+   * Sessions survive a difference.
    */
   digest?(subject: Pick<Subject, 'claims'>): string
-  /** The stored source of the credential; absent if the call brings everything. */
   readonly source?: CredentialSource | undefined
   /** Obtains a credential. `refused`: the one that the backend has rejected. Rejects with a CredentialError. */
   obtain(subject: Subject, refused?: Credential): Promise<Credential>
@@ -77,14 +64,10 @@ export interface Strategy {
   close(): Promise<void>
 }
 
-/**
- * The reason why there is no credential. `message` is for the log and quotes only registered error codes of a provider.
- * `text` is a fixed clause for the caller.
- */
+/** The reason why there is no credential. `message` is for the log, `text` a fixed clause for the caller. */
 export class CredentialError extends Error {
   override readonly name = 'CredentialError'
   readonly text: string
-  /** Tells whether the provider was unavailable, so that the next try may succeed. */
   readonly isPassing: boolean
   /** Makes the link by which the user gets a token; absent if the user can't fix this. */
   readonly link: MakeLink | undefined

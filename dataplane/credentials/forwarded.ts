@@ -2,13 +2,9 @@ import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Credential, Strategy, Subject } from './credential.ts'
 
-/** The most characters of one request's headers. No credential is longer. */
 const LONGEST = 64 * 1024
 
-/**
- * Returns the credential that a request carries for the server itself, as a flat list of headers; undefined if there is
- * none. `names` are in lower case.
- */
+/** Returns the credential that a request carries for the server itself, as a flat list. `names` are in lower case. */
 export function forwardedHeaders(names: readonly string[], from: IncomingHttpHeaders): readonly string[] | undefined {
   const headers = names.flatMap((name) => {
     const value = from[name]
@@ -18,10 +14,7 @@ export function forwardedHeaders(names: readonly string[], from: IncomingHttpHea
   return headers.length === 0 || length > LONGEST ? undefined : headers
 }
 
-/**
- * Returns the subject of a forwarded credential that is not checked here. Its name contains only the digest of the
- * credential, so it means everybody with that credential.
- */
+/** Returns the subject of an unchecked forwarded credential: everybody with the same digest. */
 export const bearerOf = (headers: readonly string[]): Subject => ({
   issuer: 'forwarded',
   subject: hash('sha256', JSON.stringify(headers), 'base64url'),

@@ -28,19 +28,16 @@ interface StoredUpstreamTokensOptions {
   /** The issuer of the gateway's own JWTs. Other tokens name no login here. */
   readonly issuer: string
   /**
-   * Refreshes the access token at the provider and stores it. Returns undefined if the provider refuses; rejects if it
-   * is unavailable. If absent, no token is refreshed.
+   * Refreshes the access token and stores it. Undefined if the provider refuses; rejects if it is unavailable. Absent:
+   * none.
    */
   refresh?(place: Place, before: StoredTokenSet): Promise<StoredTokenSet | undefined>
   /** Tells whether the tokens of a provider belong to users and not to their logins. Absent: to logins. */
   isPerUser?(provider: string): boolean
-  /**
-   * Returns the link for a later login at a provider; undefined if every login visits it. Absent: there are no links.
-   */
+  /** Returns the link for a later login; undefined if every login visits the provider. Absent: no links. */
   linkOf?(place: Place, caller: TokenHolder): MakeLink | undefined
   /** Only logins of some users visit the providers after the first. */
   readonly isFiltered?: boolean
-  /** The keys that users have of their own. */
   readonly keys?: OwnKeys
 }
 
@@ -55,7 +52,6 @@ interface OwnKeys {
 
 const BEARER = 'Bearer '
 
-/** The characters that are valid in a header after `Bearer `. */
 const TOKEN = /^[\x21-\x7e]+$/
 
 interface Picked {
@@ -84,14 +80,12 @@ const placesOf =
     return isPerson(subject) ? noTokenOf(provider, false) : noLogin(provider)
   }
 
-/** Reads the stored tokens of upstream providers, only for the user who logged in. */
 export function storedUpstreamTokens(
   store: Pick<UpstreamTokenStore, 'get'>,
   { issuer, refresh, isPerUser = () => false, linkOf, isFiltered = false, keys }: StoredUpstreamTokensOptions,
 ): UpstreamTokens {
   const placeFor = placesOf(issuer, isPerUser)
 
-  /** Returns the error for a missing token, with the link to get one. */
   function missing(caller: TokenHolder, provider: string): CredentialError {
     const place = placeFor(caller, provider)
     if (place instanceof CredentialError) return place
@@ -99,7 +93,6 @@ export function storedUpstreamTokens(
     return link === undefined ? noTokenOf(provider, isFiltered) : notLinked(provider, link)
   }
 
-  /** Returns the caller's own stored set; undefined if there is none. */
   async function find(caller: TokenHolder, provider: string): Promise<[Place, StoredTokenSet] | undefined> {
     const place = placeFor(caller, provider)
     if (place instanceof CredentialError) return undefined
@@ -175,10 +168,7 @@ interface AskedKey {
   readonly refused: string | undefined
 }
 
-/**
- * Returns the header with the caller's own key. Its owner is the caller, whichever login or grant the token is of. A party
- * that acts for a user without the user's login gets none.
- */
+/** Returns the header with the caller's own key. A party that acts for a user without the user's login gets none. */
 async function keyHeader(
   keys: OwnKeys,
   issuer: string,
@@ -193,10 +183,7 @@ async function keyHeader(
   throw noKey(keys.titleOf(provider), isRefused, async () => keys.offer(subject, provider, isRefused))
 }
 
-/**
- * Returns the margin before the expiry: at most a fifth of the lifetime, because a token that lives for a minute would
- * otherwise be refreshed at each call.
- */
+/** Returns the margin before the expiry: at most a fifth of the lifetime. */
 const marginOf = ({ expiresAt, obtainedAt }: StoredTokenSet): number =>
   expiresAt === undefined || obtainedAt === undefined ? MARGIN_MS : Math.min(MARGIN_MS, (expiresAt - obtainedAt) / 5)
 

@@ -23,13 +23,10 @@ const upstreamInject = ({ providerName }: UpstreamInjectConfig, upstreamTokens: 
 })
 
 interface StrategyOptions {
-  /** The folder that file paths of the configuration are relative to. */
   readonly directory: string
-  /** Absent if there is no authorization server. */
   readonly upstreamTokens?: UpstreamTokens | undefined
 }
 
-/** Creates the configured strategy. */
 export function createStrategy(
   { tokenExchange: exchange, upstreamInject: inject, xaa: crossAppAccess, awsSts: aws }: CredentialConfig,
   { directory, upstreamTokens = noUpstreamTokens }: StrategyOptions,

@@ -5,7 +5,6 @@ import { basicAuthorization } from '../identity/introspection.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { type Credential, CredentialError } from './credential.ts'
 
-/** The token endpoint and the client for it. File paths are absolute. */
 interface TokenEndpointSettings {
   readonly tokenUrl: string
   readonly clientId?: string | undefined
@@ -18,21 +17,16 @@ interface TokenEndpointSettings {
 
 export interface IssuedToken {
   readonly token: string
-  /** Undefined if the response has none. */
   readonly issuedTokenType: string | undefined
   readonly tokenType: string
-  /** The expiry in milliseconds since 1970; undefined if the response does not say. */
   readonly expiresAt: number | undefined
 }
 
-/** The largest response: one token and a few members. */
 const MAX_BYTES = 64 * 1024
 const LONGEST_TOKEN = 32 * 1024
 const TIMEOUT_MS = 10_000
 const CONNECTIONS = 32
-/**
- * The characters valid in a header after `Bearer ` (RFC 6750 section 2.1 is narrower; opaque tokens in use are not).
- */
+/** The characters valid in a header after `Bearer ` (RFC 6750 section 2.1 is narrower than tokens in use). */
 const TOKEN = /^[\x21-\x7e]+$/
 /** Error codes of RFC 6749, 8693 and 8707, which are safe to repeat in a log. */
 const ERRORS: ReadonlySet<unknown> = new Set([
@@ -40,7 +34,6 @@ const ERRORS: ReadonlySet<unknown> = new Set([
   ...['unauthorized_client', 'unsupported_grant_type', 'server_error', 'temporarily_unavailable'],
 ])
 
-/** Returns the fetch function for a service that issues tokens. */
 export const tokenFetch = (
   url: string,
   reach: Pick<TokenEndpointSettings, 'caBundleFile' | 'allowPrivateIP'> = {},
@@ -70,7 +63,6 @@ export class TokenEndpoint {
     this.#fetch = tokenFetch(tokenUrl, { caBundleFile, allowPrivateIP })
   }
 
-  /** Tells whether the gateway can authenticate there. */
   get hasClient(): boolean {
     return this.#clientId !== undefined && this.#readSecret !== undefined
   }
@@ -143,8 +135,8 @@ export class TokenEndpoint {
 }
 
 /**
- * Reads a lifetime in seconds; NaN if it is invalid. RFC 6749 section 5.1 has a JSON number. Older servers write a text
- * ("3600"), which is accepted only in plain digits: no sign, fraction, exponent or blank.
+ * Reads a lifetime in seconds; NaN if invalid. Older servers write a text ("3600"), accepted only in plain digits (RFC
+ * 6749 section 5.1).
  */
 function secondsOf(value: unknown): number {
   const seconds = typeof value === 'string' && /^\d{1,10}$/.test(value) ? Number(value) : value

@@ -10,8 +10,8 @@ const ACCESS_TOKEN = `${TYPE}access_token`
 const BEARERS: ReadonlySet<unknown> = new Set([ACCESS_TOKEN, `${TYPE}jwt`])
 
 /**
- * Exchanges a token of the caller for one that is meant for the backend (RFC 8693). The subject is the caller's
- * verified token or, with `subjectProviderName`, the access token that this upstream provider has given the caller.
+ * Exchanges a token of the caller for one that is meant for the backend (RFC 8693): the caller's verified token or,
+ * with `subjectProviderName`, that provider's access token.
  */
 export function tokenExchange(config: TokenExchangeConfig, { inFolder, upstreamTokens }: StrategyParts): Strategy {
   const { audience, scopes, subjectProviderName, subjectTokenType = 'access_token' } = config

@@ -7,7 +7,6 @@ import { CredentialError, type CredentialSource, type Strategy, type Subject } f
 export interface TokenHolder {
   readonly issuer: string
   readonly subject: string
-  /** The login of the caller's token. */
   readonly login?: string | undefined
   /** The token is of a party that acts for the subject (RFC 8693 section 4.1). */
   readonly isActor: boolean
@@ -35,16 +34,13 @@ export function holderOf({
 export const actorVariant = ({ claims }: Pick<Subject, 'claims'>): string =>
   claims['act'] !== undefined && loginOf(claims) === undefined ? 'actor' : ''
 
-/** A token that an upstream provider gave a user at login. */
 export interface UpstreamToken {
   readonly token: string
   /** The expiry in milliseconds since 1970; undefined if the provider does not say. */
   readonly expiresAt: number | undefined
 }
 
-/** The header that carries a token or key of the caller to a backend. */
 export interface InjectedHeader {
-  /** In lower case. */
   readonly name: string
   readonly value: string
   readonly expiresAt: number | undefined
@@ -52,28 +48,22 @@ export interface InjectedHeader {
 
 /** Tokens of upstream providers, by login and provider. The authorization server stores and refreshes them. */
 export interface UpstreamTokens {
-  /**
-   * Returns the access token. `refused`: the token that a server has rejected, which is not returned again. Rejects
-   * with a CredentialError if the caller's login has no usable token.
-   */
+  /** Returns the access token, but not `refused`, which a server has rejected. Rejects with a CredentialError. */
   accessToken(caller: TokenHolder, provider: string, refused?: string): Promise<UpstreamToken>
   /**
-   * Returns the header for backends: the access token as a bearer token, or the caller's own key in the form of its
-   * provider. `refused`: the value that a backend has rejected, which is not returned again. Rejects like `accessToken`.
+   * Returns the header for backends: a bearer token, or the caller's own key, but not `refused`. Rejects like
+   * `accessToken`.
    */
   header(caller: TokenHolder, provider: string, refused?: string): Promise<InjectedHeader>
-  /** Returns the unexpired ID token, which was verified at login. Rejects like `accessToken`. */
   idToken(caller: TokenHolder, provider: string): Promise<string>
   /**
-   * Returns the ID token of the caller's login, which was verified when it came, even if it has expired. It identifies
-   * the user at the provider. For a token that was issued for an assertion of a user of the provider, returns the claims
-   * of that as JSON. Undefined if there is none. Rejects with a PublicError `unavailable` if the store is
-   * down.
+   * Returns the ID token of the caller's login, even if it has expired: it identifies the user. For a token that was
+   * issued for an assertion, its claims as JSON. Rejects with a PublicError `unavailable` if the store is down.
    */
   identity(caller: TokenHolder, provider: string): Promise<string | undefined>
   /**
-   * Returns the stored access or ID token, usable or not: a credential made from another token must not be used any
-   * more. Undefined if there is none. Rejects with a CredentialError if the store is down.
+   * Returns the stored access or ID token, usable or not: a credential from another token must not be used. Rejects
+   * with a CredentialError if the store is down.
    */
   stored(caller: TokenHolder, provider: string, kind: StoredKind): Promise<string | undefined>
 }
@@ -103,14 +93,12 @@ export const noLogin = (provider: string): CredentialError =>
     },
   )
 
-/** Returns the error for a caller who is nobody that logs in here: nobody can link a provider for them. */
 export const noPerson = (provider: string): CredentialError =>
   new CredentialError(`the caller is no person, and has no tokens of the provider ${JSON.stringify(provider)}`, {
     text: `tokens of the provider ${JSON.stringify(provider)} belong to people who log in here, and you are none of them`,
     isPassing: false,
   })
 
-/** Returns the error for a party that acts for a user without the user's login. */
 export const noActor = (provider: string): CredentialError =>
   new CredentialError(`an actor without a login has no tokens of the provider ${JSON.stringify(provider)}`, {
     text: `who acts for a user without their login does not get what they have linked at the provider ${JSON.stringify(provider)}`,
@@ -148,17 +136,12 @@ export const noUpstreamTokens: UpstreamTokens = {
   stored: async () => undefined,
 }
 
-/** The dependencies of strategies, besides their settings. */
 export interface StrategyParts {
-  /** Returns the absolute path of a file of the configuration. */
   inFolder(file: string | undefined): string | undefined
   readonly upstreamTokens: UpstreamTokens
 }
 
-/**
- * Returns the dependencies of a credential on a token of the caller: the token of the call or, with a provider, the
- * stored token of the caller's login there.
- */
+/** Returns the dependencies of a credential on the token of the call or, with a provider, of the login there. */
 export function dependingOn(
   upstreamTokens: UpstreamTokens,
   provider: string | undefined,

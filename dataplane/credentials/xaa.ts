@@ -12,9 +12,9 @@ const ID_JAG = 'urn:ietf:params:oauth:token-type:id-jag'
 const NOT_APPLICABLE = 'n_a'
 
 /**
- * Implements cross-app access (Identity Assertion JWT Authorization Grant). The identity provider gives an assertion
- * for the user's ID token, and the target's authorization server an access token for the assertion (RFC 7523). The ID
- * token is from the login at `subjectProviderName` or, without it, the caller's own verified token.
+ * Implements cross-app access (Identity Assertion JWT Authorization Grant): the identity provider gives an assertion
+ * for the user's ID token, and the target an access token for the assertion (RFC 7523). The ID token is from the login
+ * at `subjectProviderName`, or the caller's own token.
  */
 export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: StrategyParts): Strategy {
   const { scopes, subjectProviderName, targetAudience, targetResource } = config
@@ -74,7 +74,6 @@ export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: StrategyPar
   }
 }
 
-/** Reads the claims of an assertion that came from the provider itself. The target checks its signature. */
 function claimsOf(assertion: string): Readonly<Record<string, unknown>> | undefined {
   try {
     decodeProtectedHeader(assertion)
@@ -84,6 +83,5 @@ function claimsOf(assertion: string): Readonly<Record<string, unknown>> | undefi
   }
 }
 
-/** Tells whether a claim has this value and no other. */
 const isAlone = (claim: unknown, value: string): boolean =>
   claim === value || (Array.isArray(claim) && claim.length === 1 && claim[0] === value)

@@ -16,9 +16,9 @@ export interface ChallengeOptions {
 }
 
 /**
- * Returns the value of `WWW-Authenticate` (RFC 6750 section 3, RFC 9449 section 7.1, RFC 9728 section 5.1). It has an
- * `error` only if a token was sent (RFC 6750 section 3.1). If tokens are accepted with and without a proof, a request
- * that uses neither scheme, or Bearer, is told of both.
+ * Returns the value of `WWW-Authenticate` (RFC 6750 section 3, RFC 9449 section 7.1, RFC 9728 section 5.1), with an
+ * `error` only if a token was sent (RFC 6750 section 3.1). If tokens are accepted with and without a proof, it names
+ * both schemes.
  */
 export function challenge(options: ChallengeOptions): string {
   const { scheme, proofs } = options
@@ -55,7 +55,6 @@ function schemeChallenge(scheme: 'Bearer' | 'DPoP', options: SchemeOptions): str
 interface Refusal {
   /** Response headers besides the challenge. */
   readonly headers?: Readonly<Record<string, string>>
-  /** For the log alone. */
   readonly cause?: unknown
 }
 
@@ -71,7 +70,7 @@ export function unauthenticated(options: ChallengeOptions, { headers, cause }: R
 
 /**
  * Returns the error for a valid token that lacks scopes. It names all required ones, so that the client requests all at
- * once (RFC 6750 section 3.1; MCP authorization, scope challenge).
+ * once (RFC 6750 section 3.1).
  */
 export function insufficientScope(options: Omit<ChallengeOptions, 'error' | 'problem'>): PublicError {
   const problem = 'The token lacks a scope that is needed here.'

@@ -1,13 +1,8 @@
-/** Claims that something requires: pairs of strings. */
 export type ClaimsMap = Readonly<Record<string, string>>
 
-/** The claims of a verified token. */
 export type TokenClaims = Readonly<Record<string, unknown>>
 
-/**
- * Tells whether a token's claim matches a required value: as that string, or as an array with that string in it.
- * Numbers and booleans match nothing: `1`, `true` and their texts must not match each other.
- */
+/** Tells whether a claim is a required string, or an array that contains it. Numbers and booleans match nothing. */
 export function holds(claims: TokenClaims, key: string, value: string): boolean {
   if (!Object.hasOwn(claims, key)) return false
   const held = claims[key]

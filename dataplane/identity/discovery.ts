@@ -3,8 +3,7 @@ import type { GuardedFetch } from '../net/guarded-fetch.ts'
 
 /**
  * Returns the possible URLs of an issuer's metadata, most common first: OpenID Connect Discovery 1.0 section 4
- * (suffix), RFC 8414 section 3 (inserted between host and path), and the inserted form of the OpenID name (RFC 8414
- * section 5).
+ * (suffix), RFC 8414 section 3 (inserted) and section 5 (the OpenID name, inserted).
  */
 export function discoveryUrls(issuer: string): readonly string[] {
   const { origin, pathname } = new URL(issuer)
@@ -18,7 +17,6 @@ export function discoveryUrls(issuer: string): readonly string[] {
   ]
 }
 
-/** The longest URL that is accepted: a longer one would fill logs. */
 const LONGEST_URL = 2048
 
 /** The metadata of an issuer name another one (RFC 8414 section 3.3). A slash at the end is enough of a difference. */
@@ -31,7 +29,7 @@ export type Endpoint = 'jwks_uri' | 'introspection_endpoint'
 
 /**
  * Finds an endpoint of an issuer. Throws an Error for the log if nothing answers, if the document names another issuer
- * (RFC 8414 section 3.3), or if the URL uses plain http where that is not allowed.
+ * (RFC 8414 section 3.3), or for forbidden plain http.
  */
 export async function discoverEndpoint(
   endpoint: Endpoint,
@@ -49,7 +47,6 @@ export async function discoverEndpoint(
   throw new Error(`the issuer’s metadata was not found: ${failures.join(', ')}`)
 }
 
-/** Returns a JSON document; undefined for other text, such as the page that some hosts show at every path. */
 function documentIn(text: string): unknown {
   try {
     return JSON.parse(text)

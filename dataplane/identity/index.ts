@@ -45,9 +45,7 @@ interface AuthenticateOptions {
   readonly observe: Observe
   /** Keys and tokens from before a reload; absent: none. */
   readonly issuers?: Issuers
-  /** The folder that file paths of the configuration are relative to. */
   readonly directory?: string
-  /** The issuer in this process. Its tokens are verified with its own keys. */
   readonly local?: LocalIssuer | undefined
   /** The folder of the tokens for key endpoints; absent: the mount path in pods. */
   readonly tokenFolder?: string

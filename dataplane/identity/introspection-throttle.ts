@@ -25,7 +25,6 @@ const MOST_INACTIVE = 10_000
 /** The most cached tokens that were active at their last introspection. */
 const MOST_ACTIVE = 10_000
 
-/** The introspection requests that one network may still cause. */
 interface NetworkBudget {
   readonly width: number
   /** The inactive tokens that it may still send, as of `at` (`performance.now()`). */
@@ -38,11 +37,9 @@ interface NetworkBudget {
 type Budgets = readonly NetworkBudget[]
 
 /**
- * Limits the introspection requests that callers without a valid token can cause: one request at a time for a token,
- * none for 10 s after a token was inactive, and a number of inactive tokens for each client address (for IPv6 each /64,
- * /56 and /48). Active tokens cost an address nothing. A token that was active before is introspected again, whatever
- * others behind the same address have sent. A new token waits until the address has budget again. Requests of light
- * networks run before those of others, and have reserved places in the queue.
+ * Limits the introspection requests that callers without a valid token can cause: one at a time for a token, none for
+ * 10 s after it was inactive, and a budget of inactive tokens for each address (IPv6: /64, /56, /48). A token that was
+ * active before is always introspected again. Light networks go first, and have reserved places in the queue.
  */
 export class IntrospectionThrottle {
   readonly #pending = new Map<string, Promise<VerifiedToken | undefined>>()
@@ -56,9 +53,9 @@ export class IntrospectionThrottle {
   #running = 0
 
   /**
-   * Returns the result of `request` for a token; undefined if no issuer calls it active. `address`: the source of the
-   * request with the token; undefined for our own requests. Rejects with `rate_limited` if that address has sent too
-   * many inactive tokens, with `unavailable` if too many requests wait, and with the error of `request`.
+   * Returns the result of `request`; undefined if no issuer calls the token active. `address`: its source; undefined
+   * for our own requests. Rejects with `rate_limited`, with `unavailable` if too many wait, and with the error of
+   * `request`.
    */
   introspect(
     token: string,
@@ -124,9 +121,7 @@ export class IntrospectionThrottle {
     return new Promise((resolve) => (isFirst ? this.#first : this.#waiting).push(resolve))
   }
 
-  /**
-   * Returns the budgets of an address, refilled for the time that has passed. It evicts the least recently used ones.
-   */
+  /** Returns the budgets of an address, refilled for the time that has passed. */
   #budgetsOf(address: string): Budgets {
     const now = performance.now()
     return networksOf(address).map((network, index) => {
@@ -140,9 +135,7 @@ export class IntrospectionThrottle {
   }
 }
 
-/**
- * Tells whether the widest network of an address is light. Without an address it is our own request or a known token.
- */
+/** Tells whether the widest network is light; without an address it is our own request or a known token. */
 const asksLittle = (widest: NetworkBudget | undefined): boolean =>
   widest === undefined || (widest.open <= LITTLE && widest.left > BURST * widest.width - LITTLE)
 

@@ -8,7 +8,6 @@ import { fetchFrom, type Issuer } from './issuer-keys.ts'
 
 /** The introspection settings for opaque tokens of an issuer. The file path is absolute. */
 export interface IntrospectionClient {
-  /** Absent if the endpoint is called without credentials. */
   readonly clientId?: string | undefined
   readonly clientSecretFile?: string | undefined
   /** The URL of the endpoint; absent: found by discovery, at the issuer's own origin. */
@@ -28,7 +27,6 @@ interface IntrospectionOptions {
   readonly log: Logger
 }
 
-/** The largest response: a few claims. */
 const MAX_BYTES = 64 * 1024
 
 /** Introspects opaque tokens at their issuer (RFC 7662), as a client with HTTP Basic authentication. */
@@ -51,8 +49,8 @@ export class Introspection {
   }
 
   /**
-   * Returns the caller of a token, which may be bound to a key; undefined if it is inactive or not meant for this
-   * server. Throws a PublicError (`unavailable`) if the issuer is unreachable.
+   * Returns the caller of a token; undefined if it is inactive or not meant for this server. Throws a PublicError
+   * (`unavailable`).
    */
   async introspect(token: string): Promise<Authenticated | undefined> {
     const document = await this.#post(token).catch((error: unknown) => this.#unavailable(error))

@@ -12,7 +12,6 @@ import { type KeySet, keySetOf, NO_KEYS } from './key-set.ts'
 
 /** An issuer by its name, or by the cluster whose API server names it. File paths are absolute. */
 export interface Issuer {
-  /** Absent: the issuer that the cluster's API server names. */
   readonly issuer?: string | undefined
   /** The cluster whose API server issues the tokens; issuer and keys are read from that API server. */
   readonly cluster?: Cluster | undefined
@@ -34,7 +33,6 @@ export const fetchFrom = ({ issuer = '', cluster, ...reach }: Issuer, maxBytes?:
     ...(maxBytes !== undefined && { maxBytes }),
   })
 
-/** The reason why an issuer's keys could not be fetched last time. */
 export interface IssuerProblem {
   readonly code: 'KeysUnreachable' | 'IssuerNameMismatch'
   readonly message: string
@@ -51,11 +49,9 @@ const EMPTY_ACCEPTED_MS = 60_000
 const BACKOFF = { first: 500, longest: 15_000 }
 
 /**
- * The signing keys of one issuer, found by discovery, cached, and fetched again as they rotate. An unreachable issuer
- * is tried once per back-off. Meanwhile cached keys stay in use; without any, the answer is 503 at once. It recovers
- * with the first request after the issuer is back. A response that is not a usable key set counts as a failed fetch. An
- * empty set withdraws all keys once the issuer has answered with it for a minute; as the first response it counts as a
- * failure.
+ * The signing keys of one issuer, found by discovery, cached, and fetched again as they rotate. While the issuer is
+ * unreachable, cached keys stay in use; without any, the answer is 503. An unusable set is a failed fetch. An empty set
+ * withdraws all keys once the issuer has answered with it for a minute.
  */
 export class IssuerKeys {
   readonly #issuer: Issuer
@@ -88,16 +84,11 @@ export class IssuerKeys {
     return this.#name
   }
 
-  /**
-   * Reads the issuer's name from the API server again if none is configured, since it may have changed. It sends at
-   * most one request in 30 s, whatever callers send. Throws a PublicError (`unavailable`) if the API server is
-   * unreachable.
-   */
+  /** Reads the issuer's name from the API server again, at most once in 30 s. Throws a PublicError (`unavailable`). */
   async rediscoverIssuer(): Promise<void> {
     if (this.#issuer.issuer === undefined && this.#mayRefetch()) await this.#load()
   }
 
-  /** Fetches the keys ahead of the first request. A failure is only logged. */
   prefetch(): void {
     this.#load().catch(() => {
       // `#onFailure` has logged it; the next request that needs the keys tries again.
@@ -115,8 +106,8 @@ export class IssuerKeys {
   }
 
   /**
-   * Returns the key for a token's header, as jose's key function. Throws a PublicError (`unavailable`) if the keys are
-   * unavailable, and jose's JWKSNoMatchingKey if there is no such key.
+   * Returns the key for a token's header, as jose's key function. Throws a PublicError (`unavailable`), and jose's
+   * JWKSNoMatchingKey.
    */
   readonly findKey = async (header: JWTHeaderParameters, token: FlattenedJWSInput) => {
     const keys = await this.#cachedKeys()
@@ -237,8 +228,8 @@ function tokenOf({ cluster, bearerTokenFile, tokenFolder }: Issuer): ReadSecretF
 }
 
 /**
- * Reads a secret that must be below a folder. A link that leads out of it is an error that names the file. The folder
- * itself may be a link, as `/var/run` is in most images, and Kubernetes mounts links inside it.
+ * Reads a secret that must be below a folder, also after links are resolved. The folder itself may be a link, and
+ * Kubernetes mounts links inside it.
  */
 function confinedFile(path: string, folder: string): ReadSecretFile {
   const read = secretFile(path)
@@ -269,7 +260,6 @@ interface ClusterKeys {
 
 interface ClusterIssuer {
   readonly cluster: Cluster
-  /** Absent: the issuer that the API server names. */
   readonly issuer?: string | undefined
   /** The URL of the keys at the API server; absent: `/openid/v1/jwks`. */
   readonly jwksUrl?: string | undefined
@@ -282,8 +272,8 @@ const KEYS_ACCEPTED = 'application/jwk-set+json, application/json'
 const LONGEST_ISSUER = 2048
 
 /**
- * Reads issuer and keys from the API server itself, with its token. It ignores `jwks_uri` of the discovery document,
- * which may name any address. Of several issuers the document names the first, which signs new tokens
+ * Reads issuer and keys from the API server itself, with its token. It ignores `jwks_uri`, which may name any address.
+ * Of several issuers the document names the first, which signs
  * (https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#service-account-issuer-discovery).
  * Throws an Error for the log.
  */

@@ -7,18 +7,15 @@ import type { KeySet } from './key-set.ts'
 import { requiredScopes } from './scopes.ts'
 import { TokenCache } from './token-cache.ts'
 
-/** An issuer whose tokens are accepted, for one audience. */
 export interface Provider extends Issuer {
   readonly audience: string
   /** The claim with the audience; absent: `aud`. */
   readonly audienceClaim?: string | undefined
-  /** The scopes that clients are told to request. Tokens must have those that are not of OpenID Connect. */
   readonly scopes?: readonly string[] | undefined
   /** The accepted ServiceAccount, or all of a namespace; absent: every subject. */
   readonly serviceAccount?: { readonly namespace: string; readonly name?: string | undefined } | undefined
   /** The issuer itself, if it is in this process. */
   readonly local?: LocalIssuer | undefined
-  /** Absent if its opaque tokens are not accepted. */
   readonly introspection?: IntrospectionClient | undefined
 }
 
@@ -35,13 +32,10 @@ interface Closable {
   close(): Promise<void>
 }
 
-/**
- * Shared resources by a key of everything that they are built from. The last owner that releases a resource closes it.
- */
+/** Shared resources by a key of everything that they are built from. The last release closes one. */
 export class RefCounted<P extends Closable> {
   readonly #resources = new Map<string, { readonly resource: P; owners: number }>()
 
-  /** Returns the resource of this key and creates it if needed. Each `acquire` is paired with one `release`. */
   acquire(key: string, make: () => P): P {
     const entry = this.#resources.get(key) ?? { resource: make(), owners: 0 }
     entry.owners++
@@ -57,29 +51,22 @@ export class RefCounted<P extends Closable> {
   }
 }
 
-/** The operations on an issuer's keys. */
 type Keys = Pick<IssuerKeys, 'issuer' | 'findKey' | 'rediscoverIssuer'> & {
   readonly problem?: IssuerProblem | undefined
 }
 
-/** One provider of tokens, with its keys and its introspection client. */
 export interface OpenProvider {
   readonly provider: Provider
-  /** Scopes that its tokens must have. */
   readonly requiredScopes: readonly string[]
   readonly keys: Keys
-  /** The introspection of its opaque tokens, if a client is configured for it. */
   readonly introspection: Introspection | undefined
-  /** A key of everything that it is built from. */
   readonly identity: string
-  /** Ends its connections once no verifier uses them. */
   close(): Promise<void>
 }
 
 /**
- * The state that survives a reload of the configuration: the keys of issuers, the callers of verified tokens, and the
- * introspection budget of each address. A reload that changes nothing about an issuer does not affect its users, even
- * while that issuer is unreachable.
+ * The state that survives a reload: keys, callers of verified tokens, and introspection budgets. A reload that does not
+ * change an issuer does not affect its users.
  */
 export class Issuers {
   readonly verified = new TokenCache()
@@ -87,7 +74,6 @@ export class Issuers {
   readonly #keys = new RefCounted<IssuerKeys>()
   readonly #introspections = new RefCounted<Introspection>()
 
-  /** Opens a provider. It shares what an open provider of the same issuer has already loaded. */
   open(provider: Provider, log: Logger): OpenProvider {
     const { introspection: client, audience, audienceClaim, serviceAccount, local } = provider
     const scopes = requiredScopes(provider.scopes)
@@ -133,7 +119,6 @@ function openLocal(provider: Provider, local: LocalIssuer, scopes: readonly stri
   }
 }
 
-/** Picks the fields that identify an issuer and its address; the configuration has more. */
 const issuerOf = (provider: Provider): Issuer =>
   ({
     issuer: provider.issuer,

@@ -8,9 +8,8 @@ export const ALGORITHMS: readonly string[] = [
   ...['ES256', 'ES384', 'ES512', 'Ed25519', 'EdDSA'],
 ]
 /**
- * The accepted `typ` of access tokens: `at+jwt` (RFC 9068), or the plain JWT that most issuers write. Tokens for other
- * purposes (`logout+jwt`, `dpop+jwt`) name them here and are refused. ID tokens are plain JWTs. They are refused for
- * their audience, the client's id, unless the configuration names just that.
+ * The accepted `typ` of access tokens: `at+jwt` (RFC 9068), or the plain JWT that most issuers write. ID tokens are
+ * plain JWTs too; their audience, the client's id, refuses them.
  */
 const TYPES: ReadonlySet<string> = new Set(['at+jwt', 'application/at+jwt', 'jwt', 'application/jwt'])
 
@@ -38,9 +37,7 @@ export function issuerOf(token: string): string | undefined {
   }
 }
 
-/** The requirements for a token. */
 interface ExpectedToken {
-  /** The accepted audiences: one of them is in the claim. */
   readonly audience: string | string[]
   /** The claim with the audience; absent: `aud`. */
   readonly audienceClaim?: string | undefined
@@ -51,9 +48,8 @@ interface ExpectedToken {
 }
 
 /**
- * Verifies signature, issuer, audience and time of a token, that it has `exp` and `sub`, and that it is bound to no key
- * unless it may be. Rejects with a PublicError `unavailable` if the keys are unavailable, and with another Error if the token is
- * invalid.
+ * Verifies signature, issuer, audience, time, `exp` and `sub` of a token, and that it is bound to no key unless it may
+ * be. Rejects with a PublicError `unavailable`, or another Error if the token is invalid.
  */
 export async function verifyJwt(
   token: string,

@@ -2,7 +2,6 @@ import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
 import { createLocalJWKSet, type JSONWebKeySet, type JWK } from 'jose'
 import { isObject, withoutNulls } from '../../crds/settings/json.ts'
 
-/** The function that finds the key for a token's header, as jose takes it. */
 export type KeySet = ReturnType<typeof createLocalJWKSet>
 
 /** The most keys of an issuer. A token without a key id is tried with each of them. */
@@ -13,9 +12,8 @@ const KINDS = new Set<unknown>(['RSA', 'EC', 'OKP'])
 export const NO_KEYS: KeySet = createLocalJWKSet({ keys: [] })
 
 /**
- * Returns the signature keys of a JWK set (RFC 7517 section 5). It ignores keys for other uses and unreadable ones, as
- * the RFC asks. Undefined if the set is well formed and empty. Throws an Error for the log if the document is not a
- * set, has more than 100 keys, or has no usable key.
+ * Returns the signature keys of a JWK set (RFC 7517 section 5), without unusable ones. Undefined if the set is empty.
+ * Throws an Error if it is not a set, has more than 100 keys, or no usable one.
  */
 export function keySetOf(document: unknown): KeySet | undefined {
   const { keys } = (document ?? {}) as { readonly keys?: unknown }

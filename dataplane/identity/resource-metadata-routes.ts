@@ -12,10 +12,7 @@ interface Options {
   readonly paths?: (resource: string) => readonly string[]
 }
 
-/**
- * Serves the metadata of a resource (RFC 9728 section 3.1); 404 while there is none. Pages of every origin may read it,
- * since clients in browsers start here.
- */
+/** Serves the metadata of a resource (RFC 9728 section 3.1) to pages of every origin; 404 while there is none. */
 export function resourceMetadataRoutes({ current, paths = resourceMetadataPaths }: Options) {
   const app = new Hono<{ Bindings: HttpBindings }>()
   app.use('/.well-known/oauth-protected-resource/*', allowOrigins(['*']))

@@ -11,11 +11,9 @@ export interface ProtectedResourceMetadata {
 }
 
 interface Resource {
-  /** The public URL of the resource, from the configuration and never from a Host header. */
   readonly resource: string
   readonly issuers: readonly string[]
   readonly scopes?: readonly string[] | undefined
-  /** The settings for proofs of possession; absent: none are read. */
   readonly proofs?: { readonly isRequired: boolean; readonly algs: readonly string[] } | undefined
 }
 

@@ -1,4 +1,3 @@
-/** The time for which a replaced resource stays open for the requests that still use it. */
 const LINGER_MS = 30_000
 
 interface Closing {
@@ -15,7 +14,6 @@ export class Retired {
     this.#onFault = onFault
   }
 
-  /** Closes a resource in 30 s. */
   add(part: Closing): void {
     const timer = setTimeout(() => {
       this.#waiting.delete(part)
@@ -24,7 +22,6 @@ export class Retired {
     this.#waiting.set(part, timer.unref())
   }
 
-  /** Closes all at once. */
   async close(): Promise<void> {
     const parts = [...this.#waiting]
     this.#waiting.clear()

@@ -1,6 +1,6 @@
 /**
- * Scopes of OpenID Connect: they ask the issuer for a login, for claims or for a refresh token (OpenID Connect Core 1.0
- * sections 3.1.2.1, 5.4 and 11) and allow nothing at a resource. Many issuers leave them out of access tokens.
+ * Scopes of OpenID Connect (Core 1.0 sections 3.1.2.1, 5.4 and 11): they allow nothing at a resource, and many issuers
+ * leave them out of access tokens.
  */
 const OPENID_SCOPES = new Set(['openid', 'profile', 'email', 'address', 'phone', 'offline_access'])
 
@@ -9,9 +9,8 @@ export const requiredScopes = (configured: readonly string[] = []): readonly str
   configured.flatMap((scope) => scope.split(' ')).filter((scope) => scope !== '' && !OPENID_SCOPES.has(scope))
 
 /**
- * Returns the scopes that challenges (RFC 6750 section 3) and metadata (`scopes_supported`, RFC 9728 section 2)
- * advertise. A refresh token only concerns client and issuer, so `offline_access` is in neither (MCP authorization,
- * scope selection).
+ * Returns the scopes of challenges (RFC 6750 section 3) and metadata (`scopes_supported`, RFC 9728 section 2), without
+ * `offline_access` (MCP authorization, scope selection).
  */
 export const advertisedScopes = (configured: readonly string[] = []): readonly string[] =>
   configured.filter((scope) => scope !== 'offline_access')
@@ -22,8 +21,8 @@ interface ScopeClaims {
 }
 
 /**
- * Returns the scopes that a token states: `scope` (RFC 8693 section 4.2, RFC 7662) and `scp` (Okta, Entra ID), each a
- * text with blanks or an array. Undefined if it has neither claim; a claim of another shape states none.
+ * Returns the stated scopes: `scope` (RFC 8693 section 4.2, RFC 7662) and `scp` (Okta, Entra ID), each a text with
+ * blanks or an array. Undefined if it has neither claim.
  */
 export function statedScopes({ scope, scp }: ScopeClaims): ReadonlySet<string> | undefined {
   if (scope === undefined && scp === undefined) return undefined
@@ -35,10 +34,7 @@ function scopesIn(claim: unknown): readonly string[] {
   return Array.isArray(claim) ? claim.filter((scope) => typeof scope === 'string') : []
 }
 
-/**
- * Tells whether all required scopes are among the stated ones. Clients ask Entra ID for `api://AUDIENCE/NAME` and it
- * states `NAME`, so a required scope below the audience may appear under its short name.
- */
+/** Tells whether all required scopes are stated. Entra ID states `api://AUDIENCE/NAME` as `NAME`. */
 export function hasScopes(stated: ReadonlySet<string>, required: readonly string[], audience: string): boolean {
   const prefixes = [`${audience}/`, `api://${audience}/`]
   return required.every((scope) => {

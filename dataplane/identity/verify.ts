@@ -24,28 +24,20 @@ import { digestOf, type KnownToken, type VerifiedToken } from './token-cache.ts'
 
 interface VerifyOptions {
   readonly realm: string
-  /** Scopes named in challenges. */
   readonly scopes?: readonly string[] | undefined
   resourceMetadataUrl(headers?: IncomingHttpHeaders): string | undefined
-  /** Returns the client address of a request; absent: the peer of its connection. */
   addressOf?(request: CallerRequest): string | undefined
   readonly log: Logger
   readonly observe: Observe
-  /** Keys and tokens from before a reload; absent: none. */
   readonly issuers?: Issuers
-  /** Checks proofs of possession (DPoP); absent: a token that is bound to a key is refused. */
   readonly proofs?: ProofGuard | undefined
 }
 
 export type Verifier = Authenticate & {
   /** Checks the token of a request again that was admitted before. Its proof, if any, was for the admission alone. */
   recheck(authorization: string | undefined): Caller | Promise<Caller>
-  /** Returns the issuers whose tokens are accepted, as far as they are known now. */
   issuers(): readonly string[]
-  /**
-   * Returns the error for a caller whose token lacks scopes of what it asks for. `scopes`: all that the client should
-   * ask for, those of the token among them, so that a new token loses none.
-   */
+  /** Returns the error for a token that lacks scopes. `scopes`: all to ask for, including those of the token. */
   stepUp(request: CallerRequest, scopes: readonly string[]): PublicError
   close(): Promise<void>
 }
@@ -58,10 +50,7 @@ const LONGEST_REMEMBERED = 2048
 const MOST_REMEMBERED = 8 * 1024 * 1024
 /** The time within which a repeated header keeps its place in the order of use. */
 const ORDER_MS = 1_000
-/**
- * The number of characters at its end by which a header is looked up. They are part of the signature, and hashing the
- * whole header takes far longer.
- */
+/** The characters at its end by which a header is looked up, a part of the signature: hashing all takes far longer. */
 const TAIL = 48
 /** RFC 6750 section 2.1; the scheme's case doesn't matter (RFC 9110 section 11.1). */
 const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
@@ -70,9 +59,8 @@ const DPOP = /^dpop +([\w.~+/-]+=*) *$/i
 const isDpop = (authorization = '') => /^dpop\b/i.test(authorization)
 
 /**
- * Creates the verifier of access tokens of several issuers. A JWT is tried with the providers of its own `iss` alone;
- * that claim is believed only after its signature was checked. Any other token is opaque, and the issuers with an
- * introspection client introspect it. A JWT that fails is never introspected.
+ * Creates the verifier of access tokens of several issuers. A JWT is tried with the providers of its own `iss`; any
+ * other token is opaque and introspected. A JWT that fails is never introspected.
  */
 export function verifyTokens(providers: readonly Provider[], options: VerifyOptions): Verifier {
   const verifier = new TokenVerifier(providers, options)
@@ -102,7 +90,6 @@ export function verifyTokens(providers: readonly Provider[], options: VerifyOpti
 const MALFORMED = { code: 'invalid_token', message: 'The token is malformed.' } as const
 const UNBOUND = { code: 'invalid_token', message: 'The token is bound to no key that a proof can show.' } as const
 
-/** A valid header with the result for its token. */
 interface Remembered {
   readonly authorization: string
   readonly known: KnownToken
@@ -170,8 +157,8 @@ class TokenVerifier {
   }
 
   /**
-   * Returns the caller of a verified token. Throws a PublicError if the token has been revoked, lacks a scope, or is
-   * bound to a key and was sent as a bearer token.
+   * Returns the caller of a verified token. Throws a PublicError if it is revoked, lacks a scope, or is bound and was
+   * sent as a bearer token.
    */
   #callerOf(verified: VerifiedToken, request?: CallerRequest, scheme?: 'DPoP'): Caller {
     const { caller, lacksScope, isBound } = verified
@@ -204,10 +191,7 @@ class TokenVerifier {
       : this.#callerOf(known, undefined, 'DPoP')
   }
 
-  /**
-   * Returns the caller of a token that comes with a proof of possession. Throws or rejects with a PublicError if the
-   * token or the proof is invalid, or can't be checked now.
-   */
+  /** Returns the caller of a token with a proof of possession. Throws or rejects with a PublicError. */
   proven(proofs: ProofGuard, authorization: string, request?: CallerRequest): Caller | Promise<Caller> {
     const token = DPOP.exec(authorization)?.[1]
     if (token === undefined || request === undefined) throw this.#badProof(request, MALFORMED)
@@ -315,10 +299,7 @@ class TokenVerifier {
     return verified
   }
 
-  /**
-   * Introspects a token. Returns undefined if it is inactive; throws if an issuer is unreachable and no other accepts
-   * it.
-   */
+  /** Introspects a token. Undefined if inactive; throws if an issuer is unreachable and no other accepts it. */
   async #introspect(token: string): Promise<VerifiedToken | undefined> {
     let unavailable: unknown
     for (const open of this.#introspecting) {
@@ -349,8 +330,8 @@ class TokenVerifier {
   }
 
   /**
-   * Tells whether a token lacks a required scope. If an issuer writes no scopes into its tokens, nothing is required of
-   * them, and the log says so once.
+   * Tells whether a token lacks a required scope. If an issuer writes no scopes, none are required, and the log says so
+   * once.
    */
   #lacksScope({ claims }: Authenticated, { requiredScopes, provider, keys }: OpenProvider, typ?: string): boolean {
     if (requiredScopes.length === 0) return false

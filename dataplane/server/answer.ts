@@ -3,10 +3,7 @@ import { PublicError } from './errors.ts'
 
 type ErrorLog = Pick<Logger, 'error' | 'debug'>
 
-/**
- * Returns the PublicError for any thrown value. A PublicError is returned as it is; everything else becomes `internal`
- * and is logged under the request id.
- */
+/** Returns the PublicError for any thrown value. Others become `internal` and are logged under the request id. */
 export function publicError(error: unknown, log?: ErrorLog): PublicError {
   if (error instanceof PublicError) {
     if (error.cause !== undefined) log?.debug({ code: error.code, err: error.cause }, 'refused')
@@ -16,17 +13,13 @@ export function publicError(error: unknown, log?: ErrorLog): PublicError {
   return new PublicError('internal')
 }
 
-/** An HTTP answer before it is written. */
 export interface HttpAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
-/**
- * Returns an error as an HTTP answer: `{"error": code, "message", "details"?}` with the status and headers of the
- * table.
- */
+/** Returns an error as an HTTP answer: `{"error": code, "message", "details"?}`. */
 export function httpError(error: unknown, log?: ErrorLog): HttpAnswer {
   const { code, message, details, status, headers } = publicError(error, log)
   return {
@@ -37,7 +30,6 @@ export function httpError(error: unknown, log?: ErrorLog): HttpAnswer {
   }
 }
 
-/** Returns an error as a web Response. */
 export function errorResponse(error: unknown, log?: ErrorLog): Response {
   const { body, ...init } = httpError(error, log)
   return new Response(body, init)

@@ -6,8 +6,8 @@ import { PublicError } from './errors.ts'
 const PIECE_BYTES = 256
 
 /**
- * Refuses a compressed body by its Content-Encoding: 415, with the encoding that is accepted (RFC 9110 section 15.5.16).
- * A body that grows when it is read could take more memory than its length tells.
+ * Refuses a compressed body: 415, with the accepted encoding (RFC 9110 section 15.5.16). It could grow beyond its
+ * length.
  */
 export function refuseCompressed(contentEncoding: string | undefined): void {
   if (contentEncoding === undefined || /^(identity)?$/i.test(contentEncoding.trim())) return
@@ -25,8 +25,8 @@ const countNothing: HoldBytes = () => {
 }
 
 /**
- * Reads a request's body, at most `limit` bytes. Received bytes are counted: Content-Length may only refuse early.
- * Throws a PublicError: `too_large`, or `invalid_request` if the client broke off; and any error that `hold` throws.
+ * Reads a request's body, at most `limit` bytes as they arrive. Throws a PublicError (`too_large`, or `invalid_request`
+ * if the client broke off), and what `hold` throws.
  */
 export async function readBody(c: Context, limit: number, hold: HoldBytes = countNothing): Promise<Buffer> {
   if (Number(c.req.header('content-length')) > limit) throw tooLarge(limit)

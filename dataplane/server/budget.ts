@@ -2,9 +2,7 @@ import { PublicError } from './errors.ts'
 import { networksOf } from './network-of.ts'
 
 export interface BudgetLimits {
-  /** Bytes that all holders together may hold. */
   readonly total: number
-  /** Bytes that one holder may hold. */
   readonly share: number
   /** Extra bytes beyond `total` for small holders, so that a few large ones leave room for the others. */
   readonly reserve: number
@@ -15,10 +13,7 @@ const LITTLE = 1024 * 1024
 /** The number of holders above which idle ones are removed. */
 const MOST_IDLE = 4096
 
-/**
- * Counts the bytes that peers make this process hold: bodies that are being read, running requests, sessions, streams
- * and unread answers. Each holder takes from its own share and releases bytes that it no longer holds.
- */
+/** Counts the bytes that peers make this process hold: bodies, running requests, sessions, streams, unread answers. */
 export class Budget {
   readonly limits: BudgetLimits
   held = 0
@@ -30,8 +25,8 @@ export class Budget {
   }
 
   /**
-   * Returns the share of a holder: a caller, by issuer and subject or by address, or a backend. `wider`: the networks
-   * of the address, the narrowest first. All holders in one network together may hold as much as one holder.
+   * Returns the share of a holder: a caller (issuer and subject, or address) or a backend. `wider`: the networks of the
+   * address, the narrowest first, each with the limit of one holder.
    */
   shareOf(holder: string, wider: readonly string[] = []): Share {
     let share = this.#shares.get(holder)
@@ -44,7 +39,6 @@ export class Budget {
     return share
   }
 
-  /** Returns the share of a caller that is known by its address alone. */
   shareOfAddress(address: string): Share {
     const known = this.#shares.get(address)
     if (known !== undefined) return known
@@ -64,7 +58,6 @@ export class Budget {
   }
 }
 
-/** The bytes and calls of one holder. */
 export class Share {
   held = 0
   /** Calls in flight: of this holder, or of all holders in this network. */
@@ -106,12 +99,10 @@ export class Share {
     for (let share: Share | undefined = this; share !== undefined; share = share.wider) share.calls += count
   }
 
-  /** The calls in flight in the widest network that contains this holder. */
   get mostCalls(): number {
     return this.wider === undefined ? this.calls : this.wider.mostCalls
   }
 
-  /** The bytes held in the widest network that contains this holder. */
   get #mostHeld(): number {
     return this.wider === undefined ? this.held : this.wider.#mostHeld
   }

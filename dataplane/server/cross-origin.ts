@@ -4,8 +4,8 @@ import { cors } from 'hono/cors'
 const DAY_S = 86_400
 
 /**
- * Lets pages of `origins` (`*` = all) read the answers. Cookies are not allowed: callers have bearer tokens, so a page
- * can do no more than its own script could. `exposed` names response headers that scripts may read.
+ * Lets pages of `origins` (`*` = all) read the answers, without cookies: callers have bearer tokens. `exposed`:
+ * response headers for scripts.
  */
 export function allowOrigins(
   origins: readonly string[],

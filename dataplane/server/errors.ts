@@ -1,7 +1,4 @@
-/**
- * A row of the one table of errors. A code is stable and never reused. `text` is for the caller; the detail goes to the
- * log under the same request id.
- */
+/** A row of the one table of errors. A code is never reused. `text` is for the caller; the detail goes to the log. */
 interface ErrorRow {
   readonly http: number
   /** JSON-RPC code for the MCP endpoint (JSON-RPC 2.0 section 5.1; MCP 2026-07-28). */
@@ -78,15 +75,11 @@ export interface ErrorDetail {
 }
 
 interface PublicErrorOptions {
-  /** Replaces the table's text; must hold nothing that is secret from the caller. */
   readonly message?: string
   /** Findings in the caller's own input. */
   readonly details?: readonly ErrorDetail[]
-  /** JSON-RPC `error.data`. */
   readonly data?: unknown
-  /** Response headers, such as WWW-Authenticate or Retry-After. */
   readonly headers?: Readonly<Record<string, string>>
-  /** For the log alone. */
   readonly cause?: unknown
 }
 

@@ -6,13 +6,9 @@ import { PublicError } from './errors.ts'
 export type HostNames = ReadonlySet<string> | '*'
 
 export interface HostGuardOptions {
-  /**
-   * The names that are accepted, besides those that are always safe. Read on each request, so that it may be reloaded.
-   */
+  /** The accepted names besides those that are always safe, read on each request. */
   allowed(): HostNames
-  /**
-   * `checked` (default): pages of other hosts are refused. `any`: for public resources that are read across origins.
-   */
+  /** `checked` (default): pages of other hosts are refused. `any`: for public resources. */
   readonly origins?: 'checked' | 'any'
 }
 
@@ -26,9 +22,8 @@ export function hostNames(urls: readonly (string | undefined)[], names: readonly
 }
 
 /**
- * Refuses requests that another party's web page sends through a host name that it controls (DNS rebinding), and those
- * whose Origin is another site (MCP, Streamable HTTP: security). Always accepted: IP addresses, since a page's own name
- * can't be one that leads here, and `localhost`, which resolves to the caller's own machine.
+ * Refuses requests of web pages through a host name of their own (DNS rebinding), and those of another Origin (MCP,
+ * Streamable HTTP: security). Always accepted: IP addresses and `localhost`, which no page controls.
  */
 export function guardHosts({ allowed, origins = 'checked' }: HostGuardOptions): MiddlewareHandler {
   return async function hostGuard(c, next) {
@@ -70,10 +65,7 @@ export function hostOf(header: string): string | undefined {
 
 const LARGEST_PORT = 65_535
 
-/**
- * Tells whether a name of the usual characters is canonical: an address has no leading zeros, `xn--` may encode
- * anything.
- */
+/** Tells whether a name is canonical: an address has no leading zeros, `xn--` may encode anything. */
 const isCanonical = (name: string): boolean => (name.charCodeAt(0) < 58 ? isIP(name) === 4 : !name.includes('xn--'))
 
 const bare = (host: string): string => host.replace(/^\[|\]$/g, '')

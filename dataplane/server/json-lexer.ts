@@ -1,4 +1,3 @@
-/** The bytes that begin, end and separate the tokens of a JSON text. */
 export const QUOTE = 0x22
 export const COMMA = 0x2c
 export const COLON = 0x3a
@@ -11,29 +10,22 @@ export const NULL = 0x6e
 
 const BACKSLASH = 0x5c
 
-/** Tells whether a byte is white space between the tokens of a JSON text. */
 export const isSpace = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 
-/**
- * The bytes of a string that are searched one by one before native code searches the rest: for fewer, the native call
- * costs more.
- */
+/** The bytes of a string that are searched one by one: for fewer, native code costs more. */
 const FEW_BYTES = 32
 
 /**
- * Skips the strings, arrays and objects of a JSON text that arrives in chunks. It finds their ends and checks nothing
- * else. The caller reads the opening byte, and then sets `inString` or `depth`.
+ * Skips strings, arrays and objects of a JSON text in chunks, and checks nothing else. The caller reads the opening
+ * byte, then sets `inString` or `depth`.
  */
 export class JsonSkipper {
   inString = false
-  /** The number of open arrays and objects. */
   depth = 0
   /** True if a null was skipped in an array or object. */
   hasNull = false
-  /** True if the next chunk begins behind a backslash. */
   #isEscaped = false
 
-  /** True until the string, array or object has ended. */
   get isOpen(): boolean {
     return this.inString || this.depth > 0
   }
@@ -59,10 +51,7 @@ export class JsonSkipper {
     return at
   }
 
-  /**
-   * Skips the rest of a string. Returns the index behind its closing quote, or the end of the chunk if the string goes
-   * on.
-   */
+  /** Skips the rest of a string. Returns the index behind its quote, or the end of the chunk. */
   skipString(chunk: Buffer, start: number): number {
     const { length } = chunk
     let at = this.#isEscaped ? start + 1 : start
@@ -93,16 +82,12 @@ export class JsonSkipper {
   }
 }
 
-/** Returns by how much a byte outside of strings changes the number of open arrays and objects. */
 function stepOf(byte: number): number {
   if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) return 1
   return byte === CLOSE_OBJECT || byte === CLOSE_ARRAY ? -1 : 0
 }
 
-/**
- * Returns the index of the quote that closes a string, searched byte by byte before `near`; else `near`, or one more
- * behind a backslash.
- */
+/** Returns the index of the closing quote before `near`; else `near`, or one more behind a backslash. */
 function nearQuote(chunk: Buffer, from: number, near: number): number {
   let at = from
   while (at < near) {

@@ -16,7 +16,6 @@ export function jsonMemory(value: unknown): number {
   return bytes
 }
 
-/** Returns the characters of a string, or of the names of an object. */
 function textLength(part: unknown): number {
   if (typeof part === 'string') return part.length
   if (typeof part !== 'object' || part === null || Array.isArray(part)) return 0

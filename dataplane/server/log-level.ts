@@ -1,8 +1,8 @@
 import { type Level, type Logger, pino } from 'pino'
 
 /**
- * The level of a log, which may change while the log is in use: the level of the configuration, or `debug` while that
- * is switched on. All children of a log follow it, including older ones.
+ * The level of a log, which may change: that of the configuration, or `debug` while that is switched on. All children
+ * follow it.
  */
 export class LogLevel {
   readonly #fixed: Level | undefined

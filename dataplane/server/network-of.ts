@@ -8,10 +8,7 @@ export function peerNetwork(socket: Pick<Socket, 'remoteAddress'> & { [network]?
   return socket[network]
 }
 
-/**
- * Returns the network of an address. A holder of an IPv6 address has all of its /64, which is given as its first four
- * groups.
- */
+/** Returns the network of an address; for IPv6 the first four groups (/64). */
 export function networkOf(address: string): string {
   if (!isIPv6(address)) return address
   const mapped = /^::ffff:([\d.]+)$/i.exec(address)?.[1]
@@ -23,10 +20,7 @@ export function networkOf(address: string): string {
   return [...before, ...new Array<string>(missing).fill('0'), ...after].slice(0, 4).join(':')
 }
 
-/**
- * Returns the networks of an address, or of a result of `networkOf`, the narrowest first. An IPv6 customer gets a /64,
- * a /56 or a /48 (RFC 6177), so such an address has all three.
- */
+/** Returns the networks of an address, the narrowest first: for IPv6 /64, /56 and /48 (RFC 6177). */
 export function networksOf(address: string): readonly string[] {
   const network = networkOf(address)
   const groups = network.split(':')

@@ -7,7 +7,6 @@ import { LARGEST_SET, type StoredTokenSet, textOfSet, type UpstreamTokenStore } 
 
 interface RedisTokenStoreOptions {
   readonly client: RedisClient
-  /** The prefix of all keys; see `redisKeyPrefix`. */
   readonly prefix: string
   /** Waits until writes to the server of a key have reached a replica; see `replicaWait`. */
   readonly atReplica?: (key: string) => Promise<void>
@@ -21,8 +20,8 @@ const SHARE = '.share'
 const [USER, NETWORK] = ['u', 'n']
 
 /**
- * Writes one provider's tokens over any (`''`) or over one version, and extends the login to the longest expiry. If its
- * holder then has too much, the logins of the holder leave that would end first.
+ * Writes one provider's tokens over any (`''`) or one version, and extends the login. If the holder has too much, its
+ * logins that end first leave.
  */
 const PUT = new RedisScript(`${SHARES}
 local login, logins = ARGV[5], ARGV[6]
@@ -73,8 +72,7 @@ export function createRedisTokenStore(options: RedisTokenStoreOptions): Upstream
   const { client, prefix, secrets, atReplica } = options
   const redis = new PromptRedis(client)
   const sealer = createSealer(secrets, prefix)
-  // The key contains a digest of the login: its name is visible to everybody who watches Redis, and is limited in
-  // length.
+  // The key contains a digest of the login: everybody who watches Redis sees its name.
   const digestOf = (login: string) => hash('sha256', login, 'base64url')
   const logins = `${prefix}upstream:`
   const keyOf = (login: string) => logins + digestOf(login)
@@ -120,9 +118,7 @@ export function createRedisTokenStore(options: RedisTokenStoreOptions): Upstream
   }
 }
 
-/**
- * Parses an opened set. A replica of another release may have written it; without required members it counts as none.
- */
+/** Parses an opened set, maybe of another release; undefined without required members. */
 function setOf(text: string, version: string): StoredTokenSet | undefined {
   const set: unknown = JSON.parse(text)
   if (!isObject(set)) return undefined

@@ -1,6 +1,5 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 
-/** The name that a text was sealed for; it opens only under that name. */
 type KeyName = string
 
 /** Seals texts (AES-256-GCM) under keys that are derived from secrets, so that the storage can't read them. */
@@ -25,11 +24,9 @@ const SHORTEST_SECRET = 32
 const VERSION_LENGTH = (NONCE_BYTES / 3) * 4
 
 /**
- * Creates a sealer. A sealed text is NONCE.KEY-ID.CIPHERTEXT; the random nonce is its version.
- *
- * @param secrets the first one seals, all of them open; called for each use, so that they can be rotated
- * @param salt    separates the keys from those of other sealers with the same secrets
- * @throws Error at sealing or opening, if a secret has less than 32 bytes
+ * Creates a sealer. A sealed text is NONCE.KEY-ID.CIPHERTEXT; the random nonce is its version. `secrets`: the first one
+ * seals, all open; called for each use. `salt` separates the keys of sealers. Throws an Error at use if a secret has
+ * less than 32 bytes.
  */
 export function createSealer(secrets: () => readonly string[], salt: string): Sealer {
   let derivedFrom: readonly string[] = []
@@ -69,7 +66,6 @@ export function createSealer(secrets: () => readonly string[], salt: string): Se
   }
 }
 
-/** Returns the version of a sealed text. */
 export const versionOf = (sealed: string): string => sealed.slice(0, VERSION_LENGTH)
 
 function derive(secret: string, salt: string): SealKey {

@@ -15,7 +15,6 @@ export interface LinkOffer {
 /** Creates such a link. Rejects with a PublicError if that is not possible at the moment. */
 export type MakeLink = () => Promise<LinkOffer>
 
-/** The place of a token set: one login of a user, or the user, at one upstream provider. */
 export interface Place {
   /** The claim `LOGIN_CLAIM` of the gateway's own JWTs, or what stands in its place for tokens of a user. */
   readonly login: string
@@ -23,7 +22,6 @@ export interface Place {
   readonly provider: string
 }
 
-/** The tokens that a provider gave a user at a login. */
 export interface UpstreamTokenSet {
   /** The subject (`sub`) of the gateway's own JWTs for the user. Others get nothing, even with the login's name. */
   readonly owner: string
@@ -48,25 +46,19 @@ export interface StoredTokenSet extends UpstreamTokenSet {
 
 /** An acquired lock, which expires by itself. */
 export interface Lock {
-  /** Releases the lock if it is still held. */
   release(): Promise<void>
 }
 
-/**
- * Stores tokens of upstream providers, by login and provider. If the store is down, it rejects at once with the
- * PublicError `unavailable`.
- */
+/** Stores tokens of upstream providers. If the store is down, it rejects at once with the PublicError `unavailable`. */
 export interface UpstreamTokenStore {
   /** Returns a set; undefined if there is none, it has expired, or no known secret opens it. */
   get(place: Place): Promise<StoredTokenSet | undefined>
   /**
-   * Writes a set over any other or, with `replaces`, over that version alone. Returns the new version; undefined if
-   * there is another version, or none. Rejects with a RangeError if the set is too large.
+   * Writes a set, with `replaces` only over that version. Returns the new version; undefined if another was there.
+   * Rejects with a RangeError if the set is too large.
    */
   put(place: Place, set: UpstreamTokenSet, options: PutOptions): Promise<string | undefined>
-  /** Deletes the tokens of one provider. */
   remove(place: Place): Promise<void>
-  /** Deletes the tokens of all providers of a login. */
   removeLogin(login: string): Promise<void>
   /** Acquires the lock of a place for a refresh of its tokens; undefined if it is taken. */
   lock(place: Place, milliseconds: number): Promise<Lock | undefined>
@@ -109,8 +101,8 @@ export const placeOfAssertion = (id: string, provider: string): Place => ({
 const OF_USER = 'user'
 
 /**
- * Returns the place of what a user of an issuer has linked at a provider, for all logins and assertions of theirs. No
- * token can name it as its login: names of logins have no brackets.
+ * Returns the place of what a user of an issuer has linked at a provider. No token can name it as its login: those have
+ * no brackets.
  */
 export function placeOfUser(
   { issuer, subject }: { readonly issuer: string; readonly subject: string },

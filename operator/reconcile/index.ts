@@ -39,9 +39,8 @@ const reconciles = {
 type AnyReconcile = (object: unknown, view: ClusterView, context: ReconcileContext) => ExplainedPlan
 
 /**
- * Plans one object. It takes an object of one of our kinds that conforms to its schema, with defaults applied, as the
- * API server and `applyDefaults` return it. Pure and synchronous: the same object, view and context always give the
- * same plan. Throws a TypeError on a foreign kind.
+ * Plans one valid object with defaults. Pure and synchronous: the same object, view and context give the same plan.
+ * Throws a TypeError on a foreign kind.
  */
 export function reconcile(object: { readonly kind: string }, view: ClusterView, context: ReconcileContext): Plan {
   return explainedPlan(object, view, context).plan

@@ -2,12 +2,10 @@ import { audit, gatewayAudit } from '../../../crds/settings/audit.ts'
 import { asFile, extended } from '../../../crds/settings/file-form.ts'
 import type { Static } from '../../../crds/settings/schema.ts'
 
-/** The block `audit` of a gateway and a proxy. */
 export const gatewayAuditSchema = asFile(gatewayAudit('gateway'))
 
 const { component } = gatewayAuditSchema.properties
 
-/** The block `audit` of a registry. */
 export const auditSchema = extended(asFile(audit('registry')), { component })
 
 export type AuditSettings = Static<typeof gatewayAuditSchema>

@@ -1,6 +1,6 @@
 /**
- * The names of audit events. They are stable: a name is never reused for another event. The names of MCP events are
- * those that filters of the widely used operator contain. docs/audit.md explains each.
+ * Names of audit events. They are stable: a name is never reused, and filters of the widely used operator contain those
+ * of MCP. docs/audit.md explains each.
  */
 
 /** The methods of MCP, keyed by the name of their audit event. */

@@ -22,13 +22,11 @@ export interface LinkedProvider {
   readonly subjectClaim: string
 }
 
-/** An issuer with its policies, and their pointers below that of the authorization server. */
 export interface IssuerPolicies {
   readonly issuer: TrustedIssuerConfig
   /** Undefined if its tokens have no part in an exchange. */
   readonly tokenExchange: TokenExchangePolicy | undefined
   readonly tokenExchangeAt: string
-  /** Undefined if its assertions are no grant. */
   readonly jwtBearer: JwtBearerPolicy | undefined
   readonly jwtBearerAt: string
 }
@@ -37,10 +35,7 @@ type Grants = Partial<
   Pick<AuthServerConfig, 'trustedIssuers' | 'inboundGrants' | 'delegateClients' | 'upstreamProviders'>
 >
 
-/**
- * Returns the trusted issuers with their policies. A policy stands in `inboundGrants` or, if that grant is absent there,
- * with its issuer.
- */
+/** Returns the trusted issuers with their policies, which stand in `inboundGrants` or with the issuer. */
 export function issuerPolicies({
   trustedIssuers = [],
   inboundGrants: grants,

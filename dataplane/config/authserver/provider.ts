@@ -32,7 +32,6 @@ export const isChosen = (
 /** Tells whether a provider stands for a key that each user enters, instead of a login. */
 export const isKey = ({ type }: { readonly type?: string }): boolean => type === 'key'
 
-/** Returns the providers at which users log in. */
 export const loginProviders = <Provider extends { readonly type?: string }>(
   providers: readonly Provider[],
 ): readonly Provider[] => providers.filter((provider) => !isKey(provider))
@@ -80,9 +79,8 @@ export interface Returning {
 }
 
 /**
- * Returns the URL to which a provider sends browsers back. A callback from an OAuth 2 provider does not say which
- * provider issued the code. With several providers each has a callback of its own, so that no provider gets the code of
- * another (mix-up, RFC 9700 section 4.4).
+ * Returns the URL to which a provider sends browsers back. Several OAuth 2 providers have a callback each, so that none
+ * gets the code of another (mix-up, RFC 9700 section 4.4).
  */
 export function buildRedirectUri(
   { issuer, upstreamProviders }: { readonly issuer: string; readonly upstreamProviders: readonly Returning[] },
@@ -111,10 +109,7 @@ export const keyUrlOf = (server: Parameters<typeof buildRedirectUri>[0], provide
 /** Returns the URL of the page on which users see what is linked to them. */
 export const linkedUrlOf = ({ issuer }: { readonly issuer: string }): string => `${issuer}/oauth/sessions`
 
-/**
- * Returns the last part of a callback's path, which names its provider; undefined if the path ends with
- * `/oauth/callback`.
- */
+/** Returns the last part of a callback's path, which names its provider; undefined after `/oauth/callback`. */
 export const readCallbackName = (redirectUri: string): string | undefined =>
   /\/oauth\/callback\/([^/]+)$/.exec(new URL(redirectUri).pathname)?.[1]
 

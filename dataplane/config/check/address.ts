@@ -1,9 +1,8 @@
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
 
 /**
- * The class of an IP address for a server that calls out: `public`; `private` (RFC 1918, shared, unique local);
- * `loopback` (this machine); `never` (link-local with the cloud metadata services, unspecified, multicast, reserved,
- * documentation: nothing is served there).
+ * The class of an IP address: `public`; `private` (RFC 1918, shared, unique local); `loopback`; `never` (link-local
+ * with the cloud metadata services, unspecified, multicast, reserved, documentation).
  */
 export type AddressClass = 'public' | 'private' | 'loopback' | 'never'
 
@@ -45,7 +44,7 @@ const NEVER = block(
 
 /**
  * Returns the class of an IP address. An IPv6 address that carries an IPv4 one (mapped, compatible, translated, NAT64,
- * 6to4) has the class of the IPv4 address. Anything that is not an IP address is `never`.
+ * 6to4) has that one's class. Anything else is `never`.
  */
 export function classifyAddress(address: string): AddressClass {
   const plain = address.split('%')[0] ?? ''

@@ -2,7 +2,6 @@ import type { AuditSettings } from '../audit/audit.ts'
 import { trustedNetworks } from '../audit/trusted-proxies.ts'
 import type { Finding } from '../load.ts'
 
-/** Checks a block `audit` at the pointer `at`, of a workload that writes the events `known`. */
 export function auditFindings(
   audit: AuditSettings | undefined,
   known: ReadonlySet<string>,

@@ -22,7 +22,6 @@ export const ownIssuerFindings = (oidc: OidcConfig, at: string): readonly Findin
     message: 'must be left out: the issuer is the authorization server of this gateway',
   }))
 
-/** Checks the authorization server of a gateway. */
 export function authServerFindings(config: GatewayConfig): readonly Finding[] {
   const { authServer, incomingAuth } = config
   if (authServer === undefined) return []
@@ -66,8 +65,7 @@ export function authServerOwnFindings(authServer: AuthServerConfig, at: string):
 }
 
 /**
- * Checks an issuer URL: https, or http on loopback; no query and no fragment (RFC 8414 section 2); no slash at the end,
- * because endpoints are made by appending to it.
+ * Checks an issuer URL: https, or http on loopback; no query and fragment (RFC 8414 section 2); no slash at the end.
  */
 function issuerUrlFindings(text: string, pointer: string, { insecureAllowHTTP }: AuthServerConfig): readonly Finding[] {
   const url = URL.parse(text)
@@ -92,9 +90,7 @@ function lifespanFindings({ tokenLifespans = {} }: AuthServerConfig, at: string)
   })
 }
 
-/**
- * Checks that every login identifies the user and that a later login at another provider is linked to the same user.
- */
+/** Checks that every login identifies the user, and links a later login to the same user. */
 function loginPolicyFindings(server: AuthServerConfig, at: string): readonly Finding[] {
   const primaries = findPrimaries(server)
   const key = primaries.find(isKey)

@@ -5,7 +5,6 @@ import type { Finding } from '../load.ts'
 import { duplicates } from './duplicates.ts'
 import { isClusterOrPrivate, urlFindings } from './url.ts'
 
-/** Checks the gate of a gateway. */
 export function catalogGateFindings({ role, backends, catalogGate }: GatewayConfig, at: string): readonly Finding[] {
   if (catalogGate === undefined) return []
   const { mode = gateDefaults.mode, registries = [], maxStale = gateDefaults.maxStale, members = [] } = catalogGate

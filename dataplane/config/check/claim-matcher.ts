@@ -50,10 +50,9 @@ interface Cost {
 }
 
 /**
- * Compiles a CEL expression over `claims`. Conditions come from manifests and claims from identity providers, so the
- * language is limited: evaluation time grows with the size of the claims alone. Throws a TypeError with the reason if
- * the expression is not allowed. An expression that can't be evaluated for some claims does not match them, nor claims
- * whose lists or texts are too long for it.
+ * Compiles a CEL expression over `claims`. The language is limited: evaluation time grows only with the size of the
+ * claims. Throws a TypeError if the expression is not allowed. An expression that fails for some claims does not match
+ * them, nor claims with too long lists or texts.
  */
 export function compileClaimMatcher(text: string): ClaimMatcher {
   const program = parse(text)
@@ -95,9 +94,7 @@ function parse(text: string) {
 const firstLine = (error: unknown) => (error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error))
 
 interface Place {
-  /** The node is evaluated for each item of a list, and so may read no other list. */
   readonly inLoop: boolean
-  /** Counts what the nodes cost. */
   readonly cost: Cost
 }
 
@@ -137,7 +134,6 @@ const isNode = (part: unknown): part is Node => isObject(part) && typeof part['o
 
 interface Converted {
   readonly value: unknown
-  /** The items of the longest list or object, and the characters of the longest text. */
   longestList: number
   longestText: number
 }

@@ -4,7 +4,6 @@ import type { Finding } from '../load.ts'
 import { compileClaimMatcher } from './claim-matcher.ts'
 import { addressFindings, isLoopback, urlFindings } from './url.ts'
 
-/** Checks at the pointer `at` how a credential is obtained. */
 export function credentialFindings(credential: CredentialConfig, at: string): readonly Finding[] {
   const blocks = ['tokenExchange', 'upstreamInject', 'xaa', 'awsSts', 'forwarded'] as const
   const { type, tokenExchange, xaa, awsSts } = credential
@@ -47,14 +46,12 @@ export function credentialHeaders({ tokenExchange, forwarded }: CredentialConfig
 interface TokenClient {
   readonly tokenUrl: string
   readonly clientId?: string | undefined
-  /** The secret, in whichever form. */
   readonly clientSecretFile?: unknown
   readonly clientSecretRef?: unknown
   readonly allowPrivateIP?: boolean | undefined
   readonly insecureAllowHTTP?: boolean | undefined
 }
 
-/** The names of the fields of a token endpoint and of the gateway's client there, if such fields exist. */
 interface TokenClientFields {
   readonly url: string
   readonly client: string
@@ -70,8 +67,8 @@ const EXCHANGE_FIELDS = {
 }
 
 /**
- * Checks a token endpoint and the gateway's client there. Callers' tokens and the secret go there, so the endpoint is
- * https, or on loopback, or plain http by explicit choice. A secret needs a client.
+ * Checks a token endpoint, which gets callers' tokens and the secret: https, loopback, or plain http by choice. A
+ * secret needs a client.
  */
 export function tokenClientFindings(
   client: TokenClient,
@@ -101,7 +98,6 @@ interface AwsSts {
   readonly roleMappings?: readonly { readonly claim?: string; readonly matcher?: string }[] | undefined
 }
 
-/** Checks the roles that callers get, and the endpoint that issues them. */
 export const awsStsFindings = (
   { stsUrl, fallbackRoleArn, roleMappings = [] }: AwsSts,
   at: string,

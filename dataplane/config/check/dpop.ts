@@ -22,7 +22,6 @@ export const lacksSharedReplay = (config: Read): boolean => {
 /** The reason why `shared` is refused. */
 export const REPLAY_NOT_SHARED = 'shared needs Redis: set sessionStorage, or storage of the authorization server'
 
-/** Checks how proofs of possession are read. */
 export function dpopFindings(config: Read): readonly Finding[] {
   const { type, dpop } = config.incomingAuth
   const at = '/incomingAuth/dpop'

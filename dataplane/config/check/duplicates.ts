@@ -1,8 +1,6 @@
 import type { Finding } from '../load.ts'
 
-/**
- * Returns a finding for each item whose key an earlier item already has. `field` is the key's pointer inside an item.
- */
+/** Returns a finding for each repeated key. `field` is the key's pointer inside an item. */
 export function duplicates<T>(
   items: readonly T[],
   keyOf: (item: T) => string,

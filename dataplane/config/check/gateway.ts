@@ -65,9 +65,8 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
 }
 
 /**
- * Checks that credentials fit the authentication of callers. A credential per caller needs a known caller. A forwarded
- * credential is for a proxy that does not authenticate: a workload that authenticates its callers consumes their tokens
- * and forwards none.
+ * Checks that credentials fit the authentication of callers: a credential per caller needs a known caller, and a
+ * workload that authenticates callers forwards none.
  */
 const namelessFindings = ({ incomingAuth, backends, role }: GatewayConfig): readonly Finding[] =>
   backends.flatMap(({ credential }, index) => {
@@ -183,7 +182,6 @@ const isName = new RegExp(HEADER_NAME)
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const RESERVED: ReadonlySet<string> = new Set(gatewayHeaders)
 
-/** Checks the connection to a backend: exactly one of its URL, or a command or container over stdio. */
 function reachFindings(backend: Backend, at: string): readonly Finding[] {
   const { url, transport, stdio } = backend
   if (transport !== 'stdio') {
@@ -213,7 +211,6 @@ interface Named {
   readonly mayReplace?: boolean
 }
 
-/** Checks one backend at the pointer `at`. */
 export function backendFindings(backend: Backend, at: string): readonly Finding[] {
   const { headers = {}, headerFiles = [], credential } = backend
   const named: readonly Named[] = [

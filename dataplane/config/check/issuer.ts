@@ -15,8 +15,8 @@ interface Issuer {
 }
 
 /**
- * Checks an issuer. Plain http is for loopback, elsewhere only with `insecureAllowHTTP`. An issuer has no query (RFC
- * 8414 section 2). A URL that is called is not at an address to which connections are refused.
+ * Checks an issuer. Plain http is for loopback, elsewhere only with `insecureAllowHTTP`. No query (RFC 8414 section 2).
+ * A URL that is called must be at an allowed address.
  */
 export function issuerFindings(settings: Issuer, at: string, field = 'issuer'): readonly Finding[] {
   const { issuer, jwksUrl, introspection, cluster, insecureAllowHTTP } = settings

@@ -7,7 +7,6 @@ const require = createRequire(import.meta.url)
 /** The most instructions of a compiled pattern. */
 const LARGEST = 5_000
 
-/** The pattern of the keys of a server. */
 export interface KeyPattern {
   /** The steps that a match takes at most, for each character of a key. */
   readonly size: number
@@ -15,10 +14,7 @@ export interface KeyPattern {
   matches(key: string): boolean
 }
 
-/**
- * Compiles an RE2 regular expression, which never backtracks. Throws a TypeError with the reason if the text is not one
- * or is too large.
- */
+/** Compiles an RE2 regular expression, which never backtracks. Throws a TypeError with the reason. */
 export function compileKeyPattern(text: string): KeyPattern {
   const { RE2JS } = require(PACKAGE) as typeof re2
   let compiled: re2.RE2JS

@@ -37,7 +37,7 @@ let isElsewhere = false
 
 /**
  * Makes a check that runs once for each input, as long as the cache has room. Inside `checkedElsewhere` it throws an
- * Unchecked for an input without a cached result. `name`: the subject of the check, unique in the program.
+ * Unchecked for an input without a result. `name`: unique in the program.
  */
 export function longCheck<I, R extends object>(
   name: string,
@@ -70,7 +70,6 @@ export function checkedElsewhere<T>(make: () => T): T {
   }
 }
 
-/** Runs a check by its name, in the thread that does nothing else. */
 export const runCheck = (name: string, input: unknown): object => named(name).run(input as never)
 
 /** Caches the result that another thread has found. */

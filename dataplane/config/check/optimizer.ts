@@ -23,7 +23,6 @@ const OF_A_SERVICE = [
 /** The defaults, which the schema fills in. */
 const usual: OptimizerConfig = { embeddingServiceTimeout: SERVICE_TIMEOUT }
 
-/** Checks tool search at the pointer `at`. */
 export function optimizerFindings(optimizer: OptimizerConfig | undefined, at: string): readonly Finding[] {
   if (optimizer === undefined) return []
   const { embeddingService: service } = optimizer

@@ -1,6 +1,5 @@
 import type { Finding } from '../load.ts'
 
-/** Reports origins that no browser would ever send; `at` points to the list of them. */
 export const originFindings = (origins: readonly string[], at: string): readonly Finding[] =>
   origins.flatMap((origin, index) =>
     isOrigin(origin)
@@ -8,10 +7,7 @@ export const originFindings = (origins: readonly string[], at: string): readonly
       : [{ pointer: `${at}/${index}`, message: 'is neither * nor an origin such as https://example.com' }],
   )
 
-/**
- * Tells whether a text is an origin. Browser extensions have schemes of their own, whose origin the URL standard calls
- * opaque.
- */
+/** Tells whether a text is an origin. Those of browser extensions are opaque in the URL standard. */
 function isOrigin(text: string): boolean {
   if (text === '*') return true
   const url = URL.parse(text)

@@ -4,7 +4,6 @@ import type { Finding } from '../load.ts'
 const isName = new RegExp(HEADER_NAME)
 const REFUSED: ReadonlySet<string> = new Set(unpassedHeaders)
 
-/** Checks the names of headers that are to be passed on. */
 export function passthroughFindings(names: readonly string[], at: string): readonly Finding[] {
   return names.flatMap((name, index) => {
     const lower = name.toLowerCase()

@@ -6,7 +6,6 @@ import { duplicates } from './duplicates.ts'
 type RateLimiting = NonNullable<GatewayConfig['rateLimiting']>
 type Buckets = Pick<RateLimiting, 'shared' | 'perUser'>
 
-/** Checks limits of tool calls at the pointer `at`. */
 export function rateLimitFindings(config: RateLimiting | undefined, at: string): readonly Finding[] {
   if (config === undefined) return []
   const { tools = [] } = config

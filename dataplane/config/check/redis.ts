@@ -1,7 +1,6 @@
 import type { Finding } from '../load.ts'
 import type { RedisSettings } from '../redis.ts'
 
-/** Checks the rules between the fields of a Redis block at this pointer. */
 export function redisFindings(
   { mode, db = 0, masterName, sentinelTls }: RedisSettings,
   at: string,

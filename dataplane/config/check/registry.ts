@@ -9,7 +9,6 @@ import { sourceFindings } from './registry-source.ts'
 import { telemetryFindings } from './telemetry.ts'
 import { isLoopback, urlFindings } from './url.ts'
 
-/** Checks the cross-field rules of the registry's configuration, which its schema has accepted. */
 export function checkRegistry(config: RegistryConfig): readonly Finding[] {
   const { sources, registries } = config
   const known = new Set(sources.map(({ name }) => name))
@@ -90,10 +89,7 @@ function providerFindings(provider: ProviderConfig, at: string): readonly Findin
   ]
 }
 
-/**
- * Tells whether a path has no escapes and no empty or dot segments: it is compared with the paths of requests. The root
- * is refused because it would open everything.
- */
+/** Tells whether a path has no escapes and no empty or dot segments. The root would open everything. */
 function isPlainPath(path: string): boolean {
   const segments = path.slice(1).replace(/\/$/, '').split('/')
   return segments.every((segment) => /^[\w.~!$&'()*+,;=:@-]+$/.test(segment) && segment !== '.' && segment !== '..')

@@ -5,8 +5,8 @@ import { isLoopback } from './url.ts'
 type Settings = Pick<GatewayConfig, 'serverCard' | 'resourceUrl' | 'endpointPrefix'>
 
 /**
- * Returns the public URL of an endpoint that its card names; undefined if none is known to strangers: it has to be
- * https, or on loopback. Nothing of it comes from a request.
+ * Returns the public URL that a card names, https or on loopback; undefined if none is known. Nothing of it comes from
+ * a request.
  */
 export function cardEndpoint({ serverCard, resourceUrl }: Omit<Settings, 'endpointPrefix'>): string | undefined {
   const url = URL.parse(serverCard?.url ?? resourceUrl ?? '')
@@ -15,7 +15,6 @@ export function cardEndpoint({ serverCard, resourceUrl }: Omit<Settings, 'endpoi
   return url.origin + url.pathname.replace(/\/$/, '')
 }
 
-/** Checks that the card of an endpoint can be served. */
 export function serverCardFindings(config: Settings): readonly Finding[] {
   const { serverCard, endpointPrefix } = config
   if (serverCard === undefined) return []

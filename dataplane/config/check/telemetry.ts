@@ -20,7 +20,6 @@ const RESERVED: ReadonlySet<string> = new Set([
   'user-agent',
 ])
 
-/** The export settings, in the form of a file or of a manifest. */
 interface Sending {
   readonly endpoint?: string
   readonly insecure?: boolean
@@ -30,7 +29,6 @@ interface Sending {
   readonly caBundleFile?: string
 }
 
-/** Checks a block `telemetry` at the pointer `at`. */
 export function telemetryFindings(
   telemetry: { readonly openTelemetry?: Sending } | undefined,
   at: string,

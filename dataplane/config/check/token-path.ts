@@ -3,8 +3,8 @@ import type { Finding } from '../load.ts'
 import { isLoopback } from './url.ts'
 
 /**
- * The folder in which tokens for an issuer's key endpoint may be mounted. A configuration names files only below it.
- * Otherwise anyone who may write a configuration could send any file of the pod to an address of their choice.
+ * The folder of tokens for an issuer's key endpoint. Otherwise anyone who may write a configuration could send any file
+ * of the pod anywhere.
  */
 export const JWKS_TOKENS = '/var/run/secrets/portico/jwks'
 
@@ -18,14 +18,10 @@ export const SERVICE_ACCOUNT_CA = '/var/run/secrets/kubernetes.io/serviceaccount
 export const API_SERVER = 'https://kubernetes.default.svc'
 const API_SERVERS: ReadonlySet<string> = new Set([API_SERVER, `${API_SERVER}.cluster.local`])
 
-/**
- * Tells whether a URL leads to the cluster's own API server by one of its two full names, over https on its usual port.
- */
+/** Tells whether a URL leads to the cluster's own API server by a full name, over https on its usual port. */
 export const isApiServer = (url: URL): boolean => API_SERVERS.has(url.origin)
 
-/**
- * Returns why the pod's token is not sent to a URL; undefined for the cluster's own API server or one on this machine.
- */
+/** Returns why the pod's token is not sent to a URL; undefined for an API server of the cluster or this machine. */
 export function apiServerProblem(text: string): string | undefined {
   const url = URL.parse(text)
   if (url === null || isApiServer(url) || isLoopback(url)) return undefined
@@ -61,7 +57,6 @@ export function tokenFindings(settings: Settings, at: string): readonly Finding[
   return findings
 }
 
-/** Reports a problem of a field. */
 type Find = (field: string, message: string) => void
 
 function checkIntrospection({ issuer, introspection }: Settings, find: Find): void {

@@ -13,9 +13,9 @@ export function urlFindings(text: string, pointer: string): readonly Finding[] {
 }
 
 /**
- * Returns the class of the address that a URL's host spells out in any form that the URL parser accepts (`127.1`,
- * `0x7f000001`, `[::ffff:127.0.0.1]`), or of `localhost` and the names below it (RFC 6761, section 6.3). Returns
- * undefined for other names: they are resolved and checked when they are called.
+ * Returns the class of the address that a URL's host spells out in any form (`127.1`, `0x7f000001`,
+ * `[::ffff:127.0.0.1]`), or of `localhost` and names below it (RFC 6761, section 6.3). Undefined for names that are
+ * resolved later.
  */
 function literalClass({ hostname }: URL): AddressClass | undefined {
   const host = hostname.replace(/^\[|\]$|\.$/g, '')
@@ -62,9 +62,8 @@ export function addressFindings(text: string, pointer: string, reachable: Reacha
 const OWN_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
 
 /**
- * Returns a URL on loopback as other settings spell it. `localhost`, `127.0.0.1` and `[::1]` are one machine, but
- * clients compare URLs as texts and see three. The first of `spellings` with the same endpoint wins. Without one the
- * URL stays as it is.
+ * Returns a URL on loopback in the first of `spellings` with the same endpoint: clients compare `localhost`,
+ * `127.0.0.1` and `[::1]` as texts.
  */
 export function spelledAs(url: string, spellings: readonly (string | undefined)[]): string {
   const own = URL.parse(url)

@@ -5,7 +5,6 @@ import { compileWorkflow } from '../workflow/compile.ts'
 import type { Definition } from '../workflow/definition.ts'
 import { duplicates } from './duplicates.ts'
 
-/** Checks the composite tools of a gateway. */
 export function workflowFindings({
   compositeTools = [],
   role,
@@ -31,7 +30,6 @@ const nestedFindings = (definition: Definition, composites: ReadonlySet<string>)
     .filter(({ tool }) => composites.has(tool))
     .map(({ pointer }) => ({ pointer, message: 'is a composite tool: composite tools can’t call each other' }))
 
-/** Returns the tools that the steps of a workflow name, with pointers into the definition. */
 export const calledTools = ({ steps }: Definition): readonly { readonly pointer: string; readonly tool: string }[] =>
   steps.flatMap((step, index) => {
     const { type, tool } = step.type === 'forEach' ? (step.step ?? step) : step
@@ -43,10 +41,7 @@ export const calledTools = ({ steps }: Definition): readonly { readonly pointer:
 const OTHER = /[^A-Za-z0-9_.-]/g
 const SURE = 55
 
-/**
- * Returns the steps that name tools which no backend can have, whatever it lists: a tool is named as `<backend>.<tool>`
- * or by its displayed name. This is no finding, since a backend may be away for a while together with its tools.
- */
+/** Returns the steps that name tools which no backend can have. No finding: a backend may be away for a while. */
 export function unknownTools({ compositeTools = [], backends, aggregation }: GatewayConfig): readonly string[] {
   const { conflictResolution = 'prefix', conflictResolutionConfig } = aggregation ?? {}
   if (conflictResolution !== 'prefix') return []

@@ -2,8 +2,7 @@ import { gatewayConfigSchema } from '../gateway.ts'
 import { acceptor } from '../schema-violations.ts'
 
 /**
- * Tells whether a value is a gateway's configuration by the schema, and fills in the schema's defaults as far as it
- * gets. The bundle contains this function as code generated at build time (build/patches/validators.ts), so that a
- * gateway loads neither the schema nor its compiler.
+ * Tells whether a value is a gateway's configuration, and fills in defaults. The bundle has this function compiled
+ * (build/patches/validators.ts), without schema and compiler.
  */
 export const acceptsGateway: (value: unknown) => boolean = acceptor(gatewayConfigSchema)

@@ -1,8 +1,6 @@
 import { type Document, isAlias, visit } from 'yaml'
 
-/**
- * The limit of aliases times nodes: the library looks for anchors in the whole document, and a merge copies its anchor.
- */
+/** The limit of aliases times nodes: the library searches the whole document for anchors. */
 const MOST_STEPS = 10_000_000
 
 /** Returns why a document's aliases are not followed: too many for any document, or for one of its size. */

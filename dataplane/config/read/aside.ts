@@ -23,8 +23,8 @@ const LONGEST = 32_768
 export const isLong = (text: string): boolean => text.length > LONGEST
 
 /**
- * Reads a text in a thread of its own: a long text takes a second, and requests are served meanwhile. Rejects with a
- * ConfigError that has the first hundred findings.
+ * Reads a text in a thread of its own: a long one takes a second. Rejects with a ConfigError (the first hundred
+ * findings).
  */
 export async function readAside<T>(
   reader: Reader,

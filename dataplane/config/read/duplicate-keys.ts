@@ -1,9 +1,6 @@
 import { isMap, isNode, isScalar, isSeq } from 'yaml'
 
-/**
- * Returns the offsets of repeated keys in the maps of a YAML document, in document order. Takes time linear in the
- * document, whose nesting must be bounded.
- */
+/** Returns the offsets of repeated keys in a YAML document of bounded nesting, in order. Linear time. */
 export function duplicateKeys(node: unknown, found: number[] = []): readonly number[] {
   if (isSeq(node)) for (const item of node.items) duplicateKeys(item, found)
   if (!isMap(node)) return found

@@ -7,11 +7,9 @@ import { acceptsGateway } from './accepts-gateway.ts'
 import { isLong, readAside } from './aside.ts'
 
 /**
- * Turns the text of a gateway's configuration (YAML 1.2 or JSON) into its value, with the schema's defaults in place.
- * Rejects with a ConfigError that has all findings. The code that finds them is loaded only for an invalid
- * configuration, and the YAML parser only for a text that is no JSON: idle gateways rarely need either.
- *
- * `inForce`: the configuration that serves meanwhile; with it this function never blocks the event loop for long.
+ * Turns the text of a gateway's configuration (YAML 1.2 or JSON) into its value, with defaults. Rejects with a
+ * ConfigError. The code for findings and the YAML parser are loaded only when needed. `inForce`: the configuration that
+ * serves meanwhile; with it this function never blocks the event loop for long.
  */
 export async function readGateway(text: string, file?: string, inForce?: GatewayConfig): Promise<GatewayConfig> {
   const isAside = inForce !== undefined && isLong(text)

@@ -4,12 +4,11 @@ import { ConfigError, type Finding } from '../load.ts'
 /** A text may have as many findings as keys. The rest are reported once these are fixed. */
 const MOST_FINDINGS = 100
 
-/** The result of a parse: the value, or the findings. */
 export type Parsed<T> = { readonly value: T } | { readonly findings: readonly Finding[] }
 
 /**
- * Makes a long check from a parser that throws a ConfigError. All callers that parse the same text share the value and
- * must not change it. `name` as for `longCheck`.
+ * Makes a long check from a parser that throws a ConfigError. Callers share the value and must not change it. `name` as
+ * for `longCheck`.
  */
 export function longParser<T>(name: string, parse: (text: string) => T): (text: string) => Parsed<T> {
   const run = (text: string) => parsedBy(parse, text)

@@ -25,10 +25,8 @@ interface Shape {
 const TEXTS = ['a', 'https://a.example', '1s', '/a', 'a:1', 'postgres://a', 'a'.repeat(40)]
 
 /**
- * Makes a function that turns a configuration's text (YAML 1.2 or JSON) into its validated value, with the schema's
- * defaults in place. It throws a ConfigError with all findings at once.
- *
- * YAML is read by the 1.2 core schema: `no` in place of a string stays that string. JSON is a subset.
+ * Makes a function that turns a configuration's text into its validated value, with defaults. It throws a ConfigError
+ * with all findings. YAML is read by the 1.2 core schema: `no` stays a string.
  */
 export function configParser<S extends TSchema>(
   schema: S,
@@ -62,9 +60,8 @@ interface Rules<T> {
 const ROUNDS = 8
 
 /**
- * Checks the rules across fields of a value that violates its schema. First each value that is missing or of the wrong
- * type is replaced by a stand-in that fits. Findings at or below a replaced value are left out, and so are those that
- * depend on whether an unknown enum value is kept or replaced by a known one.
+ * Checks the rules across fields of a value that violates its schema, with stand-ins for missing and wrong values.
+ * Findings that depend on a stand-in are left out.
  */
 function acrossFields<T>(value: unknown, violated: readonly Violation[], rules: Rules<T>): readonly Finding[] {
   const broken = violated.filter(({ isUnknownField }) => !isUnknownField)
@@ -143,10 +140,7 @@ function readPairs(map: YAMLMap, known: Pairs): ReadonlyMap<string, Pair> {
   return pairs
 }
 
-/**
- * Returns the offset of `pointer` in the text: that of its key if it has one; that of its closest parent if it is
- * absent.
- */
+/** Returns the offset of `pointer` in the text: of its key, or of its closest parent. */
 function findOffset(root: Node | null, pointer: string, known: Pairs): number | undefined {
   let node: unknown = root
   let offset = root?.range?.[0]

@@ -11,7 +11,6 @@ const readers: Readonly<Record<Reader, () => Promise<(text: string) => unknown>>
   },
   gateway: async () => (await import('./gateway-findings.ts')).parseGateway,
   registry: async () => (await import('./registry.ts')).parseRegistry,
-  /** The text holds the pattern and the key. */
   async key() {
     const { compileKeyPattern } = await import('../check/key-pattern.ts')
     return (text) => {

@@ -17,7 +17,6 @@ const MOST_ALIASES = 100
 export const withoutOrderedMaps = (tags: Tags): Tags =>
   tags.filter((tag) => typeof tag === 'string' || !/:(omap|pairs)$/.test(tag.tag))
 
-/** Reads a text in time linear in its length. */
 export function readYaml(text: string): YamlText {
   const lines = new LineCounter()
   const document = parseDocument(text, {

@@ -3,7 +3,6 @@ import type { JsonSchema } from './json-schema.ts'
 import type { Path } from './template.ts'
 import type { Reading, Use } from './values.ts'
 
-/** The fields of a step that templates may read. */
 const OF_STEP: ReadonlySet<string> = new Set(['output', 'status', 'error', 'action', 'content'])
 
 /** The names that the templates of one step, or of the output, may use. */

@@ -9,7 +9,6 @@ import type { Reading, Use } from './values.ts'
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'integer', 'number', 'boolean', 'object', 'array'])
 const FIELDS: ReadonlySet<string> = new Set(['type', 'description', 'value', 'default', 'properties'])
 
-/** Compiles the sources of the structured result and reports its findings to `reading`. */
 export function compileOutput(output: NonNullable<Definition['output']>, reading: Reading, uses: Use[]): Output {
   const { properties, required = [] } = output
   for (const [index, name] of required.entries())

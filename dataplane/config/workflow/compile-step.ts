@@ -7,14 +7,12 @@ import { schemaFindings } from './json-schema.ts'
 import { workflowLimits } from './limits.ts'
 import type { Reading, Use } from './values.ts'
 
-/** The pointer of a step, and the references of its templates. */
 export interface StepPlace {
   readonly reading: Reading
   readonly pointer: string
   readonly uses: Use[]
 }
 
-/** Compiles one step and reports its findings. */
 export function compileStep(step: StepDefinition, place: StepPlace): Step {
   const { dependsOn = [], type } = step
   if (type !== 'forEach')

@@ -15,16 +15,13 @@ import { Reading, type Use } from './values.ts'
 const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {} }
 
 /**
- * Compiles the definition of a composite tool. `findings` has all its problems, each with a pointer into the
- * definition; with findings the workflow must not be used. Takes time linear in the definition, except for the
- * dependencies of its steps.
+ * Compiles the definition of a composite tool. With `findings` it must not be used. Linear, except for dependencies of
+ * steps.
  */
 export const compileWorkflow = (definition: Definition): CompiledWorkflow =>
   known.get(definition) ?? atOnce(compiling(definition))
 
-/**
- * Compiles definitions in steps so that requests are served meanwhile, and caches the results for `compileWorkflow`.
- */
+/** Compiles definitions in steps, and caches the results for `compileWorkflow`. */
 export const compileStepwise = (definitions: readonly Definition[]): Promise<void> =>
   stepwise(compilingAll(definitions))
 

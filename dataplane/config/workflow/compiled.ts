@@ -7,7 +7,6 @@ import type { Values } from './values.ts'
 
 export interface OnError {
   readonly action: 'abort' | 'continue' | 'retry'
-  /** Further attempts. */
   readonly retries: number
   readonly delayMs: number
 }
@@ -19,7 +18,6 @@ interface Common {
   readonly condition: Template | undefined
   readonly timeoutMs: number
   readonly onError: OnError
-  /** Output of the step when it is skipped or has failed. */
   readonly defaultResults: JsonSchema | undefined
 }
 
@@ -51,7 +49,6 @@ export interface ForEachStep extends Common {
 
 export type Step = (SimpleStep | ForEachStep) & {
   readonly dependsOn: readonly string[]
-  /** The steps to which its templates refer. */
   readonly reads: ReadonlySet<string>
 }
 
@@ -65,7 +62,6 @@ export interface OutputProperty {
 export interface Output {
   readonly properties: Readonly<Record<string, OutputProperty>>
   readonly required: readonly string[]
-  /** The steps to which its templates refer. */
   readonly reads: ReadonlySet<string>
 }
 
@@ -79,7 +75,6 @@ export interface Workflow {
   readonly output: Output | undefined
   /** JSON schema of the structured result; undefined if the result is that of the last step. */
   readonly outputSchema: JsonSchema | undefined
-  /** The names of the tools that the workflow calls. */
   readonly tools: readonly string[]
   /** Equal for equal definitions. */
   readonly digest: string

@@ -2,12 +2,11 @@ import { at, isObject } from '../../../crds/settings/json.ts'
 import type { Finding } from '../load.ts'
 
 /**
- * JSON schemas in composite tools: of their arguments, and of users' answers. Only the part of JSON Schema (2020-12)
- * whose check takes time linear in the value is supported; anything else is a finding.
+ * JSON schemas of arguments and answers. Only the part of JSON Schema (2020-12) that is checked in linear time is
+ * supported.
  */
 export type JsonSchema = Readonly<Record<string, unknown>>
 
-/** Keywords that annotate a schema and do not validate. */
 const SAYING: ReadonlySet<string> = new Set([
   '$schema',
   '$id',

@@ -11,16 +11,12 @@ export const workflowLimits = {
   /** The most parallel steps of one run, and the default of parallel items of a forEach. */
   parallel: 10,
   items: 100,
-  /** The deepest nesting of arguments, and of templates in them. */
   depth: 100,
-  /** The size of a template's result, and of the outputs that a run keeps. */
   output: 10 * 1024 * 1024,
-  /** The size of a user's answer. */
   response: 1024 * 1024,
   schema: 100 * 1024,
   schemaDepth: 10,
   /** The deepest nesting of the parameters' schema. */
   parametersDepth: 20,
-  /** The size of the state that the client keeps while it answers. */
   state: 256 * 1024,
 } as const

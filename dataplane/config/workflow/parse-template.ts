@@ -45,7 +45,6 @@ export function parseTemplate(text: string): Template {
   return { parts, whole: isWhole ? only : undefined, paths: parser.paths }
 }
 
-/** A choice whose end has not been reached. */
 class OpenChoice implements Choice {
   readonly kind = 'choice'
   readonly at: number
@@ -57,7 +56,6 @@ class OpenChoice implements Choice {
     this.at = at
   }
 
-  /** The list to which new parts are added. */
   get last(): Part[] {
     return this.hasElse ? this.otherwise : (this.branches.at(-1)?.parts ?? this.otherwise)
   }
@@ -70,7 +68,6 @@ class OpenChoice implements Choice {
 class Parser {
   readonly paths: Path[] = []
   readonly #text: string
-  /** The open choices around the current place. */
   readonly #open: OpenChoice[] = []
   readonly #top: Part[] = []
   #depth = 0
@@ -79,7 +76,6 @@ class Parser {
     this.#text = text
   }
 
-  /** The list to which new parts are added. */
   get #parts(): Part[] {
     return this.#open.at(-1)?.last ?? this.#top
   }
@@ -112,7 +108,6 @@ class Parser {
     if (said !== '') this.#parts.push(said)
   }
 
-  /** Parses one action, whose inside begins at `from`. */
   #action(from: number, opening: number): Tokens['end'] {
     if (this.#text.startsWith('/*', from)) return this.#comment(from)
     const tokens = new Tokens(this.#text, from)

@@ -1,7 +1,4 @@
-/**
- * Templates of composite tools: a part of the language of Go templates without loops and variables. Evaluation takes as
- * many steps as the template has parts.
- */
+/** Templates of composite tools: a part of Go's template language without loops and variables. */
 
 /** The first name of a template's fields. */
 export type Root = 'params' | 'steps' | 'forEach'
@@ -20,7 +17,6 @@ export interface Call {
   readonly args: readonly Expression[]
 }
 
-/** Members of the result of an expression in parentheses. */
 export interface Member {
   readonly kind: 'member'
   readonly of: Expression

@@ -15,7 +15,6 @@ export type Values =
 export interface Use {
   readonly pointer: string
   readonly paths: readonly Path[]
-  /** The other name of the item, in a repeated step. */
   readonly itemName?: string
 }
 
@@ -40,7 +39,6 @@ export class Reading {
     }
   }
 
-  /** Converts JSON whose texts may be templates, up to the allowed depth. */
   values(value: unknown, pointer: string, uses: Use[], depth: number = workflowLimits.depth): Values {
     if (typeof value === 'string' && value.includes('{{'))
       return { kind: 'template', template: this.template(value, pointer, uses) }

@@ -7,28 +7,21 @@ import { ProofKeys } from './proof-keys.ts'
 import type { ProofNonces } from './proof-nonces.ts'
 import type { UsedProof, UsedProofs } from './used-proofs.ts'
 
-/** The state of proofs that survives a reload of the configuration. */
 export interface ProofState {
   readonly nonces: ProofNonces
-  /** The proofs that were used at this replica. */
   readonly used: UsedProofs
   /** Marks a proof as used at all replicas. Resolves to false if it was used before; undefined without Redis. */
   readonly useAtAll: ((proof: UsedProof) => Promise<boolean>) | undefined
 }
 
-/** The token whose key is to be proven. */
 interface BoundToken {
   readonly token: string
-  /** The thumbprint of the key that it is bound to. */
   readonly jkt: string
-  /** The caller in whose share the mark of the proof counts. */
   readonly caller: string
 }
 
-/** Checks the proofs at one resource, as its configuration says. */
 export class ProofGuard {
   readonly isRequired: boolean
-  /** The accepted algorithms, as challenges and metadata tell them. */
   readonly algs: readonly string[]
   readonly #needsNonce: boolean
   readonly #maxAgeS: number
@@ -55,8 +48,8 @@ export class ProofGuard {
   }
 
   /**
-   * Checks that the sender of a request has the key of its token, and that the proof is used for the first time. Throws
-   * or rejects with a ProofError, or with a PublicError if that can't be known now.
+   * Checks that the sender has the key of its token, and uses the proof for the first time. Throws or rejects with a
+   * ProofError, or a PublicError.
    */
   check({ headers, method }: CallerRequest, { token, jkt, caller }: BoundToken): void | Promise<void> {
     const rules = { keys: this.#keys, maxAgeS: this.#maxAgeS }

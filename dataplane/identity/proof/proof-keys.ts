@@ -1,7 +1,6 @@
 import { constants, createPublicKey, hash, type KeyObject, type VerifyKeyObjectInput } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 
-/** The key of a proof, ready to verify with. */
 export interface ProofKey {
   /** The thumbprint (RFC 7638), base64url. */
   readonly jkt: string
@@ -53,8 +52,8 @@ const PRIVATE = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k']
 const BASE64URL = /^[\w-]+$/
 
 /**
- * The keys of proofs, by the header that holds them: a client sends the same header with each of its proofs. Making a
- * key takes 40 to 80 µs. Only keys that have proven something are kept, in 4 MiB at most.
+ * The keys of proofs, by their header, which a client repeats. Making a key takes 40 to 80 µs. Only keys that have
+ * proven something are kept, in 4 MiB.
  */
 export class ProofKeys {
   readonly #algs: ReadonlySet<string>
@@ -70,7 +69,6 @@ export class ProofKeys {
     return this.#kept.get(head) ?? this.#parse(head)
   }
 
-  /** Keeps the key of a header whose proof was right. */
   keep(head: string, key: ProofKey): void {
     if (!this.#kept.has(head)) this.#kept.set(head, key, { size: head.length + KEY_BYTES })
   }

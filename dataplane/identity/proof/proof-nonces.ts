@@ -5,8 +5,8 @@ const MINUTE_MS = 60_000
 const ACCEPTED = [0, -1, -2, 1]
 
 /**
- * The nonces that proofs must hold (RFC 9449 section 8): a MAC over the minute. All replicas with the same keys give and
- * accept the same ones for at least two minutes, and nothing is kept.
+ * The nonces of proofs (RFC 9449 section 8): a MAC over the minute, the same at replicas with the same keys, for at
+ * least two minutes.
  */
 export class ProofNonces {
   readonly #keys: () => readonly (Buffer | string)[]
@@ -17,7 +17,6 @@ export class ProofNonces {
     this.#keys = keys
   }
 
-  /** Returns the nonce of this minute. `now` in milliseconds since 1970. */
   current(now = Date.now()): string {
     const minute = Math.floor(now / MINUTE_MS)
     const [key = ''] = this.#keys()

@@ -22,9 +22,7 @@ interface ProvenRequest {
   readonly method: string | undefined
   /** The URL of the endpoint as configured, normalized as `URL.href`, without query and fragment. */
   readonly url: string
-  /** The access token of the request; absent at the token endpoint. */
   readonly token?: string | undefined
-  /** The thumbprint of the key that the token is bound to; absent if any key may prove. */
   readonly jkt?: string | undefined
 }
 
@@ -34,21 +32,16 @@ interface ProofRules {
   readonly maxAgeS: number
 }
 
-/** A proof whose signature and claims are right. The nonce and the first use are checked apart. */
 export interface Proof {
-  /** The thumbprint of its key (RFC 7638). */
   readonly jkt: string
   readonly jti: string
-  /** In seconds since 1970. */
   readonly iat: number
   readonly nonce: string | undefined
 }
 
 /**
- * Checks a proof, the value of the header `DPoP`, as RFC 9449 section 4.3 demands it. The signature comes last, so that
- * a wrong proof costs no cryptography. Throws a ProofError.
- *
- * @param nowS seconds since 1970
+ * Checks a proof, the value of the header `DPoP` (RFC 9449 section 4.3), the signature last. Throws a ProofError.
+ * `nowS`: seconds since 1970.
  */
 export function checkProof(
   value: string | string[] | undefined,

@@ -15,13 +15,10 @@ const SLICE_S = 30
 const KEPT_S = parseDuration(longestProofAge) / 1000
 const SMALLEST_TABLE = 256
 
-/** A proof that is used for the first time, or again. */
 export interface UsedProof {
   readonly jkt: string
   readonly jti: string
-  /** The time of the proof, in seconds since 1970. */
   readonly iat: number
-  /** The caller in whose share its mark counts. */
   readonly caller: string
 }
 
@@ -31,8 +28,8 @@ interface Slice {
 }
 
 /**
- * The proofs that were used at this replica, until they could not be used anyway. None is forgotten early: without its
- * mark a proof could be used again. A caller gets at most half of the free space, which leaves as much for all others.
+ * The proofs that were used at this replica, until they expire. None is forgotten early. A caller gets at most half of
+ * the free space.
  */
 export class UsedProofs {
   readonly #secret = randomBytes(32).toString('base64url')
@@ -45,14 +42,13 @@ export class UsedProofs {
     this.#mostBytes = mostBytes
   }
 
-  /** The bytes that all marks take. */
   get bytes(): number {
     return this.#bytes
   }
 
   /**
-   * Marks a proof as used. Returns false if it was used before. Throws a PublicError `share_exceeded` if its caller has
-   * used too many within the last minutes. `nowS` in seconds since 1970.
+   * Marks a proof as used; false if it was used before. Throws a PublicError `share_exceeded`. `nowS`: seconds since
+   * 1970.
    */
   add({ jkt, jti, iat, caller }: UsedProof, nowS = Date.now() / 1000): boolean {
     this.#drop(nowS)
@@ -98,7 +94,6 @@ class MarkTable {
     return this.#table[this.#placeOf(high, low) + 1] !== 0
   }
 
-  /** Adds a number that is not in the set; `low` is not 0. */
   add(high: number, low: number): void {
     if (4 * (this.#count + 1) > this.#table.length) this.#grow()
     const at = this.#placeOf(high, low)
@@ -107,7 +102,6 @@ class MarkTable {
     this.#count++
   }
 
-  /** Returns the index of a number, or of the empty place for it. */
   #placeOf(high: number, low: number): number {
     const table = this.#table
     const mask = table.length / 2 - 1

@@ -5,8 +5,8 @@ export interface Address {
 }
 
 /**
- * Reads `HOST:PORT`: `127.0.0.1:8080`, `[::1]:8080`, `localhost:0` (any free port), `:8080` (every address). Throws a
- * TypeError that names the text if it is none of these.
+ * Reads `HOST:PORT`: `127.0.0.1:8080`, `[::1]:8080`, `localhost:0` (any port), `:8080` (every address). Throws a
+ * TypeError.
  */
 export function parseAddress(text: string): Address {
   const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]/\s]*)):([0-9]{1,5})$/.exec(text)

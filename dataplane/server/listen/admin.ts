@@ -13,9 +13,7 @@ export interface AdminOptions {
   /** Returns true if the process accepts requests. */
   ready(): true | { readonly reason: string }
   readonly version: { readonly version: string; readonly node: string; readonly apiGroup?: string }
-  /**
-   * Returns the metrics for Prometheus; undefined while they are switched off. `accept`: the request's Accept header.
-   */
+  /** Returns the metrics; undefined while they are off. `accept`: the request's Accept header. */
   metrics?(accept: string | undefined): { readonly text: string; readonly contentType: string } | undefined
   readonly log?: Logger
   /** Asks the clients to leave, and settles when they have. The kubelet calls this hook before it ends the pod. */
@@ -48,9 +46,8 @@ const jsonText = (status: number, body: string): HttpAnswer => ({
 const json = (status: number, value: object): HttpAnswer => jsonText(status, JSON.stringify(value))
 
 /**
- * Listens on `HOST:PORT` for probes, the operator and Prometheus. It needs no token: it is not exposed beyond the
- * cluster. It answers on Node's own objects: a probe that comes every few seconds makes the process load nothing. `web`
- * answers all other paths; absent: 404. Throws what `listen` throws.
+ * Listens on `HOST:PORT` for probes, the operator and Prometheus, without a token: it is not exposed beyond the
+ * cluster. It answers on Node's own objects, so that probes load nothing. `web` answers other paths; absent: 404.
  */
 export function listenAdmin(address: string, options: AdminOptions, web: Hono['fetch'] = notFound): Promise<Listener> {
   return listen(web, address, {
@@ -75,7 +72,6 @@ export function listenAdmin(address: string, options: AdminOptions, web: Hono['f
   })
 }
 
-/** Returns the path of a request. Its target may be a whole URL (RFC 9112, section 3.2.2). */
 function pathOf({ url = '' }: IncomingMessage): string {
   return url.startsWith('/') ? (url.split('?', 1)[0] as string) : (URL.parse(url)?.pathname ?? '')
 }
@@ -88,7 +84,6 @@ function answerOf(answer: () => HttpAnswer, log: Logger | undefined): HttpAnswer
   }
 }
 
-/** Sends an answer. For a HEAD request Node sends the head alone. */
 function send(outgoing: ServerResponse, { status, headers, body }: HttpAnswer): void {
   outgoing.writeHead(status, {
     ...headers,

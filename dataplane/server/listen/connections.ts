@@ -13,7 +13,6 @@ const RESERVED = 8
 class ByNetwork {
   readonly #open = new Map<string, number>()
 
-  /** Returns the highest count among the networks of an address. */
   of(address: string): number {
     return Math.max(...networksOf(address).map((network) => this.#open.get(network) ?? 0))
   }
@@ -28,11 +27,9 @@ class ByNetwork {
 }
 
 /**
- * Bounds the connections that are open at once: `most` in all, and half of that from one address (of IPv6 from one
- * /48), so that one client leaves room for the others, unless `isProxied` says that they come from proxies with many
- * clients. The last eighth is for networks that have few connections. Further connections are closed at once. A
- * connection may hold the head of a request that never ends, which no other bound counts: Node emits a request once its
- * head is complete.
+ * Bounds the open connections: `most` in all, half of that from one address (IPv6: one /48) unless `isProxied`, the
+ * last eighth for networks with few. Further ones are closed at once. A connection may hold the head of a request that
+ * never ends, which nothing else counts.
  */
 export function boundConnections(server: Server, most: number, isProxied: () => boolean = never): void {
   const few = Math.floor(most * FEW)

@@ -15,10 +15,7 @@ export interface DrainTimes {
   readonly graceMs: number
 }
 
-/**
- * Returns times without notice, for a listener whose clients need not learn of the shutdown: only requests in flight
- * are waited for.
- */
+/** Returns times without notice: only requests in flight are waited for. */
 export const atOnce = (graceMs: number): DrainTimes => ({ noticeMs: 0, idleMs: 0, graceMs })
 
 const IDLE_MS = 10_000
@@ -26,8 +23,7 @@ const IDLE_MS = 10_000
 const LAST_MS = 3_000
 
 /**
- * Returns the times of a process that new requests reach for `noticeSeconds` after it was asked to end, and that is
- * killed after `graceSeconds`. A short grace period is shared out.
+ * Returns the times of a process that new requests reach for `noticeSeconds`, and that is killed after `graceSeconds`.
  */
 export function drainTimes(noticeSeconds: number, graceSeconds: number): DrainTimes {
   const graceMs = graceSeconds * 1000 - Math.min(LAST_MS, graceSeconds * 250)
@@ -38,13 +34,12 @@ export function drainTimes(noticeSeconds: number, graceSeconds: number): DrainTi
 const POLL_MS = 20
 
 /**
- * The shutdown of one listener. A client that finds its kept connection closed can't know whether the request that it
- * just sent was read. So it is told first: each answer closes its connection (RFC 9112, section 9.6).
+ * The shutdown of one listener. Each answer closes its connection first (RFC 9112, section 9.6): a client that finds a
+ * closed one can't know whether its request was read.
  */
 export class Drain {
   readonly #server: Server
   readonly #unused: ReadonlySet<Socket>
-  /** The time of its beginning, on the clock of `performance`. */
   #since: number | undefined
   #isClosing = false
 
@@ -54,12 +49,10 @@ export class Drain {
     this.#unused = unused
   }
 
-  /** Tells whether answers close their connections. */
   get hasBegun(): boolean {
     return this.#since !== undefined
   }
 
-  /** See `Listener.empty`. */
   async empty(times: DrainTimes, takenBackMs: number, endStreams: () => void): Promise<void> {
     this.#since ??= performance.now()
     const takeBack = () => {
@@ -76,7 +69,6 @@ export class Drain {
     clearInterval(sweep)
   }
 
-  /** See `Listener.close`. */
   async end(times: DrainTimes, closing: AbortController): Promise<void> {
     this.#since ??= performance.now()
     this.#isClosing = true
@@ -101,13 +93,11 @@ export class Drain {
     return setInterval(() => this.#server.closeIdleConnections(), POLL_MS)
   }
 
-  /** Resolves when `ms` milliseconds have passed since the beginning. */
   async #reached(ms: number): Promise<void> {
     const left = ms - this.#elapsed
     if (left > 0) await delay(left)
   }
 
-  /** Resolves when no connection is left, or when `ms` milliseconds have passed since the beginning. */
   async #emptyOr(ms: number): Promise<void> {
     while (this.#elapsed < ms && (await this.#connections()) > 0)
       await delay(Math.max(0, Math.min(POLL_MS, ms - this.#elapsed)))

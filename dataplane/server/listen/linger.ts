@@ -17,9 +17,8 @@ interface Lingering extends Closing {
 }
 
 /**
- * Lets a client that still sends its body read its answer. A socket that is closed while bytes are on their way to it
- * replies with a reset, and the answer is lost. So only our side is ended first, and received bytes are discarded for a
- * while (RFC 9112, section 9.6).
+ * Lets a client that still sends its body read its answer: a closed socket would reset, and the answer be lost. Only
+ * our side is ended first, and received bytes are discarded (RFC 9112, section 9.6).
  */
 export function lingerBehind(incoming: IncomingMessage): void {
   const socket = incoming.socket as Lingering

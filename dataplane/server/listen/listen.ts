@@ -20,31 +20,22 @@ export interface ListenOptions {
   readonly maxConnections?: number
   /** Tells whether connections come from proxies with many clients. Then one address may have all connections. */
   readonly isProxied?: () => boolean
-  /**
-   * Called first, with Node's own objects; returns true if it handles the request. It is for requests so frequent that
-   * making web Request and Response objects would cost more than the answer.
-   */
+  /** Called first, with Node's own objects; true if it handles the request. For very frequent requests. */
   readonly direct?: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean
-  /**
-   * Returns further headers of the answers to what is no HTTP request (400, 408, 431). `origin`: that of the request, as
-   * far as it could be read.
-   */
+  /** Returns further headers of the answers 400, 408 and 431. `origin`: of the request, if it could be read. */
   readonly refusalHeaders?: (origin: string | undefined) => readonly (readonly [name: string, value: string])[]
   /** Serves HTTPS with this certificate. */
   readonly tls?: TlsCertificate
 }
 
-/** A certificate and its key, in PEM. */
 export interface TlsCertificate {
   readonly cert: string
   readonly key: string
 }
 
-/** The values in `c.env` of handlers. */
 export interface ListenerEnv {
   readonly incoming: IncomingMessage
   readonly outgoing: ServerResponse
-  /** Aborted when endless streams have to end. */
   readonly closing: AbortSignal
 }
 
@@ -56,17 +47,16 @@ export interface Listener {
   /** Aborted when `close` was called and its notice is over. */
   readonly closing: AbortSignal
   /**
-   * Closes the listener. From now on every answer closes its connection. While `times.noticeMs` lasts, everything is
-   * served as before; then streams end through `closing`. When no connection is left, or after `times.idleMs` at the
-   * latest, it accepts no more connections, waits until `times.graceMs` for requests in flight, and closes their
-   * connections. A number has no notice and is the grace; default 10 s. Resolves when the last connection is closed.
-   * May be called again.
+   * Closes the listener. From now on every answer closes its connection. During `times.noticeMs` everything is served;
+   * then streams end through `closing`. Without connections, or after `times.idleMs`, it accepts no more, waits until
+   * `times.graceMs` for requests in flight, and closes their connections. A number is the grace without notice; default
+   * 10 s. May be called again.
    */
   close(times?: number | DrainTimes): Promise<void>
   /**
-   * Waits until the clients have left or `times.graceMs` have passed. Clients are told to leave as `close` tells them.
-   * New connections are accepted all the while. `endStreams` is called in the middle of the notice and at its end. The
-   * listener keeps serving: unless `close` was called before `takenBackMs` have passed, its state is restored.
+   * Waits until the clients have left or `times.graceMs` have passed, and tells them to leave as `close` does.
+   * `endStreams` is called in the middle of the notice and at its end. Unless `close` follows within `takenBackMs`, the
+   * state is restored.
    */
   empty(times: DrainTimes, takenBackMs: number, endStreams: () => void): Promise<void>
   /** Serves new connections with another certificate. Throws a TypeError on a listener without TLS. */
@@ -84,10 +74,7 @@ const DEFAULTS = {
 /** Longer than the idle time-out of common load balancers (60 s), so that they close first and never meet a reset. */
 const KEEP_ALIVE_MS = 75_000
 
-/**
- * Serves `fetch` on `HOST:PORT` (`:8081` = every address, `[::1]:80`, port 0 = any free one). Throws an Error that
- * names the address if it is not available.
- */
+/** Serves `fetch` on `HOST:PORT` (`:8081` = every address, port 0 = any). Throws an Error that names the address. */
 export async function listen(fetch: Hono['fetch'], address: string, options: ListenOptions = {}): Promise<Listener> {
   const { host, port } = parseAddress(address)
   const limits = { ...DEFAULTS, ...options }
@@ -113,8 +100,7 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
       connectionsCheckingInterval: Math.min(5_000, limits.headersTimeoutMs),
       keepAliveTimeout: KEEP_ALIVE_MS,
       noDelay: true,
-      // Duplicates are joined as in web headers: of two `Authorization` the first would pass alone, although a proxy
-      // may have checked the second.
+      // Of two `Authorization` the first would pass alone, although a proxy may have checked the second.
       joinDuplicateHeaders: true,
       ServerResponse: responses(hasBegun),
     },
@@ -208,10 +194,7 @@ function urlHost({ address, family }: AddressInfo): string {
   return family === 'IPv6' ? `[${address}]` : address
 }
 
-/**
- * Adds new connections without a request so far. Clients open some in advance, and Node doesn't count them as idle: a
- * stop would wait for them in vain.
- */
+/** Adds new connections without a request so far: clients open some in advance, and a stop would wait for them. */
 function keepUnused(server: Server, unused: Set<Socket>): void {
   server.on('connection', (socket: Socket) => {
     unused.add(socket)

@@ -8,9 +8,8 @@ export const NOSNIFF: readonly [string, string] = [NAME, VALUE]
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined
 
 /**
- * Makes the class of a listener's responses. They forbid browsers to guess another type from the bytes of any content
- * (Fetch standard, `X-Content-Type-Options`): text from callers and backends must not become a page. Once `isEnding`,
- * each response closes its connection. Node calls `writeHead` for every response, so no handler has to do this.
+ * Makes the class of a listener's responses, which forbid browsers to guess another type (Fetch standard,
+ * `X-Content-Type-Options`). Once `isEnding`, each response closes its connection.
  */
 export function responses(isEnding: () => boolean) {
   return class NosniffResponse extends ServerResponse {

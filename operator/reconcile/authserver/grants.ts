@@ -5,16 +5,14 @@ import type { Conditions } from '../outcome/conditions.ts'
 import { joined, type ProblemDetail } from '../outcome/problems.ts'
 import type { AuthServerSpec } from './settings.ts'
 
-/** A backend, and the provider whose tokens its credential is made of, if any. */
 interface Served {
   readonly name: string
   readonly provider: string | undefined
 }
 
 /**
- * Sets `GrantsValid` if callers can get tokens without a login: False for what is not served, for rules that let more
- * workloads in than they seem to, and for backends that such callers can't reach. `at` is the pointer to the
- * authorization server.
+ * Sets `GrantsValid` if callers can get tokens without a login: False for unsupported ways, too broad rules, and
+ * backends that such callers can't reach. `at`: the pointer to the authorization server.
  */
 export function reportGrants(
   spec: AuthServerSpec | undefined,
@@ -36,7 +34,6 @@ export function reportGrants(
   else conditions.set('GrantsValid', 'True', 'GrantsValid', '')
 }
 
-/** Finds the ways of SPIFFE that are not served. */
 function notServed({ spiffeTrustDomains = [], inboundGrants }: AuthServerSpec): readonly ProblemDetail[] {
   const isX509 = (methods: readonly string[]) => methods.includes('spiffe_x509')
   const noX509 = (pointer: string) => ({ pointer, message: 'SPIFFE over X.509 is not supported' })
@@ -84,10 +81,7 @@ interface Rule {
   readonly matcher?: string | undefined
 }
 
-/**
- * Finds rules that let the ServiceAccount `default` of a namespace in without naming it. Every pod of the namespace that
- * names no account of its own has that one.
- */
+/** Finds rules that admit the ServiceAccount `default` without naming it: every pod without an account has that one. */
 function broadRules({ trustedIssuers = [], inboundGrants }: AuthServerSpec): readonly ProblemDetail[] {
   const told = ({ name }: Rule) =>
     `the rule ${JSON.stringify(name)} admits the ServiceAccount "default", which every pod without an account of its own has: name the accounts`
@@ -136,7 +130,6 @@ function compileMatcher(subject: string | undefined, matcher: string | undefined
 const isNamed = (subject: string | undefined, sub: string): boolean =>
   subject === undefined || (subject.endsWith('*') ? sub.startsWith(subject.slice(0, -1)) : sub === subject)
 
-/** Builds the claims of a ServiceAccount's token. */
 const buildClaims = (namespace: string, name: string) => ({
   sub: `${ACCOUNT}${namespace}:${name}`,
   'kubernetes.io': { namespace, serviceaccount: { name, uid: '0' }, pod: { name, uid: '0' } },

@@ -5,9 +5,7 @@ import type { Conditions } from '../outcome/conditions.ts'
 import type { Problems } from '../outcome/problems.ts'
 import type { AuthServerSpec } from './settings.ts'
 
-/** The field in which an object states its issuer, and the configuration that validates its tokens. */
 interface Checked {
-  /** The field of the object that states the issuer. */
   readonly pointer: string
   /** Name of the MCPOIDCConfig of the same workload; undefined if none is named. */
   readonly oidcConfig: string | undefined
@@ -36,7 +34,6 @@ function notShared({ signingKeySecretRefs, hmacSecretRefs, storage }: AuthServer
   ]
 }
 
-/** Checks that an authorization server with several pods shares keys and storage among them. */
 export function checkReplicas(spec: AuthServerSpec, replicas: number | undefined, problems: Problems): void {
   const own = notShared(spec)
   if (own.length === 0 || (replicas ?? 1) <= 1) return
@@ -68,10 +65,7 @@ export function warnOfLosses(
   conditions.set('AuthServerWarning', 'True', 'NotPersistent', message)
 }
 
-/**
- * Returns what is wrong with policies that read a caller's login at a provider. `server` is the authorization server;
- * undefined if there is none.
- */
+/** Returns what is wrong with policies that read a caller's login at a provider. */
 export function judgedProviderProblem(
   name: string,
   server: Pick<AuthServerConfig, 'upstreamProviders' | 'primaryProviders'> | undefined,

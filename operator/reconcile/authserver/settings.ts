@@ -7,19 +7,16 @@ import { type MountPlace, mounted } from '../references/mounted.ts'
 import { redisSettings } from '../references/redis-settings.ts'
 import type { Resolver } from '../references/resolver.ts'
 
-/** `authServerConfig` of a gateway, `embeddedAuthServer` of a config. */
 export type AuthServerSpec = Static<ReturnType<typeof block.authServer>>
 
-/** The workload whose pods run the authorization server. */
 interface Owner {
   readonly kind: string
   readonly metadata: { readonly namespace: string; readonly name: string }
 }
 
 /**
- * Builds the authorization server's block of the data plane's configuration. Fields keep their names. Values in a
- * Secret or a ConfigMap become mounted files. `at` is the pointer to the spec. Missing references are recorded in the
- * resolver's problems.
+ * Builds the authorization server's block of the configuration, with mounted files for references. `at`: the pointer to
+ * the spec.
  */
 export function authServerSettings(
   spec: AuthServerSpec,

@@ -14,8 +14,8 @@ const admitsMany = ({ subjectRules = [] }: JwtBearerPolicy): boolean =>
   subjectRules.some(({ subject }) => subject === undefined || subject.endsWith('*'))
 
 /**
- * Sets `TrustedIssuersReady` of a workload that takes tokens of other issuers: what its pods report of their keys, and
- * issuers of many organizations whose people could get in. `seen` is undefined until there are pods.
+ * Sets `TrustedIssuersReady`: the pods' reports of issuers' keys, and shared issuers whose people could get in. `seen`:
+ * undefined until there are pods.
  */
 export function reportTrustedIssuers(
   spec: AuthServerSpec | undefined,

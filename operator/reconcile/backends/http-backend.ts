@@ -6,13 +6,11 @@ import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Problems } from '../outcome/problems.ts'
 import type { KeyRef, Resolver } from '../references/resolver.ts'
 
-/** The spec's shape of headers for a remote server. */
 interface HeaderForward {
   readonly addPlaintextHeaders?: Readonly<Record<string, string>>
   readonly addHeadersFromSecret?: readonly { readonly headerName: string; readonly valueSecretRef: KeyRef }[]
 }
 
-/** Builds the headers of a backend. Headers from Secrets become files. A missing Secret or key becomes a problem. */
 export function backendHeaders(
   forward: HeaderForward | undefined,
   resolver: Resolver,

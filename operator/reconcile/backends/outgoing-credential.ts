@@ -20,12 +20,10 @@ import {
 } from '../rendering/embedded-auth-server.ts'
 import { providerProblem, sentProviders } from './upstream-providers.ts'
 
-/** The MCPExternalAuthConfig to use, if any. */
 export type CredentialReference = { readonly name: string } | undefined
 
 /** The way in which a data plane gets the credential for one backend, as an MCPExternalAuthConfig describes it. */
 export interface OutgoingCredential {
-  /** Name of the MCPExternalAuthConfig. */
   readonly config: string
   readonly type: MCPExternalAuthConfig['spec']['type']
   /** The credential's part of the backend's configuration; empty if none is sent. */
@@ -54,8 +52,8 @@ function find(ref: CredentialReference, resolver: Resolver): MCPExternalAuthConf
 }
 
 /**
- * Chooses the credential of a backend. The order is: the credential that `outgoingAuth.backends` lists under the
- * backend's name; with source `discovered`, the credential that the backend's own object names; the default; none.
+ * Chooses the credential of a backend: that of `outgoingAuth.backends`; with source `discovered`, that of the backend's
+ * own object; the default; none.
  */
 export function credentialInForce(
   { outgoingAuth }: VirtualMCPServer['spec'],
@@ -75,9 +73,8 @@ export function checkCredential(ref: CredentialReference, resolver: Resolver): v
 }
 
 /**
- * Builds the credential that an MCPExternalAuthConfig describes, with its Secrets mounted as files. Returns undefined
- * if none is named, and if it is unavailable. In the second case the reason is recorded, and nothing may be served as
- * if no credential were configured.
+ * Builds the credential that an MCPExternalAuthConfig describes. Undefined if none is named, or if it is unavailable:
+ * then the reason is recorded, and nothing may be served as if no credential were configured.
  */
 export function outgoingCredential(
   ref: CredentialReference,
@@ -135,10 +132,9 @@ function injectedCredential(server: EmbeddedAuthServer): OutgoingCredential | un
 }
 
 /**
- * Builds the credential that a proxy itself obtains for its server. The proxy obtains a personal credential only if it
- * authenticates its callers (`hasCallers`). In a group the gateways do so. Otherwise nobody would, which is recorded as
- * a problem. A proxy that logs its callers in and has no other credential sends the token from that login. A stdio
- * server gets no credential.
+ * Builds the credential that a proxy itself obtains for its server, a personal one only if it authenticates its callers
+ * (`hasCallers`). In a group the gateways do so; otherwise it is a problem. A proxy that logs its callers in sends the
+ * token from that login by default.
  */
 export function proxyCredential(spec: ProxySpec, resolver: Resolver, mounts: Mounts): OutgoingCredential | undefined {
   const { externalAuthConfigRef, oidcConfigRef, groupRef, transport } = spec
@@ -171,9 +167,8 @@ function findHeader({ type, headerInjection, tokenExchange }: MCPExternalAuthCon
 }
 
 /**
- * Builds what the proxy beside a server forwards to it: credentials that gateways of its group send for the server, and
- * the Authorization header of direct callers, which the server itself validates. Empty if the proxy authenticates its
- * callers itself, because then it consumes their tokens.
+ * Builds what the proxy beside a server forwards: credentials from gateways, and the Authorization header of direct
+ * callers. Empty if the proxy authenticates its callers itself, which consumes their tokens.
  */
 export function forwardedCredential(
   { spec, metadata }: MCPServer,

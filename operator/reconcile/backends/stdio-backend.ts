@@ -4,10 +4,7 @@ import type { Mounts } from '../../render/pod/mounts.ts'
 import { podName } from '../../render/rights.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 
-/**
- * Builds the backend of a stdio server. In a cluster it is the container beside the proxy, to which the proxy attaches
- * with the pod's own token. Standalone it is the local command, with the variables that the container would have had.
- */
+/** Builds the backend of a stdio server: in a cluster the container beside the proxy, standalone the local command. */
 export function stdioBackend(
   { kind, metadata, spec }: MCPServer,
   mounts: Mounts,

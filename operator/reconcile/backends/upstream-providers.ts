@@ -11,10 +11,7 @@ export const listUpstreamProviders = ({ authServerConfig }: VirtualMCPServer['sp
 export const sentProviders = (server: AuthServerSpec | undefined): UpstreamProviders =>
   server?.disableUpstreamTokenInjection ? 'disabled' : server?.upstreamProviders.map(({ name }) => name)
 
-/**
- * Returns what is wrong with a credential that is a token of an upstream provider, for a gateway that logs users in at
- * these providers. Only this function decides it.
- */
+/** Returns what is wrong with a credential that is a token of an upstream provider. Only this function decides it. */
 export function providerProblem(provider: string, providers: UpstreamProviders): string | undefined {
   if (providers === undefined)
     return `tokens of the provider ${JSON.stringify(provider)} need an authorization server that logs users in there: set authServerConfig`

@@ -39,7 +39,6 @@ export function cedarSettings(value: unknown, at: string): CedarSettings {
   return { authz, problems: [] }
 }
 
-/** Renames the settings to our names. */
 function named(value: Readonly<Record<string, unknown>>, at: string) {
   const problems: ProblemDetail[] = []
   const settings: Record<string, unknown> = {}
@@ -65,7 +64,6 @@ function shapeProblems({ policies, ...texts }: Readonly<Record<string, unknown>>
   return problems
 }
 
-/** Builds the authorization block of the gateway's configuration, without empty settings. */
 function buildAuthz(settings: AuthzConfig): AuthzConfig {
   const { policies, entitiesJson, primaryUpstreamProvider, groupClaimName, roleClaimName, groupEntityType } = settings
   return {

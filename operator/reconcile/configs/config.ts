@@ -48,8 +48,7 @@ export function settle(problems: Problems, conditions: Conditions): readonly Pla
   }
   const message = joined(all)
   conditions.set('Ready', 'False', reason, message)
-  // kstatus: `Stalled` means that waiting won't help. A missing reference may still appear, so it counts as in
-  // progress.
+  // kstatus: `Stalled` means that waiting won't help. A missing reference may still appear.
   if (invalid.length > 0) conditions.set('Stalled', 'True', reason, message)
   return [{ type: 'Warning', reason, message }]
 }
@@ -72,8 +71,7 @@ export function hashTime(
 
 /**
  * Plans a config kind: no children; conditions, hash of the spec and referrers. The finalizer stays while any object
- * names the config, be it a workload or an entry of a catalog. `unusedOf` finds fields that have no effect beside the
- * others. `report` sets conditions of the kind's own.
+ * names the config. `unusedOf` finds fields without effect; `report` sets further conditions.
  */
 export function planConfig<K extends KindDeclaration>(
   kind: K,

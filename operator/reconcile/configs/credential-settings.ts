@@ -6,7 +6,6 @@ import type { Mounts } from '../../render/pod/mounts.ts'
 import { mounted } from '../references/mounted.ts'
 import type { Resolver } from '../references/resolver.ts'
 
-/** The credential's part of a backend's configuration; empty if none is sent. */
 export type CredentialSettings = Pick<BackendConfig, 'headerFiles' | 'credential'>
 
 type Credential = NonNullable<BackendConfig['credential']>

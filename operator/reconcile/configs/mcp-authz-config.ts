@@ -22,15 +22,14 @@ export const reconcileMcpAuthzConfig = planConfig(mcpAuthzConfig, checkAuthzConf
 
 type AuthzConfigSpec = Static<ReturnType<typeof authzConfig>>
 
-/** The fields of a workload that set its policies. */
 export interface AuthzFields {
   readonly authzConfig?: AuthzConfigSpec | undefined
   readonly authzConfigRef?: { readonly name: string } | undefined
 }
 
 /**
- * Builds the policies of a workload, whose fields are at the pointer `at`. Unavailable policies are a problem: then
- * nothing is rendered, and running pods keep their policies. A workload is never served without its policies.
+ * Builds the policies of a workload. Unavailable policies are a problem: running pods keep theirs, and a workload is
+ * never served without them.
  */
 export function authzSettings(
   fields: AuthzFields,

@@ -62,8 +62,8 @@ const readPrivacy = ({ spec: { inline, kubernetesServiceAccount: cluster } }: MC
     : { allowPrivateIP: cluster?.useClusterAuth, allowedBy: 'useClusterAuth' }
 
 /**
- * Tells whether a workload that names the config is itself this issuer. Such a workload has the keys in its own process
- * and calls nobody for them, so that the address may be private. For other workloads the data plane checks the address.
+ * Tells whether a workload that names the config is itself this issuer: it has the keys in its process, so the address
+ * may be private.
  */
 function isOwnIssuer({ metadata, spec }: MCPOIDCConfig, { view, namespace }: Resolver): boolean {
   const findIssuers = (kind: string, name: string): (string | undefined)[] => {
@@ -81,7 +81,6 @@ function isOwnIssuer({ metadata, spec }: MCPOIDCConfig, { view, namespace }: Res
 }
 
 type Inline = NonNullable<MCPOIDCConfig['spec']['inline']>
-/** Records what is wrong with the value at a pointer. */
 type Invalid = (pointer: string, message: string) => void
 type Cluster = NonNullable<MCPOIDCConfig['spec']['kubernetesServiceAccount']>
 
@@ -115,10 +114,7 @@ function isAtApiServer(text: string): boolean {
   return url !== null && isApiServer(url)
 }
 
-/**
- * Returns a finding if the client id has no effect: only introspection uses it, and the secret turns that on. The
- * specification allows an id alone.
- */
+/** Returns a finding if the client id has no effect: only introspection uses it, which the secret turns on. */
 const findUnused = ({ spec: { inline } }: MCPOIDCConfig): readonly ProblemDetail[] =>
   inline?.clientId === undefined || inline.clientSecretRef
     ? []
@@ -165,8 +161,8 @@ function chooseAudience(
 }
 
 /**
- * Records a problem if only some clients, or none, can reach the resource URL, which all clients are told.
- * `protectedResourceAllowPrivateIP` allows a private address.
+ * Records a problem if not all clients can reach the resource URL. `protectedResourceAllowPrivateIP` allows a private
+ * address.
  */
 function checkResource({ resourceUrl }: OidcReference, { spec }: MCPOIDCConfig, problems: Problems): void {
   const host = URL.parse(resourceUrl ?? '')?.hostname.replace(/^\[|\]$/g, '') ?? ''
@@ -205,9 +201,8 @@ const isOwn = ({ spec }: MCPOIDCConfig, issuer: string | undefined): boolean =>
   spec.type === 'inline' && issuer !== undefined && spec.inline?.issuer === issuer
 
 /**
- * Returns the fields of the config that a workload ignores because it is the issuer itself. Other workloads may name
- * the same config. `issuer` is that of the workload's own authorization server, undefined if it has none. `pointer` is
- * the field in which the workload names the config.
+ * Returns the fields of the config that a workload ignores because it is the issuer itself. `pointer`: the field that
+ * names the config.
  */
 export function unusedByIssuer(
   ref: { readonly name: string } | undefined,
@@ -223,7 +218,6 @@ export function unusedByIssuer(
   }))
 }
 
-/** Builds the issuer's settings, depending on the type of the config. */
 function issuerSettings(config: MCPOIDCConfig, resolver: Resolver, mounts: Mounts): Omit<OidcConfig, 'audience'> {
   const { inline, kubernetesServiceAccount: cluster } = config.spec
   if (config.spec.type === 'inline') return inline ? inlineSettings(inline, resolver, mounts) : {}
@@ -269,9 +263,8 @@ function withoutOthers(config: MCPOIDCConfig): MCPOIDCConfig {
 }
 
 /**
- * Builds the token validation of a gateway or proxy from the config that it refers to. `besides` is
- * `incomingAuth.audience`, the other field for the audience. `ownIssuer` is the issuer of the workload's own
- * authorization server. Returns undefined, after recording the problems, if the config is unavailable.
+ * Builds the token validation of a gateway or proxy. `besides`: the other field for the audience. `ownIssuer`: of the
+ * workload's own authorization server. Undefined, with problems recorded, if the config is unavailable.
  */
 export function oidcSettings(
   ref: OidcReference,

@@ -61,8 +61,8 @@ function heldTo(view: ClusterView, { kind, namespace, name }: Target): readonly 
 }
 
 /**
- * Plans an MCPPin: no children; whether it is valid, whether its server is there, and who is held to it. It may be
- * deleted at any time: what it approved is withheld then.
+ * Plans an MCPPin: whether it is valid, its server is there, and who is held to it. What a deleted one approved is
+ * withheld.
  */
 export function reconcileMcpPin(object: MCPPin, view: ClusterView, context: ReconcileContext): ExplainedPlan {
   const { namespace } = object.metadata

@@ -13,10 +13,7 @@ import { referencedConfig } from './referenced-config.ts'
 /** The fields that MCPTelemetryConfig and the block of a registry have in common. */
 export type TelemetrySpec = Pick<MCPTelemetryConfig['spec'], 'openTelemetry' | 'prometheus'>
 
-/**
- * Builds the block `telemetry` of a data plane that reports as `serviceName`. The values of secret headers and the CA
- * bundle are mounted.
- */
+/** Builds the block `telemetry` of a data plane, with mounted secret headers and CA bundle. */
 export function telemetrySettings(
   { openTelemetry, prometheus }: TelemetrySpec,
   serviceName: string,
@@ -45,10 +42,7 @@ export interface TelemetryReference {
   readonly serviceName?: string | undefined
 }
 
-/**
- * Builds the telemetry of a workload and mounts what it needs from other objects: the CA bundle of the endpoint and the
- * values of the secret headers. `serviceName` is the workload's own name unless the reference sets one.
- */
+/** Builds the telemetry of a workload. `serviceName` is its own name unless the reference sets one. */
 export function workloadTelemetry(
   ref: TelemetryReference | undefined,
   name: string,

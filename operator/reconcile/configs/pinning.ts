@@ -87,7 +87,7 @@ function joinedPins(pins: readonly MCPPin[]): Pins {
 
 /**
  * Returns the approved definitions of a server; undefined if no MCPPin names it. An invalid MCPPin becomes a problem,
- * so that running pods keep their last good pins.
+ * so that pods keep their last pins.
  */
 function readPins(
   { kind, metadata: { namespace, name } }: PinnedServer,
@@ -118,11 +118,9 @@ export function serverPinning(server: PinnedServer, resolver: Resolver): Pick<Ba
 }
 
 /**
- * Builds the pinning of a gateway's backend. The proxy of an MCPServer or MCPRemoteProxy compares the server's own bytes
- * itself and may change definitions afterwards, so an enforcing gateway only asks that each answer says that its pins
- * are enforced: pods may still have another configuration than their object. The definitions of an MCPServerEntry arrive
- * at the gateway: the stricter of both modes counts. A member that neither enforces nor has pins here follows
- * `unpinnedBackends`: without any pin nothing of it is approved.
+ * Builds the pinning of a gateway's backend. A proxy compares the server's own bytes and may change definitions
+ * afterwards, so an enforcing gateway only asks that each answer says that pins are enforced. Definitions of an
+ * MCPServerEntry arrive at the gateway: the stricter mode counts. A member without pins follows `unpinnedBackends`.
  */
 export function memberPinning(
   member: PinnedServer,

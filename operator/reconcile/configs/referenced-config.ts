@@ -3,16 +3,12 @@ import { joined, startProblems } from '../outcome/problems.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import type { CheckConfig } from './config.ts'
 
-/** A kind of config and the check that a workload runs before using it. */
 interface ConfigKind<K extends KindDeclaration> {
   readonly kind: K
   readonly check: CheckConfig<K>
 }
 
-/**
- * Returns a config that a workload refers to, once it is valid. A config that is missing, invalid or incomplete becomes
- * a problem of the workload that names it, and the result is undefined.
- */
+/** Returns a valid config that a workload refers to; undefined, with a problem recorded, if it is not valid. */
 export function referencedConfig<K extends KindDeclaration>(
   { kind, check }: ConfigKind<K>,
   name: string,

@@ -26,9 +26,7 @@ function* readTokens(text: string): Generator<string> {
 
 interface Open {
   readonly pointer: string
-  /** Empty for a list. */
   readonly keys: Set<string>
-  /** The key or index of the value that is being read. */
   step: string | number
 }
 
@@ -44,10 +42,7 @@ function isRepeated(object: Open, key: string): boolean {
   return object.keys.size === object.keys.add(key).size
 }
 
-/**
- * Returns the JSON pointer of the first key that occurs twice in its object. `JSON.parse` silently takes the last. The
- * time is linear in the length of the text, which must be JSON.
- */
+/** Returns the JSON pointer of the first repeated key, in linear time. `JSON.parse` silently takes the last. */
 export function repeatedKey(text: string): string | undefined {
   const open: Open[] = []
   let before = ''

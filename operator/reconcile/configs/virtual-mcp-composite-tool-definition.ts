@@ -19,7 +19,6 @@ export const checkDefinition: CheckConfig<typeof virtualMcpCompositeToolDefiniti
 
 const plan = planConfig(virtualMcpCompositeToolDefinition, checkDefinition)
 
-/** Bounds the number and the length of texts to what the status schema accepts. */
 function bounded(texts: readonly string[]): readonly string[] {
   const first = texts.length > limits.list ? texts.slice(0, limits.list - 1) : texts
   const rest = texts.length - first.length

@@ -31,8 +31,8 @@ export const readConditions = ({
 }): readonly Condition[] => (status as { readonly conditions?: readonly Condition[] } | undefined)?.conditions ?? []
 
 /**
- * Starts the conditions of an object. `lastTransitionTime` is carried over from the object's own status while the
- * condition's status stays the same, and is `now` (RFC 3339) when it changes.
+ * Starts the conditions of an object. `lastTransitionTime` is kept while the status stays the same, else it is `now`
+ * (RFC 3339).
  */
 export function startConditions(object: Conditioned, now: string): Conditions {
   const before = new Map<string, Condition>()

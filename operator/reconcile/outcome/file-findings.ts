@@ -8,7 +8,6 @@ import type { Problems } from './problems.ts'
 /** Maps a pointer into a gateway's configuration to the pointer of the field from which it was rendered. */
 export type Places = Readonly<Record<string, string>>
 
-/** Finds everything that `portico serve gateway` would refuse in a configuration: its schema first, then its rules. */
 export function gatewayFindings(config: GatewayConfig): readonly Finding[] {
   // A copy, because the validator fills in defaults, which the rendered file must not have.
   return acceptsGateway(structuredClone(config)) ? checkGateway(config) : collectFindings(parseGateway, config)
@@ -41,8 +40,7 @@ const NOTHING: GatewayConfig = {
 
 /**
  * Finds what the schema of a gateway's configuration refuses in the part that one config object becomes. `places` maps
- * findings to the object's own fields. Findings elsewhere are dropped. Rules across fields are left to the caller that
- * renders the whole configuration.
+ * findings to its fields; others are dropped.
  */
 export function partFindings(part: Partial<GatewayConfig>, places: Places): readonly Finding[] {
   const config = { ...NOTHING, ...part }
@@ -53,7 +51,6 @@ export function partFindings(part: Partial<GatewayConfig>, places: Places): read
   })
 }
 
-/** Translates a pointer by the longest prefix in `places`. Returns undefined if none matches. */
 export function translatePointer(pointer: string, places: Places): string | undefined {
   const part = Object.keys(places)
     .filter((place) => pointer === place || pointer.startsWith(`${place}/`))

@@ -32,23 +32,19 @@ export interface PlannedStatus {
 /** Everything that follows from one object and the cluster around it. What isn't in it should not exist. */
 export interface Plan {
   /**
-   * Every child object, in the order in which they are applied. `hold` leaves existing children unchanged, because a
-   * valid set can't be built now and the last good one must keep running.
+   * Every child object, in the order of apply. `hold` leaves existing children unchanged: the last good set keeps
+   * running.
    */
   readonly children: readonly KubernetesObject[] | 'hold'
   readonly status: PlannedStatus
   readonly events: readonly PlannedEvent[]
-  /** True if our finalizer should be on the object. If absent on an object under deletion, the object may go. */
   readonly finalizer: boolean
 }
 
 /** A plan and the problems that were found while it was built. */
 export interface ExplainedPlan extends Plan {
   readonly problems: readonly Problem[]
-  /**
-   * Returns the same plan with status and events updated from what the view now shows of the object's own children and
-   * pods. It is called after the children are written. Absent if nothing in the status depends on them.
-   */
+  /** Returns the plan updated from what the view now shows of children and pods, after the children are written. */
   readonly retold?: () => ExplainedPlan
 }
 
@@ -68,25 +64,14 @@ export interface ReconcileContext {
   readonly image: string
   /** Returns the base URL under which pods reach a Service that we render, without a trailing slash. */
   readonly addressOf: (service: { readonly namespace: string; readonly name: string; readonly port: number }) => string
-  /**
-   * Returns the MCP endpoint at which our data plane reaches an MCPServer's own container beside it. Absent, as in
-   * pods: `http://127.0.0.1:<port>/mcp`. Standalone, where servers share one machine, returns the address at which it
-   * started this server.
-   */
+  /** Returns the MCP endpoint of an MCPServer's own container. Absent, as in pods: `http://127.0.0.1:<port>/mcp`. */
   readonly serverUrl?: (server: { readonly namespace: string; readonly name: string; readonly port: number }) => string
-  /**
-   * Returns the local command that starts a stdio MCPServer. Absent, as in pods: the data plane attaches to the
-   * container beside it. It is set standalone, where there are no containers.
-   */
+  /** Returns the local command of a stdio MCPServer, standalone only. Absent, as in pods: the container beside it. */
   readonly serverCommand?: (server: { readonly namespace: string; readonly name: string }) => ServerCommand | undefined
-  /**
-   * Returns the revision of the Secret values that the pods of an MCPServer have, for callers that can't derive it from
-   * the values; undefined if it is not known. Absent: it is derived from the view.
-   */
+  /** Returns the revision of Secret values on an MCPServer's pods. Absent: it is derived from the view. */
   readonly secretRevisionOf?: (server: { readonly namespace: string; readonly name: string }) => string | undefined
   /**
-   * True if pods are processes on the machine of the user who wrote the manifests. Then a server on a loopback address
-   * is a remote server like any other. In a pod that address would be the pod's own, which is never allowed.
+   * True if pods are processes on the user's own machine. Then a loopback address is a remote server like any other.
    */
   readonly isOwnMachine?: boolean
   /** The peers of the pods' admin listeners. Absent: the operator as operator/deploy installs it. Never empty. */
@@ -100,5 +85,4 @@ export interface ReconcileContext {
 /** The longest note that the API accepts (events.k8s.io/v1). */
 const NOTE_LIMIT = 1024
 
-/** Returns the text of an Event, without secrets in URLs. */
 export const eventNote = ({ message }: PlannedEvent): string => withoutUrlSecrets(message).slice(0, NOTE_LIMIT)

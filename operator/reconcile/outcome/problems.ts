@@ -10,9 +10,7 @@ type ProblemCondition = (typeof problemConditions)[number]
 
 /** The problem and the object or field that has it. */
 export interface ProblemDetail {
-  /** A text for people. If there is a pointer, it describes what is wrong with the value at the pointer. */
   readonly message: string
-  /** JSON pointer (RFC 6901) into the object. */
   readonly pointer?: string
   /** The separator of pointer and message in a text. The default is a colon and a space. */
   readonly joint?: ': ' | ' ' | ', '
@@ -30,7 +28,6 @@ export interface Problems {
   add(condition: ProblemCondition, reason: string, detail: ProblemDetail): void
   /** The problems of one condition, in the order in which they were found, each text once. */
   of(condition: ProblemCondition): readonly Problem[]
-  /** All problems, by condition. */
   all(): readonly Problem[]
   readonly none: boolean
 }
@@ -54,7 +51,6 @@ export function startProblems(): Problems {
 export const problemText = ({ pointer, joint = ': ', message }: ProblemDetail): string =>
   pointer === undefined || pointer === '' ? message : `${pointer}${joint}${message}`
 
-/** Joins the texts of several problems. */
 export const joined = (problems: readonly ProblemDetail[]): string => problems.map(problemText).join('; ')
 
 /** Removes the secrets that URLs carry from a problem's text, as conditions do. */

@@ -3,9 +3,8 @@ import { startConditions } from './conditions.ts'
 import type { Plan, PlannedStatus } from './plan.ts'
 
 /**
- * The bytes of all lists of one status together, as JSON. etcd accepts 1.5 MiB (1,572,864 bytes) per request. 10,000
- * names of 52 characters with their kinds are 0.93 MB, which leaves room for the object's spec and metadata. Three full
- * lists of a group would be 1.65 MB, and names of entries may have 253 characters.
+ * The bytes of all lists of one status, as JSON. etcd accepts 1.5 MiB per request; 10,000 names of 52 characters with
+ * their kinds are 0.93 MB.
  */
 const LIST_BYTES = 1_000_000
 /** The bytes of a whole object that etcd certainly accepts. */

@@ -6,10 +6,7 @@ interface CaBundleRef {
   readonly configMapRef?: { readonly name: string; readonly key: string; readonly optional?: boolean }
 }
 
-/**
- * Tells whether the bundle can be mounted: it exists and holds a certificate. An `optional` bundle may be absent. It is
- * then left out, and a watch adds it when it appears. Anything else that is wrong becomes a problem.
- */
+/** Tells whether the bundle can be mounted: it exists and holds a certificate. An `optional` one may be absent. */
 export function caBundleFound(ref: CaBundleRef, pointer: string, resolver: Resolver): boolean {
   const { problems, view, namespace } = resolver
   const { name = '', key = 'ca.crt', optional } = ref.configMapRef ?? {}
@@ -31,9 +28,8 @@ export function caBundleFound(ref: CaBundleRef, pointer: string, resolver: Resol
 }
 
 /**
- * Mounts the bundle and returns the path of its file for a configuration; undefined if there is none or it is
- * unavailable. An `optional` bundle is always mounted, so that its creation or deletion changes the configuration but
- * not the pods.
+ * Mounts the bundle and returns its path for a configuration. An `optional` bundle is always mounted, so that its
+ * creation changes the configuration but not the pods.
  */
 export function caBundleFile(
   ref: CaBundleRef | undefined,

@@ -13,9 +13,8 @@ export interface MountPlace {
 }
 
 /**
- * Builds the form that a settings block has in a configuration file (`asFile`). Each reference becomes the path of a
- * mounted file. A flag that is off and off by default is omitted. Keys are sorted. A reference that does not resolve is
- * a problem, recorded at its own pointer, and its field is omitted if the file can do without it.
+ * Builds the form of a settings block in a configuration file (`asFile`): references become paths, false flags are
+ * omitted, keys are sorted. A missing reference is a problem at its pointer.
  */
 export const mounted = <S extends TSchema>(schema: S, value: Static<S>, place: MountPlace): Static<FileForm<S>> =>
   sortedKeys(fileValue(schema as SchemaNode, value, place, true)) as Static<FileForm<S>>

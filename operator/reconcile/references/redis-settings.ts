@@ -5,10 +5,7 @@ import { type MountPlace, mounted } from './mounted.ts'
 
 type RedisSpec = Static<ReturnType<typeof redis>>
 
-/**
- * Builds the Redis settings from the `redis` block of a spec. Its Secrets become files. `db` is the database's number
- * if the block has no field for it. Missing references are recorded as problems.
- */
+/** Builds the Redis settings from the `redis` block. `db`: the number if the block has none. */
 export function redisSettings(redis: RedisSpec, db: number, place: MountPlace): RedisSettings {
   const { addr, sentinelConfig, clusterMode, aclUserConfig } = redis
   const database = sentinelConfig?.db ?? db

@@ -14,13 +14,9 @@ export interface Resolver {
   readonly problems: Problems
   /** Returns the object of that name, or undefined after recording that it is missing. */
   object<K extends KindDeclaration>(kind: K, name: string): ObjectOf<K> | undefined
-  /** Tells whether the Secret exists. */
   secret(name: string): boolean
-  /** Tells whether the Secret exists and has the key. */
   secretKey(ref: KeyRef): boolean
-  /** Tells whether the ConfigMap exists. */
   configMap(name: string): boolean
-  /** Returns the text under the key of the ConfigMap. */
   configMapKey(ref: KeyRef): string | undefined
 }
 

@@ -3,7 +3,6 @@ import { serviceName } from '../../render/object/names.ts'
 import type { PodSettings } from '../../render/pod/pod-settings.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 
-/** The part of a workload that its addresses derive from. */
 export interface Addressed {
   readonly kind: string
   readonly metadata: { readonly name: string; readonly namespace: string }
@@ -14,13 +13,10 @@ interface Routed extends Addressed {
 }
 
 export interface Addresses {
-  /** Base URL of the Service inside the cluster. */
   readonly address: string
-  /** URL of the served endpoint inside the cluster. */
   readonly url: string
   /** The same URL at the first host name of its HTTPRoute; undefined if there is none. */
   readonly externalUrl: string | undefined
-  /** Host names of all of these. */
   readonly hosts: readonly string[]
 }
 

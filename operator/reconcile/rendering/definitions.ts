@@ -9,7 +9,6 @@ const TYPE = 'DefinitionsApproved'
 /** Reasons that pods have told: they hold until pods tell again. */
 const OF_PODS: ReadonlySet<string> = new Set(['Withheld', 'AllApproved', 'Reported'])
 
-/** The most names in a message. */
 const NAMED = 10
 
 /** The definitions of one server: how strictly they are held, and what pods report of them. */
@@ -18,7 +17,6 @@ export interface HeldDefinitions {
   readonly mode: PinningMode
   /** True if some MCPPin names the server, as far as the gateway or proxy uses it. */
   readonly isPinned: boolean
-  /** Absent until pods have reported. */
   readonly seen: DefinitionsObservation | undefined
 }
 
@@ -71,10 +69,7 @@ function setCondition(
   conditions.set(TYPE, 'True', others.length === 0 ? 'Reported' : 'AllApproved', message)
 }
 
-/**
- * Sets `DefinitionsApproved`: whether all that a server shows is approved. It is absent if nothing is held to pins.
- * `isOfGateway` says whether the servers are members, which messages name.
- */
+/** Sets `DefinitionsApproved`, if anything is held to pins. `isOfGateway`: messages name the servers. */
 export function reportDefinitions(
   held: readonly HeldDefinitions[],
   place: { readonly isOfGateway: boolean; readonly problems: Problems },

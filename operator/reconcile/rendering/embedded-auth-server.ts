@@ -19,11 +19,8 @@ interface NamingSpec {
   readonly externalAuthConfigRef?: { readonly name: string } | undefined
 }
 
-/** The authorization server in the proxy before one server. */
 export interface EmbeddedAuthServer {
-  /** Name of the MCPExternalAuthConfig that describes it. */
   readonly config: string
-  /** The field that names it. */
   readonly pointer: string
   readonly spec: AuthServerSpec
 }
@@ -34,8 +31,8 @@ export function namesAuthServer(ref: { readonly name: string } | undefined, { vi
 }
 
 /**
- * Returns the authorization server that a proxy's object names: by `authServerRef`, or by an `externalAuthConfigRef` of
- * that type. Undefined if none is named, or if it is unavailable, which is recorded as a problem.
+ * Returns the authorization server of a proxy's object, by `authServerRef` or `externalAuthConfigRef`. Undefined if
+ * there is none, or, as a problem, if it is unavailable.
  */
 export function embeddedAuthServer(
   { authServerRef, externalAuthConfigRef }: NamingSpec,

@@ -22,8 +22,8 @@ const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /**
- * Returns a pod's own volumes and their mounts in our container. A volume that would collide with ours, open the node's
- * disk or name a missing object is recorded as a problem. The API server reports all other errors.
+ * Returns a pod's own volumes and their mounts in our container. Collisions with ours, the node's disk and missing
+ * objects are problems.
  */
 export function extraVolumes(
   { volumes = [], volumeMounts = [] }: VolumeFields,

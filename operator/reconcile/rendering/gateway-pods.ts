@@ -11,7 +11,6 @@ import type { Assembly } from './proxy.ts'
 import { type ChildrenOptions, containerResources, renderChildren } from './rendering.ts'
 import type { Rendered } from './workload.ts'
 
-/** A workload whose pods run only the gateway. */
 interface GatewayWorkload extends Workload {
   readonly spec: PodSettings & { readonly resources?: Resources; readonly replicas?: number }
 }
@@ -19,7 +18,6 @@ interface GatewayWorkload extends Workload {
 interface GatewayPods {
   readonly service: ChildrenOptions['service']
   readonly gateways?: ChildrenOptions['gateways']
-  /** Collects the problems that are found while rendering. */
   readonly problems: Problems
 }
 

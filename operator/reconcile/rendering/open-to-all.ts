@@ -12,10 +12,7 @@ interface MemberObject {
   readonly spec: { readonly groupRef?: { readonly name: string }; readonly oidcConfigRef?: object }
 }
 
-/**
- * Returns the pods of the gateways through which a group member is reached. Undefined if others reach it too: it
- * authenticates its callers itself, is in no group, or no gateway of its group authenticates callers.
- */
+/** Returns the pods of the gateways through which a group member is reached. Undefined if others reach it too. */
 export function gatewayPeers({ metadata, spec }: MemberObject, view: ClusterView): NetworkPeers | undefined {
   const { groupRef, oidcConfigRef } = spec
   if (groupRef === undefined || oidcConfigRef !== undefined) return undefined
@@ -31,7 +28,6 @@ interface ServedTo {
   readonly settings: Pick<PodSettings, 'networkPolicy'>
   /** The result of `gatewayPeers`. */
   readonly gateways?: NetworkPeers | undefined
-  /** Names of Secrets that the server behind a proxy has. */
   readonly secrets?: readonly string[]
 }
 

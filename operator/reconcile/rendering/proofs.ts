@@ -10,8 +10,8 @@ export function checkProofs(config: GatewayConfig, pointer: string, problems: Pr
 }
 
 /**
- * Sets `ProofReady` where proofs are read, unless a problem has set it. Warns if the authorization server binds tokens to
- * keys and the endpoint, which reads no proofs, refuses such tokens. `pointer`: of the block that reads proofs.
+ * Sets `ProofReady` if proofs are read. Warns if the authorization server binds tokens that the endpoint refuses.
+ * `pointer`: of the block.
  */
 export function reportProofs(
   { incomingAuth, authServer }: GatewayConfig,

@@ -31,7 +31,6 @@ export interface Assembly extends Addresses {
 
 const PROOFS = '/spec/oidcConfigRef/dpop'
 
-/** Parts of a proxy's configuration that have the same shape in its object, for both kinds. */
 export const PROXY_PLACES = {
   '/backends/0/headers': '/spec/headerForward/addPlaintextHeaders',
   '/backends/0/headerFiles': '/spec/headerForward/addHeadersFromSecret',

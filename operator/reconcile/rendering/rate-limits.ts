@@ -19,7 +19,6 @@ interface Limited {
   readonly sessionStorage?: { readonly provider: 'memory' | 'redis' } | undefined
   /** The number of pods in the spec, or of running pods if an autoscaler decides it. */
   readonly replicas: number
-  /** True if callers are not authenticated. */
   readonly isAnonymous: boolean
 }
 

@@ -46,7 +46,6 @@ export function checkName(workload: Workload, shape: WorkloadOptions['shape'], p
   if (problem !== undefined) problems.add('Valid', 'NameInvalid', { message: problem })
 }
 
-/** Records missing image pull secrets, wherever the settings name them. */
 export function checkPullSecrets(settings: PodSettings, resolver: Resolver): void {
   for (const { name } of fromSettings(settings).pod.imagePullSecrets ?? []) resolver.secret(name)
 }
@@ -59,10 +58,7 @@ export function containerResources(set: Resources | undefined, defaults: Resourc
   return resources
 }
 
-/**
- * Records what the data plane's own rules find in a configuration that is about to be rendered. `places` names the
- * parts that have the same shape in the object: it maps their pointers to pointers into the object.
- */
+/** Records the data plane's own findings. `places` maps pointers into the configuration to pointers into the object. */
 export function noteFindings(
   findings: readonly Finding[],
   problems: Problems,
@@ -107,8 +103,8 @@ function noteTaken(workload: Workload, { pod, settings }: ChildrenOptions, probl
 }
 
 /**
- * Returns the children of a workload in the order in which they are applied: what the pods need, the pods, rights for
- * them, and last the kinds that a cluster may not have.
+ * Returns the children in the order of apply: what the pods need, the pods, their rights, and kinds that a cluster may
+ * lack.
  */
 export function renderChildren(
   workload: Workload,

@@ -3,10 +3,7 @@ import { cardEndpoint } from '../../../dataplane/config/check/server-card.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { Problems } from '../outcome/problems.ts'
 
-/**
- * Builds the block `serverCard` of a data plane; empty if the object has none. A card without a URL that strangers can
- * use is a problem.
- */
+/** Builds the block `serverCard`; empty without one. A card without a public URL is a problem. */
 export function buildServerCard(
   serverCard: ServerCard | undefined,
   resourceUrl: string | undefined,

@@ -18,8 +18,8 @@ interface Owner {
 }
 
 /**
- * Builds the session storage of a workload's pods. Each workload has its own key prefix, after the configured one,
- * because several workloads may share a Redis. Missing references are recorded in the resolver's problems.
+ * Builds the session storage. Each workload has its own key prefix after the configured one, since several may share a
+ * Redis.
  */
 export function buildSessionStorage(
   owner: Owner,

@@ -24,9 +24,7 @@ interface WorkloadObject {
 export interface Rendered {
   readonly children: readonly KubernetesObject[]
   readonly config: RenderedConfig
-  /** Address inside the cluster. */
   readonly url: string
-  /** Address outside of the cluster, if an HTTPRoute sets one. */
   readonly externalUrl: string | undefined
 }
 
@@ -49,7 +47,6 @@ interface WorkloadPlan {
     | undefined
 }
 
-/** The one-line summary of a workload. */
 interface Readiness {
   readonly status: 'True' | 'False' | 'Unknown'
   readonly reason: string
@@ -104,10 +101,7 @@ function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: Workl
   return { status: 'False', reason: first.reason, message: joined(problems) + kept, phase: 'Failed' }
 }
 
-/**
- * Returns one event for `Ready`, one for each other condition of the kind that says what isn't served, and one for each
- * that tells of what pods do without.
- */
+/** Returns an event for `Ready` and for each other condition that tells of something not served. */
 function buildEvents(ready: Readiness, conditions: Conditions): readonly PlannedEvent[] {
   if (ready.status === 'Unknown' || ready.phase === 'Terminating') return []
   const { reason, message } = ready
@@ -190,9 +184,8 @@ function served(plan: WorkloadPlan, rendered: Rendered | undefined): Readonly<Re
 }
 
 /**
- * Plans a workload from its configuration and problems. With any problem the children are held: running pods keep their
- * last good configuration, and the status keeps describing it. Observations of the workload's own children and pods
- * never influence what is rendered.
+ * Plans a workload. With any problem the children are held: running pods and status keep the last good configuration.
+ * Observations never influence what is rendered.
  */
 export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
   const rendered = renderGood(plan)

@@ -12,7 +12,6 @@ type Settings = NonNullable<VirtualMCPServer['spec']['config']>
 type Definition = NonNullable<GatewayConfig['compositeTools']>[number]
 
 export interface CompositeTools {
-  /** The gateway's own tools and those of the definitions that it names, by name. */
   readonly served: Definition[]
   /** The definitions that are not offered in their current form, with the reasons, for people. */
   readonly refused: readonly string[]
@@ -78,10 +77,8 @@ function findKept(text: string | undefined, taken: Taken): Definition | undefine
 }
 
 /**
- * Collects the composite tools that a gateway offers. Problems of its own tools are recorded in the resolver's
- * problems. A named definition that is invalid, or conflicts with others, is reported, and its last good version keeps
- * serving. A definition that has no such version, or is missing, is left out. Of two new definitions that conflict, the
- * first by object name wins.
+ * Collects the composite tools of a gateway. A named definition that is invalid or conflicts is reported, and its last
+ * good version serves; without one it is left out. Of two new ones the first by object name wins.
  */
 export function collectCompositeTools(
   { compositeTools = [], compositeToolRefs = [] }: Settings,
@@ -126,9 +123,8 @@ export function collectCompositeTools(
 }
 
 /**
- * Sets `CompositeToolsReady`: which definitions aren't offered in their current form, and why; not set if there are
- * none at all. Sets `CompositeToolWarning`: steps that call tools that no backend can have, because of a typing error
- * or because the backend does not exist yet.
+ * Sets `CompositeToolsReady`, if there are any, and `CompositeToolWarning` for steps that call tools that no backend
+ * can have.
  */
 export function reportCompositeTools(
   { served, refused, isIncomplete }: CompositeTools,

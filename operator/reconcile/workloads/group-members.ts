@@ -31,7 +31,6 @@ import { checkEntry, entryBackend } from './mcp-server-entry.ts'
 /** Kinds that are members of the group that they name. A gateway names a group too but is no member. */
 const memberKinds: ReadonlySet<string> = new Set(['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry'])
 
-/** A member of a group that a gateway can call. */
 export interface Member {
   readonly kind: string
   readonly backend: BackendConfig
@@ -43,7 +42,6 @@ export interface Member {
   readonly identity: CatalogIdentity
 }
 
-/** A member that the gateway can't call, with the reason. */
 interface LeftOut {
   readonly kind: string
   readonly name: string
@@ -51,9 +49,7 @@ interface LeftOut {
 }
 
 export interface Members {
-  /** Sorted by name. */
   readonly served: readonly Member[]
-  /** Sorted by kind, then name. */
   readonly leftOut: readonly LeftOut[]
 }
 
@@ -63,7 +59,6 @@ interface MemberOptions {
   readonly context: ReconcileContext
   /** Returns the credential configuration that applies to the member of this name, given the member's own. */
   readonly credentialOf: (name: string, own: CredentialReference) => CredentialReference
-  /** True if the gateway authenticates its callers. */
   readonly hasCallers: boolean
   readonly pinning: GatewayPinning
   /** The providers at which the gateway logs users in; undefined if it logs nobody in. */
@@ -163,8 +158,8 @@ function credentialProblem(
 }
 
 /**
- * Returns the members of a group as backends. An unusable member is left out and reported; the others serve. Of two
- * members with one name the first kind by alphabet wins, because a name is the prefix of tools and must be unique.
+ * Returns the members of a group as backends; unusable ones are reported. Of two with one name the first kind by
+ * alphabet wins.
  */
 export function collectMembers(group: string, options: MemberOptions): Members {
   const { view, namespace } = options.resolver

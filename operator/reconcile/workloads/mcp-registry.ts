@@ -60,7 +60,6 @@ interface RegistryAssembly {
 const parseConfig = configParser(registryConfigSchema, checkRegistry)
 const parseText = longParser('configurations of registries', parseConfig)
 
-/** Builds the part of the configuration that comes from the object's fields, with files in place of references. */
 function fromFields({ spec, metadata }: MCPRegistry, resolver: Resolver, mounts: Mounts): RegistryConfig {
   const { telemetry, audit, ...others } = spec
   const place = { at: '/spec', resolver, mounts }
@@ -103,10 +102,7 @@ function fromText(text: string, problems: Problems): RegistryConfig {
 /** The API server's address as pods see it. */
 const API_SERVER = 'https://kubernetes.default.svc'
 
-/**
- * Sets the API server's address and token for Kubernetes sources: our pods mount the token at a path of their own, and
- * only if a source needs it.
- */
+/** Sets the API server's address and token for Kubernetes sources, mounted only if needed. */
 function withCluster(config: RegistryConfig, mounts: Mounts, group: string): RegistryConfig {
   const server = () => ({
     url: API_SERVER,
@@ -158,7 +154,6 @@ function withServiceHosts(object: MCPRegistry, config: RegistryConfig, context: 
   return { ...config, allowedHosts: [...hosts, ...(config.allowedHosts ?? [])] }
 }
 
-/** Parts of the configuration that have the same shape in the object. */
 const PLACES = Object.fromEntries(registryConfigNames.map((name) => [`/${name}`, `/spec/${name}`]))
 const choosePlaces = ({ configYAML }: MCPRegistry['spec']): [Places, Places?] =>
   configYAML === undefined ? [PLACES] : [{}, { '': '/spec/configYAML' }]

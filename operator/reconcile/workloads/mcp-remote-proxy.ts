@@ -21,7 +21,6 @@ import { checkName, checkPullSecrets, noteFindings } from '../rendering/renderin
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload } from '../rendering/workload.ts'
 
-/** Builds the configuration of a proxy before a remote server and records all problems. */
 export function assembleMcpRemoteProxy(
   object: MCPRemoteProxy,
   resolver: Resolver,

@@ -35,10 +35,7 @@ export function entryBackend(
   }
 }
 
-/**
- * Finds everything that keeps an entry from being served. Without `credentials` its credential settings are not
- * checked: a gateway that is configured to send none to it doesn't need them.
- */
+/** Finds everything that keeps an entry from being served; its credential only with `credentials`. */
 export function checkEntry(
   object: MCPServerEntry,
   resolver: Resolver,
@@ -56,10 +53,7 @@ export function checkEntry(
   if (problems.none) noteInvalid(partFindings({ backends: [backend] }, PLACES), problems)
 }
 
-/**
- * Returns what each gateway of the group holds the entry's definitions to, and what its pods report of them; without
- * gateways, what the entry itself asks for.
- */
+/** Returns what each gateway of the group holds the entry's definitions to, and its pods' reports. */
 function heldByGateways(object: MCPServerEntry, resolver: Resolver): readonly HeldDefinitions[] {
   const { view, namespace } = resolver
   const { name } = object.metadata

@@ -82,7 +82,6 @@ function checkPorts({ spec }: MCPServer, problems: Problems): void {
     })
 }
 
-/** Records a problem if a credential can't reach the server: a credential is a header, and stdio has none. */
 function checkHasHeaders({ spec }: MCPServer, credential: OutgoingCredential | undefined, problems: Problems): void {
   if (credential === undefined || credential.type === 'unauthenticated') return
   if (spec.transport !== 'stdio' && credential.type !== 'awsSts') return
@@ -93,7 +92,6 @@ function checkHasHeaders({ spec }: MCPServer, credential: OutgoingCredential | u
   problems.add('Valid', 'CredentialUnusable', { pointer: '/spec/externalAuthConfigRef', message })
 }
 
-/** Builds the server as the proxy beside it reaches it. */
 function buildBackend(object: MCPServer, mounts: Mounts, context: ReconcileContext): Omit<BackendConfig, 'name'> {
   const { spec, metadata } = object
   if (spec.transport === 'stdio') return { ...stdioBackend(object, mounts, context), ...buildEra(spec) }
@@ -282,9 +280,8 @@ function warnOfOutbound(
 const readItems = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isObject) : [])
 
 /**
- * Warns that `envFrom` may not set the port. Kubernetes puts `env` before `envFrom`: our variables for the server's
- * address win over those of a ConfigMap or Secret with the same names. Only the kubelet knows which keys these hold, so
- * the warning says that a conflict is possible.
+ * Warns that `envFrom` may not set the port: Kubernetes puts `env` before `envFrom`, and only the kubelet knows the
+ * keys.
  */
 function warnOfEnvFrom(spec: ServerSettings, port: number, conditions: Conditions): void {
   const { transport, env = [], secrets = [], podTemplateSpec = {} } = spec

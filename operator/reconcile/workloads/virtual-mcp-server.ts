@@ -67,7 +67,6 @@ function checkCredentials({ outgoingAuth }: Spec, resolver: Resolver): void {
 const readStorage = ({ sessionStorage, config }: Spec): SessionStorageSpec | undefined =>
   sessionStorage ?? config?.sessionStorage
 
-/** Merges the headers of both fields, each once. */
 function mergePassthrough({ passthroughHeaders = [], config }: Spec): Pick<GatewayConfig, 'passthroughHeaders'> {
   const names = [...passthroughHeaders, ...(config?.passthroughHeaders ?? [])].map((name) => name.toLowerCase())
   return names.length === 0 ? {} : { passthroughHeaders: [...new Set(names)].sort() }
@@ -123,7 +122,6 @@ function buildAuthServer(
 
 const HANDLING = '/spec/config/operational/failureHandling'
 
-/** Parts of the configuration that have the same shape in the object. */
 const PLACES = {
   '/authServer': AUTH_SERVER,
   '/authServer/upstreamFilter': '/spec/authServerUpstreamFilter',
@@ -174,7 +172,6 @@ function buildOperational(
   }
 }
 
-/** Records a problem if the two places of the group name different ones. */
 function checkGroupName({ groupRef, config }: Spec, problems: Problems): void {
   if (config?.groupRef !== undefined && config.groupRef !== groupRef.name)
     problems.add('Valid', 'ConfigInvalid', {
@@ -184,7 +181,6 @@ function checkGroupName({ groupRef, config }: Spec, problems: Problems): void {
     })
 }
 
-/** Returns the URL by which clients know the endpoint. */
 const buildPublicUrl = (
   { incomingAuth: { oidcConfigRef } }: Spec,
   { externalUrl, url }: { readonly externalUrl?: string | undefined; readonly url: string },
@@ -285,10 +281,7 @@ function reportBackends({ served, leftOut }: Members, conditions: Conditions): v
   else conditions.set('BackendsReady', 'True', 'AllServed', '')
 }
 
-/**
- * Returns what the definitions of each member are held to, and what is reported of them: by the gateway's own pods, and
- * by the proxies of members that compare definitions themselves.
- */
+/** Returns what each member's definitions are held to, and the reports of the gateway's pods and of proxies. */
 function heldByMembers(
   { served }: Members,
   view: ClusterView,
@@ -477,15 +470,13 @@ function buildOptimizer(
   }
 }
 
-/** Tells whether a URL leads to a Service of the cluster by its name. */
 function leadsToCluster(service: string | undefined): boolean {
   const url = URL.parse(service ?? '')
   return url !== null && isOfCluster(url)
 }
 
 /**
- * Sets `BackendsHealthy`: whether the pods of a gateway reach its backends; absent until they have reported. It emits
- * no event, because workloads that start together become ready one after the other.
+ * Sets `BackendsHealthy` once the pods have reported. No event: workloads that start together become ready one by one.
  */
 function reportHealth(observed: readonly BackendObservation[] | undefined, conditions: Conditions): void {
   if (observed === undefined) return

@@ -53,11 +53,9 @@ interface KeeperOptions {
   readonly now?: () => number
 }
 
-/** The state of the webhook, for `/status`. */
 export interface AdmissionStatus {
   /** The end of the served certificate. Absent while the webhook serves none and answers nobody. */
   readonly certificateUntil?: string
-  /** The reason why Secret or configuration are not as they should be. */
   readonly problem?: string
 }
 
@@ -67,10 +65,9 @@ interface Webhook {
 }
 
 /**
- * Keeps the certificate of the admission webhook in a Secret that all replicas share, and its authority in the
- * webhook's `caBundle`. If several replicas write, the first wins. A new certificate is trusted first and served once
- * every API server has had time to learn of it, so that no request is refused. The keeper never creates the Secret or
- * the configuration.
+ * Keeps the certificate of the webhook in a shared Secret, and its authority in `caBundle`. The first writer wins. A
+ * new certificate is trusted before it is served, so that no request is refused. Never creates the Secret or the
+ * configuration.
  */
 export class CertificateKeeper {
   readonly #options: KeeperOptions

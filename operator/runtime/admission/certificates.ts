@@ -5,17 +5,13 @@ import { type Issued, issue } from './issue.ts'
 export interface CertificateTimes {
   /** The lifetime of a certificate. The next one is made when a third of it is left. */
   readonly lifetime: number
-  /**
-   * The time for which a new certificate is trusted but not served, until every API server has learnt of its authority.
-   */
+  /** The time for which a new certificate is trusted but not served. */
   readonly settle: number
 }
 
-/** The data of the Secret: the current certificate and the one before it. */
 export interface Kept {
   /** The last part of the webhook's path. Only the API server is told of it. */
   readonly token: string
-  /** Newest first; one or two. */
   readonly issued: readonly [Issued, ...Issued[]]
 }
 
@@ -26,7 +22,6 @@ const TOKEN = /^[0-9a-f]{64}$/
 const PREFIXES = ['', 'previous-'] as const
 
 const madeAt = ({ certificate }: Issued) => new X509Certificate(certificate).validFromDate.getTime() + BACKDATED_MS
-/** Returns the end of a certificate in milliseconds. */
 export const readEnd = ({ certificate }: Issued) => new X509Certificate(certificate).validToDate.getTime()
 
 function isUsable({ ca, certificate, key }: Issued, host: string): boolean {
@@ -54,7 +49,6 @@ export function readKept(data: Readonly<Record<string, string>>, host: string) {
   return { token: TOKEN.test(token) ? token : undefined, issued }
 }
 
-/** Encodes the certificates as the data of a Secret. */
 export const encodeData = ({ token, issued }: Kept): Record<string, string> =>
   Object.fromEntries(
     [

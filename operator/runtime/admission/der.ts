@@ -40,10 +40,7 @@ export function oid(dotted: string): Buffer {
   return tagged(0x06, Buffer.from([first * 40 + second, ...rest].flatMap(base128)))
 }
 
-/**
- * Encodes a time in whole seconds, with a year of two digits until 2049 and of four from then on (RFC 5280, section
- * 4.1.2.5).
- */
+/** Encodes a time in whole seconds, the year in two digits until 2049 (RFC 5280, section 4.1.2.5). */
 export function time(date: Date): Buffer {
   const digits = `${date
     .toISOString()

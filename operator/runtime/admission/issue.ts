@@ -5,7 +5,6 @@ import { bits, integer, octets, oid, sequence, setOf, tagged, time, utf8, yes } 
 export interface Issued {
   readonly ca: string
   readonly certificate: string
-  /** PKCS #8. */
   readonly key: string
 }
 
@@ -59,8 +58,8 @@ function certificate(
 const newKey = () => generateKeyPairSync('ec', { namedCurve: 'P-256' })
 
 /**
- * Issues a certificate for a server of this DNS name from a new authority (X.509 version 3, RFC 5280; ECDSA on P-256).
- * The authority's key is discarded, so that nobody can have it sign anything else.
+ * Issues a certificate for this DNS name from a new authority (X.509 version 3, RFC 5280; ECDSA on P-256), whose key is
+ * discarded.
  */
 export function issue(host: string, validity: Validity): Issued {
   const authority = newKey()

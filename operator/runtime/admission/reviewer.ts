@@ -10,10 +10,7 @@ import { pause } from '../queue/pause.ts'
 import { type Contents, onCurrentContents } from '../watch/contents.ts'
 import { buildWarnings, deletionWarnings, type Explained } from './warnings.ts'
 
-/**
- * The outcome of a review: nothing was wrong, there were warnings, not all objects were known yet, or the review itself
- * failed. In the last two cases the answer says nothing of the object.
- */
+/** The outcome of a review. With `unready` and `failed` the answer says nothing of the object. */
 export type ReviewOutcome = 'clean' | 'warned' | 'unready' | 'failed'
 
 interface Reviewed {
@@ -24,16 +21,13 @@ interface Reviewed {
 interface ReviewerOptions {
   readonly view: ClusterView
   readonly contents: Contents
-  /** Runs long checks in another thread. */
   readonly checks: Pick<Checks, 'on'>
   readonly context: Omit<ReconcileContext, 'now'>
-  /** The namespaces that the operator manages; none means all. */
   readonly namespaces: readonly string[]
   /** Tells whether this installation manages an object. */
   readonly isLookedAfter: (object: KubernetesObject) => boolean
   /** Tells whether the view has every object. Until then a review can't say that one is missing. */
   readonly isSynced: () => boolean
-  /** Called with the outcome for each object under review. */
   readonly onReviewed: (kind: string, outcome: ReviewOutcome) => void
   readonly log: Logger
 }
@@ -63,10 +57,7 @@ const isRecord = (value: unknown): value is Unknown =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 
-/**
- * Predicts what `reconcile` will say of objects that are about to be written. It uses this process's own view, whether
- * or not the process leads, and writes nothing.
- */
+/** Predicts what `reconcile` will say, by this process's own view, whether or not it leads. Writes nothing. */
 export class Reviewer {
   readonly #options: ReviewerOptions
   readonly #faults = new Set<string>()
@@ -163,10 +154,7 @@ const isIt = (object: KubernetesObject, kind: string, namespace: string, name?: 
 const byKindAndName = (one: ObjectName, other: ObjectName) =>
   byText(one.kind, other.kind) || byText(one.name, other.name)
 
-/**
- * Returns the view as it will be with this object in it. It leaves out what pods say: that is about the object before
- * the change, and only the leader knows it.
- */
+/** Returns the view with this object in it, without the pods' reports, which are about the object before. */
 function overlaidView(view: ClusterView, object: KubernetesObject): ClusterView {
   const alone = createObjectIndex(kinds)
   alone.put(object)

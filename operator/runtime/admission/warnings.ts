@@ -3,18 +3,11 @@ import { conditionProblems } from '../../reconcile/outcome/condition-problems.ts
 import type { Plan } from '../../reconcile/outcome/plan.ts'
 import { type Problem, problemText, withoutSecrets } from '../../reconcile/outcome/problems.ts'
 
-/**
- * The API server passes on a warning whole up to 256 characters, and 4,096 characters of all. We count the latter in
- * bytes.
- */
+/** The API server passes on 256 characters of a warning, and 4,096 of all (counted in bytes here). */
 const LONGEST = 256
 const MOST_BYTES = 4096
-/** The largest number of warnings. Nobody reads more. */
 const MOST = 12
-/**
- * Characters to replace: the API server drops a warning with a control character, and the others would change what a
- * terminal shows.
- */
+/** The API server drops a warning with a control character; the others would change a terminal. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu
 
 export interface Explained {

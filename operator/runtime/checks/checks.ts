@@ -5,7 +5,6 @@ import type { CheckCall } from './worker.ts'
 
 interface ChecksOptions {
   readonly log: Logger
-  /** Milliseconds that one check may take. */
   readonly deadlineMs?: number
   /** Milliseconds after which an idle thread ends. The policy engine in it takes 60 MB. */
   readonly idleMs?: number
@@ -27,8 +26,8 @@ const IDLE_MS = 60_000
 const HEAP = { maxOldGenerationSizeMb: 256 }
 
 /**
- * Checks untrusted input in a separate thread: one check at a time, namespaces in turn, each check with a deadline. A
- * check that exceeds it is refused, and costs other namespaces no more than the deadline.
+ * Checks untrusted input in a separate thread: one check at a time, namespaces in turn, with a deadline, after which it
+ * is refused.
  */
 export class Checks {
   readonly #options: ChecksOptions
@@ -43,7 +42,6 @@ export class Checks {
     this.#options = options
   }
 
-  /** The number of checks that wait or run. */
   get pending(): number {
     return this.#underWay.size
   }
@@ -143,7 +141,6 @@ export class Checks {
     worker.terminate().catch((error) => this.#options.log.warn({ err: error }, 'a thread could not be ended'))
   }
 
-  /** Ends the thread. Waiting checks don't run any more. */
   close(): void {
     this.#waiting.clear()
     clearTimeout(this.#idle)

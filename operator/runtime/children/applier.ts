@@ -16,7 +16,6 @@ interface ApplierOptions extends WriterOptions {
   readonly log: Logger
 }
 
-/** A rendered child with the live object of its name. */
 interface Found {
   readonly rendered: KubernetesObject
   readonly live: KubernetesObject | undefined
@@ -44,10 +43,7 @@ function isAdoptable(pod: KubernetesObject, { spec }: KubernetesObject): boolean
   )
 }
 
-/**
- * Makes the live children of an owner equal to the rendered ones by server-side apply: one request for a child that
- * differs, none for one that doesn't, a delete for one that is no longer rendered.
- */
+/** Makes the live children of an owner equal to the rendered ones by server-side apply: no request for an equal one. */
 export class Applier {
   readonly #options: ApplierOptions
   readonly #writer: ChildWriter
@@ -59,10 +55,8 @@ export class Applier {
   }
 
   /**
-   * Applies the rendered children. If somebody else holds the name of one, nothing stays written, because half a
-   * workload is of no use. If the children grant rights, which would apply to the other's pods, nothing is written
-   * until every name is known to be free or ours. Otherwise a held name shows during the writes. Throws errors that a
-   * retry may cure.
+   * Applies the rendered children. If somebody else holds a name, nothing stays written: half a workload is of no use.
+   * If children grant rights, nothing is written until every name is free or ours. Throws errors that a retry may cure.
    */
   async apply(owner: Owner, rendered: readonly KubernetesObject[]): Promise<Applied> {
     const changes: ChildChanges = {}
@@ -122,7 +116,6 @@ export class Applier {
     return { rendered, live, standing: live ? this.#standing(owner, live) : 'own' }
   }
 
-  /** Returns the live object of a child's name if the watches or our own writes have shown it. */
   #known({ kind, metadata }: KubernetesObject): KubernetesObject | undefined {
     return this.#options.children.get(kind, metadata.namespace ?? '', metadata.name)
   }

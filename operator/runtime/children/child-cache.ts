@@ -44,20 +44,15 @@ export class ChildCache {
     return this.#objects.get(keyOf(kind, namespace, name))
   }
 
-  /** Returns the children of the owner with this uid. */
   ownedBy(uid: string): readonly KubernetesObject[] {
     return [...(this.#byOwner.get(uid)?.values() ?? [])]
   }
 
-  /** Returns the objects whose labels name this workload. */
   labelled(kind: string, namespace: string, name: string): readonly KubernetesObject[] {
     return [...(this.#byLabels.get(keyOf(kind, namespace, name))?.values() ?? [])]
   }
 
-  /**
-   * Stores the answer to one of our own writes without waiting for the watch. It ignores an answer that comes after the
-   * watch has delivered that version and later ones: the object may have changed since, or be gone.
-   */
+  /** Stores the answer to one of our own writes, unless the watch has delivered that version already. */
   written(object: KubernetesObject): void {
     const { kind, metadata } = object
     const told = this.#told.get(scopeOf(kind, metadata.namespace)) ?? this.#told.get(scopeOf(kind))

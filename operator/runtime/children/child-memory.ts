@@ -4,14 +4,13 @@ import type { ChildProblem } from './child-problem.ts'
 /** Waits after a refused write in milliseconds, doubled each time. */
 const REFUSED = { first: 1_000, longest: 60_000 }
 /**
- * The number of foreign changes that are reverted at once, and the milliseconds after which one more may be. People
- * edit now and then; machines insist.
+ * The foreign changes that are reverted at once, and the milliseconds for one more: people edit now and then; machines
+ * insist.
  */
 const CORRECTIONS = { atOnce: 100, each: 3_000 }
 
 /** The state of one child between two reconciles. It is lost with the process, at the cost of a write. */
 export interface ChildMemory {
-  /** The uid of the live object. */
   uid?: string
   /** The watches don't show the object that has the name. It is read before anything is written. */
   isHeld?: true
@@ -59,7 +58,6 @@ export class ChildMemories {
     return memory
   }
 
-  /** Forgets an owner that is gone. */
   forget(owner: string): void {
     this.#byOwner.delete(owner)
   }

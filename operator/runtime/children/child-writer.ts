@@ -20,7 +20,6 @@ import {
 } from './managed-fields.ts'
 import { asWritten, matches } from './matches.ts'
 
-/** The written children as `kind/name`, by what happened to them. */
 export type ChildChanges = Partial<Record<'created' | 'changed' | 'adopted' | 'replaced' | 'deleted', string[]>>
 
 type Fields = Readonly<Record<string, unknown>>
@@ -37,7 +36,6 @@ export function noteChange(
 /** A write to a child that existed before. */
 export interface ChildWrite {
   readonly rendered: KubernetesObject
-  /** The object before the write. */
   readonly live: KubernetesObject
   readonly written: KubernetesObject
   /** This process has seen the child in its desired state before. */
@@ -57,14 +55,12 @@ export interface WriterOptions {
   readonly assertLeading: () => void
 }
 
-/** One child, desired and live. */
 export interface ChildState {
   readonly rendered: KubernetesObject
   readonly live: KubernetesObject | undefined
   /** The owner has left the live object behind, and adopts it again. */
   readonly isAdopted: boolean
   readonly memory: ChildMemory
-  /** Receives the child if it is written. */
   readonly changes: ChildChanges
 }
 

@@ -5,7 +5,6 @@ import { duplicates } from '../duplicates.ts'
 import { keyAddressFindings } from './key-address.ts'
 import { spiffeFindings } from './spiffe.ts'
 
-/** Checks the clients that act for themselves. */
 export function machineClientFindings(config: AuthServerConfig, at: string): readonly Finding[] {
   const clients = config.inboundGrants?.clientCredentials?.clients ?? []
   const workloads = new Set(config.inboundGrants?.spiffeClientAuth?.map(({ clientId }) => clientId))

@@ -4,7 +4,6 @@ import type { Finding } from '../../load.ts'
 import { duplicates } from '../duplicates.ts'
 import { keyAddressFindings } from './key-address.ts'
 
-/** Checks the trust domains of SPIFFE and the clients in them. */
 export function spiffeFindings(config: AuthServerConfig, at: string): readonly Finding[] {
   const { spiffeTrustDomains: domains = [], inboundGrants } = config
   const clients = inboundGrants?.spiffeClientAuth ?? []

@@ -24,7 +24,6 @@ const OWN_HEADERS: ReadonlySet<string> = new Set([
   ...['te', 'trailer', 'transfer-encoding', 'upgrade'],
 ])
 
-/** Checks a provider at the pointer `at`. */
 export function upstreamFindings(
   provider: UpstreamProviderConfig,
   at: string,
@@ -215,10 +214,7 @@ function callbackFindings(callback: URL, pointer: string, server: AuthServerConf
   ]
 }
 
-/**
- * Checks for OAuth 2 providers that share a callback. Such a callback does not say which provider issued the code, so
- * two providers at one callback can be mixed up.
- */
+/** Checks for OAuth 2 providers that share a callback and could be mixed up. */
 function sharedFindings(
   redirectUri: string,
   pointer: string,
