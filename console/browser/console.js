@@ -167,9 +167,10 @@ class Refresh {
         )
       if (answer.ok || answer.status === 304) this.stamp(answer.headers.get('date'))
       if (answer.status === 304 || !answer.ok) return this.seconds
-      const { tree } = await answer.json()
+      const { title, tree } = await answer.json()
       this.etag = answer.headers.get('etag') ?? ''
       this.say('', 0)
+      document.title = title
       patchChildren(this.main, tree)
       return this.main.querySelector('[data-pending]') ? 1 : this.seconds
     } catch {

@@ -10,7 +10,7 @@ import { type RequestVariables, requestIds } from '../../dataplane/server/reques
 import { clientDocument, WorkloadLogins } from '../mcp/logins.ts'
 import { WorkloadTokens } from '../mcp/tokens.ts'
 import { type Child, h, treeOf } from '../pages/element.ts'
-import { type Frame, pageText } from '../pages/frame.ts'
+import { type Frame, pageText, pageTitle } from '../pages/frame.ts'
 import { note } from '../pages/parts.ts'
 import { PlaceError, type Places, type World } from '../places/place.ts'
 import type { Prometheus } from '../places/prometheus.ts'
@@ -208,7 +208,7 @@ function answer(
   }
   const value =
     form === 'view'
-      ? { tree: treesOf([notes(world), content]) }
+      ? { title: pageTitle(title), tree: treesOf([notes(world), content]) }
       : { facts, asOf: new Date(asOf).toISOString(), cut, notReadable }
   const etag = `"${hash('sha256', JSON.stringify(form === 'view' ? value : { facts, cut, notReadable }), 'hex').slice(0, 32)}"`
   c.header('etag', etag)

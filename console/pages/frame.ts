@@ -1,4 +1,4 @@
-import { type Child, type Element, h, htmlText } from './element.ts'
+import { type Child, type Element, h, htmlText, visible } from './element.ts'
 
 /** The frame around a page: its place, the viewer and the navigation. */
 export interface Frame {
@@ -97,6 +97,9 @@ function where({ place, viewer, logout }: Frame): Element {
   )
 }
 
+/** The title of a page as the browser's tab shows it. */
+export const pageTitle = (title: string): string => visible(`${title} · Portico`)
+
 /** Returns the HTML of a whole page. */
 export function pageText(frame: Frame, content: Child): string {
   const { title, assets, path, refresh, query } = frame
@@ -108,7 +111,7 @@ export function pageText(frame: Frame, content: Child): string {
       {},
       h('meta', { charset: 'utf-8' }),
       h('meta', { name: 'viewport', content: 'width=device-width, initial-scale=1' }),
-      h('title', {}, `${title} · Portico`),
+      h('title', {}, pageTitle(title)),
       h('link', { rel: 'icon', href: '/assets/icon.svg' }),
       h('link', { rel: 'stylesheet', href: assets.style }),
       h('script', { type: 'module', src: assets.script }),

@@ -1,0 +1,100 @@
+/** A stand-in of an API server that lists objects, as slow, as full and as far away as a test wants it. */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { kinds } from '../../crds/index.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
+
+export interface ApiStandIn {
+  readonly url: string
+  /** Each request so far: its path, and the token it carried. */
+  readonly asked: { readonly path: string; readonly token: string }[]
+  objects: readonly KubernetesObject[]
+  /** The namespaces that a token may read; undefined: all. */
+  reach: (token: string) => readonly string[] | undefined
+  /** Answers in place of the lists: a status and headers; undefined: as usual. Status 0 ends the connection. */
+  instead: { readonly status: number; readonly headers?: Readonly<Record<string, string>> } | undefined
+  /** Lets lists wait from now on; the returned function answers them all, and the next ones at once. */
+  hold(): () => void
+  close(): Promise<void>
+}
+
+const PAGE = 500
+const plurals = new Map(Object.values(kinds).map(({ plural, kind }) => [plural, kind]))
+
+/** A list of one kind, of a namespace or of all, in pages as an API server has them. */
+const LIST = /^\/apis\/portico\.dev\/v1beta1\/(?:namespaces\/([^/]+)\/)?([a-z]+)$/
+
+export async function startApiStandIn(objects: readonly KubernetesObject[] = []): Promise<ApiStandIn> {
+  let waiting: (() => void)[] | undefined
+  const server = createServer((request, response) => {
+    const path = request.url ?? '/'
+    const token = (request.headers.authorization ?? '').replace('Bearer ', '')
+    found.asked.push({ path, token })
+    const give = () => answer(request, response, token)
+    const isReview = path.includes('/selfsubject')
+    if (waiting === undefined || isReview) give()
+    else waiting.push(give)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const found: ApiStandIn = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    asked: [],
+    objects,
+    reach: () => undefined,
+    instead: undefined,
+    hold() {
+      waiting = []
+      return () => {
+        const held = waiting ?? []
+        waiting = undefined
+        for (const give of held) give()
+      }
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+
+  async function answer(request: IncomingMessage, response: ServerResponse, token: string): Promise<void> {
+    const send = (status: number, body: object, headers: Readonly<Record<string, string>> = {}) => {
+      response.writeHead(status, { 'content-type': 'application/json', ...headers })
+      response.end(JSON.stringify(body))
+    }
+    const { pathname, searchParams } = new URL(request.url ?? '/', found.url)
+    const may = found.reach(token)
+    if (pathname.endsWith('/selfsubjectreviews'))
+      return send(201, { status: { userInfo: { username: token.split('.')[0] } } })
+    if (pathname.endsWith('/selfsubjectaccessreviews')) {
+      const { spec } = JSON.parse(await textOf(request)) as {
+        spec: { resourceAttributes: { namespace: string } }
+      }
+      return send(201, { status: { allowed: may?.includes(spec.resourceAttributes.namespace) ?? true } })
+    }
+    if (found.instead?.status === 0) return void response.destroy()
+    if (found.instead) return send(found.instead.status, { message: 'not now' }, found.instead.headers)
+    if (pathname === '/api/v1/namespaces') {
+      const names = new Set(found.objects.map(({ metadata }) => metadata.namespace ?? 'default'))
+      return send(200, { metadata: {}, items: [...names].map((name) => ({ metadata: { name } })) })
+    }
+    const [, namespace, plural = ''] = LIST.exec(pathname) ?? []
+    if (!plurals.has(plural)) return send(200, { metadata: {}, items: [] })
+    if (may !== undefined && (namespace === undefined || !may.includes(namespace)))
+      return send(403, { reason: 'Forbidden', message: `${plural} is forbidden` })
+    const all = found.objects.filter(
+      ({ kind, metadata }) =>
+        kind === plurals.get(plural) && (namespace === undefined || metadata.namespace === namespace),
+    )
+    const start = Number(searchParams.get('continue') ?? 0)
+    const next = start + PAGE < all.length ? String(start + PAGE) : undefined
+    return send(200, { metadata: { continue: next }, items: all.slice(start, start + PAGE) })
+  }
+  return found
+}
+
+async function textOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
+  return Buffer.concat(chunks).toString()
+}
