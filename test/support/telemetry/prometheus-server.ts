@@ -13,8 +13,12 @@ interface Series {
 }
 
 export interface PrometheusServer {
-  /** The result of an instant query. Throws what Prometheus says where it can't be evaluated. */
-  query(text: string): Promise<readonly Series[]>
+  readonly url: string
+  /**
+   * The result of an instant query, of now or of a time (seconds since 1970). Throws what Prometheus says where it can't be
+   * evaluated.
+   */
+  query(text: string, time?: number): Promise<readonly Series[]>
   /** Names of the alerts that fire. */
   firing(): Promise<readonly string[]>
   /** Errors of the last scrapes, by job; empty where all went well. */
@@ -89,8 +93,10 @@ export async function startPrometheus(
     throw error
   }
   return {
-    async query(text) {
-      return ((await get(`/api/v1/query?query=${encodeURIComponent(text)}`)) as { result: readonly Series[] }).result
+    url: `http://127.0.0.1:${port}`,
+    async query(text, time) {
+      const query = new URLSearchParams({ query: text, ...(time !== undefined && { time: String(time) }) })
+      return ((await get(`/api/v1/query?${query}`)) as { result: readonly Series[] }).result
     },
     async firing() {
       const { alerts } = (await get('/api/v1/alerts')) as {
