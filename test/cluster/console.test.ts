@@ -1,10 +1,13 @@
 /** The console in a pod, over a real API server: whose rights count, whose token goes where, what a page says of the rest. */
 import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { serveConsole } from '../../console/serve.ts'
+import { eventually } from '../support/eventually.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 import { gateway, group } from './support/manifests.ts'
 
@@ -222,6 +225,81 @@ test('the shipped role lets a viewer see reports and explanations, and usage tak
   bind('portico-usage-viewer')
   assert.equal(rights(), [true, true, true, true])
   assert.is(may('get', 'live', 'team-b'), false)
+})
+
+test('34: Prometheus is only asked of workloads that the viewer may read, whatever the query says', async () => {
+  const asked: string[] = []
+  const prometheus = createServer(async (request, response) => {
+    for await (const chunk of request) asked.push(new URLSearchParams(String(chunk)).get('query') ?? '')
+    response.end('{"status":"success","data":{"result":[]}}')
+  })
+  await new Promise<void>((resolve) => prometheus.listen(0, '127.0.0.1', resolve))
+  const prometheusUrl = `http://127.0.0.1:${(prometheus.address() as AddressInfo).port}`
+  const counting = await serve(
+    'counting',
+    `${common('key')}login: {token: {}}\nmetrics: {prometheusUrl: "${prometheusUrl}"}\n`,
+  )
+  try {
+    const { cookie } = await logIn(tokenOf('team-a', 'ada'))
+    const theirs = await get('/ns/team-b/vmcp/gateway-of-team-b/usage', cookie, counting.url)
+    assert.is(theirs.status, 404)
+    assert.equal(asked, [])
+    const queries = [
+      '',
+      'ns=team-b&name=gateway-of-team-b',
+      'by=backend&service_namespace=team-b',
+      'by=tool"} or {x="y',
+    ]
+    for (const query of queries)
+      await get(`/ns/team-a/vmcp/gateway-of-team-a/usage?${encodeURI(query)}`, cookie, counting.url)
+    assert.is(asked.length, queries.length)
+    for (const query of asked) {
+      assert.match(query, 'target_info{service_namespace="team-a",service_name="gateway-of-team-a"}')
+      assert.not.match(query, 'team-b')
+    }
+  } finally {
+    await counting.close()
+    prometheus.closeAllConnections()
+    prometheus.close()
+  }
+})
+
+test('42: the pod of the shipped console has no token, and its account may do what any other may', async () => {
+  plane.kubectl(['apply', '-f', join(import.meta.dirname, '../../operator/deploy/namespace.yaml')])
+  plane.kubectl(['create', 'configmap', 'portico-console', '-n', 'portico-system'])
+  plane.kubectl(['apply', '-f', join(import.meta.dirname, '../../operator/deploy/console/console.yaml')])
+  plane.kubectl(['create', 'serviceaccount', 'nobody', '-n', 'portico-system'])
+  const pods = () =>
+    JSON.parse(
+      plane.kubectl([
+        'get',
+        'pods',
+        '-n',
+        'portico-system',
+        '-l',
+        'app.kubernetes.io/name=portico-console',
+        '-o',
+        'json',
+      ]),
+    ).items
+  // What has been admitted: the API server adds a token to every pod that does not refuse it.
+  await eventually('the pod is there', () => pods().length === 1)
+  const text = JSON.stringify(pods()[0].spec)
+  assert.match(text, '"serviceAccountName":"portico-console"')
+  assert.not.match(text, 'serviceAccountToken')
+  assert.not.match(text, '/var/run/secrets')
+  const rightsOf = (account: string) =>
+    plane.kubectl([
+      'auth',
+      'can-i',
+      '--list',
+      '-n',
+      'portico-system',
+      `--as=system:serviceaccount:portico-system:${account}`,
+    ])
+  const rights = rightsOf('portico-console')
+  assert.match(rights, 'selfsubjectaccessreviews')
+  assert.is(rights, rightsOf('nobody'))
 })
 
 test('a wrong file is refused with every finding', async () => {

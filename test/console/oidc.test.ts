@@ -14,6 +14,7 @@ import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { type LoginProvider, startLoginProvider } from '../support/identity/login-provider.ts'
 import { freePort } from '../support/network/free-port.ts'
+import { stoppedClock } from '../support/stopped-clock.ts'
 
 const folder = temporaryFolder()
 const tokens: string[] = []
@@ -75,6 +76,54 @@ test('a login at the provider ends at the page that was asked for, query include
   const html = await page.content()
   for (const token of new Set(tokens)) assert.not.match(html, token.slice('Bearer '.length, 60))
   assert.ok(tokens.every((token) => /^Bearer ey/.test(token)))
+})
+
+test('66: a session whose token has ended, and can’t be had anew, is one login away from the page with its query', async () => {
+  await using browser = await startBrowser()
+  const page = await browser.newPage()
+  page.setDefaultTimeout(60_000)
+  const arrived = (path: string) =>
+    page.waitForFunction(
+      `location.href === ${JSON.stringify(url + path)} && document.querySelector('main h1') !== null`,
+    )
+  await page.goto(`${url}/workloads`)
+  await arrived('/workloads')
+  // The provider gives no second token for the first one.
+  let refreshes = 0
+  provider.before = async (request, response) => {
+    if (request.url !== '/token') return false
+    const chunks: Buffer[] = []
+    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
+    const body = Buffer.concat(chunks).toString()
+    if (!body.includes('grant_type=refresh_token')) {
+      Object.assign(request, { body: Object.fromEntries(new URLSearchParams(body)) })
+      return false
+    }
+    refreshes++
+    response.writeHead(400, { 'content-type': 'application/json' }).end('{"error":"invalid_grant"}')
+    return true
+  }
+  const logins = provider.authorizations.length
+  try {
+    // Its ID tokens live an hour, and so does a session that nobody uses.
+    using clock = stoppedClock()
+    clock.pass(3_590_000)
+    const json = await page.evaluate(
+      `fetch('/workloads', {headers: {accept: 'application/json'}}).then(async (answer) => [answer.status, (await answer.json()).error])`,
+    )
+    assert.equal(json, [401, 'session_ended'])
+    assert.is(provider.authorizations.length, logins)
+    await page.goto(`${url}/workloads?q=a+b&state=ill&sort=name`).catch((error: Error) => {
+      // The provider's own redirects may overtake the load.
+      if (!error.message.includes('ERR_ABORTED')) throw error
+    })
+    await arrived('/workloads?q=a+b&state=ill&sort=name')
+    assert.is(provider.authorizations.length, logins + 1)
+    assert.is(refreshes, 1)
+    assert.is(await page.$eval('main [name=q]', (input) => (input as unknown as { value: string }).value), 'a b')
+  } finally {
+    provider.before = undefined
+  }
 })
 
 test('a callback without a login of this browser is refused, and shows nothing of its parameters as markup', async () => {
