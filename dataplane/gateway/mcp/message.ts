@@ -31,7 +31,7 @@ const paramsNames = bits(
 )
 
 /** The positions of the parts of a message in its text. */
-export type Places = Record<`${'id' | 'params' | 'name' | 'arguments' | 'meta'}${'Start' | 'End'}`, number>
+export type Places = Record<`${'id' | 'params' | 'name' | 'uri' | 'arguments' | 'meta'}${'Start' | 'End'}`, number>
 
 /** In characters of JSON text. */
 const LONGEST_ID = 1024
@@ -53,6 +53,8 @@ export class Message {
   paramsEnd = -1
   nameStart = -1
   nameEnd = -1
+  uriStart = -1
+  uriEnd = -1
   argumentsStart = -1
   argumentsEnd = -1
   metaStart = -1
@@ -98,6 +100,33 @@ export class Message {
     return typeof value === 'string' ? value : undefined
   }
 
+  /** Returns the request with another URI in place of the one that it has. */
+  withUri(uri: string): Message {
+    const { text, uriStart, uriEnd, method, id } = this
+    const edited = text.slice(0, uriStart) + JSON.stringify(uri) + text.slice(uriEnd)
+    const params = { ...this.params, uri }
+    return new Message(edited, { id, method, params }, this.#moved(uriEnd, edited.length - text.length))
+  }
+
+  /** Returns the places after so many characters were added before `from`. */
+  #moved(from: number, by: number): Places {
+    const moved = (at: number) => (at < from ? at : at + by)
+    return {
+      idStart: moved(this.idStart),
+      idEnd: moved(this.idEnd),
+      paramsStart: moved(this.paramsStart),
+      paramsEnd: moved(this.paramsEnd),
+      nameStart: moved(this.nameStart),
+      nameEnd: moved(this.nameEnd),
+      uriStart: moved(this.uriStart),
+      uriEnd: moved(this.uriEnd),
+      argumentsStart: moved(this.argumentsStart),
+      argumentsEnd: moved(this.argumentsEnd),
+      metaStart: moved(this.metaStart),
+      metaEnd: moved(this.metaEnd),
+    }
+  }
+
   #take(places: Places): void {
     this.idStart = places.idStart
     this.idEnd = places.idEnd
@@ -105,6 +134,8 @@ export class Message {
     this.paramsEnd = places.paramsEnd
     this.nameStart = places.nameStart
     this.nameEnd = places.nameEnd
+    this.uriStart = places.uriStart
+    this.uriEnd = places.uriEnd
     this.argumentsStart = places.argumentsStart
     this.argumentsEnd = places.argumentsEnd
     this.metaStart = places.metaStart
@@ -133,6 +164,9 @@ export class Message {
       if (inner.key === 'name') {
         this.nameStart = inner.valueStart
         this.nameEnd = inner.valueEnd
+      } else if (inner.key === 'uri') {
+        this.uriStart = inner.valueStart
+        this.uriEnd = inner.valueEnd
       } else if (inner.key === 'arguments') {
         this.argumentsStart = inner.valueStart
         this.argumentsEnd = inner.valueEnd

@@ -54,7 +54,7 @@ export function toolCall({ id, name, arguments: args, meta, more = {} }: ToolCal
   text += '}}'
   const places: Places = {
     ...{ idStart, idEnd, paramsStart, paramsEnd: text.length - 1, nameStart, nameEnd },
-    ...{ argumentsStart, argumentsEnd, metaStart, metaEnd },
+    ...{ uriStart: -1, uriEnd: -1, argumentsStart, argumentsEnd, metaStart, metaEnd },
   }
   // The id only marks the value as a request.
   return new Message(text, { id, method: 'tools/call', params }, places)

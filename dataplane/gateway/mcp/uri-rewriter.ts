@@ -1,47 +1,66 @@
 import {
   CLOSE_ARRAY,
   CLOSE_OBJECT,
-  COLON,
   COMMA,
+  isSpace,
   JsonSkipper,
   OPEN_ARRAY,
   OPEN_OBJECT,
   QUOTE,
 } from '../../server/json-lexer.ts'
 
-const SPACE = 0x20
-
-/** The places of URIs of resources in answers: contents, links, embedded resources, pages of apps; in errors, too. */
-const OF_RESULT = [
-  'contents/*/uri',
-  'content/*/uri',
-  'content/*/resource/uri',
-  'messages/*/content/uri',
-  'messages/*/content/resource/uri',
-  'messages/*/content/*/uri',
-  'messages/*/content/*/resource/uri',
-  '_meta/ui/resourceUri',
-  '_meta/ui~1resourceUri',
-]
-const PLACES: ReadonlySet<string> = new Set([
-  'error/data/uri',
-  ...OF_RESULT.map((place) => `result/${place}`),
-  // The result of a task.
-  ...OF_RESULT.map((place) => `result/result/${place}`),
-])
-/** The members that say how long a result may be kept, and the values that a result for one caller has. */
-const CACHE: ReadonlyMap<string, string> = new Map([
-  ['result/ttlMs', '0'],
-  ['result/cacheScope', '"private"'],
-])
-const DEEPEST = 8
+const COLON = 0x3a
+const BACKSLASH = 0x5c
 /** In bytes of JSON text: each letter may be escaped. */
 const LONGEST_NAME = 128
 /** The longest URI in bytes of JSON text that is changed. */
 const LONGEST_URI = 64 * 1024
 
+/** A value in an answer: what is done with it, and where in it other places are. */
+interface Place {
+  /** The places in an object, by the names of its members. */
+  readonly members?: readonly Member[]
+  /** The place of each element of an array. */
+  readonly items?: Place
+  /** Whether a string is a URI, or what a string or another scalar is replaced by. */
+  readonly value?: 'uri' | Buffer
+}
+
+interface Member {
+  readonly name: Buffer
+  readonly place: Place
+}
+
 /** Returns a URI as the client knows it. */
 type Rename = (uri: string) => string
+
+const members = (places: Readonly<Record<string, Place>>): Place => ({
+  members: Object.entries(places).map(([name, place]) => ({ name: Buffer.from(name), place })),
+})
+
+/** The places of URIs of resources in answers: contents, links, embedded resources, pages of apps; in errors, too. */
+const uri: Place = { value: 'uri' }
+const block = members({ uri, resource: members({ uri }) })
+const resultPlaces = {
+  contents: { items: members({ uri }) },
+  content: { items: block },
+  messages: { items: members({ content: { ...block, items: block } }) },
+  _meta: members({ ui: members({ resourceUri: uri }), 'ui/resourceUri': uri }),
+}
+const error = members({ data: members({ uri }) })
+/** A result may hold the result of a task. */
+const placesOfResult = { ...resultPlaces, result: members(resultPlaces) }
+const ANSWER = members({ error, result: members(placesOfResult) })
+/** The same, and how long a result may be kept: for one caller and no time. */
+const PRIVATE_ANSWER = members({
+  error,
+  result: members({
+    ...placesOfResult,
+    ttlMs: { value: Buffer.from('0') },
+    cacheScope: { value: Buffer.from('"private"') },
+  }),
+})
+const NOWHERE: Place = {}
 
 /**
  * Changes the URIs of resources in a JSON-RPC answer as its bytes pass, in chunks of any size. Everything else stays
@@ -49,148 +68,181 @@ type Rename = (uri: string) => string
  */
 export class UriRewriter {
   readonly #rename: Rename
-  readonly #isPrivate: boolean
+  /** Skips names, strings, and the arrays and objects that have no places. */
   readonly #skipper = new JsonSkipper()
-  /** The names of the open members, `*` for an element, and whether each open value is an object. */
-  readonly #path: string[] = []
-  readonly #objects: boolean[] = []
-  #depth = 0
-  /** The name of the member whose value is next or open. */
-  #name = ''
-  #nameIsNext = false
-  #isInName = false
-  /** The bytes of a value that may be changed; undefined elsewhere. */
-  #held: Buffer[] | undefined
+  /** The open arrays and objects that have places. */
+  readonly #open: Place[] = []
+  /** The place of the next value. */
+  #place: Place
+  #isNameNext = false
+  /** The bytes of a name or of a value to change that began in an earlier chunk. */
+  #held: Buffer[] = []
   #heldSize = 0
-  /** The text that replaces the held value, whatever it is. */
-  #replacement: string | undefined
+  /** What is being read: a name, a string or another scalar to change, or what is passed on. */
+  #reading: 'name' | 'string' | 'scalar' | 'other' = 'other'
+  /** The index in the chunk of its first byte. */
+  #start = 0
+  /** The index in the chunk of the first byte that has not been passed on. */
   #from = 0
 
   /** @param isPrivate replaces what the result says of caching: it may be kept for one caller and no time */
   constructor(rename: Rename, isPrivate = false) {
     this.#rename = rename
-    this.#isPrivate = isPrivate
+    this.#place = isPrivate ? PRIVATE_ANSWER : ANSWER
   }
 
   /** Takes the next bytes and appends those to pass on to `out`. */
   push(chunk: Buffer, out: Buffer[]): void {
+    const { length } = chunk
+    const skipper = this.#skipper
     this.#from = 0
+    this.#start = 0
     let at = 0
-    while (at < chunk.length)
-      at = this.#skipper.inString ? this.#string(chunk, at, out) : this.#structure(chunk, at, out)
-    if (this.#held === undefined) {
-      if (chunk.length > this.#from) out.push(this.#from === 0 ? chunk : chunk.subarray(this.#from))
-    } else this.#hold(chunk, chunk.length, out)
+    while (at < length) {
+      if (skipper.isOpen) {
+        at = skipper.skip(chunk, at)
+        if (!skipper.isOpen) this.#endRead(chunk, at, out)
+      } else if (this.#reading === 'scalar') at = this.#scalar(chunk, at, out)
+      else at = this.#structure(chunk, at)
+    }
+    this.#hold(chunk, out)
+    if (length > this.#from) out.push(this.#from === 0 ? chunk : chunk.subarray(this.#from))
   }
 
-  #structure(chunk: Buffer, at: number, out: Buffer[]): number {
+  #structure(chunk: Buffer, at: number): number {
     const code = chunk[at] as number
-    if (code === QUOTE) this.#openString(chunk, at, out)
-    else if (code === OPEN_OBJECT || code === OPEN_ARRAY) this.#open(code === OPEN_OBJECT)
-    else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) {
-      this.#endScalar(chunk, at, out)
-      this.#close()
-    } else if (code === COMMA) {
-      this.#endScalar(chunk, at, out)
-      this.#nameIsNext = this.#depth <= DEEPEST && this.#objects[this.#depth - 1] === true
-    } else if (code === COLON) this.#nameIsNext = false
-    else if (code > SPACE) this.#beginScalar(chunk, at, out)
+    if (code === QUOTE) this.#openString(at)
+    else if (code === COMMA) this.#begin(this.#open[this.#open.length - 1])
+    else if (code === OPEN_OBJECT || code === OPEN_ARRAY) this.#openNested(code === OPEN_OBJECT)
+    else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) this.#open.pop()
+    else if (code !== COLON && !isSpace(code)) return this.#openScalar(at)
     return at + 1
   }
 
-  #open(isObject: boolean): void {
-    if (this.#depth < DEEPEST) {
-      if (this.#depth > 0) this.#path[this.#depth - 1] = this.#objects[this.#depth - 1] === true ? this.#name : '*'
-      this.#objects[this.#depth] = isObject
-    }
-    this.#depth++
-    this.#nameIsNext = isObject && this.#depth <= DEEPEST
+  /** Expects the next member or element of what is open. */
+  #begin(open: Place | undefined): void {
+    this.#isNameNext = open?.items === undefined
+    this.#place = open?.items ?? NOWHERE
   }
 
-  #close(): void {
-    this.#depth--
-    this.#nameIsNext = false
-  }
-
-  /** The place of the value that begins here, as one of `PLACES`; undefined if it is deeper than those. */
-  get #place(): string | undefined {
-    if (this.#depth === 0 || this.#depth > DEEPEST || this.#objects[this.#depth - 1] !== true) return undefined
-    if (this.#name !== 'uri' && !this.#name.endsWith('resourceUri') && this.#depth !== 2) return undefined
-    return [...this.#path.slice(0, this.#depth - 1), this.#name.replace('/', '~1')].join('/')
-  }
-
-  #openString(chunk: Buffer, at: number, out: Buffer[]): void {
+  #openString(at: number): void {
     this.#skipper.inString = true
-    this.#isInName = this.#nameIsNext
-    if (this.#isInName) {
-      this.#name = ''
-      this.#nameIsNext = false
-      return
+    this.#start = at
+    this.#reading = this.#isNameNext ? 'name' : this.#place.value === undefined ? 'other' : 'string'
+    this.#isNameNext = false
+  }
+
+  #openScalar(at: number): number {
+    if (this.#place.value === undefined) return at + 1
+    this.#start = at
+    this.#reading = 'scalar'
+    return at
+  }
+
+  #openNested(isObject: boolean): void {
+    const { members, items } = this.#place
+    const open = isObject ? members && { members } : items && { items }
+    if (open === undefined) {
+      this.#reading = 'other'
+      this.#skipper.depth = 1
+    } else {
+      this.#open.push(open)
+      this.#begin(open)
     }
-    const place = this.#held === undefined ? this.#place : undefined
-    if (place === undefined) return
-    if (PLACES.has(place)) this.#beginHeld(chunk, at, out)
-    else if (this.#isPrivate && CACHE.has(place)) {
-      this.#beginHeld(chunk, at, out)
-      this.#replacement = CACHE.get(place)
-    }
   }
 
-  #beginScalar(chunk: Buffer, at: number, out: Buffer[]): void {
-    if (!this.#isPrivate || this.#held !== undefined || this.#depth !== 2) return
-    const place = this.#place
-    if (place === undefined || !CACHE.has(place)) return
-    this.#beginHeld(chunk, at, out)
-    this.#replacement = CACHE.get(place)
+  #scalar(chunk: Buffer, start: number, out: Buffer[]): number {
+    let at = start
+    while (at < chunk.length && !endsScalar(chunk[at] as number)) at++
+    if (at < chunk.length) this.#endRead(chunk, at, out)
+    return at
   }
 
-  #endScalar(chunk: Buffer, at: number, out: Buffer[]): void {
-    if (this.#held !== undefined) this.#endHeld(chunk, at, out)
+  /** Takes the end of a name, or of a value. */
+  #endRead(chunk: Buffer, behind: number, out: Buffer[]): void {
+    const reading = this.#reading
+    this.#reading = 'other'
+    if (reading === 'name') this.#endName(chunk, behind)
+    else if (reading !== 'other') this.#endValue(chunk, behind, out)
   }
 
-  #beginHeld(chunk: Buffer, at: number, out: Buffer[]): void {
-    if (at > this.#from) out.push(chunk.subarray(this.#from, at))
-    this.#from = at
+  #endName(chunk: Buffer, behind: number): void {
+    const places = this.#open.at(-1)?.members
+    const isWhole = this.#held.length === 0
+    const bytes = isWhole ? chunk : this.#taken(chunk, behind)
+    const end = isWhole ? behind - 1 : bytes.length - 1
+    this.#place = (places && placeIn(places, bytes, isWhole ? this.#start + 1 : 1, end)) ?? NOWHERE
+  }
+
+  #endValue(chunk: Buffer, behind: number, out: Buffer[]): void {
+    const isWhole = this.#held.length === 0
+    const bytes = isWhole ? chunk : this.#taken(chunk, behind)
+    const start = isWhole ? this.#start : 0
+    const end = isWhole ? behind : bytes.length
+    const shown = this.#shown(bytes, start, end)
+    // Most values are in one chunk, and many stay.
+    if (isWhole && shown === undefined) return
+    if (this.#start > this.#from) out.push(chunk.subarray(this.#from, this.#start))
+    out.push(shown ?? bytes)
+    this.#from = behind
+  }
+
+  /** Returns what replaces the value of these bytes; undefined if it stays. */
+  #shown(bytes: Buffer, from: number, to: number): Buffer | undefined {
+    const { value } = this.#place
+    if (value === undefined || to - from > LONGEST_URI) return undefined
+    if (value === 'uri') return renamed(bytes.toString('utf8', from, to), this.#rename)
+    return isAt(bytes, from, to, value) ? undefined : value
+  }
+
+  /** Returns what is being read, from its first byte to this end. */
+  #taken(chunk: Buffer, behind: number): Buffer {
+    const taken = Buffer.concat([...this.#held, chunk.subarray(0, behind)])
     this.#held = []
     this.#heldSize = 0
-    this.#replacement = undefined
+    return taken
   }
 
-  /** Holds the bytes up to `to`; gives them back unchanged if the value is too long for a URI. */
-  #hold(chunk: Buffer, to: number, out: Buffer[]): void {
-    const held = this.#held as Buffer[]
-    held.push(Buffer.from(chunk.subarray(this.#from, to)))
-    this.#heldSize += to - this.#from
-    this.#from = to
-    if (this.#heldSize <= LONGEST_URI) return
-    out.push(...held)
-    this.#held = undefined
+  /** Keeps what is not read to its end yet; passes it on unchanged if it is too long. */
+  #hold(chunk: Buffer, out: Buffer[]): void {
+    const reading = this.#reading
+    if (reading === 'other') return
+    this.#heldSize += chunk.length - this.#start
+    // With the opening quote.
+    const isTooLong = this.#heldSize > (reading === 'name' ? LONGEST_NAME + 1 : LONGEST_URI)
+    if (!isTooLong) this.#held.push(Buffer.from(chunk.subarray(this.#start)))
+    // A name is passed on as it comes.
+    if (reading !== 'name') {
+      if (this.#start > this.#from) out.push(chunk.subarray(this.#from, this.#start))
+      this.#from = this.#start
+      if (isTooLong) out.push(...this.#held)
+      else this.#from = chunk.length
+    }
+    if (!isTooLong) return
+    this.#held = []
+    this.#heldSize = 0
+    this.#reading = 'other'
+    this.#place = NOWHERE
   }
+}
 
-  #endHeld(chunk: Buffer, behind: number, out: Buffer[]): void {
-    this.#hold(chunk, behind, out)
-    const held = this.#held
-    if (held === undefined) return
-    this.#held = undefined
-    const text = Buffer.concat(held).toString('utf8')
-    out.push(Buffer.from(this.#replacement ?? renamedText(text, this.#rename)))
-  }
+const endsScalar = (code: number): boolean =>
+  code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || isSpace(code)
 
-  #string(chunk: Buffer, start: number, out: Buffer[]): number {
-    const behind = this.#skipper.skipString(chunk, start)
-    const isOpen = this.#skipper.inString
-    if (this.#isInName) {
-      if (this.#name.length <= LONGEST_NAME) this.#name += chunk.toString('latin1', start, isOpen ? behind : behind - 1)
-      if (!isOpen) this.#endName()
-    } else if (!isOpen && this.#held !== undefined) this.#endHeld(chunk, behind, out)
-    return behind
-  }
+/** Finds the place of a member by the bytes of its name in a text. */
+function placeIn(places: readonly Member[], bytes: Buffer, from: number, to: number): Place | undefined {
+  for (const { name, place } of places) if (isAt(bytes, from, to, name)) return place
+  // A name with escapes is the same name to the client.
+  const at = to - from > LONGEST_NAME ? -1 : bytes.indexOf(BACKSLASH, from)
+  if (at === -1 || at >= to) return undefined
+  const name = Buffer.from(decodedName(bytes.toString('latin1', from, to)), 'latin1')
+  return places.find((one) => one.name.equals(name))?.place
+}
 
-  #endName(): void {
-    this.#isInName = false
-    // A name with escapes is the same name to the client.
-    if (this.#name.includes('\\') && this.#name.length <= LONGEST_NAME) this.#name = decodedName(this.#name)
-  }
+function isAt(bytes: Buffer, from: number, to: number, name: Buffer): boolean {
+  if (to - from !== name.length) return false
+  for (let index = 0; index < name.length; index++) if (bytes[from + index] !== name[index]) return false
+  return true
 }
 
 function decodedName(name: string): string {
@@ -201,14 +253,15 @@ function decodedName(name: string): string {
   }
 }
 
-function renamedText(text: string, rename: Rename): string {
+/** Returns the URI (JSON text) as the client knows it; undefined if it stays, or is no text. */
+function renamed(text: string, rename: Rename): Buffer | undefined {
   try {
     const uri: unknown = JSON.parse(text)
-    if (typeof uri !== 'string') return text
+    if (typeof uri !== 'string') return undefined
     const shown = rename(uri)
-    return shown === uri ? text : JSON.stringify(shown)
+    return shown === uri ? undefined : Buffer.from(JSON.stringify(shown))
   } catch {
-    return text
+    return undefined
   }
 }
 

@@ -122,11 +122,8 @@ function resourceOfRequest(request: EndpointRequest): ResourceAt & { readonly ur
 }
 
 /** Returns a request with the backend's own URI. */
-export function withUri(message: Message, own: string): Message {
-  if (message.parameter('uri') === own) return message
-  const params = message.text.slice(message.paramsStart, message.paramsEnd)
-  return withParams(message, editObject(params, { uri: JSON.stringify(own) }))
-}
+export const withUri = (message: Message, own: string): Message =>
+  message.parameter('uri') === own ? message : message.withUri(own)
 
 const unknownResource = (request: EndpointRequest, uri: unknown): PublicError =>
   unknown(request, request.era === 'legacy' ? 'resource_not_found' : 'unknown_resource', { uri })

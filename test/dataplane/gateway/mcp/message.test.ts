@@ -169,4 +169,26 @@ test('an envelope goes into a call without _meta', () => {
   )
 })
 
+const NEW = '"c:\\"d/\u00e4"'
+for (const params of [
+  '{"uri":?}',
+  '{ "_meta" : {"uri":"z","n":1.0} ,"uri" : ? , "x":{"uri":"y"} }',
+  '{"u\\u0072i":?,"_meta":{"k":12345678901234567890}}',
+  '{"cursor":"e","uri":?}',
+])
+  test(`another URI takes the place of the first alone: ${params}`, () => {
+    for (const text of [
+      '{"jsonrpc":"2.0","id": 1.0,"method":"resources/read","params":PARAMS}',
+      '{"params":PARAMS , "method":"resources/read","id":1.0,"jsonrpc":"2.0"}',
+    ]) {
+      const given = (uri: string) => text.replace('PARAMS', params).replace('?', uri)
+      for (const uri of ['"a:b"', '"a:\\/\\u0062\\"x"', '""']) {
+        const edited = parse(given(uri)).withUri('c:"d/\u00e4')
+        // Its places are those of the same text that is read anew.
+        assert.equal({ ...edited }, { ...parse(given(NEW)) })
+        assert.is(edited.kind, 'request')
+      }
+    }
+  })
+
 test.run()

@@ -1,0 +1,159 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { renameUris, UriRewriter } from '../../../../dataplane/gateway/mcp/uri-rewriter.ts'
+import { numbersOf } from '../../../support/random.ts'
+
+const SIZES = [1, 2, 3, 5, 7, 16, 1000]
+
+/** As of a backend `b` with skills. */
+const shown = (uri: string): string => (uri.startsWith('skill://') ? `skill://b/${uri.slice(8)}` : uri)
+
+function inChunks(given: string, size: number, isPrivate: boolean): string {
+  const bytes = Buffer.from(given)
+  const rewriter = new UriRewriter(shown, isPrivate)
+  const out: Buffer[] = []
+  // Each chunk is written over once it has been taken, as connections do with their buffers.
+  for (let at = 0; at < bytes.length; at += size) {
+    const chunk = Buffer.from(bytes.subarray(at, at + size))
+    const parts: Buffer[] = []
+    rewriter.push(chunk, parts)
+    out.push(Buffer.concat(parts))
+    chunk.fill(0)
+  }
+  return Buffer.concat(out).toString()
+}
+
+function isRewritten(given: string, expected: string, isPrivate = false): void {
+  for (const size of SIZES) assert.is(inChunks(given, size, isPrivate), expected, `in chunks of ${size}`)
+  assert.is(renameUris(Buffer.from(given), shown, isPrivate).toString(), expected)
+}
+
+const OWN = '"skill://x/SKILL.md"'
+const SHOWN = '"skill://b/x/SKILL.md"'
+/** Answers with `OWN` where it is changed, and with `?` where it stays. */
+const answers = [
+  `{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":OWN,"text":"skill://x"},{"mimeType":"a/b","uri":OWN}]}}`,
+  `{ "result" :\n{ "contents" : [ { "uri" : OWN } ] } , "id" : 1 }`,
+  `{"result":{"content":[{"type":"resource_link","uri":OWN},{"resource":{"uri":OWN,"text":"{\\"uri\\":1}"}}]}}`,
+  `{"result":{"messages":[{"role":"user","content":{"uri":OWN}},{"content":{"resource":{"uri":OWN}}}]}}`,
+  `{"result":{"messages":[{"content":[{"uri":OWN},{"resource":{"uri":OWN}}]}]}}`,
+  `{"result":{"_meta":{"ui":{"resourceUri":OWN},"ui/resourceUri":OWN}}}`,
+  `{"result":{"result":{"contents":[{"uri":OWN}],"_meta":{"ui/resourceUri":OWN}}}}`,
+  `{"error":{"code":-32602,"message":?,"data":{"uri":OWN}}}`,
+  // Members that come twice, and names in another spelling: clients may take either.
+  `{"result":{"contents":[{"uri":OWN,"uri":OWN}],"contents":[{"uri":OWN}]},"result":{"contents":[{"uri":OWN}]}}`,
+  `{"r\\u0065sult":{"\\u0063ontents":[{"\\u0075\\u0072\\u0069":OWN}],"_meta":{"ui\\/resourceUri":OWN}}}`,
+  // What is elsewhere, or is no text of its own.
+  `{"uri":?,"contents":[{"uri":?}],"result":{"uri":?,"contents":{"uri":?},"data":{"uri":?}}}`,
+  `{"result":{"contents":[{"x":{"uri":?},"y":[{"uri":?}],"uri":OWN,"Uri":?,"_meta":{"uri":?}}]}}`,
+  `{"result":{"contents":[[{"uri":?}],?,{"uri":[?]},{"uri":{"uri":?}},{"uri":7},{"uri":null},{"uri":OWN}]}}`,
+  `{"result":{"structuredContent":{"contents":[{"uri":?}],"uri":?},"content":[{"text":"\\\\\\"","uri":OWN}]}}`,
+  `{"result":{"result":{"result":{"contents":[{"uri":?}]}}}}`,
+  `{"result":{"content":{"uri":?},"messages":[{"content":[[{"uri":?}]]}]}}`,
+  `{"result":{},"x":[],"y":{"result":{"contents":[{"uri":?}]}}}`,
+]
+for (const [index, answer] of answers.entries())
+  test(`an answer with its URIs in place: ${index} ${answer.slice(0, 60)}`, () => {
+    const given = answer.replaceAll('OWN', OWN).replaceAll('?', OWN)
+    isRewritten(given, answer.replaceAll('OWN', SHOWN).replaceAll('?', OWN))
+  })
+
+const uris: readonly [given: string, expected: string][] = [
+  ['"file:///x"', '"file:///x"'],
+  ['"f\\u0069le:///\\/x"', '"f\\u0069le:///\\/x"'],
+  ['"\\u0073kill:\\/\\/x\\n"', '"skill://b/x\\n"'],
+  ['"skill://\u00e4\ud83d\ude00"', '"skill://b/\u00e4\ud83d\ude00"'],
+  ['"skill://\\ud800"', '"skill://b/\\ud800"'],
+  ['""', '""'],
+  [`"skill://${'x'.repeat(65_536 - 10)}"`, `"skill://b/${'x'.repeat(65_536 - 10)}"`],
+  [`"skill://${'x'.repeat(65_536)}"`, `"skill://${'x'.repeat(65_536)}"`],
+]
+for (const [given, expected] of uris)
+  test(`a URI: ${given.slice(0, 60)}`, () => {
+    const answer = (uri: string) => `{"result":{"contents":[{"uri":${uri},"text":"y"},{"uri":${OWN}}]}}`
+    isRewritten(answer(given), answer(expected).replace(OWN, SHOWN))
+  })
+
+test('a result for one caller may be kept no time', () => {
+  const answer = (ttl: string, scope: string) =>
+    `{"ttlMs":1,"result":{"ttlMs":${ttl},"x":{"ttlMs":5,"cacheScope":"public"},"cacheScope":${scope},"contents":[]}}`
+  for (const ttl of ['0', '3600000', '1e9', '"x"', 'null', '-1'])
+    isRewritten(answer(ttl, '"public"'), answer('0', '"private"'), true)
+  isRewritten(answer('0', '"private"'), answer('0', '"private"'), true)
+  isRewritten(answer('5', '"public"'), answer('5', '"public"'))
+  isRewritten('{"result":{"ttlMs" : 5 }}', '{"result":{"ttlMs" : 0 }}', true)
+  isRewritten('{"result":{"cach\\u0065Scope":"p\\u0075blic"}}', '{"result":{"cach\\u0065Scope":"private"}}', true)
+})
+
+const NAMES = 'uri resource content contents messages _meta ui resourceUri ui~resourceUri result error data'.split(' ')
+const IN_RESULT = [
+  'contents/*/uri',
+  ...['content/*', 'messages/*/content', 'messages/*/content/*'].flatMap((at) => [`${at}/uri`, `${at}/resource/uri`]),
+  '_meta/ui/resourceUri',
+  '_meta/ui~resourceUri',
+]
+/** With `~` in place of a slash in a name. */
+const PLACES = ['error/data/uri', ...IN_RESULT.flatMap((at) => [`result/${at}`, `result/result/${at}`])]
+
+test('random answers are changed at these places alone', () => {
+  const number = numbersOf(7)
+  const oneOf = <T>(all: readonly T[]): T => all[number(all.length)] as T
+  const space = () => oneOf(['', '', '', ' ', '\n\t'])
+  const spelled = (text: string) =>
+    JSON.stringify(text).replace(/[a-z]/g, (letter) =>
+      number(20) > 0 ? letter : `\\u00${letter.charCodeAt(0).toString(16)}`,
+    )
+  /** Text as the server gives it and as the client gets it. */
+  type Both = readonly [given: string, expected: string]
+  const joined = (open: string, parts: readonly Both[], close: string): Both =>
+    [0, 1].map((side) => open + parts.map((part) => part[side]).join(',') + close) as unknown as Both
+  const same = (text: string): Both => [text, text]
+  /** The names, and `*`, that lead from here to a place. */
+  const onward = (path: readonly string[]) => {
+    const here = path.map((name) => `${name}/`).join('')
+    return PLACES.filter((place) => place.startsWith(here)).map((place) => place.slice(here.length).split('/')[0])
+  }
+  const valueAt = (path: readonly string[]): Both => {
+    const next = onward(path)
+    // Most values are of the kind that leads on.
+    const likely = next.length > 0 && number(8) > 0 ? (oneOf(next) === '*' ? 1 : 0) : number(4)
+    const kind = path.length === 0 ? 0 : path.length > 8 ? 2 + number(2) : likely
+    if (kind === 0)
+      return joined(
+        '{',
+        some(path.length === 0 ? 3 : 4, () => memberAt(path)),
+        `${space()}}`,
+      )
+    if (kind === 1)
+      return joined(
+        '[',
+        some(3, () => valueAt([...path, '*'])),
+        ']',
+      )
+    if (kind === 2) return same(oneOf(['null', '-1.5e3', 'true', '12345678901234567890']))
+    const uri = oneOf(['skill://x', 'skill://"\\y', 'file:///z', '\u00e4{"uri":"'])
+    const given = spelled(uri)
+    const isChanged = PLACES.includes(path.join('/')) && shown(uri) !== uri
+    return [given, isChanged ? JSON.stringify(shown(uri)) : given]
+  }
+  const some = (most: number, make: () => Both) => Array.from({ length: number(most + 1) }, make)
+  const memberAt = (path: readonly string[]): Both => {
+    const names = onward(path).filter((name) => name !== '*')
+    const name = names.length > 0 && number(4) > 0 ? (oneOf(names) as string) : oneOf(NAMES)
+    const before = `${space()}${spelled(name.replace('~', '/'))}${space()}:${space()}`
+    const [given, expected] = valueAt([...path, name])
+    const behind = space()
+    return [before + given + behind, before + expected + behind]
+  }
+  let changed = 0
+  for (let count = 0; count < 3_000; count++) {
+    const [given, expected] = valueAt([])
+    assert.ok(JSON.parse(given))
+    if (given !== expected) changed++
+    assert.is(renameUris(Buffer.from(given), shown).toString(), expected)
+    assert.is(inChunks(given, 1 + number(12), false), expected)
+  }
+  assert.ok(changed > 500, `only ${changed} had a place`)
+})
+
+test.run()
