@@ -17,7 +17,7 @@ import { workloadLinks } from '../pages/rest.ts'
 import { logPage, sourcePage } from '../pages/source.ts'
 import { workloadHead } from '../pages/workload.ts'
 import { PlaceError } from '../places/place.ts'
-import { askGateways, objectOf } from './pages.ts'
+import { askGateways, headOf, objectOf } from './pages.ts'
 import { toolNames } from './try-pages.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
 
@@ -47,8 +47,9 @@ export const workloadMap: Page = async (visit) => {
     outside: visit.query('outside') === 'yes',
     center: id,
   })
-  const head = workloadHead({ ...id, href: pathOf(id), parts: partsOf(id.kind) }, 'map')
-  return { title: `${id.name}: map`, facts, content: [head, mapDrawing(facts)] }
+  const head = await headOf(visit, object)
+  const content = [workloadHead(head, 'map'), mapDrawing(facts)]
+  return { title: `${id.name}: map`, facts: { ...head, ...facts }, content }
 }
 
 /** Reads a JSON text of a form; throws `invalid_request`. */
@@ -106,7 +107,7 @@ export const access: Page = async (visit) => {
   }
   const tools = (await patiently(toolNames(visit), visit.isPage)) ?? []
   const start = {
-    ...accessOf(object, question),
+    ...accessOf(await headOf(visit, object), question),
     tools,
     denied,
     deniedMissing: typeof lines === 'string' ? lines : null,
@@ -165,7 +166,7 @@ export const connect: Page = async (visit) => {
   const object = hasPart(visit, 'connect')
   const registries = object.kind === 'MCPRegistry' ? await registriesOf(visit, object) : []
   const facts = connectFacts({
-    object,
+    head: await headOf(visit, object),
     url: places.publicUrl(object),
     name: query('name')?.slice(0, 64),
     registries,
@@ -188,7 +189,7 @@ export async function registriesOf(
 /** The manifest of an object. */
 export const source: Page = async (visit) => {
   const object = objectOf(visit)
-  const facts = sourceFacts(object, visit.places.fileOf(object))
+  const facts = sourceFacts(object, await headOf(visit, object), visit.places.fileOf(object))
   return { title: `${facts.name}: YAML`, facts, content: sourcePage(facts) }
 }
 
@@ -198,17 +199,16 @@ const MOST_LINES = 200
 export const log: Page = async (visit) => {
   const { places, session, isPage } = visit
   const object = hasPart(visit, 'log')
-  const id = idOf(object)
+  const head = await headOf(visit, object)
   const found = (await patiently(places.audit(session.viewer, object), isPage)) ?? 'still asking for the log'
   const facts = {
-    ...id,
-    href: pathOf(id),
+    ...head,
     lines: typeof found === 'string' ? [] : found.slice(-MOST_LINES).toReversed(),
     missing: typeof found === 'string' ? found : null,
     command:
-      places.kind === 'machine' ? null : `kubectl portico logs ${id.kind}/${id.name} --namespace ${id.namespace}`,
+      places.kind === 'machine' ? null : `kubectl portico logs ${head.kind}/${head.name} --namespace ${head.namespace}`,
   }
-  return { title: `${id.name}: log`, facts, content: logPage(facts) }
+  return { title: `${head.name}: log`, facts, content: logPage(facts) }
 }
 
 export const help: Page = async ({ param }) => {

@@ -3,8 +3,8 @@ import type { KubernetesObject } from '../../operator/model/index.ts'
 import { homeFacts } from '../facts/home.ts'
 import { listFacts, readListQuery } from '../facts/list.ts'
 import { idOf, isWorkload, kindOfShort } from '../facts/places.ts'
-import { keyOf, type ReportsByObject } from '../facts/subjects.ts'
-import { workloadFacts } from '../facts/workload.ts'
+import { keyOf, type ReportsByObject, subjectOf } from '../facts/subjects.ts'
+import { type Headed, workloadFacts } from '../facts/workload.ts'
 import { homePage } from '../pages/home.ts'
 import { workloadPage } from '../pages/workload.ts'
 import { workloadsPage } from '../pages/workloads.ts'
@@ -32,6 +32,13 @@ export async function askGateways({
   })
   await patiently(Promise.all(ask), isPage)
   return { reports: new Map(reports), pending: gateways.length - reports.size }
+}
+
+/** Returns what the head of each page of an object shows. */
+export async function headOf(visit: Visit, object: KubernetesObject): Promise<Headed> {
+  const { reports } = await askGateways(visit)
+  const { kind, namespace, name, href, state } = subjectOf(visit.world.objects, reports, idOf(object))
+  return { kind, namespace, name, href, state }
 }
 
 /** The first page. */
@@ -62,8 +69,11 @@ export function objectOf({ world, param }: Visit): KubernetesObject {
 export const workload: Page = async (visit) => {
   const { world, places, session, isPage, now } = visit
   const object = objectOf(visit)
-  const asked = isWorkload(object.kind) ? await patiently(places.reports(session.viewer, object), isPage) : []
+  const [{ reports: gateways }, asked] = await Promise.all([
+    askGateways(visit),
+    isWorkload(object.kind) ? patiently(places.reports(session.viewer, object), isPage) : [],
+  ])
   const pending = asked === undefined ? 1 : 0
-  const facts = workloadFacts({ objects: world.objects, object, reports: asked ?? [], places, pending })
+  const facts = workloadFacts({ objects: world.objects, object, reports: asked ?? [], gateways, places, pending })
   return { title: facts.name, facts, content: workloadPage(facts, now) }
 }

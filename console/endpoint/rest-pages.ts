@@ -31,7 +31,7 @@ import {
 import { AnswerError, readJson } from '../places/read-json.ts'
 import { beginLogin, keepToken } from './login-pages.ts'
 import { registriesOf } from './object-pages.ts'
-import { objectOf } from './pages.ts'
+import { headOf, objectOf } from './pages.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
 
 const callable = ({ world }: Visit, part: string) =>
@@ -55,7 +55,7 @@ export const changes: Page = async (visit) => {
   const { places, session, isPage } = visit
   const object = mcpObject(visit)
   const report = (await patiently(places.definitions(session.viewer, object), isPage)) ?? { missing: 'still asking' }
-  const facts = { ...idOf(object), href: pathOf(idOf(object)), ...definitionsIn(report) }
+  const facts = { ...(await headOf(visit, object)), ...definitionsIn(report) }
   return { title: `${facts.name}: changes`, facts, content: changesPage(facts, folderOf(places)) }
 }
 
@@ -120,21 +120,21 @@ function plainly(missing: string | null): string | null {
 async function usageOf(visit: Visit): Promise<UsageFacts> {
   const { query, now, prometheus, places, session, isPage } = visit
   const object = mcpObject(visit)
-  const id = idOf(object)
+  const head = await headOf(visit, object)
   const { from, to, ...period } = readPeriod(query('from'), query('to'), now)
   const by = COUNTED.find((one) => one === query('by')) ?? 'tool'
-  const facts = { ...id, href: pathOf(id), from, to, by, choices: COUNTED }
+  const facts = { ...head, from, to, by, choices: COUNTED }
   const nothing = { rows: [], other: null, since: null, right: null, manifest: null }
   const measured = MEASURED.find((one) => one === by)
   if (prometheus === undefined || measured === undefined) {
     const asked = places.usage(session.viewer, object, String(new URLSearchParams({ from, to, by })), by === 'person')
     const counted = countedUsage((await patiently(asked, isPage)) ?? [{ missing: 'still asking' }])
     const missing = plainly(counted.missing)
-    const manifest = missing === NOT_COUNTED ? countingManifest(id) : null
+    const manifest = missing === NOT_COUNTED ? countingManifest(head) : null
     return { ...facts, ...counted, source: 'counters', missing, manifest }
   }
   try {
-    const samples = await prometheus.query(usageQuery(id, measured, { ...period, from, to }), period.end)
+    const samples = await prometheus.query(usageQuery(head, measured, { ...period, from, to }), period.end)
     return { ...facts, ...nothing, source: 'Prometheus', rows: usageRows(samples, measured), missing: null }
   } catch (error) {
     const missing = `Prometheus can’t be asked: ${(error as Error).message}`

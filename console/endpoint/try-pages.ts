@@ -7,7 +7,7 @@ import { callMcp, type Listed, listTools, type Target, type Tool } from '../mcp/
 import { argumentsIn, type Field, fieldsOf, INPUT } from '../mcp/form-values.ts'
 import { toolsPage, tryPage } from '../pages/tools.ts'
 import { beginLogin, keepToken } from './login-pages.ts'
-import { objectOf } from './pages.ts'
+import { headOf, objectOf } from './pages.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
 
 /** Returns the workload and where the console calls it. The address comes from the place, never from the object's own words. */
@@ -41,16 +41,14 @@ const rowOf = ({ name, title, description, annotations }: Tool, href: string): T
   href: `${href}/tools/${encodeURIComponent(name)}`,
 })
 
-function toolsFacts(visit: Visit, listed: Listed | undefined): ToolsFacts {
+async function toolsFacts(visit: Visit, listed: Listed | undefined): Promise<ToolsFacts> {
   const { object, token } = targetOf(visit)
-  const id = idOf(object)
-  const href = pathOf(id)
+  const head = await headOf(visit, object)
   const refused = listed !== undefined && 'refused' in listed ? listed.refused : undefined
   const failed = listed !== undefined && 'failed' in listed ? listed.failed : undefined
   return {
-    ...id,
-    href,
-    tools: listed !== undefined && 'tools' in listed ? listed.tools.map((tool) => rowOf(tool, href)) : [],
+    ...head,
+    tools: listed !== undefined && 'tools' in listed ? listed.tools.map((tool) => rowOf(tool, head.href)) : [],
     missing:
       listed === undefined
         ? 'still asking'
@@ -86,7 +84,10 @@ export const tools: Page = async (visit) => {
     return beginLogin(visit, { object, back, values: keptOver(form) })
   }
   if (form !== undefined) keepToken(visit, object, form)
-  const facts = toolsFacts(visit, await patiently(list(targetOf(visit).target), visit.isPage && form === undefined))
+  const facts = await toolsFacts(
+    visit,
+    await patiently(list(targetOf(visit).target), visit.isPage && form === undefined),
+  )
   return {
     title: `${facts.name}: tools`,
     facts,
@@ -187,7 +188,7 @@ export const tryTool: Page = async (visit) => {
   const { target } = targetOf(visit)
   const name = param('tool')
   const listed = await list(target)
-  const facts = toolsFacts(visit, listed)
+  const facts = await toolsFacts(visit, listed)
   const tool = 'tools' in listed ? listed.tools.find((one) => one.name === name) : undefined
   if (tool === undefined || target === undefined) {
     if (facts.missing === null)

@@ -2,7 +2,7 @@ import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import type { Report } from '../places/place.ts'
 import type { DeniedCall } from './denied.ts'
-import { idOf, type ObjectId, pathOf } from './places.ts'
+import type { Headed } from './workload.ts'
 
 /** A step on the way of a call. */
 export interface Step {
@@ -12,8 +12,7 @@ export interface Step {
   readonly says: string
 }
 
-export interface AccessFacts extends ObjectId {
-  readonly href: string
+export interface AccessFacts extends Headed {
   /** Names of tools that the viewer sees, to choose from. */
   readonly tools: readonly string[]
   readonly question: { readonly claims: string; readonly tool: string; readonly arguments: string }
@@ -103,9 +102,8 @@ function rateStep({ reports, question: { tool } }: Asked): Step {
 }
 
 /** Returns the facts of the page before anything was asked. */
-export const accessOf = (object: KubernetesObject, question: AccessFacts['question']): AccessFacts => ({
-  ...idOf(object),
-  href: pathOf(idOf(object)),
+export const accessOf = (head: Headed, question: AccessFacts['question']): AccessFacts => ({
+  ...head,
   tools: [],
   question,
   verdict: null,

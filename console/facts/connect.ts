@@ -1,5 +1,4 @@
-import type { KubernetesObject } from '../../operator/model/index.ts'
-import { idOf, type ObjectId, pathOf } from './places.ts'
+import type { Headed } from './workload.ts'
 
 /** The steps that connect one client. */
 export interface ClientSetup {
@@ -10,8 +9,7 @@ export interface ClientSetup {
   readonly link: string | null
 }
 
-export interface ConnectFacts extends ObjectId {
-  readonly href: string
+export interface ConnectFacts extends Headed {
   readonly url: string | null
   /** The name of the server in the client. */
   readonly clientName: string
@@ -133,7 +131,7 @@ const registrySetups = (url: string, registries: readonly string[]): readonly Cl
 ]
 
 interface Connected {
-  readonly object: KubernetesObject
+  readonly head: Headed
   readonly url: string | undefined
   readonly name: string | undefined
   readonly registries: readonly string[]
@@ -141,10 +139,9 @@ interface Connected {
 }
 
 /** Collects how clients connect to a workload. */
-export function connectFacts({ object, url, name, registries, login }: Connected): ConnectFacts {
-  const id = idOf(object)
-  const clientName = clientNameOf(name || id.name)
-  const isRegistry = id.kind === 'MCPRegistry'
+export function connectFacts({ head, url, name, registries, login }: Connected): ConnectFacts {
+  const clientName = clientNameOf(name || head.name)
+  const isRegistry = head.kind === 'MCPRegistry'
   const setups = url === undefined ? [] : isRegistry ? registrySetups(url, registries) : setupsOf(clientName, url)
-  return { ...id, href: pathOf(id), url: url ?? null, clientName, isRegistry, setups, login }
+  return { ...head, url: url ?? null, clientName, isRegistry, setups, login }
 }

@@ -1,10 +1,9 @@
 import { stringify } from 'yaml'
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
-import { idOf, type ObjectId, pathOf } from './places.ts'
+import type { Headed } from './workload.ts'
 
-export interface SourceFacts extends ObjectId {
-  readonly href: string
+export interface SourceFacts extends Headed {
   readonly yaml: string
   readonly file: string | null
   /** The tool that writes the object: Argo CD, Flux or Helm; null if it is not known. */
@@ -30,7 +29,7 @@ export function managedBy({ metadata }: KubernetesObject): string | null {
 }
 
 /** Returns the manifest of an object: what its author wrote, without what the cluster adds. */
-export function sourceFacts(object: KubernetesObject, file: string | undefined): SourceFacts {
+export function sourceFacts(object: KubernetesObject, head: Headed, file: string | undefined): SourceFacts {
   const { apiVersion, kind, metadata, status: _, ...rest } = object
   const { name, namespace, labels, annotations } = metadata
   const kept =
@@ -42,10 +41,8 @@ export function sourceFacts(object: KubernetesObject, file: string | undefined):
     ...(labels && { labels }),
     ...(kept && kept.length > 0 && { annotations: Object.fromEntries(kept) }),
   }
-  const id = idOf(object)
   return {
-    ...id,
-    href: pathOf(id),
+    ...head,
     yaml: stringify({ apiVersion, kind, metadata: given, ...(isObject(rest) ? rest : {}) }),
     file: file ?? null,
     managedBy: managedBy(object),

@@ -99,3 +99,7 @@ export function subjectsIn(objects: ObjectIndex, reports: ReportsByObject): read
     }
   })
 }
+
+/** Judges one object, which has to be there, as `subjectsIn` does. */
+export const subjectOf = (objects: ObjectIndex, reports: ReportsByObject, id: ObjectId): Subject =>
+  subjectsIn(objects, reports).find((one) => keyOf(one) === keyOf(id)) as Subject

@@ -1,7 +1,7 @@
 import { isObject } from '../../crds/settings/json.ts'
 import type { McpAnswer } from '../mcp/client.ts'
 import type { Field } from '../mcp/form-values.ts'
-import type { ObjectId } from './places.ts'
+import type { Headed } from './workload.ts'
 
 export interface ToolRow {
   readonly name: string
@@ -11,8 +11,7 @@ export interface ToolRow {
   readonly href: string
 }
 
-export interface ToolsFacts extends ObjectId {
-  readonly href: string
+export interface ToolsFacts extends Headed {
   readonly tools: readonly ToolRow[]
   readonly missing: string | null
   /** True if callers need a token and the console has none for this viewer. */

@@ -2,6 +2,7 @@ import { isObject } from '../../crds/settings/json.ts'
 import type { Report } from '../places/place.ts'
 import type { Sample } from '../places/prometheus.ts'
 import type { ObjectId } from './places.ts'
+import type { Headed } from './workload.ts'
 
 export interface UsageRow {
   readonly name: string
@@ -11,8 +12,7 @@ export interface UsageRow {
   readonly denied: number | null
 }
 
-export interface UsageFacts extends ObjectId {
-  readonly href: string
+export interface UsageFacts extends Headed {
   /** UTC days, both included. */
   readonly from: string
   readonly to: string

@@ -3,9 +3,15 @@ import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.t
 import type { Places, Report } from '../places/place.ts'
 import { type Backend, backendsIn, backendsInStatus } from './backends.ts'
 import { idOf, isWorkload, type ObjectId, pathOf, servesMcp } from './places.ts'
-import { keyOf, membersByName, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
+import { keyOf, membersByName, type ReportsByObject, type Subject, subjectOf } from './subjects.ts'
 import { type Branch, reportsIn, treeOf } from './tree.ts'
-import { conditionsOf } from './verdict.ts'
+import { conditionsOf, type State } from './verdict.ts'
+
+/** What the head of each page of an object shows. */
+export interface Headed extends ObjectId {
+  readonly href: string
+  readonly state: State
+}
 
 /** The facts of an object's own page. */
 export interface WorkloadFacts extends Subject {
@@ -40,7 +46,10 @@ export interface WorkloadFacts extends Subject {
 interface Told {
   readonly objects: ObjectIndex
   readonly object: KubernetesObject
+  /** The reports of the object's own pods. */
   readonly reports: readonly Report[]
+  /** The reports of gateways, which tell of the servers behind them. */
+  readonly gateways: ReportsByObject
   readonly places: Places
   readonly pending: number
 }
@@ -85,11 +94,10 @@ function sourcesIn(reports: readonly Report[]) {
 }
 
 /** Collects the facts of one object. */
-export function workloadFacts({ objects, object, reports, places, pending }: Told): WorkloadFacts {
+export function workloadFacts({ objects, object, reports, gateways, places, pending }: Told): WorkloadFacts {
   const id = idOf(object)
   const { kind, namespace, name } = id
-  const byObject: ReportsByObject = new Map([[keyOf(id), reports]])
-  const subject = subjectsIn(objects, byObject).find((one) => keyOf(one) === keyOf(id)) as Subject
+  const subject = subjectOf(objects, new Map([...gateways, [keyOf(id), reports]]), id)
   const { replicas, readyReplicas } = isObject(object['status']) ? object['status'] : {}
   const reported = backendsIn(reports)
   const first = reports.find((report) => 'status' in report)

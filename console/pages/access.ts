@@ -1,6 +1,5 @@
 import type { AccessFacts, Step } from '../facts/access.ts'
 import type { DeniedCall } from '../facts/denied.ts'
-import { partsOf } from '../facts/workload.ts'
 import { type Child, type Element, h } from './element.ts'
 import { empty, moment, note, stateTag, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
@@ -117,7 +116,7 @@ export const deniedTable = (calls: readonly DeniedCall[], hrefOf: (call: DeniedC
 /** The page that explains who may call what of one workload. */
 export function accessPage(facts: AccessFacts, token: string, now: number): Child {
   return [
-    workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'access'),
+    workloadHead(facts, 'access'),
     h('p', { class: 'lead' }, 'Says which step lets a call pass or stops it. Nothing is called.'),
     facts.right !== null
       ? note(

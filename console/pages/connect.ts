@@ -1,5 +1,4 @@
 import type { ClientSetup, ConnectFacts, LoginFacts } from '../facts/connect.ts'
-import { partsOf } from '../facts/workload.ts'
 import { type Child, type Element, h } from './element.ts'
 import { copyable, copyBlock, empty, note, stateTag } from './parts.ts'
 import { workloadHead } from './workload.ts'
@@ -42,7 +41,7 @@ function login({ issuer, host, cimd, dcr, problem }: LoginFacts): Element {
 /** The page that connects clients to a workload. */
 export function connectPage(facts: ConnectFacts): Child {
   return [
-    workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'connect'),
+    workloadHead(facts, 'connect'),
     facts.url === null
       ? empty(
           h('p', {}, 'It has no address that clients can use, as far as is known.'),

@@ -3,7 +3,7 @@ import type { DefinitionFacts } from '../facts/changes.ts'
 import { clientNameOf, setupsOf } from '../facts/connect.ts'
 import { type ObjectId, wordOf } from '../facts/places.ts'
 import type { UsageFacts, UsageRow, UsageSum } from '../facts/usage.ts'
-import { partsOf } from '../facts/workload.ts'
+import type { Headed } from '../facts/workload.ts'
 import { setupCards } from './connect.ts'
 import { type Child, type Element, h } from './element.ts'
 import { copyBlock, empty, facts as list, NOTHING, note, stateTag, table } from './parts.ts'
@@ -84,8 +84,8 @@ export const unpinned = (count: number, folder: string): Child =>
   )
 
 /** The definitions of one workload. */
-export const changesPage = (facts: ObjectId & { readonly href: string } & DefinitionFacts, folder: string): Child => [
-  workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'changes'),
+export const changesPage = (facts: Headed & DefinitionFacts, folder: string): Child => [
+  workloadHead(facts, 'changes'),
   facts.approved + facts.changed.length === 0 && facts.unchecked > 0
     ? unpinned(facts.unchecked, folder)
     : definitionsView(facts),
@@ -170,7 +170,7 @@ export const usageSums = (sums: readonly UsageSum[], from: string, to: string): 
 
 /** Who calls what how often, of one workload. */
 export const usagePage = (facts: UsageFacts): Child => [
-  workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'usage'),
+  workloadHead(facts, 'usage'),
   h(
     'form',
     { class: 'filter', method: 'get', action: `${facts.href}/usage`, 'data-keep': true },

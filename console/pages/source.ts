@@ -1,13 +1,12 @@
-import type { ObjectId } from '../facts/places.ts'
 import type { SourceFacts } from '../facts/source.ts'
-import { partsOf } from '../facts/workload.ts'
+import type { Headed } from '../facts/workload.ts'
 import { type Child, h } from './element.ts'
 import { copyBlock, empty, facts as list } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
 /** The manifest of an object. */
 export const sourcePage = (facts: SourceFacts): Child => [
-  workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'yaml'),
+  workloadHead(facts, 'yaml'),
   list([
     ['Manifest', facts.file],
     [
@@ -18,8 +17,7 @@ export const sourcePage = (facts: SourceFacts): Child => [
   copyBlock(facts.yaml, 'Manifest'),
 ]
 
-export interface LogFacts extends ObjectId {
-  readonly href: string
+export interface LogFacts extends Headed {
   readonly lines: readonly string[]
   readonly missing: string | null
   /** The command that shows the whole log; null where `portico run` keeps it in a file. */
@@ -28,7 +26,7 @@ export interface LogFacts extends ObjectId {
 
 /** The latest lines of the audit log. */
 export const logPage = (facts: LogFacts): Child => [
-  workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'log'),
+  workloadHead(facts, 'log'),
   facts.command === null
     ? h(
         'p',

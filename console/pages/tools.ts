@@ -1,5 +1,4 @@
 import type { ResultFacts, ToolRow, ToolsFacts, TryFacts } from '../facts/tools.ts'
-import { partsOf } from '../facts/workload.ts'
 import { type Field, INPUT } from '../mcp/form-values.ts'
 import { type Child, type Element, h } from './element.ts'
 import { empty, facts as list, NOTHING, note, stateTag, table } from './parts.ts'
@@ -63,7 +62,7 @@ export function tokenForm({ action, hasToken, needsToken, missing }: TokenState,
 /** The tools that a workload shows to the viewer. */
 export function toolsPage(facts: ToolsFacts, token: string, kept?: Kept): Child {
   return [
-    workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'tools'),
+    workloadHead(facts, 'tools'),
     tokenForm({ ...facts, action: `${facts.href}/tools` }, token, kept),
     facts.missing !== null &&
       !facts.needsToken &&
@@ -240,7 +239,7 @@ function resultView(result: ResultFacts): Child {
 export function tryPage(facts: TryFacts, token: string, tokenFormToken: string): Child {
   const { tool, problem, result, schema } = facts
   return [
-    workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'tools'),
+    workloadHead(facts, 'tools'),
     h('h2', {}, tool.name),
     tool.title !== '' && h('p', { dir: 'auto' }, h('b', {}, tool.title)),
     h('p', { dir: 'auto', class: 'lead' }, tool.description),

@@ -1,7 +1,7 @@
 import type { Backend } from '../facts/backends.ts'
 import { type ObjectId, pathOf, wordOf } from '../facts/places.ts'
 import type { Branch } from '../facts/tree.ts'
-import type { WorkloadFacts } from '../facts/workload.ts'
+import { type Headed, partsOf, type WorkloadFacts } from '../facts/workload.ts'
 import { type Child, type Element, h } from './element.ts'
 import { impactText } from './home.ts'
 import { copyable, facts as list, moment, NOTHING, note, stateTag, table, troubleItem } from './parts.ts'
@@ -18,16 +18,8 @@ const TITLES: Readonly<Record<string, string>> = {
   log: 'Log',
 }
 
-interface Head {
-  readonly kind: string
-  readonly namespace: string
-  readonly name: string
-  readonly href: string
-  readonly parts: readonly string[]
-}
-
-/** The head of an object's page: its name, and links to the parts of the page. */
-export function workloadHead(head: Head, part: string, state?: Element): Child {
+/** The head of each page of an object: its name and state, and links to the parts of the page. */
+export function workloadHead(head: Headed, part: string): Child {
   return [
     h(
       'p',
@@ -36,14 +28,20 @@ export function workloadHead(head: Head, part: string, state?: Element): Child {
       ' / ',
       h('a', { href: `/workloads?ns=${encodeURIComponent(head.namespace)}` }, head.namespace),
     ),
-    h('div', { class: 'top' }, h('h1', {}, head.name), h('span', { class: 'tag quiet' }, wordOf(head.kind)), state),
+    h(
+      'div',
+      { class: 'top' },
+      h('h1', {}, head.name),
+      h('span', { class: 'tag quiet' }, wordOf(head.kind)),
+      stateTag(head.state),
+    ),
     h(
       'nav',
       { 'aria-label': 'Parts of this page' },
       h(
         'ul',
         { class: 'tabs' },
-        ['', ...head.parts].map((one) =>
+        ['', ...partsOf(head.kind)].map((one) =>
           h(
             'li',
             {},
@@ -165,7 +163,7 @@ export function workloadPage(facts: WorkloadFacts, now: number): Child {
   const { replicas, readyReplicas, url, file } = facts
   const impact = facts.state === 'ill' ? impactText(facts) : ''
   return [
-    workloadHead(facts, '', stateTag(facts.state)),
+    workloadHead(facts, ''),
     list([
       ['Address', url === null ? null : copyable(url)],
       ['Pods', replicas === null ? null : `${readyReplicas ?? 0} of ${replicas} ready`],
