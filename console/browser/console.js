@@ -225,6 +225,80 @@ document.addEventListener('click', (event) => {
   if (button instanceof HTMLElement) copy(button)
 })
 
+/** The call of a tool that runs. @type {AbortController | undefined} */
+let call
+
+/**
+ * Reads lines of JSON.
+ * @param {ReadableStream<Uint8Array>} body
+ * @returns {AsyncGenerator<{progress?: string, tree?: Tree[], error?: string}>}
+ */
+async function* linesOf(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader()
+  let rest = ''
+  for (;;) {
+    const { value, done } = await reader.read()
+    if (done) return
+    const lines = (rest + value).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) yield JSON.parse(line)
+  }
+}
+
+/**
+ * Calls a tool from this page: its progress is shown while it runs, and the answer in place of the page.
+ * @param {HTMLFormElement} form
+ */
+async function runCall(form) {
+  call = new AbortController()
+  const { signal } = call
+  document.querySelector('#running')?.remove()
+  const line = build(['span', {}, 'It runs.'], false)
+  const stop = build(['button', { type: 'button', class: 'quiet mini' }, 'Stop'], false)
+  stop.addEventListener('click', () => call?.abort())
+  const place = /** @type {Element} */ (build(['div', { id: 'running', class: 'note top', role: 'status' }], false))
+  place.append(line, stop)
+  form.after(place)
+  try {
+    const body = new URLSearchParams(/** @type {any} */ (new FormData(form)))
+    const answer = await fetch(form.action, { method: 'POST', headers: { accept: VIEW }, body, signal })
+    if (!answer.ok || !answer.body) throw new Error((await answer.json()).message)
+    for await (const { progress, tree, error } of linesOf(answer.body)) {
+      if (tree) return showAnswer(tree)
+      if (error) throw new Error(error)
+      line.textContent = `It runs: ${progress}`
+    }
+    throw new Error('The console does not answer any more.')
+  } catch (error) {
+    const said = `${/** @type {Error} */ (error).message} The call was not repeated.`
+    line.textContent = signal.aborted ? 'You have stopped the call. What it did before stays done.' : said
+    stop.remove()
+  } finally {
+    call = undefined
+  }
+}
+
+/** @param {Tree[]} tree */
+function showAnswer(tree) {
+  document.querySelector('main')?.replaceChildren(...tree.map((child) => build(child, false)))
+  const place = document.querySelector('#result') ?? document.querySelector('[role=alert]')
+  place?.scrollIntoView({ block: 'center' })
+  if (place instanceof HTMLElement) place.focus({ preventScroll: true })
+}
+
+document.addEventListener('submit', (event) => {
+  const { target } = event
+  if (!(target instanceof HTMLFormElement) || !target.hasAttribute('data-try')) return
+  event.preventDefault()
+  if (!call) runCall(target)
+})
+
+/** Stops the call that runs, or the page that loads. */
+function stopAll() {
+  if (call) call.abort()
+  else window.stop()
+}
+
 /** The keys after `g`, by the links of the navigation. */
 const goals = () =>
   new Map([...document.querySelectorAll('[data-go]')].map((link) => [link.getAttribute('data-go'), link]))
@@ -236,7 +310,7 @@ document.addEventListener('keydown', (event) => {
   if (target instanceof HTMLElement && target.matches('input,select,textarea')) {
     if (key === 'Escape') {
       target.blur()
-      window.stop()
+      stopAll()
     }
     return
   }
@@ -269,8 +343,7 @@ const KEYS = {
   j: () => moveRow(1),
   k: () => moveRow(-1),
   '?': () => showKeys(),
-  // A call that runs is a page that loads: to stop it ends the request, and so the call.
-  Escape: () => window.stop(),
+  Escape: stopAll,
 }
 
 /** What the keys do. */

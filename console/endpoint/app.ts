@@ -9,7 +9,7 @@ import type { HostNames } from '../../dataplane/server/hosts.ts'
 import { type RequestVariables, requestIds } from '../../dataplane/server/request-id.ts'
 import { clientDocument, WorkloadLogins } from '../mcp/logins.ts'
 import { WorkloadTokens } from '../mcp/tokens.ts'
-import { type Child, h, treeOf } from '../pages/element.ts'
+import { type Child, h, treeOf, visible } from '../pages/element.ts'
 import { type Frame, pageText, pageTitle } from '../pages/frame.ts'
 import { note } from '../pages/parts.ts'
 import { PlaceError, type Places, type World } from '../places/place.ts'
@@ -151,8 +151,10 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
   const world = await patiently(places.world(session.viewer), isPage)
   if (world === undefined) return answer(c, stillAsking, emptyWorldNote, frameOf)
   if (form === 'json' && world.stale !== undefined) throw new PlaceError('away', world.stale)
-  const visit: Visit = {
+  const visitWith = ({ signal, onProgress }: Pick<Visit, 'signal' | 'onProgress'>): Visit => ({
     c,
+    signal,
+    onProgress,
     places,
     session,
     world,
@@ -167,8 +169,38 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
     param: (name) => c.req.param(name) ?? '',
     form: given,
     formToken: (path) => formToken(doors.formKey, session.id, path),
-  }
+  })
+  if (form === 'view' && given !== undefined)
+    return streamed(c, async (running) => {
+      const { content } = await page(visitWith(running))
+      return { tree: treesOf([notes(world), content]) }
+    })
+  const visit = visitWith({ signal: c.req.raw.signal, onProgress: () => undefined })
   return answer(c, await page(visit), world, frameOf)
+}
+
+/**
+ * Answers a form of the script with lines of JSON: `{progress}` while it runs, then `{tree}` or `{error}`. The work is
+ * aborted when the browser has gone.
+ */
+function streamed(c: Context<Env>, work: (running: Pick<Visit, 'signal' | 'onProgress'>) => Promise<object>): Response {
+  const stop = new AbortController()
+  const body = new ReadableStream<Uint8Array>({
+    async start(controller) {
+      const write = (value: object) => {
+        if (!stop.signal.aborted) controller.enqueue(Buffer.from(`${JSON.stringify(value)}\n`))
+      }
+      try {
+        write(await work({ signal: stop.signal, onProgress: (progress) => write({ progress: visible(progress) }) }))
+      } catch (error) {
+        write({ error: errorFrom(error, c.get('log')?.()).message })
+      }
+      if (!stop.signal.aborted) controller.close()
+    },
+    cancel: () => stop.abort(),
+  })
+  c.header('content-type', 'application/jsonl')
+  return c.body(body)
 }
 
 const stillAsking: Answer = {

@@ -62,8 +62,12 @@ function readJsonField(name: string, text: string): unknown {
 }
 
 /** Asks a workload's pod about a call, and puts the steps together. */
-async function explained(visit: Visit, facts: AccessFacts): Promise<AccessFacts> {
-  const { places, session } = visit
+async function explained(
+  visit: Visit,
+  facts: AccessFacts,
+  listed: readonly string[] | undefined,
+): Promise<AccessFacts> {
+  const { places, session, world } = visit
   const object = objectOf(visit)
   const { tool, claims, arguments: given } = facts.question
   try {
@@ -77,7 +81,8 @@ async function explained(visit: Visit, facts: AccessFacts): Promise<AccessFacts>
     } catch (error) {
       if (!(error as Error).message.includes('No policies are in force')) throw error
     }
-    const steps = accessSteps({ object, question: facts.question, caller, reports, explanation })
+    const { objects } = world
+    const steps = accessSteps({ objects, object, question: facts.question, caller, reports, explanation, listed })
     return {
       ...facts,
       steps,
@@ -89,6 +94,9 @@ async function explained(visit: Visit, facts: AccessFacts): Promise<AccessFacts>
     return { ...facts, error: (error as Error).message }
   }
 }
+
+/** The most tools to choose from. */
+const MOST_NAMES = 500
 
 /** The page that explains a call. */
 export const access: Page = async (visit) => {
@@ -105,21 +113,21 @@ export const access: Page = async (visit) => {
     claims: form ? field('claims') : claims,
     arguments: form ? field('arguments') : '',
   }
-  const tools = (await patiently(toolNames(visit), visit.isPage)) ?? []
+  const listed = await patiently(toolNames(visit), visit.isPage)
   const start = {
     ...accessOf(await headOf(visit, object), question),
-    tools,
+    tools: (listed ?? []).slice(0, MOST_NAMES),
     denied,
     deniedMissing: typeof lines === 'string' ? lines : null,
   }
-  const facts = form === undefined ? start : await explained(visit, start)
+  const facts = form === undefined ? start : await explained(visit, start, listed)
   const content = accessPage(facts, visit.formToken(`${facts.href}/access`), now)
   return {
     title: `${facts.name}: access`,
     facts,
     content,
     isLive: false,
-    status: facts.error?.includes('64') ? 413 : 200,
+    status: facts.error?.startsWith('HTTP 413') === true ? 413 : 200,
   }
 }
 

@@ -4,7 +4,7 @@ import { idOf, pathOf, servesMcp } from '../facts/places.ts'
 import { keyOf } from '../facts/subjects.ts'
 import { hintsOf, type ResultFacts, resultOf, type ToolRow, type ToolsFacts, type TryFacts } from '../facts/tools.ts'
 import { callMcp, type Listed, listTools, type Target, type Tool } from '../mcp/client.ts'
-import { argumentsIn, type Field, fieldsOf, INPUT } from '../mcp/form-values.ts'
+import { answersIn, argumentsIn, type Field, fieldsOf, INPUT } from '../mcp/form-values.ts'
 import { toolsPage, tryPage } from '../pages/tools.ts'
 import { beginLogin, keepToken } from './login-pages.ts'
 import { headOf, objectOf } from './pages.ts'
@@ -25,13 +25,11 @@ const FAR = 'the console can’t reach it from here; in a cluster it can'
 const list = async (target: Target | undefined): Promise<Listed> =>
   target === undefined ? { failed: FAR } : listTools(target)
 
-/** Returns the names of the tools that the viewer sees; none if they can't be listed. */
-export async function toolNames(visit: Visit): Promise<readonly string[]> {
+/** Returns the names of the tools that the viewer sees; undefined if they can't be listed. */
+export async function toolNames(visit: Visit): Promise<readonly string[] | undefined> {
   const listed = await list(targetOf(visit).target)
-  return 'tools' in listed ? listed.tools.map(({ name }) => name).slice(0, MOST_NAMES) : []
+  return 'tools' in listed ? listed.tools.map(({ name }) => name) : undefined
 }
-
-const MOST_NAMES = 500
 
 const rowOf = ({ name, title, description, annotations }: Tool, href: string): ToolRow => ({
   name,
@@ -96,34 +94,13 @@ export const tools: Page = async (visit) => {
   }
 }
 
-/** Returns the answers to a tool's questions, as the form has them. */
-function responsesIn(form: URLSearchParams): Readonly<Record<string, unknown>> | undefined {
-  const ids = form.getAll('ask').slice(0, 20)
-  if (ids.length === 0) return undefined
-  return Object.fromEntries(
-    ids.map((id) => {
-      const action = form.get(`do.${id}`) ?? 'cancel'
-      const given = [...form].flatMap(([name, value]) =>
-        name.startsWith(`in.${id}.`) ? [[name.slice(`in.${id}.`.length), typed(value)]] : [],
-      )
-      return [id, action === 'accept' ? { action, content: Object.fromEntries(given) } : { action }]
-    }),
-  )
-}
-
-/** Numbers and truth values are typed as such; everything else is text. */
-function typed(value: string): unknown {
-  if (value === 'true' || value === 'false') return value === 'true'
-  return /^-?\d+(\.\d+)?$/.test(value) && value.length < 16 ? Number(value) : value
-}
-
 const MOST_PROGRESS = 50
 
 async function run(
   target: Target,
   name: string,
   params: Readonly<Record<string, unknown>>,
-  signal: AbortSignal,
+  { signal, onProgress }: Pick<Visit, 'signal' | 'onProgress'>,
 ): Promise<ResultFacts> {
   const progress: string[] = []
   const answer = await callMcp(
@@ -137,9 +114,9 @@ async function run(
         const given = isObject(message['params']) ? message['params'] : {}
         if (message['method'] !== 'notifications/progress' || progress.length >= MOST_PROGRESS) return
         const { progress: done, total, message: said } = given
-        progress.push(
-          `${String(done)}${total === undefined ? '' : ` of ${String(total)}`}${said === undefined ? '' : ` ${String(said)}`}`,
-        )
+        const line = `${String(done)}${total === undefined ? '' : ` of ${String(total)}`}${said === undefined ? '' : ` ${String(said)}`}`
+        progress.push(line)
+        onProgress(line)
       },
     },
   )
@@ -154,13 +131,15 @@ interface Outcome {
   readonly result: ResultFacts | null
 }
 
-async function outcomeOf({ form, c }: Visit, target: Target, tool: Tool, fields: readonly Field[]): Promise<Outcome> {
+async function outcomeOf(visit: Visit, target: Target, tool: Tool, fields: readonly Field[]): Promise<Outcome> {
+  const { form } = visit
   if (form === undefined) return { problem: null, result: null }
   const given = argumentsIn(form, fields)
   if (typeof given === 'string') return { problem: given, result: null }
   if (isDestructive(tool) && form.get('confirmed') !== 'yes')
     return { problem: 'Confirm that it may destroy something.', result: null }
-  const responses = responsesIn(form)
+  const responses = answersIn(form)
+  if (typeof responses === 'string') return { problem: responses, result: null }
   const state = form.get('state') ?? ''
   const params = {
     arguments: given,
@@ -168,7 +147,7 @@ async function outcomeOf({ form, c }: Visit, target: Target, tool: Tool, fields:
     ...(state !== '' && { requestState: state }),
   }
   try {
-    return { problem: null, result: await run(target, tool.name, params, c.req.raw.signal) }
+    return { problem: null, result: await run(target, tool.name, params, visit) }
   } catch (error) {
     return { problem: `The call failed, and was not repeated: ${(error as Error).message}`, result: null }
   }

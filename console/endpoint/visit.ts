@@ -34,6 +34,10 @@ export interface Visit {
   readonly isPage: boolean
   query(name: string): string | undefined
   param(name: string): string
+  /** Aborted when the viewer waits no longer. */
+  readonly signal: AbortSignal
+  /** Tells the viewer how far a call is, where the page shows it. */
+  onProgress(line: string): void
   /** The fields of a form that was sent; undefined for a GET. */
   readonly form: URLSearchParams | undefined
   /** Returns the token for a form that is sent to this path. */

@@ -1,13 +1,15 @@
 import { isObject } from '../../crds/settings/json.ts'
-import type { KubernetesObject } from '../../operator/model/index.ts'
+import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Report } from '../places/place.ts'
 import type { DeniedCall } from './denied.ts'
+import { idOf, type ObjectId } from './places.ts'
+import { membersByName } from './subjects.ts'
 import type { Headed } from './workload.ts'
 
 /** A step on the way of a call. */
 export interface Step {
-  readonly step: 'token' | 'tool filter' | 'policy' | 'rate'
-  /** Null if the step does not exist here. */
+  readonly step: 'token' | 'scope' | 'tool filter' | 'catalog' | 'policy' | 'rate'
+  /** Null if the step does not exist here, or nobody knows. */
   readonly passed: boolean | null
   readonly says: string
 }
@@ -29,17 +31,27 @@ export interface AccessFacts extends Headed {
 }
 
 interface Asked {
+  readonly objects: ObjectIndex
   readonly object: KubernetesObject
   readonly question: AccessFacts['question']
   readonly caller: Readonly<Record<string, unknown>> | undefined
   readonly reports: readonly Report[]
-  /** The answer; undefined if no policies are in force. */
+  /** The answer; null if there are no policies, scopes and gate. */
   readonly explanation: unknown
+  /** The tools that the viewer sees; undefined if they can't be listed. */
+  readonly listed: readonly string[] | undefined
 }
 
-/** Explains a call step by step: the token, the tools that are shown, the policies, the limits. */
+/** Explains a call step by step: the token, its scopes, the tools that are shown, the catalog, the policies, the limits. */
 export function accessSteps(asked: Asked): readonly Step[] {
-  return [tokenStep(asked), filterStep(asked), policyStep(asked), rateStep(asked)]
+  return [
+    tokenStep(asked),
+    ...scopeStep(asked),
+    filterStep(asked),
+    ...catalogStep(asked),
+    policyStep(asked),
+    rateStep(asked),
+  ]
 }
 
 function authTypeOf({ spec }: KubernetesObject): string {
@@ -55,33 +67,80 @@ function tokenStep({ object, caller }: Asked): Step {
     : { step: 'token', passed: true, says: 'a token with these claims, from an issuer that is trusted' }
 }
 
-/** Returns the filter of the tools of a gateway's server, as its spec has it. */
-function isFilteredOut({ spec }: KubernetesObject, tool: string): boolean {
-  const config = isObject(spec) && isObject(spec['config']) ? spec['config'] : {}
+/** The scopes that the tool needs, where it needs any. */
+function scopeStep({ explanation }: Asked): readonly Step[] {
+  const scopes = isObject(explanation) ? explanation['scopes'] : undefined
+  if (!isObject(scopes)) return []
+  const [needed, missing] = [listIn(scopes['needed']), listIn(scopes['missing'])]
+  const says = `it needs ${needed.join(', ')}${missing.length > 0 ? `; the token lacks ${missing.join(', ')}` : ''}`
+  return [{ step: 'scope', passed: missing.length === 0, says }]
+}
+
+const listIn = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.filter((one) => typeof one === 'string').slice(0, 50) : []
+
+function catalogStep({ explanation }: Asked): readonly Step[] {
+  const catalog = isObject(explanation) ? explanation['catalog'] : undefined
+  return isObject(catalog)
+    ? [{ step: 'catalog', passed: catalog['allowed'] === true, says: String(catalog['reason']).slice(0, 500) }]
+    : []
+}
+
+/** Returns the name of a tool at its server; undefined if its name does not begin with that of the server. */
+const ownName = (tool: string, server: string): string | undefined =>
+  tool.startsWith(`${server}_`) ? tool.slice(server.length + 1) : undefined
+
+/** Tells whether the gateway's own configuration, or that of the tool's server, leaves a tool out. */
+function isFilteredOut({ object, objects, question: { tool } }: Asked): boolean {
+  const spec = isObject(object['spec']) ? object['spec'] : {}
+  const config = isObject(spec['config']) ? spec['config'] : {}
   const aggregation = isObject(config['aggregation']) ? config['aggregation'] : {}
   const tools = Array.isArray(aggregation['tools']) ? aggregation['tools'].filter(isObject) : []
-  return tools.some(({ workload, filter, excludeAll }) => {
-    const own = tool.startsWith(`${String(workload)}_`) ? tool.slice(String(workload).length + 1) : undefined
-    if (own === undefined) return false
-    return excludeAll === true || (Array.isArray(filter) && filter.length > 0 && !filter.includes(own))
+  const isLeftOut = tools.some(({ workload, filter, excludeAll }) => {
+    const own = ownName(tool, String(workload))
+    return own !== undefined && (excludeAll === true || !passes(filter, own))
+  })
+  if (isLeftOut) return true
+  const members = membersByName(objects, object).values()
+  return [...members, idOf(object)].some((one) => {
+    const own = one.kind === object.kind ? tool : ownName(tool, one.name)
+    return own !== undefined && !passes(filterOf(objects, one), own)
   })
 }
 
-function filterStep({ object, question: { tool }, explanation }: Asked): Step {
-  if (isFilteredOut(object, tool))
-    return { step: 'tool filter', passed: false, says: 'the filter of its server leaves this tool out' }
-  const exists = isObject(explanation) ? explanation['exists'] : undefined
-  if (exists === false) return { step: 'tool filter', passed: false, says: 'there is no tool of this name' }
-  return {
-    step: 'tool filter',
-    passed: exists === true ? true : null,
-    says: exists === true ? 'the tool is shown' : 'not known without policies',
-  }
+const passes = (filter: unknown, name: string): boolean =>
+  !Array.isArray(filter) || filter.length === 0 || filter.includes(name)
+
+/** Returns the filter of the MCPToolConfig that an object names. */
+function filterOf(objects: ObjectIndex, { kind, namespace, name }: ObjectId): unknown {
+  const named = objects.references(kind, namespace, name).find((one) => one.kind === 'MCPToolConfig')
+  const spec = named && objects.get(named.kind, namespace, named.name)?.['spec']
+  return isObject(spec) ? spec['toolsFilter'] : undefined
 }
 
+function filterStep(asked: Asked): Step {
+  const { question, explanation, listed } = asked
+  const of = (passed: boolean | null, says: string): Step => ({ step: 'tool filter', passed, says })
+  if (isFilteredOut(asked)) return of(false, 'the filter of its server leaves this tool out')
+  const exists = isObject(explanation) ? explanation['exists'] : listed?.includes(question.tool)
+  if (exists === true) return of(true, 'the tool is shown')
+  // Where tools are searched, the list has none of the servers.
+  if (exists === undefined || listed?.includes(SEARCH) === true) return of(null, 'nobody knows whether it is shown')
+  return of(false, 'there is no tool of this name')
+}
+
+/** The tool that lists in place of all others where tools are searched. */
+const SEARCH = 'find_tool'
+const NO_POLICIES = 'no policies are in force'
+
 function policyStep({ explanation }: Asked): Step {
-  if (!isObject(explanation)) return { step: 'policy', passed: null, says: 'no policies are in force' }
-  return { step: 'policy', passed: explanation['allowed'] === true, says: String(explanation['reason']).slice(0, 500) }
+  if (!isObject(explanation)) return { step: 'policy', passed: null, says: NO_POLICIES }
+  const { allowed, reason } = isObject(explanation['policy']) ? explanation['policy'] : explanation
+  if (reason === NO_POLICIES) return { step: 'policy', passed: null, says: NO_POLICIES }
+  // Scopes have a step of their own.
+  if (String(reason).startsWith('the token lacks the scope'))
+    return { step: 'policy', passed: true, says: 'the policies allow it' }
+  return { step: 'policy', passed: allowed === true, says: String(reason).slice(0, 500) }
 }
 
 function rateStep({ reports, question: { tool } }: Asked): Step {
@@ -91,15 +150,15 @@ function rateStep({ reports, question: { tool } }: Asked): Step {
   })
   const own = limits.filter((limit) => limit['tool'] === null || limit['tool'] === tool)
   if (own.length === 0) return { step: 'rate', passed: null, says: 'no limit counts this call' }
-  const full = own.find(({ refuses }) => refuses === true)
-  if (full === undefined) return { step: 'rate', passed: true, says: 'no limit refuses it now' }
-  const whom = full['bucket'] === 'shared' ? 'everybody' : 'some user'
-  return {
-    step: 'rate',
-    passed: false,
-    says: `the limit of ${full['maxTokens']} calls in ${full['refillPeriod']} refuses ${whom} now`,
-  }
+  const full = own.filter(({ refuses }) => refuses === true)
+  const shared = full.find(({ bucket }) => bucket === 'shared')
+  if (shared) return { step: 'rate', passed: false, says: `${limitText(shared)} refuses everybody now` }
+  if (full[0] === undefined) return { step: 'rate', passed: true, says: 'no limit refuses it now' }
+  return { step: 'rate', passed: null, says: `${limitText(full[0])} for each user refuses some user now` }
 }
+
+const limitText = ({ maxTokens, refillPeriod }: Readonly<Record<string, unknown>>): string =>
+  `the limit of ${maxTokens} ${maxTokens === 1 ? 'call' : 'calls'} in ${refillPeriod}`
 
 /** Returns the facts of the page before anything was asked. */
 export const accessOf = (head: Headed, question: AccessFacts['question']): AccessFacts => ({

@@ -1,6 +1,6 @@
 import { isObject } from '../../crds/settings/json.ts'
 import type { McpAnswer } from '../mcp/client.ts'
-import type { Field } from '../mcp/form-values.ts'
+import { type Field, MOST_QUESTIONS } from '../mcp/form-values.ts'
 import type { Headed } from './workload.ts'
 
 export interface ToolRow {
@@ -60,13 +60,17 @@ export interface ContentPart {
   readonly text: string
   readonly mimeType: string | null
   readonly bytes: number
+  /** The number of its first characters that are shown; null if all are. */
+  readonly shown: number | null
 }
 
 /** Most characters of a part, and of the raw answer, that a page shows. */
 const MOST_SHOWN = 20_000
 const MOST_PARTS = 200
 
-const cut = (value: string): string => (value.length > MOST_SHOWN ? `${value.slice(0, MOST_SHOWN)}…` : value)
+/** Cuts a text that is too long for a page, between two characters. */
+const cut = (value: string): string =>
+  value.length > MOST_SHOWN ? `${value.slice(0, MOST_SHOWN).replace(/[\ud800-\udbff]$/, '')}…` : value
 
 const HINTS: readonly (readonly [name: string, value: boolean, word: string])[] = [
   ['readOnlyHint', true, 'read-only'],
@@ -120,13 +124,15 @@ function errorText(
 function partOf(part: Readonly<Record<string, unknown>>): ContentPart {
   const { type, text, data, mimeType, uri, resource } = part
   const inner = isObject(resource) ? resource : {}
-  const shown = [text, inner['text'], uri, inner['uri']].find((one) => typeof one === 'string') ?? ''
-  const size = typeof data === 'string' ? Math.floor((data.length * 3) / 4) : Buffer.byteLength(String(shown))
+  const texts = [text, inner['text'], uri, inner['uri']]
+  const shown = texts.find((one): one is string => typeof one === 'string') ?? ''
+  const size = typeof data === 'string' ? Math.floor((data.length * 3) / 4) : Buffer.byteLength(shown)
   return {
     type: String(type),
-    text: cut(String(shown)),
+    text: cut(shown),
     mimeType: typeof mimeType === 'string' ? mimeType : null,
     bytes: size,
+    shown: shown.length > MOST_SHOWN ? MOST_SHOWN : null,
   }
 }
 
@@ -136,7 +142,7 @@ function questionsIn(
 ): readonly InputQuestion[] {
   if (result['resultType'] !== 'input_required' || !isObject(result['inputRequests'])) return []
   return Object.entries(result['inputRequests'])
-    .slice(0, 20)
+    .slice(0, MOST_QUESTIONS)
     .map(([id, asked]) => {
       const params = isObject(asked) && isObject(asked['params']) ? asked['params'] : {}
       return { id, message: String(params['message'] ?? ''), fields: fieldsIn(params['requestedSchema']) }

@@ -14,6 +14,8 @@ export interface Field {
 }
 
 const MOST_FIELDS = 100
+/** The most questions of one tool. */
+export const MOST_QUESTIONS = 20
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 const number = (value: unknown): number | undefined =>
@@ -80,7 +82,36 @@ export function argumentsIn(
   return Object.fromEntries(found)
 }
 
-function readValue({ kind }: Field, given: string): unknown {
+/** The name of the input for a field of a question: it holds the field's kind, so that the answer has its type. */
+export const answerName = (question: number, { kind, name }: Field): string => `in.${question}.${kind}.${name}`
+
+/** Reads the answers to a tool's questions; undefined if none was asked. Returns a message if one is wrong. */
+export function answersIn(form: URLSearchParams): Readonly<Record<string, unknown>> | string | undefined {
+  const ids = form.getAll('ask').slice(0, MOST_QUESTIONS)
+  if (ids.length === 0) return undefined
+  const found: [string, unknown][] = []
+  for (const [question, id] of ids.entries()) {
+    const action = form.get(`do.${question}`) ?? 'cancel'
+    const content = action === 'accept' ? answersTo(form, question) : undefined
+    if (typeof content === 'string') return content
+    found.push([id, { action, ...(content && { content }) }])
+  }
+  return Object.fromEntries(found)
+}
+
+function answersTo(form: URLSearchParams, question: number): Readonly<Record<string, unknown>> | string {
+  const found: [string, unknown][] = []
+  for (const [input, given] of form) {
+    const [, kind, name] = new RegExp(`^in\\.${question}\\.(\\w+)\\.(.*)$`, 's').exec(input) ?? []
+    if (kind === undefined || name === undefined || given === '') continue
+    const value = readValue({ kind }, given)
+    if (value === undefined) return `${name}: this is no ${kind === 'json' ? 'JSON' : kind}.`
+    found.push([name, value])
+  }
+  return Object.fromEntries(found)
+}
+
+function readValue({ kind }: { readonly kind: string }, given: string): unknown {
   if (kind === 'text' || kind === 'choice') return given
   const value = jsonIn(given)
   if (kind === 'number') return typeof value === 'number' ? value : undefined

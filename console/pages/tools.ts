@@ -1,5 +1,5 @@
 import type { ResultFacts, ToolRow, ToolsFacts, TryFacts } from '../facts/tools.ts'
-import { type Field, INPUT } from '../mcp/form-values.ts'
+import { answerName, type Field, INPUT } from '../mcp/form-values.ts'
 import { type Child, type Element, h } from './element.ts'
 import { empty, facts as list, NOTHING, note, stateTag, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
@@ -169,17 +169,17 @@ const questions = (result: ResultFacts): Element =>
     {},
     h('legend', {}, 'The tool asks'),
     h('input', { type: 'hidden', name: 'state', value: result.requestState ?? '' }),
-    result.questions.map((question) => [
+    result.questions.map((question, index) => [
       h('p', { dir: 'auto' }, question.message),
       h('input', { type: 'hidden', name: 'ask', value: question.id }),
-      question.fields.map((field) => fieldRow(field, `in.${question.id}.${field.name}`, '')),
+      question.fields.map((field) => fieldRow(field, answerName(index, field), '')),
       h(
         'label',
         {},
         h('span', {}, 'Answer'),
         h(
           'select',
-          { name: `do.${question.id}` },
+          { name: `do.${index}` },
           ['accept', 'decline', 'cancel'].map((action) => h('option', { value: action }, action)),
         ),
       ),
@@ -202,7 +202,7 @@ function resultView(result: ResultFacts): Child {
   } = result
   const title = asked.length > 0 ? 'It asks for input' : isError ? 'failed' : 'answered'
   return [
-    h('h2', { id: 'result' }, 'Result'),
+    h('h2', { id: 'result', tabindex: -1 }, 'Result'),
     h(
       'p',
       { role: 'status', class: 'top' },
@@ -214,12 +214,14 @@ function resultView(result: ResultFacts): Child {
       ['Progress', progress.length === 0 ? null : progress.join('; ')],
     ]),
     error !== null && note('bad', h('p', { dir: 'auto' }, error)),
-    content.map(({ type, text, mimeType, bytes: size }, index) => [
+    content.map(({ type, text, mimeType, bytes: size, shown }, index) => [
       h(
         'h3',
         {},
         `${index + 1}. ${type}${mimeType === null ? '' : ` (${mimeType})`}, ${size.toLocaleString('en')} bytes`,
       ),
+      shown !== null &&
+        h('p', { class: 'soft small' }, `It is long; shown: the first ${shown.toLocaleString('en')} characters.`),
       text !== '' && h('pre', { tabindex: 0, role: 'group', dir: 'auto', 'aria-label': `Part ${index + 1}` }, text),
     ]),
     structured !== null && [

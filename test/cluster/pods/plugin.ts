@@ -2,8 +2,10 @@
 import { execFile } from 'node:child_process'
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
+import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { serveConsole } from '../../../console/serve.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 import { AUDIENCE, GuardedGateway } from '../../support/gateway/guarded.ts'
 import { type McpTestServer, startMcpServer } from '../../support/servers/dual-server.ts'
@@ -119,6 +121,59 @@ test('status of one workload tells how its pod sees the backends', async () => {
   const { out } = await plugin(['status', 'VirtualMCPServer/front'])
   assert.match(out, /└─ MCPGroup tools: ready\n +└─ MCPServer web: [^\n]*; healthy, MCP [^,]+, \d+ tools\n/)
   assert.match((await plugin(['status', 'mcpserver/web'])).out, /no pod runs/)
+})
+
+interface Shown {
+  readonly text: string
+  readonly object?: { readonly kind: string; readonly name: string }
+  readonly branches: readonly Shown[]
+}
+
+/** The lines of a tree about objects, without what a pod says of them: the command asks none for several workloads. */
+const objectLines = ({ text, object, branches }: Shown): readonly string[] => [
+  ...(object === undefined && !/^\w+ [\w-]+: missing$/.test(text) ? [] : [text.split('; ')[0] as string]),
+  ...branches.flatMap(objectLines),
+]
+
+test('status and the console name the same objects, with the same states', async () => {
+  const { plane } = cluster
+  plane.kubectl(['create', 'serviceaccount', 'looker'])
+  plane.kubectl(['create', 'clusterrolebinding', 'looker', '--clusterrole=admin', '--serviceaccount=default:looker'])
+  plane.kubectl(['create', 'clusterrole', 'reader', '--verb=get,list', '--resource=*.portico.dev'])
+  plane.kubectl(['create', 'clusterrolebinding', 'reader', '--clusterrole=reader', '--serviceaccount=default:looker'])
+  const token = plane.kubectl(['create', 'token', 'looker']).trim()
+  const configFile = join(programs.path, 'console.yaml')
+  const caFile = join(plane.directory, 'certs', 'apiserver.crt')
+  const config = {
+    publicUrl: 'http://127.0.0.1:4480',
+    login: { proxy: { trustedProxies: ['127.0.0.0/8'] } },
+    kubernetes: { server: plane.server, caFile },
+  }
+  writeFileSync(configFile, JSON.stringify(config))
+  const log = () => pino({ level: 'silent' })
+  const served = await serveConsole({ configFile, listen: '127.0.0.1:0', log, environment: {} })
+  try {
+    const headers = { 'x-forwarded-id-token': token, accept: 'application/json' }
+    const facts = async (path: string) => {
+      const answer = await fetch(served.url + path, { headers })
+      assert.is(answer.status, 200, path)
+      return ((await answer.json()) as { facts: Record<string, unknown> }).facts
+    }
+    const trees = JSON.parse((await plugin(['status', '--output=json'])).out) as readonly Shown[]
+    const { rows } = (await facts('/workloads')) as { rows: readonly { name: string; href: string; state: string }[] }
+    const told = await Promise.all(
+      rows.map(async ({ href, state }) => {
+        const one = (await facts(href)) as { tree: Shown; state: string }
+        assert.is(one.state, state, href)
+        return one.tree
+      }),
+    )
+    const lines = (list: readonly Shown[]) => list.map(objectLines).sort()
+    assert.is(trees.length, 3)
+    assert.equal(lines(told), lines(trees))
+  } finally {
+    await served.close()
+  }
 })
 
 test('a name that several workloads have is asked back', async () => {

@@ -1,0 +1,257 @@
+/** Calls of tools from the console: what servers ask, tell and forbid, how a call is stopped, and what stops one before it begins. */
+import type { ServerResponse } from 'node:http'
+import type { Browser, Page } from 'puppeteer-core'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { accessSteps } from '../../console/facts/access.ts'
+import { fillWorld, type KubernetesObject } from '../../operator/model/index.ts'
+import { startBrowser } from '../support/browser.ts'
+import { eventually } from '../support/eventually.ts'
+import { object } from '../support/operator/standalone-run.ts'
+import { type AskingServer, nameIn, startAskingServer } from '../support/servers/asking-server.ts'
+import {
+  OK_RESULT,
+  type RawRequest,
+  type RawServer,
+  answer as rpcAnswer,
+  startRawServer,
+  tool,
+} from '../support/servers/raw-server.ts'
+import { gateway, group, OpenConsole } from './support.ts'
+
+const MIB = 1024 * 1024
+const PROPERTIES = {
+  who: { type: 'string', title: 'Who?' },
+  age: { type: 'integer', minimum: 0 },
+  sure: { type: 'boolean' },
+}
+const QUESTION = {
+  method: 'elicitation/create',
+  params: {
+    mode: 'form',
+    message: 'Who are you?',
+    requestedSchema: { type: 'object', properties: PROPERTIES, required: ['who'] },
+  },
+}
+const RATES =
+  '  config:\n    rateLimiting:\n      tools:\n        - {name: modern_once, shared: {maxTokens: 1, refillPeriod: 5m}}\n    aggregation: {tools: [{workload: modern, filter: [ask, remove, big, once]}]}\n'
+
+let modern: RawServer
+let legacy: RawServer
+let asking: AskingServer
+let one: OpenConsole
+let browser: Browser
+let page: Page
+/** The calls of `slow` that have not ended. */
+const running: { readonly request: RawRequest; readonly res: ServerResponse }[] = []
+
+function callModern(request: RawRequest): string {
+  const { params = {} } = request.message
+  const { inputResponses } = params as { inputResponses?: unknown }
+  if (params['name'] === 'ask' && inputResponses === undefined)
+    return rpcAnswer(
+      request,
+      JSON.stringify({ resultType: 'input_required', requestState: 'abc', inputRequests: { 'the.one': QUESTION } }),
+    )
+  const said = params['name'] === 'big' ? 'x'.repeat(8 * MIB) : JSON.stringify(inputResponses ?? 'done')
+  return rpcAnswer(request, JSON.stringify({ resultType: 'complete', content: [{ type: 'text', text: said }] }))
+}
+
+const entry = (name: string, url: string) =>
+  object(
+    'MCPServerEntry',
+    name,
+    `spec: {groupRef: {name: all}, remoteUrl: "${url}", allowPrivateEndpoint: true, transport: streamable-http}\n`,
+  )
+
+test.before(async () => {
+  modern = await startRawServer({
+    era: 'modern',
+    tools: [
+      ...['ask', 'big', 'once', 'hidden'].map((name) => tool(name)),
+      tool('remove', '"annotations":{"destructiveHint":true}'),
+    ],
+    call: callModern,
+  })
+  legacy = await startRawServer({
+    era: 'legacy',
+    tools: [tool('slow')],
+    call(request, res) {
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      running.push({ request, res })
+      return undefined
+    },
+  })
+  asking = await startAskingServer({
+    params: { message: 'Who?', requestedSchema: { type: 'object', properties: { name: { type: 'string' } } } },
+    onAnswer: (call, message) =>
+      call.finish({ content: [{ type: 'text', text: `Hello, ${String(nameIn(message))}!` }] }),
+  })
+  const servers = [entry('modern', modern.url), entry('legacy', legacy.url), entry('asking', asking.url)]
+  one = await OpenConsole.start([group, gateway('tools', RATES), ...servers].join('---\n'))
+  await one.open()
+  browser = await startBrowser()
+  page = await browser.newPage()
+  page.setDefaultTimeout(60_000)
+  await page.goto(await one.link())
+})
+test.after(async () => {
+  await browser?.close()
+  await one?.[Symbol.asyncDispose]()
+  await Promise.all([modern?.close(), legacy?.close(), asking?.close()])
+})
+
+const TOOLS = '/ns/default/vmcp/tools/tools'
+const said = () => page.evaluate('document.querySelector("main").innerText') as Promise<string>
+const shows = (text: RegExp) => eventually(`the page shows ${text}`, async () => text.test(await said()))
+const open = (name: string) => page.goto(`${one.url}${TOOLS}/${name}`)
+const run = () => page.click('form[data-try] button:not([type=button])')
+const callsOf = (server: RawServer, name: string) =>
+  server.calls('tools/call').filter(({ message }) => message.params?.['name'] === name)
+
+test('a tool that asks is answered in a form, and its types are kept', async () => {
+  await open('modern_ask')
+  await run()
+  await shows(/Who are you\?/)
+  await page.locator('[name="in.0.text.who"]').fill('12')
+  await page.locator('[name="in.0.integer.age"]').fill('42')
+  await run()
+  await shows(/answered/)
+  const [, second] = callsOf(modern, 'ask')
+  assert.equal(second?.message.params?.['inputResponses'], {
+    'the.one': { action: 'accept', content: { who: '12', age: 42 } },
+  })
+  assert.is(second?.message.params?.['requestState'], 'abc')
+  assert.is(callsOf(modern, 'ask').length, 2)
+})
+
+test('a tool of the era with sessions that asks amid its call is answered, too', async () => {
+  await open('asking_t')
+  await run()
+  await shows(/Who\?/)
+  await page.locator('[name="in.0.text.name"]').fill('Ada')
+  await run()
+  await shows(/Hello, Ada!/)
+  assert.is(asking.asking.length, 1)
+})
+
+test('progress is shown while a call runs, and Esc cancels it at the backend', async () => {
+  const say = (message: object) =>
+    running.at(-1)?.res.write(`data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`)
+  const progress = (done: number, message?: string) => {
+    const { _meta } = (running.at(-1) as (typeof running)[number]).request.message.params as {
+      _meta: { progressToken: unknown }
+    }
+    say({
+      method: 'notifications/progress',
+      params: { progressToken: _meta.progressToken, progress: done, total: 3, message },
+    })
+  }
+  await open('legacy_slow')
+  await run()
+  await eventually('the backend is called', () => running.length === 1)
+  progress(1, '<b>read</b>\u202e')
+  await shows(/1 of 3 <b>read<\/b>⟨U\+202E⟩/)
+  say({ id: running[0]?.request.message.id, result: JSON.parse(OK_RESULT) })
+  await shows(/answered/)
+  assert.match(await said(), '1 of 3')
+  await open('legacy_slow')
+  await run()
+  await eventually('the backend is called again', () => running.length === 2)
+  progress(2)
+  await shows(/2 of 3/)
+  await page.keyboard.press('Escape')
+  await eventually('the backend is told', () => legacy.calls('notifications/cancelled').length === 1)
+  await shows(/stopped/)
+  assert.is(running.length, 2)
+})
+
+/** Sends the form of a page as a browser without script would. */
+async function post(path: string, fields: Readonly<Record<string, string>>) {
+  const token = /name="form" value="([^"]+)"/.exec((await one.text(path)).split('data-try').at(-1) ?? '')?.[1] ?? ''
+  const headers = { cookie: one.cookie, origin: one.url }
+  const body = new URLSearchParams({ form: token, ...fields })
+  return (await fetch(one.url + path, { method: 'POST', headers, body })).text()
+}
+
+test('a tool that may destroy something asks once more', async () => {
+  await open('modern_remove')
+  await run()
+  // The browser asks for the box.
+  assert.is(await page.evaluate('document.querySelector("form[data-try]").matches(":invalid")'), true)
+  const path = `${TOOLS}/modern_remove`
+  assert.match(await post(path, {}), 'Confirm that it may destroy something.')
+  assert.is(callsOf(modern, 'remove').length, 0)
+  await page.click('[name=confirmed]')
+  await run()
+  await shows(/answered/)
+  assert.is(callsOf(modern, 'remove').length, 1)
+  // The next call asks again.
+  assert.is(await page.evaluate('document.querySelector("form[data-try]").matches(":invalid")'), true)
+})
+
+test('a result of 8 MiB is cut, with its size, and the page stays small', async () => {
+  await open('modern_big')
+  await run()
+  await shows(/8,388,608 bytes/)
+  const size = (await page.evaluate('document.documentElement.outerHTML.length')) as number
+  assert.ok(size < 100_000, String(size))
+  assert.match(await said(), /shown: the first [\d,]+ characters/)
+  const html = await post(`${TOOLS}/modern_big`, {})
+  assert.ok(html.length < 100_000, String(html.length))
+  await page.click('main nav a[href$="/connect"]')
+  await shows(/VS Code/)
+})
+
+interface Explained {
+  readonly verdict: string
+  readonly steps: readonly { readonly step: string; readonly passed: boolean | null; readonly says: string }[]
+}
+
+async function explained(name: string): Promise<Explained> {
+  const path = '/ns/default/vmcp/tools/access'
+  const token =
+    /action="[^"]+\/access"[^>]*><input type="hidden" name="form" value="([^"]+)"/.exec(await one.text(path))?.[1] ?? ''
+  const headers = { cookie: one.cookie, origin: one.url, accept: 'application/json' }
+  const body = new URLSearchParams({ form: token, tool: name, claims: '', arguments: '' })
+  return ((await (await fetch(one.url + path, { method: 'POST', headers, body })).json()) as { facts: Explained }).facts
+}
+const stepOf = ({ steps }: Explained, name: string) => steps.find(({ step }) => step === name)
+
+test('a tool that a filter leaves out, one whose limit is reached, and one that is not there are named as such', async () => {
+  const free = await explained('modern_once')
+  assert.equal(
+    [free.verdict, stepOf(free, 'rate')?.passed, stepOf(free, 'tool filter')?.passed],
+    ['allowed', true, true],
+  )
+  await post(`${TOOLS}/modern_once`, {})
+  assert.match(await post(`${TOOLS}/modern_once`, {}), /retry|limit/i)
+  assert.is(callsOf(modern, 'once').length, 1)
+  const full = await explained('modern_once')
+  assert.equal([full.verdict, stepOf(full, 'rate')?.passed], ['denied', false])
+  assert.match(stepOf(full, 'rate')?.says ?? '', 'the limit of 1 call in 5m refuses everybody now')
+  const hidden = await explained('modern_hidden')
+  assert.equal([hidden.verdict, stepOf(hidden, 'tool filter')?.passed], ['denied', false])
+  assert.match(stepOf(hidden, 'tool filter')?.says ?? '', 'the filter of its server leaves this tool out')
+  const nothing = await explained('nothing')
+  assert.equal([nothing.verdict, stepOf(nothing, 'tool filter')?.passed], ['denied', false])
+  assert.match(stepOf(nothing, 'tool filter')?.says ?? '', 'there is no tool of this name')
+})
+
+test('a limit of each user that refuses somebody does not deny: nobody knows whether it is this one', () => {
+  const limit = { bucket: 'perUser', tool: 'modern_once', maxTokens: 2, refillPeriod: '1m', refuses: true }
+  const reports = [{ status: { rateLimits: { limits: [limit] } }, at: 0 }]
+  const asked = {
+    objects: fillWorld({ objects: [] }).objects,
+    object: { kind: 'MCPServer', metadata: { name: 'a' } } as KubernetesObject,
+  }
+  const question = { tool: 'modern_once', claims: '', arguments: '' }
+  const steps = accessSteps({ ...asked, question, reports, caller: undefined, explanation: null, listed: undefined })
+  assert.equal(steps.at(-1), {
+    step: 'rate',
+    passed: null,
+    says: 'the limit of 2 calls in 1m for each user refuses some user now',
+  })
+})
+
+test.run()
