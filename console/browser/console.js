@@ -281,8 +281,9 @@ async function runCall(form) {
 /** @param {Tree[]} tree */
 function showAnswer(tree) {
   document.querySelector('main')?.replaceChildren(...tree.map((child) => build(child, false)))
-  const place = document.querySelector('#result') ?? document.querySelector('[role=alert]')
-  place?.scrollIntoView({ block: 'center' })
+  const place =
+    document.querySelector('#result') ?? document.querySelector('main [role=alert]') ?? document.querySelector('main')
+  place?.scrollIntoView({ block: 'start' })
   if (place instanceof HTMLElement) place.focus({ preventScroll: true })
 }
 

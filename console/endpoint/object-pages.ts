@@ -107,7 +107,7 @@ export const access: Page = async (visit) => {
   const request = query('request')
   const call = request === undefined ? undefined : denied.find(({ requestId }) => requestId === request)
   const field = (name: string) => form?.get(name) ?? ''
-  const claims = call === undefined || call.who === 'anonymous' ? '' : JSON.stringify({ sub: call.who })
+  const claims = call === undefined || call.sub === '' ? '' : JSON.stringify({ sub: call.sub })
   const question = {
     tool: form ? field('tool') : (call?.tool ?? query('tool') ?? '').slice(0, 500),
     claims: form ? field('claims') : claims,
@@ -120,7 +120,8 @@ export const access: Page = async (visit) => {
     denied,
     deniedMissing: typeof lines === 'string' ? lines : null,
   }
-  const facts = form === undefined ? start : await explained(visit, start, listed)
+  const isAsked = form !== undefined || call?.tool
+  const facts = isAsked ? await explained(visit, { ...start, filledFrom: call ?? null }, listed) : start
   const content = accessPage(facts, visit.formToken(`${facts.href}/access`), now)
   return {
     title: `${facts.name}: access`,

@@ -184,11 +184,14 @@ export const tryTool: Page = async (visit) => {
   }
   const fields = fieldsOf(tool.inputSchema)
   const { problem, result } = await outcomeOf(visit, target, tool, fields)
+  // The list was shown, and the call was not: the token has ended in between, or lacks a right.
+  const needsToken = facts.needsToken || result?.status === 401
   const row = rowOf(tool, facts.href)
   const typed = form === undefined ? typedBefore(visit, row.href) : typedIn(form)
   const values = Object.fromEntries(fields.map(({ name: field }) => [field, typed[`${INPUT}${field}`] ?? '']))
   const all: TryFacts = {
     ...facts,
+    needsToken,
     tools: [],
     tool: row,
     schema: JSON.stringify(tool.inputSchema ?? {}, null, 2).slice(0, 20_000),

@@ -26,6 +26,8 @@ export interface AccessFacts extends Headed {
   readonly error: string | null
   /** The right that is missing, as a line for kubectl. */
   readonly right: string | null
+  /** The denied call that filled the form. */
+  readonly filledFrom: DeniedCall | null
   readonly denied: readonly DeniedCall[]
   readonly deniedMissing: string | null
 }
@@ -170,6 +172,7 @@ export const accessOf = (head: Headed, question: AccessFacts['question']): Acces
   explanation: null,
   error: null,
   right: null,
+  filledFrom: null,
   denied: [],
   deniedMissing: null,
 })

@@ -5,6 +5,8 @@ export interface DeniedCall {
   readonly time: string
   readonly type: string
   readonly who: string
+  /** The `sub` of the token; empty for an anonymous caller. */
+  readonly sub: string
   readonly client: string
   readonly tool: string
   readonly error: string
@@ -40,6 +42,7 @@ function deniedCall(line: string): DeniedCall | undefined {
     time: text(event['time']),
     type: text(event['type']),
     who: text(subject?.['name']) || text(subject?.['id']) || 'anonymous',
+    sub: text(subject?.['id']),
     client: text(client?.['name']) || text(client?.['id']),
     tool: text(target?.['tool']) || text(target?.['name']),
     error: text(event['error']),

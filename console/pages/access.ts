@@ -13,7 +13,7 @@ const step = ({ step: name, passed, says }: Step): Element =>
       { class: 'top' },
       h('b', {}, name),
       passed === null
-        ? h('span', { class: 'tag quiet' }, '– none')
+        ? h('span', { class: 'tag quiet' }, '– does not count')
         : stateTag(passed ? 'well' : 'ill', passed ? 'passes' : 'stops here'),
     ),
     h('p', { dir: 'auto' }, says),
@@ -59,11 +59,32 @@ function form(facts: AccessFacts, token: string): Element {
   )
 }
 
-function outcome({ verdict, steps, explanation }: AccessFacts): Child {
+function outcome({ verdict, steps, explanation, filledFrom }: AccessFacts, now: number): Child {
   if (verdict === null) return null
+  const stopped = steps.find(({ passed }) => passed === false)
   return [
     h('h2', {}, 'Answer'),
-    h('p', { role: 'status' }, stateTag(verdict === 'allowed' ? 'well' : 'ill', verdict.toUpperCase())),
+    filledFrom !== null &&
+      note(
+        '',
+        h(
+          'p',
+          {},
+          'Asked for the denied call ',
+          h('code', {}, filledFrom.requestId),
+          ' of ',
+          moment(filledFrom.time, now),
+          '.',
+        ),
+        filledFrom.sub !== '' &&
+          h('p', {}, 'The log has no claims but the caller’s sub. Add those that policies look at, and explain again.'),
+      ),
+    h(
+      'p',
+      { role: 'status', class: 'top' },
+      stateTag(verdict === 'allowed' ? 'well' : 'ill', verdict.toUpperCase()),
+      stopped && h('span', { dir: 'auto' }, `by the ${stopped.step}: ${stopped.says}`),
+    ),
     h('ol', { class: 'cards' }, steps.map(step)),
     policies(explanation),
   ]
@@ -126,7 +147,7 @@ export function accessPage(facts: AccessFacts, token: string, now: number): Chil
         )
       : form(facts, token),
     facts.error !== null && note('bad', h('p', { role: 'alert' }, facts.error)),
-    outcome(facts),
+    outcome(facts, now),
     h('h2', {}, 'Denied lately'),
     facts.deniedMissing !== null && note('', h('p', {}, facts.deniedMissing)),
     facts.denied.length === 0

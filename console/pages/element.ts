@@ -42,6 +42,8 @@ export function visible(text: string): string {
   return cut.replace(INVISIBLE, codeOf)
 }
 
+/** Attributes that go back to the server, or into the clipboard, as they are: nobody reads them on the page. */
+const EXACT: ReadonlySet<string> = new Set(['name', 'value', 'data-copy'])
 /** Attributes that lead somewhere. */
 const LEADING: ReadonlySet<string> = new Set(['href', 'src', 'action', 'formaction', 'xlink:href'])
 /** Schemes that open a client's own dialog for adding a server. The server builds these links itself. */
@@ -67,18 +69,19 @@ export function h(tag: string, attributes: Attributes = {}, ...children: readonl
     if (value === undefined || value === false) continue
     const text = value === true ? '' : String(value)
     if (LEADING.has(name) && !isSafeLink(text)) continue
-    kept[name] = visible(text)
+    kept[name] = EXACT.has(name) ? text : visible(text)
   }
-  return { tag, attributes: kept, children: flat(children) }
+  // What stands in a field is sent as it is, too.
+  return { tag, attributes: kept, children: flat(children, tag === 'textarea' ? String : visible) }
 }
 
-function flat(children: readonly Child[]): (Element | string)[] {
+function flat(children: readonly Child[], shown: (text: string) => string): (Element | string)[] {
   const found: (Element | string)[] = []
   for (const child of children) {
     if (child === false || child === null || child === undefined || child === '') continue
-    if (typeof child === 'string') found.push(visible(child))
+    if (typeof child === 'string') found.push(shown(child))
     else if (typeof child === 'number') found.push(String(child))
-    else if (isList(child)) found.push(...flat(child))
+    else if (isList(child)) found.push(...flat(child, shown))
     else found.push(child)
   }
   return found

@@ -4,7 +4,7 @@ import type { Subject } from '../facts/subjects.ts'
 import type { State } from '../facts/verdict.ts'
 import type { Places } from '../places/place.ts'
 import { type Child, type Element, h } from './element.ts'
-import { copyable, empty, moment, prose, stateSign, stateTag } from './parts.ts'
+import { brief, copyable, empty, moment, prose, stateSign, stateTag } from './parts.ts'
 
 const TALLIES: readonly (readonly [State, string])[] = [
   ['ill', 'ill'],
@@ -42,6 +42,9 @@ export function impactText({ gateways, tools }: Subject): string {
   return `${plural(gateways.length, 'gateway')} ${gateways.length === 1 ? 'loses' : 'lose'} ${tools > 0 ? plural(tools, 'tool') : 'its tools'}: ${names}${more}`
 }
 
+/** The most characters of a message; the page of the object has it whole. */
+const LONGEST_MESSAGE = 400
+
 function incident(subject: Subject, now: number): Element {
   const [first] = subject.troubles
   const impact = subject.state === 'ill' ? impactText(subject) : ''
@@ -62,7 +65,9 @@ function incident(subject: Subject, now: number): Element {
     ),
     subject.troubles
       .slice(0, 3)
-      .map((one) => h('p', { class: 'says', dir: 'auto' }, h('b', {}, one.reason), ': ', one.message)),
+      .map((one) =>
+        h('p', { class: 'says', dir: 'auto' }, h('b', {}, one.reason), ': ', brief(one.message, LONGEST_MESSAGE)),
+      ),
     impact !== '' && h('p', {}, '→ ', impact),
     first !== undefined && first.next !== null && h('p', {}, h('b', {}, 'What to do: '), prose(first.next)),
     h(

@@ -4,7 +4,7 @@ import { type Child, type Element, h, visible } from './element.ts'
 import { empty, NOTHING, stateSign, stateTag, table } from './parts.ts'
 
 /** Characters that fit into a box. */
-const FITTING = 21
+const FITTING = 20
 
 const cut = (text: string): string => {
   const shown = visible(text)
@@ -28,8 +28,13 @@ function box(one: Box): Element {
   const content = [
     h('title', {}, `${wordOf(one.kind)} ${one.namespace}/${one.name}: ${one.state}`),
     h('rect', { x: one.x, y: one.y, width: BOX.width, height: BOX.height, rx: 8 }),
-    h('text', { x: one.x + 12, y: one.y + 19 }, `${signOf(one)} ${cut(one.name)}`),
-    h('text', { x: one.x + 12, y: one.y + 36, class: 'kind' }, cut(wordOf(one.kind))),
+    // Wide letters end at the edge of the box.
+    h(
+      'svg',
+      { x: one.x + 12, y: one.y, width: BOX.width - 20, height: BOX.height },
+      h('text', { x: 0, y: 19 }, `${signOf(one)} ${cut(one.name)}`),
+      h('text', { x: 0, y: 36, class: 'kind' }, cut(wordOf(one.kind))),
+    ),
   ]
   const group = h('g', { class: `box ${one.state}`, 'data-key': one.key }, ...content)
   return one.href === null ? group : h('a', { href: one.href, 'data-key': `a ${one.key}` }, group)
@@ -77,7 +82,7 @@ export function mapDrawing(facts: MapFacts): Child {
     table<Box>(
       [
         { title: 'Object', cell: link },
-        { title: 'Kind', cell: ({ kind }) => wordOf(kind) },
+        { title: 'Kind', width: 'wide', cell: ({ kind }) => wordOf(kind) },
         { title: 'State', cell: wordOfState },
         {
           title: 'Leads to',

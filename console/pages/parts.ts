@@ -30,6 +30,8 @@ export function moment(at: string | number | null, now: number): Child {
 export interface Column<Row> {
   readonly title: string
   readonly isNumber?: boolean
+  /** The least width, for words that would break. */
+  readonly width?: 'mid' | 'wide'
   cell(row: Row): Child
 }
 
@@ -41,12 +43,35 @@ interface TableOptions<Row> {
   readonly isRead?: boolean
 }
 
-function cellOf<Row>({ title, isNumber, cell }: Column<Row>, row: Row, isHead: boolean): Element {
+function cellOf<Row>({ title, isNumber, width, cell }: Column<Row>, row: Row, isHead: boolean): Element {
   const content = cell(row)
-  if (isHead) return h('th', { scope: 'row' }, content)
-  const classes = [isNumber === true && 'num', content === NOTHING && 'none'].filter((one) => one !== false)
+  if (isHead) return h('th', { scope: 'row', class: width }, content)
+  const classes = [isNumber === true && 'num', width ?? false, content === NOTHING && 'none'].filter(
+    (one) => one !== false,
+  )
   return h('td', { 'data-label': title, class: classes.length > 0 && classes.join(' ') }, content)
 }
+
+/** The beginning of a text that may be long. */
+export const brief = (text: string, most: number): string =>
+  text.length > most ? `${text.slice(0, most).replace(/[\ud800-\udbff]$/, '')}…` : text
+
+/** The most characters of a text that stand on a page of their own accord. */
+const UNFOLDED = 600
+
+/** A text of others: of a long one the beginning, and the whole where somebody asks for it. It belongs into no paragraph. */
+export const folded = (text: string): Child =>
+  text.length <= UNFOLDED
+    ? text
+    : [
+        brief(text, UNFOLDED),
+        h(
+          'details',
+          {},
+          h('summary', {}, `All ${text.length.toLocaleString('en')} characters`),
+          h('pre', { tabindex: 0, role: 'group', dir: 'auto', 'aria-label': 'The whole text' }, text),
+        ),
+      ]
 
 /** A table whose first column heads the rows; on a narrow screen each row is a card. */
 export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[], options: TableOptions<Row>): Element {

@@ -91,6 +91,7 @@ border-radius:var(--r1);padding:var(--p1) var(--p1) var(--p1) var(--p3);max-widt
 .table{overflow:hidden;border:1px solid var(--line);border-radius:var(--r2);background:var(--card)}
 .cards+.table{margin-top:var(--p4)}
 .table :is(th,td){min-width:5.5rem}
+@media(min-width:44.01rem){.table .mid{min-width:7.5rem}.table .wide{min-width:11rem}}
 caption{text-align:left;padding:var(--p3) var(--p4) 0;color:var(--soft);font-size:var(--s1)}
 td.num,th.num{text-align:right}
 tbody tr:hover,tr:focus-within{background:var(--code)}
@@ -130,7 +131,7 @@ legend{font-weight:600;padding:0 var(--p1)}
 .fields .hint{font-weight:400}
 .fields input:not([type=checkbox]),.fields select{width:100%}
 .map{border:1px solid var(--line);border-radius:var(--r2);background:var(--card);overflow:auto;margin:var(--p4) 0}
-.map svg{display:block;max-width:none;height:auto}
+.map>svg{display:block;max-width:none;height:auto}
 @media(max-width:44rem){.map{display:none}}
 .map .edge{fill:none;stroke:var(--soft);stroke-width:1.5;opacity:.55}
 .map .box rect{fill:var(--bg);stroke:var(--soft);stroke-width:1}

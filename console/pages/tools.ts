@@ -1,8 +1,12 @@
 import type { ResultFacts, ToolRow, ToolsFacts, TryFacts } from '../facts/tools.ts'
 import { answerName, type Field, INPUT } from '../mcp/form-values.ts'
 import { type Child, type Element, h } from './element.ts'
-import { empty, facts as list, NOTHING, note, stateTag, table } from './parts.ts'
+import { brief, empty, folded, facts as list, NOTHING, note, stateTag, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
+
+/** The most characters of a title and of a hint; the schema has them whole. */
+const LONGEST_TITLE = 200
+const LONGEST_HINT = 600
 
 /** A tool to go back to after a login, and what was typed for it. */
 interface Kept {
@@ -71,13 +75,13 @@ export function toolsPage(facts: ToolsFacts, token: string, kept?: Kept): Child 
       ? !facts.needsToken && empty(h('p', {}, 'No tool is shown.'))
       : table<ToolRow>(
           [
-            { title: 'Tool', cell: ({ name, href }) => h('a', { href }, name) },
+            { title: 'Tool', width: 'wide', cell: ({ name, href }) => h('a', { href }, name) },
             {
               title: 'Description',
               cell: ({ title, description }) =>
                 h('span', { dir: 'auto', class: 'about' }, title === '' ? '' : `${title}. `, description.slice(0, 400)),
             },
-            { title: 'Hints', cell: ({ hints }) => (hints.length === 0 ? NOTHING : hints.join(', ')) },
+            { title: 'Hints', width: 'mid', cell: ({ hints }) => (hints.length === 0 ? NOTHING : hints.join(', ')) },
           ],
           facts.tools,
           { caption: `${facts.tools.length} tools, as you see them`, key: ({ name }) => name, isRead: true },
@@ -124,9 +128,9 @@ const fieldRow = (field: Field, name: string, value: string): Element =>
   h(
     'label',
     {},
-    h('span', { dir: 'auto' }, field.label, field.isRequired ? ' *' : ''),
+    h('span', { dir: 'auto' }, brief(field.label, LONGEST_TITLE), field.isRequired ? ' *' : ''),
     input(field, name, value),
-    field.hint !== '' && h('span', { class: 'hint', dir: 'auto', id: `hint-${name}` }, field.hint),
+    field.hint !== '' && h('span', { class: 'hint', dir: 'auto', id: `hint-${name}` }, brief(field.hint, LONGEST_HINT)),
   )
 
 function callForm(facts: TryFacts, token: string): Element {
@@ -170,7 +174,7 @@ const questions = (result: ResultFacts): Element =>
     h('legend', {}, 'The tool asks'),
     h('input', { type: 'hidden', name: 'state', value: result.requestState ?? '' }),
     result.questions.map((question, index) => [
-      h('p', { dir: 'auto' }, question.message),
+      h('div', { dir: 'auto' }, folded(question.message)),
       h('input', { type: 'hidden', name: 'ask', value: question.id }),
       question.fields.map((field) => fieldRow(field, answerName(index, field), '')),
       h(
@@ -213,7 +217,7 @@ function resultView(result: ResultFacts): Child {
       ['Request', requestId === null ? null : h('code', {}, requestId)],
       ['Progress', progress.length === 0 ? null : progress.join('; ')],
     ]),
-    error !== null && note('bad', h('p', { dir: 'auto' }, error)),
+    error !== null && note('bad', h('div', { dir: 'auto' }, folded(error))),
     content.map(({ type, text, mimeType, bytes: size, shown }, index) => [
       h(
         'h3',
@@ -243,8 +247,8 @@ export function tryPage(facts: TryFacts, token: string, tokenFormToken: string):
   return [
     workloadHead(facts, 'tools'),
     h('h2', {}, tool.name),
-    tool.title !== '' && h('p', { dir: 'auto' }, h('b', {}, tool.title)),
-    h('p', { dir: 'auto', class: 'lead' }, tool.description),
+    tool.title !== '' && h('p', { dir: 'auto' }, h('b', {}, brief(tool.title, LONGEST_TITLE))),
+    tool.description !== '' && h('div', { dir: 'auto', class: 'lead' }, folded(tool.description)),
     tool.hints.length > 0 &&
       h(
         'p',

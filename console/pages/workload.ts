@@ -74,7 +74,7 @@ function backends(facts: WorkloadFacts, now: number): Child {
           },
         },
         { title: 'State', cell: ({ state, health }) => stateTag(state, health) },
-        { title: 'MCP', cell: ({ revision }) => revision ?? NOTHING },
+        { title: 'MCP', width: 'mid', cell: ({ revision }) => revision ?? NOTHING },
         { title: 'Circuit', cell: ({ circuit }) => circuit ?? NOTHING },
         { title: 'Tools', isNumber: true, cell: ({ tools }) => tools ?? NOTHING },
         {
@@ -148,9 +148,9 @@ const conditions = (facts: WorkloadFacts, now: number): Child =>
     ? note('', h('p', {}, 'No operator has looked at it yet.'))
     : table<WorkloadFacts['conditions'][number]>(
         [
-          { title: 'Condition', cell: ({ type }) => type },
+          { title: 'Condition', width: 'wide', cell: ({ type }) => type },
           { title: 'Status', cell: ({ status }) => status },
-          { title: 'Reason', cell: ({ reason }) => reason },
+          { title: 'Reason', width: 'wide', cell: ({ reason }) => reason },
           { title: 'Message', cell: ({ message }) => (message === '' ? NOTHING : h('span', { dir: 'auto' }, message)) },
           { title: 'Since', cell: ({ since }) => moment(since, now) },
         ],
@@ -168,7 +168,7 @@ export function workloadPage(facts: WorkloadFacts, now: number): Child {
       ['Address', url === null ? null : copyable(url)],
       ['Pods', replicas === null ? null : `${readyReplicas ?? 0} of ${replicas} ready`],
       ['Manifest', file],
-      ['Loses', impact === '' ? null : impact],
+      ['Affects', impact === '' ? null : impact],
       [
         'Used by',
         facts.referrers.length === 0

@@ -1,9 +1,12 @@
 /** Calls of tools from the console: what servers ask, tell and forbid, how a call is stopped, and what stops one before it begins. */
 import type { ServerResponse } from 'node:http'
+import pino from 'pino'
 import type { Browser, Page } from 'puppeteer-core'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { accessSteps } from '../../console/facts/access.ts'
+import { serveLocalConsole } from '../../console/local.ts'
+import { machinePlaces } from '../../console/places/machine.ts'
 import { fillWorld, type KubernetesObject } from '../../operator/model/index.ts'
 import { startBrowser } from '../support/browser.ts'
 import { eventually } from '../support/eventually.ts'
@@ -33,8 +36,12 @@ const QUESTION = {
     requestedSchema: { type: 'object', properties: PROPERTIES, required: ['who'] },
   },
 }
+/** Neither short nor all to be seen. */
+const STATE = `s\u200b"${'y'.repeat(30_000)}`
+const ODD = 'a\u200b\u202e"<'
+const LONG = 'LongWord'.repeat(1_250)
 const RATES =
-  '  config:\n    rateLimiting:\n      tools:\n        - {name: modern_once, shared: {maxTokens: 1, refillPeriod: 5m}}\n    aggregation: {tools: [{workload: modern, filter: [ask, remove, big, once]}]}\n'
+  '  config:\n    rateLimiting:\n      tools:\n        - {name: modern_once, shared: {maxTokens: 1, refillPeriod: 5m}}\n    aggregation: {tools: [{workload: modern, filter: [ask, remove, big, once, odd]}]}\n'
 
 let modern: RawServer
 let legacy: RawServer
@@ -51,7 +58,7 @@ function callModern(request: RawRequest): string {
   if (params['name'] === 'ask' && inputResponses === undefined)
     return rpcAnswer(
       request,
-      JSON.stringify({ resultType: 'input_required', requestState: 'abc', inputRequests: { 'the.one': QUESTION } }),
+      JSON.stringify({ resultType: 'input_required', requestState: STATE, inputRequests: { 'the.one': QUESTION } }),
     )
   const said = params['name'] === 'big' ? 'x'.repeat(8 * MIB) : JSON.stringify(inputResponses ?? 'done')
   return rpcAnswer(request, JSON.stringify({ resultType: 'complete', content: [{ type: 'text', text: said }] }))
@@ -69,6 +76,12 @@ test.before(async () => {
     era: 'modern',
     tools: [
       ...['ask', 'big', 'once', 'hidden'].map((name) => tool(name)),
+      JSON.stringify({
+        name: 'odd',
+        title: LONG,
+        description: LONG,
+        inputSchema: { type: 'object', properties: { [ODD]: { enum: [ODD], title: LONG, description: LONG } } },
+      }),
       tool('remove', '"annotations":{"destructiveHint":true}'),
     ],
     call: callModern,
@@ -121,8 +134,23 @@ test('a tool that asks is answered in a form, and its types are kept', async () 
   assert.equal(second?.message.params?.['inputResponses'], {
     'the.one': { action: 'accept', content: { who: '12', age: 42 } },
   })
-  assert.is(second?.message.params?.['requestState'], 'abc')
+  assert.is(second?.message.params?.['requestState'], STATE)
   assert.is(callsOf(modern, 'ask').length, 2)
+})
+
+test('names and values that are not all seen are sent as they are, and long texts stay small', async () => {
+  await open('modern_odd')
+  const height = (await page.evaluate('document.documentElement.scrollHeight / innerHeight')) as number
+  assert.ok(height < 3, `${height} screens`)
+  assert.match(await said(), /a⟨U\+200B⟩⟨U\+202E⟩"</)
+  await page.select('form[data-try] select', ODD)
+  await run()
+  await shows(/answered/)
+  assert.equal(callsOf(modern, 'odd')[0]?.message.params?.['arguments'], { [ODD]: ODD })
+  // The page after the call sends the same again.
+  await run()
+  await eventually('it is called again', () => callsOf(modern, 'odd').length === 2)
+  assert.equal(callsOf(modern, 'odd')[1]?.message.params?.['arguments'], { [ODD]: ODD })
 })
 
 test('a tool of the era with sessions that asks amid its call is answered, too', async () => {
@@ -227,8 +255,12 @@ test('a tool that a filter leaves out, one whose limit is reached, and one that 
   await post(`${TOOLS}/modern_once`, {})
   assert.match(await post(`${TOOLS}/modern_once`, {}), /retry|limit/i)
   assert.is(callsOf(modern, 'once').length, 1)
-  const full = await explained('modern_once')
-  assert.equal([full.verdict, stepOf(full, 'rate')?.passed], ['denied', false])
+  let full = free
+  await eventually('its pod reports the limit', async () => {
+    full = await explained('modern_once')
+    return full.verdict === 'denied'
+  })
+  assert.is(stepOf(full, 'rate')?.passed, false)
   assert.match(stepOf(full, 'rate')?.says ?? '', 'the limit of 1 call in 5m refuses everybody now')
   const hidden = await explained('modern_hidden')
   assert.equal([hidden.verdict, stepOf(hidden, 'tool filter')?.passed], ['denied', false])
@@ -252,6 +284,53 @@ test('a limit of each user that refuses somebody does not deny: nobody knows whe
     passed: null,
     says: 'the limit of 2 calls in 1m for each user refuses some user now',
   })
+})
+
+test('a token that ends before the call says so; what was typed stays, and the call is not repeated', async () => {
+  const raw = await startRawServer({
+    era: 'modern',
+    tools: ['{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}'],
+    call(_, res) {
+      const challenge = 'Bearer error="invalid_token", resource_metadata="http://127.0.0.1/x"'
+      res.writeHead(401, { 'www-authenticate': challenge, 'content-type': 'application/json' })
+      res.end('{"error":"unauthenticated","message":"The token has expired."}')
+      return undefined
+    },
+  })
+  const id = { kind: 'VirtualMCPServer', namespace: 'default', name: 'far' }
+  const spec = { groupRef: { name: 'all' }, incomingAuth: { type: 'oidc' } }
+  const far = { apiVersion: 'portico.dev/v1beta1', kind: id.kind, metadata: { ...id, uid: 'far' }, spec }
+  const source = {
+    group: 'portico.dev',
+    objects: () => [{ object: far as unknown as KubernetesObject, file: 'far.yaml' }],
+    endpoints: () => [{ ...id, url: raw.url, admin: new URL(raw.url).origin }],
+    auditLines: () => [],
+  }
+  const local = await serveLocalConsole({
+    places: async () => machinePlaces(source, 'far'),
+    listen: '127.0.0.1:0',
+    viewer: 'ada',
+    log: () => pino({ level: 'silent' }),
+  })
+  const context = await browser.createBrowserContext()
+  try {
+    const tab = await context.newPage()
+    await tab.goto(local.openUrl())
+    // What counts when the list is read no longer counts when the tool is called.
+    await tab.goto(`${local.url}/ns/default/vmcp/far/tools/t`)
+    await tab.type('[name="arg.a"]', 'typed')
+    await tab.click('form[data-try] button:not([type=button])')
+    const text = () => tab.evaluate('document.querySelector("main").innerText') as Promise<string>
+    await eventually('it says so', async () => /The token has ended or is not accepted/.test(await text()))
+    assert.match(await text(), 'The call was not repeated.')
+    assert.is(await tab.$eval('[name="arg.a"]', (input) => (input as unknown as { value: string }).value), 'typed')
+    assert.is((await tab.$$('button[name=login]')).length, 1)
+    assert.is(raw.calls('tools/call').length, 1)
+  } finally {
+    await context.close()
+    await local.close()
+    await raw.close()
+  }
 })
 
 test.run()

@@ -51,6 +51,17 @@ test('characters that are not seen are shown by their code; line feeds and emoji
   assert.match(visible('x'.repeat(300_000)), /… \(300000 characters\)$/)
 })
 
+test('what a form sends back, and what is copied, stays exact', () => {
+  const odd = `a\u200b\u202e<"${'x'.repeat(30_000)}`
+  const escaped = odd.replace('<', '&lt;').replace('"', '&quot;')
+  assert.is(htmlText(h('input', { name: odd, value: odd })), `<input name="${escaped}" value="${escaped}">`)
+  assert.is(htmlText(h('textarea', {}, odd)), `<textarea>\n${escaped}</textarea>`)
+  assert.equal(treeOf(h('button', { 'data-copy': odd, title: 'b\u200b' })), [
+    'button',
+    { 'data-copy': odd, title: 'b⟨U+200B⟩' },
+  ])
+})
+
 test('the tree of an element holds the same as its HTML', () => {
   const element = h('ul', { class: 'a', hidden: false }, [h('li', {}, 1), null, [h('li', {}, 'b\u200b')]])
   assert.equal(treeOf(element), ['ul', { class: 'a' }, ['li', {}, '1'], ['li', {}, 'b⟨U+200B⟩']])

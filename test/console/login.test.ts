@@ -1,11 +1,12 @@
 /** Trying tools of a gateway with an authorization server of its own: the console logs in there as an MCP client. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { Page } from 'puppeteer-core'
+import type { Browser, Page } from 'puppeteer-core'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { WorkloadLogins } from '../../console/mcp/logins.ts'
 import { startBrowser } from '../support/browser.ts'
+import { eventually } from '../support/eventually.ts'
 import { ownHost } from '../support/gateway/own-host.ts'
 import { type LoginProvider, startLoginProvider } from '../support/identity/login-provider.ts'
 import { freePort } from '../support/network/free-port.ts'
@@ -14,6 +15,7 @@ import { group, OpenConsole, server } from './support.ts'
 
 let provider: LoginProvider
 let one: OpenConsole
+let browser: Browser
 
 const gateway = (name: string, port: number, cimd: boolean) => {
   const issuer = `http://${ownHost}:${port}`
@@ -42,15 +44,20 @@ test.before(async () => {
     ...gateway('registers', ports[1], false),
   ]
   one = await OpenConsole.start(manifests.join('---\n'))
+  browser = await startBrowser()
 })
 test.after(async () => {
+  await browser?.close()
   await one?.[Symbol.asyncDispose]()
   await provider?.close()
 })
 
 const go = async (page: Page, selector: string) =>
   Promise.all([page.waitForNavigation({ timeout: 60_000 }), page.locator(selector).click()])
-const text = (page: Page) => page.evaluate('document.body.innerText') as Promise<string>
+const shows = (page: Page, text: RegExp) =>
+  eventually(`the page shows ${text}`, async () =>
+    text.test((await page.evaluate('document.body.innerText')) as string),
+  )
 
 /** Logs in from a page of the console: by the page that names the host, the gateway's consent, and the provider. */
 async function logIn(page: Page, back: string): Promise<void> {
@@ -64,8 +71,8 @@ async function logIn(page: Page, back: string): Promise<void> {
 
 for (const name of ['document', 'registers'])
   test(`a tool of a gateway that knows the console by what it ${name} runs after a login`, async () => {
-    await using browser = await startBrowser()
-    const page = await browser.newPage()
+    await using context = await browser.createBrowserContext()
+    const page = await context.newPage()
     page.setDefaultTimeout(60_000)
     await page.goto(await one.link())
     const path = `/ns/default/vmcp/${name}/tools/clock_convert_time`
@@ -74,21 +81,21 @@ for (const name of ['document', 'registers'])
     await page.type('[name="arg.time"]', '2026-11-20T15:00')
     await page.type('[name="arg.from"]', 'Europe/Lisbon')
     await page.type('[name="arg.to"]', '["Asia/Tokyo"]')
-    await go(page, 'form[data-try] button')
-    assert.match(await text(page), /2026-11-21 00:00\s+Asia.Tokyo/)
+    await page.click('form[data-try] button')
+    await shows(page, /2026-11-21 00:00\s+Asia.Tokyo/)
     const html = await page.content()
     assert.not.match(html, /eyJ[\w-]+\.[\w-]+\./)
     // What was typed outlives a login that becomes necessary meanwhile.
     await page.goto(`${one.url}/ns/default/vmcp/${name}/tools`)
-    const other = await browser.newPage()
+    const other = await context.newPage()
     await other.goto(one.url + path)
     await other.type('[name="arg.from"]', 'Africa/Cairo')
     // Chromium draws only the tab in front.
     await page.bringToFront()
     await go(page, 'button[name=forget]')
     await other.bringToFront()
-    await go(other, 'form[data-try] button')
-    assert.match(await text(other), 'Callers need a token')
+    await other.click('form[data-try] button')
+    await shows(other, /Callers need a token/)
     await logIn(other, path)
     assert.is(
       await other.$eval('[name="arg.from"]', (input) => (input as unknown as { value: string }).value),

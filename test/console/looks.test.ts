@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import type { Page } from 'puppeteer-core'
+import type { Browser, BrowserContext, Page } from 'puppeteer-core'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { CONSOLE_STYLE } from '../../console/pages/style.ts'
+import { LOOKS, violations } from '../support/accessibility.ts'
 import { startBrowser } from '../support/browser.ts'
 import { object } from '../support/operator/standalone-run.ts'
 import { gateway, group, OpenConsole, server } from './support.ts'
@@ -46,35 +46,37 @@ const ALL = [
   '/nothing',
   ...PAGES,
 ]
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-
 let one: OpenConsole
+let browser: Browser
 
 test.before(async () => {
   one = await OpenConsole.start(manifests)
+  browser = await startBrowser()
 })
-test.after(() => one[Symbol.asyncDispose]())
+test.after(async () => {
+  await browser?.close()
+  await one?.[Symbol.asyncDispose]()
+})
+/** The tests share a browser; each has a context of its own, which ends with it. */
+let context: BrowserContext | undefined
+test.after.each(async () => {
+  await context?.close()
+  context = undefined
+})
 
-/** Runs axe in the page, under the page’s own policy. */
-async function violations(page: Page): Promise<readonly string[]> {
-  await page.evaluate(axe)
-  const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
-  return page.evaluate(
-    `axe.run(document, {runOnly: ${JSON.stringify(tags)}}).then(({violations}) => violations.map(({id, nodes}) => id + ': ' + nodes.map(({html}) => html).join(' | ').slice(0, 300)))`,
-  ) as Promise<readonly string[]>
+/** Returns a page at the first page of the console, of a browser that was let in. */
+async function freshPage(): Promise<Page> {
+  context = await browser.createBrowserContext()
+  const page = await context.newPage()
+  await page.goto(await one.link())
+  return page
 }
 
-for (const [look, features] of [
-  ['light', [{ name: 'prefers-color-scheme', value: 'light' }]],
-  ['dark', [{ name: 'prefers-color-scheme', value: 'dark' }]],
-  ['forced colours', [{ name: 'forced-colors', value: 'active' }]],
-] as const)
+for (const [look, feature] of LOOKS)
   test(`every page can be used by everybody, in ${look}`, async () => {
-    await using browser = await startBrowser()
-    const page = await browser.newPage()
-    await page.emulateMediaFeatures([...features])
+    const page = await freshPage()
+    await page.emulateMediaFeatures([feature])
     await page.setViewport({ width: 1280, height: 900 })
-    await page.goto(await one.link())
     const found: string[] = []
     for (const path of ALL) {
       await page.goto(one.url + path)
@@ -84,9 +86,7 @@ for (const [look, features] of [
   })
 
 test('no page is wider than a small screen, or than a screen at 200 %', async () => {
-  await using browser = await startBrowser()
-  const page = await browser.newPage()
-  await page.goto(await one.link())
+  const page = await freshPage()
   for (const width of [360, 640])
     for (const path of ALL) {
       await page.setViewport({ width, height: 800 })
@@ -96,10 +96,8 @@ test('no page is wider than a small screen, or than a screen at 200 %', async ()
 })
 
 test('every page works without script', async () => {
-  await using browser = await startBrowser()
-  const page = await browser.newPage()
+  const page = await freshPage()
   await page.setJavaScriptEnabled(false)
-  await page.goto(await one.link())
   await page.goto(`${one.url}/workloads`)
   await page.select('[name="kind"]', 'VirtualMCPServer')
   await Promise.all([page.waitForNavigation(), page.click('form.filter button')])
@@ -117,9 +115,7 @@ test('script and style are small', () => {
 })
 
 test('the keys go from page to page', async () => {
-  await using browser = await startBrowser()
-  const page = await browser.newPage()
-  await page.goto(await one.link())
+  const page = await freshPage()
   await page.keyboard.press('g')
   await Promise.all([page.waitForNavigation(), page.keyboard.press('w')])
   assert.is(new URL(page.url()).pathname, '/workloads')
@@ -134,9 +130,7 @@ test('the keys go from page to page', async () => {
 })
 
 test('a refresh keeps the focus', async () => {
-  await using browser = await startBrowser()
-  const page = await browser.newPage()
-  await page.goto(await one.link())
+  const page = await freshPage()
   await page.goto(`${one.url}/ns/default/vmcp/tools`)
   await page.focus('main nav a[href$="/connect"]')
   await page.waitForResponse((answer) => answer.url() === `${one.url}/ns/default/vmcp/tools`, { timeout: 60_000 })

@@ -70,7 +70,8 @@ const PICTURES: Readonly<Record<string, Picture>> = {
       await page.type('[name="arg.time"]', '2026-11-20T15:00')
       await page.type('[name="arg.from"]', 'Europe/Lisbon')
       await page.type('[name="arg.to"]', '["Asia/Tokyo"]')
-      await submit(page, 'form[data-try] button')
+      await page.click('form[data-try] button')
+      await page.waitForSelector('#result')
       await page.evaluate('document.querySelector("#result").scrollIntoView({block: "center"})')
     },
   },

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import type { Browser } from 'puppeteer-core'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startBrowser } from '../support/browser.ts'
@@ -23,11 +24,16 @@ const manifests = [
 ].join('---\n')
 
 let one: OpenConsole
+let browser: Browser
 
 test.before(async () => {
   one = await OpenConsole.start(manifests)
+  browser = await startBrowser()
 })
-test.after(() => one[Symbol.asyncDispose]())
+test.after(async () => {
+  await browser?.close()
+  await one?.[Symbol.asyncDispose]()
+})
 
 test('nobody comes in without the link, which works once; then the next one is told', async () => {
   for (const path of ['/', '/workloads', '/ns/default/vmcp/tools', '/nothing', '/openapi.json'])
@@ -135,8 +141,8 @@ test('an unchanged page costs a 304', async () => {
 })
 
 test('in a browser: no error, nothing of a hostile text runs, nothing is asked of another host', async () => {
-  await using browser = await startBrowser()
-  const page = await browser.newPage()
+  await using context = await browser.createBrowserContext()
+  const page = await context.newPage()
   const said: string[] = []
   const asked: string[] = []
   page.on('console', (message) => said.push(message.text()))
@@ -159,8 +165,8 @@ test('in a browser: no error, nothing of a hostile text runs, nothing is asked o
 })
 
 test('Home shows a server that ends, and loses it again once it is back, without a reload', async () => {
-  await using browser = await startBrowser()
-  const page = await browser.newPage()
+  await using context = await browser.createBrowserContext()
+  const page = await context.newPage()
   await page.goto(await one.link())
   await page.evaluate('window.stays = true')
   const file = join(one.folder.path, 'all.yaml')

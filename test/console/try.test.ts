@@ -124,6 +124,10 @@ test('a denied call of the audit log fills the form', async () => {
   const [{ requestId }] = await calls()
   const filled = await one.json(`/ns/default/vmcp/guarded/access?request=${requestId}`)
   assert.is(filled.facts.question.tool, 'clock_current_time')
+  // It is explained at once.
+  assert.equal([filled.facts.verdict, filled.facts.filledFrom.requestId], ['denied', requestId])
+  const page = await one.text(`/ns/default/vmcp/guarded/access?request=${requestId}`)
+  assert.match(page, /DENIED<\/span><span dir="auto">by the policy: /)
 })
 
 test('usage shows what counters have, by client too; a cell of CSV is no formula, and nobody is named', async () => {
@@ -168,7 +172,8 @@ test('in a browser without a mouse: a tool is called, and the typed values stay'
   await page.focus('[name="arg.to"]')
   await page.keyboard.type('["Asia/Tokyo"]')
   await page.focus('[name="arg.time"]')
-  await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')])
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('#result')
   const text = (await page.evaluate('document.querySelector("main").innerText')) as string
   assert.match(text, /2026-11-21 00:00\s+Asia.Tokyo/, text)
   assert.is(
