@@ -13,7 +13,7 @@ import packageJson from '../package.json' with { type: 'json' }
 import { CHUNK_OPTIONS, commonJs, importMetaDefines, loadedWith } from './commonjs.ts'
 import { checkVersions, patches } from './patches/index.ts'
 import { undiciDefines } from './patches/undici.ts'
-import { bomOf } from './sbom.ts'
+import { buildBom } from './sbom.ts'
 import { STARTS, type Started, startFile, startText } from './start.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -130,7 +130,7 @@ const shipped = [result, ...required].flatMap(({ metafile }) =>
   ),
 )
 const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
-const bom = bomOf(packageJson, packages, [...shipped, `node_modules/${ENGINE}`])
+const bom = buildBom(packageJson, packages, [...shipped, `node_modules/${ENGINE}`])
 writeFileSync(join(outdir, BOM_FILE), `${JSON.stringify(bom, null, 1)}\n`)
 const bytes = chunks.reduce((sum, { code, map }) => sum + code.length + map.length, 0)
 console.log(`${outdir}: ${2 * chunks.length} files, ${(bytes / 1e6).toFixed(1)} MB`)

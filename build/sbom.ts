@@ -34,10 +34,10 @@ export interface Bom {
 /** Returns the folder of the package that owns a file; undefined for files of ours. */
 const packageFolder = (file: string) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]
 
-const nameOf = (folder: string) => folder.slice(folder.lastIndexOf('node_modules/') + 'node_modules/'.length)
+const readName = (folder: string) => folder.slice(folder.lastIndexOf('node_modules/') + 'node_modules/'.length)
 
 /** SPDX expressions and single identifiers have a field each. */
-const licensesOf = (license: string) =>
+const formatLicenses = (license: string) =>
   /[ ()]/.test(license) ? [{ expression: license }] : [{ license: { id: license } }]
 
 function component(
@@ -53,7 +53,7 @@ function component(
     name,
     version,
     purl,
-    ...(license && { licenses: licensesOf(license) }),
+    ...(license && { licenses: formatLicenses(license) }),
     ...(digest && { hashes: [{ alg: 'SHA-512', content: digest }] }),
   }
 }
@@ -62,7 +62,7 @@ function component(
  * Returns the packages that own files of a bundle (paths below the root). Throws an Error for one that is not in the
  * lock file.
  */
-export function bomOf(
+export function buildBom(
   own: Required<Pick<Locked, 'version' | 'license'>> & { readonly name: string },
   lock: Readonly<Record<string, Locked>>,
   files: Iterable<string>,
@@ -76,7 +76,7 @@ export function bomOf(
   for (const folder of [...folders].sort()) {
     const locked = lock[folder]
     if (locked?.version === undefined) throw new Error(`${folder} is bundled and not in package-lock.json`)
-    const one = component('library', nameOf(folder), locked)
+    const one = component('library', readName(folder), locked)
     found.set(one.purl, one)
   }
   return {

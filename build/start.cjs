@@ -16,7 +16,7 @@ const PARAMETERS = ['exports', 'require', 'module', '__filename', '__dirname']
 /** Runs what starts from this file; gives its compiled script. */
 function startFrom(file) {
   const filename = join(__dirname, file)
-  const script = new Script(readFileSync(filename, 'latin1'), { filename, cachedData: codeOf(filename) })
+  const script = new Script(readFileSync(filename, 'latin1'), { filename, cachedData: readCode(filename) })
   const chunks = script.runInThisContext()
   const loaded = new Map()
 
@@ -39,7 +39,7 @@ function startFrom(file) {
 }
 
 /** Undefined where there is none. */
-function codeOf(filename) {
+function readCode(filename) {
   try {
     return readFileSync(`${filename}.code`)
   } catch {

@@ -166,22 +166,22 @@ interface Visit {
   readonly rest: Iterator<string>
 }
 
-export function roomOf(file: string): Room | undefined {
+export function findRoom(file: string): Room | undefined {
   return rooms.filter((room) => inside(file, room.path)).sort((a, b) => b.path.length - a.path.length)[0]
 }
 
 /** Returns the allowance by which one file imports another; `own` inside a room, undefined if there is none. */
-function allowanceOf(room: Room, target: string): string | undefined {
-  if (target === 'package.json' || roomOf(target)?.path === room.path) return 'own'
+function findAllowance(room: Room, target: string): string | undefined {
+  if (target === 'package.json' || findRoom(target)?.path === room.path) return 'own'
   return room.mayImport.find((path) => inside(target, path))
 }
 
 /** Returns the imports of one file that point in the wrong direction, a line each. */
 export function wrongArrows(file: string, targets: readonly string[]): readonly string[] {
-  const room = roomOf(file)
+  const room = findRoom(file)
   if (!room) return [`${file}: lies in no room`]
   return targets
-    .filter((target) => allowanceOf(room, target) === undefined || pointsUp(file, target))
+    .filter((target) => findAllowance(room, target) === undefined || pointsUp(file, target))
     .map((target) => `${file}: may not import ${target}`)
 }
 
@@ -189,11 +189,11 @@ export function wrongArrows(file: string, targets: readonly string[]): readonly 
 function pointsUp(file: string, target: string): boolean {
   return Object.entries(floors).some(
     ([room, names]) =>
-      inside(file, room) && inside(target, room) && floorOf(file, room, names) < floorOf(target, room, names),
+      inside(file, room) && inside(target, room) && findFloor(file, room, names) < findFloor(target, room, names),
   )
 }
 
-function floorOf(file: string, room: string, names: readonly string[]): number {
+function findFloor(file: string, room: string, names: readonly string[]): number {
   const [name, ...rest] = file.slice(room.length + 1).split('/') as [string, ...string[]]
   return rest.length === 0 ? names.length : names.indexOf(name)
 }
@@ -202,8 +202,8 @@ function floorOf(file: string, room: string, names: readonly string[]): number {
 export function unusedAllowances(imports: Imports): readonly string[] {
   const used = new Set<string>()
   for (const [file, targets] of imports) {
-    const room = roomOf(file)
-    if (room) for (const target of targets) used.add(`${room.path} → ${allowanceOf(room, target)}`)
+    const room = findRoom(file)
+    if (room) for (const target of targets) used.add(`${room.path} → ${findAllowance(room, target)}`)
   }
   return rooms.flatMap(({ path, mayImport }) =>
     mayImport.filter((to) => !used.has(`${path} → ${to}`)).map((to) => `${path}: may import ${to}, and does not`),

@@ -46,8 +46,8 @@ export const floatingPromises = (configFile: string): string[] =>
     },
   )
 
-function findingsIn({ path, file, lineOf }: ParsedFile, promises: PromiseTypes, checker: Checker): string[] {
-  const place = (node: Node) => `${path}:${lineOf(node)}`
+function findingsIn({ path, file, findLine }: ParsedFile, promises: PromiseTypes, checker: Checker): string[] {
+  const place = (node: Node) => `${path}:${findLine(node)}`
   const suspects = suspectsIn(file)
   return [
     ...promises.among(suspects.dropped).map((node) => `${place(node)}: a promise whose rejection nobody handles`),
@@ -100,10 +100,10 @@ function handlesRejection(node: Expression): boolean {
 function handedOver({ functions, references }: Suspects, promises: PromiseTypes, checker: Checker): Node[] {
   const isAsync = ({ modifiers }: FunctionValue) =>
     modifiers?.some(({ kind }) => kind === SyntaxKind.AsyncKeyword) === true
-  const bodies = functions.flatMap(bodyOf)
+  const bodies = functions.flatMap(readBody)
   const giving = new Set<Node>(promises.among(bodies))
   const suspects: Expression[] = functions.filter(
-    (node) => isAsync(node) || bodyOf(node).some((one) => giving.has(one)),
+    (node) => isAsync(node) || readBody(node).some((one) => giving.has(one)),
   )
   suspects.push(...promises.functionsAmong(references))
   return suspects.filter((node) => {
@@ -113,7 +113,7 @@ function handedOver({ functions, references }: Suspects, promises: PromiseTypes,
 }
 
 /** Returns the body of a function without a block; values that `void` discards are found separately. */
-const bodyOf = ({ body }: FunctionValue): Expression[] =>
+const readBody = ({ body }: FunctionValue): Expression[] =>
   isBlock(body) || isVoidExpression(body) ? [] : unhandled(body as Expression)
 
 class PromiseTypes {
@@ -128,13 +128,13 @@ class PromiseTypes {
 
   /** Returns the nodes whose values are, or may be, promises or lists of promises. */
   among(nodes: readonly Expression[]): Expression[] {
-    const types = typesOf(this.#checker, nodes)
+    const types = readTypes(this.#checker, nodes)
     return nodes.filter((_, index) => this.#isPromise(types[index]))
   }
 
   /** Returns the nodes whose values are functions that may return a promise. */
   functionsAmong(nodes: readonly Expression[]): Expression[] {
-    const types = typesOf(this.#checker, nodes)
+    const types = readTypes(this.#checker, nodes)
     return nodes.filter((_, index) => {
       const type = types[index]
       return (
@@ -146,7 +146,7 @@ class PromiseTypes {
   /** Tells whether all functions of this type return nothing. */
   takesNothing(type: Type): boolean {
     return once(this.#void, type, () => {
-      const returned = partsOf(type).flatMap((part) => this.#returns(part))
+      const returned = listParts(type).flatMap((part) => this.#returns(part))
       return returned.length > 0 && returned.every((one) => ((one?.flags ?? 0) & TypeFlags.Void) !== 0)
     })
   }
@@ -165,7 +165,7 @@ class PromiseTypes {
     if (seen.has(type.id)) return false
     const isOutermost = seen.size === 0
     seen.add(type.id)
-    const found = partsOf(type).some((part) => this.#isPromiseItself(part, seen))
+    const found = listParts(type).some((part) => this.#isPromiseItself(part, seen))
     // A negative result within another type may be incomplete, because that type's check is still running.
     if (found || isOutermost) this.#known.set(type.id, found)
     return found
@@ -180,13 +180,13 @@ class PromiseTypes {
 }
 
 /** Returns the types of nodes in one query. If that fails for a tuple among them, the others are queried without it. */
-function typesOf(checker: Checker, nodes: readonly Expression[]): readonly (Type | undefined)[] {
+function readTypes(checker: Checker, nodes: readonly Expression[]): readonly (Type | undefined)[] {
   if (nodes.length === 0) return []
   const types = unlessTuple(() => checker.getTypeAtLocation(nodes), undefined)
   if (types !== undefined) return types
   if (nodes.length === 1) return [undefined]
   const middle = nodes.length >> 1
-  return [...typesOf(checker, nodes.slice(0, middle)), ...typesOf(checker, nodes.slice(middle))]
+  return [...readTypes(checker, nodes.slice(0, middle)), ...readTypes(checker, nodes.slice(middle))]
 }
 
 /** Queries the compiler; its interface fails for some tuples (7.0.2), which hold no promises here. */
@@ -199,7 +199,7 @@ function unlessTuple<T, U>(ask: () => T, otherwise: U): T | U {
   }
 }
 
-const partsOf = (type: Type): readonly Type[] => (type.isUnionType() ? (type.getTypes() ?? []) : [type])
+const listParts = (type: Type): readonly Type[] => (type.isUnionType() ? (type.getTypes() ?? []) : [type])
 
 function once(known: Map<number, boolean>, type: Type, find: () => boolean): boolean {
   const answer = known.get(type.id)

@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util'
 import { needsOf } from '../test/setup/needs.ts'
 import { numbersOf } from '../test/support/random.ts'
 import { Checkout, type Judgement } from './mutations/checkout.ts'
-import { KINDS, type Mutant, mutantIn, mutantsOf, mutated, parses } from './mutations/mutants.ts'
+import { KINDS, type Mutant, makeMutants, mutantIn, mutated, parses } from './mutations/mutants.ts'
 
 const HELP = `Usage: node check/mutations.ts SEED [options] [PATH...]
 
@@ -78,7 +78,7 @@ function isOfUse(mutant: Mutant): boolean {
 /** Chooses mutants of each kind in turn, each mutant once. */
 function chosen(most: number): Mutant[] {
   const number = numbersOf(Number(seed))
-  const all = files.flatMap((file) => mutantsOf(file, sources.get(file) as string))
+  const all = files.flatMap((file) => makeMutants(file, sources.get(file) as string))
   const pools = KINDS.map((kind) => all.filter((mutant) => mutant.kind === kind))
   const mutants: Mutant[] = []
   while (mutants.length < most && pools.some((pool) => pool.length > 0)) {
@@ -104,9 +104,9 @@ const mutants = chosen(Number(values.count))
 for (const [index, mutant] of mutants.entries()) {
   const source = sources.get(mutant.file) as string
   const place = `${mutant.file}:${mutant.line}`
-  const lineOf = (text: string) => (text.split('\n')[mutant.line - 1] ?? '').trim()
+  const readLine = (text: string) => (text.split('\n')[mutant.line - 1] ?? '').trim()
   console.log(`${index + 1}. ${place}, ${mutant.kind}`)
-  console.log(`   - ${lineOf(source)}\n   + ${lineOf(mutated(source, mutant))}`)
+  console.log(`   - ${readLine(source)}\n   + ${readLine(mutated(source, mutant))}`)
   const most = Number(values.most)
   const [here, there] = await Promise.all([now.judge(source, mutant, most), before?.judge(source, mutant, most)])
   if (there) console.log(`   before: ${shown(there)}`)

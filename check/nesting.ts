@@ -39,9 +39,9 @@ export const deepNesting = (configFile: string): string[] =>
     (_project, files) => files.flatMap(findingsIn).toArray(),
   )
 
-const findingsIn = ({ path, file, lineOf }: ParsedFile): string[] =>
+const findingsIn = ({ path, file, findLine }: ParsedFile): string[] =>
   tooDeep(file)
-    .map(lineOf)
+    .map(findLine)
     .filter((line) => !isExcused(file.text.split('\n')[line - 2]))
     .map((line) => `${path}:${line}: nests deeper than ${DEEPEST} levels`)
 

@@ -6,7 +6,7 @@ export interface ParsedFile {
   readonly path: string
   readonly file: SourceFile
   /** Returns the line at which a node begins, from 1. */
-  lineOf(node: Node): number
+  findLine(node: Node): number
 }
 
 /** Returns the findings of `check` in each project. `check` gets the project's own files that `isChecked` accepts. */
@@ -19,18 +19,18 @@ export function checkProjects(
   const api = new API({ cwd: root })
   try {
     const snapshot = api.updateSnapshot({ openProjects: [configFile] })
-    return snapshot.getProjects().flatMap((project) => check(project, filesOf(project, root, isChecked)))
+    return snapshot.getProjects().flatMap((project) => check(project, readFiles(project, root, isChecked)))
   } finally {
     api.close()
   }
 }
 
 /** Parses one file at a time: the compiler does not hold two in memory. */
-function* filesOf({ program }: Project, root: string, isChecked: (path: string) => boolean): Generator<ParsedFile> {
+function* readFiles({ program }: Project, root: string, isChecked: (path: string) => boolean): Generator<ParsedFile> {
   for (const name of program.getSourceFileNames()) {
     const path = name.slice(root.length)
     if (!name.startsWith(root) || path.startsWith('node_modules/') || !isChecked(path)) continue
     const file = program.getSourceFile(name) as SourceFile
-    yield { path, file, lineOf: (node) => file.text.slice(0, node.getStart(file)).split('\n').length }
+    yield { path, file, findLine: (node) => file.text.slice(0, node.getStart(file)).split('\n').length }
   }
 }

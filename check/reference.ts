@@ -32,20 +32,20 @@ const REFERENCES = {
 const isReference = (node: FileNode): node is FileNode & Required<Pick<FileNode, 'mountedAs'>> =>
   node.mountedAs !== undefined && node.properties !== undefined
 
-function typeOf(node: FileNode): string {
+function formatType(node: FileNode): string {
   if (isReference(node)) return REFERENCES[node.mountedAs]
   if (node.enum !== undefined) return node.enum.map((value) => code(value === '' ? '""' : value)).join(', ')
   if (node['x-kubernetes-int-or-string']) return 'integer or text'
   const values = valuesOf(node)
-  if (values !== undefined) return `map of ${typeOf(values)}`
-  if (node.items !== undefined) return `list of ${typeOf(node.items)}`
+  if (values !== undefined) return `map of ${formatType(values)}`
+  if (node.items !== undefined) return `list of ${formatType(node.items)}`
   if (node.type === 'string') return 'text'
   if (node.type === 'boolean') return '`true`, `false`'
   return node.type ?? 'anything'
 }
 
 /** Describes the bounds of a value. */
-function limitsOf(node: FileNode): readonly string[] {
+function describeLimits(node: FileNode): readonly string[] {
   const { minLength, maxLength, minItems, maxItems, maxProperties, minimum, maximum, pattern, items } = node
   const between = (from: number | undefined, to: number | undefined, unit: string) =>
     from === undefined && to === undefined
@@ -60,34 +60,36 @@ function limitsOf(node: FileNode): readonly string[] {
     ...between(minItems, maxItems, ' items'),
     ...between(undefined, maxProperties, ' keys'),
     ...(pattern === undefined ? [] : [`matches ${code(pattern)}`]),
-    ...(items !== undefined && items.properties === undefined ? limitsOf(items).map((limit) => `each ${limit}`) : []),
+    ...(items !== undefined && items.properties === undefined
+      ? describeLimits(items).map((limit) => `each ${limit}`)
+      : []),
   ]
 }
 
-function refusalOf(node: FileNode): string | undefined {
+function findRefusal(node: FileNode): string | undefined {
   if (typeof node.readBy === 'object') return node.readBy.refused
-  const [reason, ...others] = schemaChildren(node).map(refusalOf)
+  const [reason, ...others] = schemaChildren(node).map(findRefusal)
   return others.every((other) => other === reason) ? reason : undefined
 }
 
-function descriptionOf(node: FileNode): string {
+function formatDescription(node: FileNode): string {
   const { description = '', refusedValues = {}, refersTo } = node
-  const reason = refusalOf(node)
+  const reason = findRefusal(node)
   const refused = reason === undefined ? [] : [`**Refused**: ${reason}.`]
   const values = Object.entries(refusedValues).map(([value, reason]) => `${code(value)} is **refused**: ${reason}.`)
   const names = refersTo === undefined ? [] : [`The name of a ${[refersTo].flat().join(' or ')}.`]
   return [description, ...names, ...refused, ...values].filter((text) => text !== '').join(' ')
 }
 
-const defaultOf = ({ default: value }: FileNode) => (value === undefined ? '' : code(JSON.stringify(value)))
+const formatDefault = ({ default: value }: FileNode) => (value === undefined ? '' : code(JSON.stringify(value)))
 
 function row(name: string, node: FileNode, isRequired: boolean): string {
   const cells = [
     code(name),
-    typeOf(node),
-    isRequired && node.default === undefined ? '**required**' : defaultOf(node),
-    limitsOf(node).join('; '),
-    descriptionOf(node),
+    formatType(node),
+    isRequired && node.default === undefined ? '**required**' : formatDefault(node),
+    describeLimits(node).join('; '),
+    formatDescription(node),
   ]
   return `| ${cells.map(cell).join(' | ')} |`
 }
@@ -107,7 +109,7 @@ function section(path: string, node: FileNode): readonly string[] {
   const rules = (node['x-kubernetes-validations'] ?? []).map(({ message }) => `- ${message}`)
   const below = fields.flatMap(([name, child]) => {
     const found = inner(child)
-    return found === undefined || refusalOf(child) !== undefined
+    return found === undefined || findRefusal(child) !== undefined
       ? []
       : section(path === '' ? `${name}${found[0]}` : `${path}.${name}${found[0]}`, found[1])
   })

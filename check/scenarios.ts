@@ -15,11 +15,11 @@ const COLUMNS = /^scenario \| test \| title \| [^|]+$/i
 const NONE = 'none'
 
 /** Returns the lines of all tables of a text that have these columns. */
-export function scenariosOf(text: string): readonly Scenario[] {
+export function readScenarios(text: string): readonly Scenario[] {
   const found: Scenario[] = []
   let isInTable = false
   for (const line of text.split('\n')) {
-    const cells = cellsOf(line)
+    const cells = splitCells(line)
     if (cells === undefined) isInTable = false
     else if (COLUMNS.test(cells.join(' | '))) isInTable = true
     else if (isInTable && !cells.every((cell) => /^:?-+:?$/.test(cell))) {
@@ -31,7 +31,7 @@ export function scenariosOf(text: string): readonly Scenario[] {
 }
 
 /** Splits a line of a table into cells; undefined if it is none. `\|` is a bar within a cell. */
-function cellsOf(line: string): readonly string[] | undefined {
+function splitCells(line: string): readonly string[] | undefined {
   if (!/^\|.*\|$/.test(line.trim())) return undefined
   return line
     .trim()
@@ -46,24 +46,24 @@ export function wrongScenarios(
   read: (file: string) => string | undefined,
 ): readonly string[] {
   const texts = new Map<string, string | undefined>()
-  const textOf = (file: string) => {
+  const readText = (file: string) => {
     if (!texts.has(file)) texts.set(file, read(file))
     return texts.get(file)
   }
   return scenarios.flatMap((one, index) => {
-    const problem = index === 0 && one.scenario === '' ? 'the first line has no scenario' : problemOf(one, textOf)
+    const problem = index === 0 && one.scenario === '' ? 'the first line has no scenario' : findProblem(one, readText)
     return problem === undefined ? [] : [`line ${index + 1} (${one.scenario || one.title}): ${problem}`]
   })
 }
 
-function problemOf(
+function findProblem(
   { file, title, counterpart }: Scenario,
-  textOf: (file: string) => string | undefined,
+  readText: (file: string) => string | undefined,
 ): string | undefined {
   if (title === '') return 'no title'
   if (file === NONE) return undefined
   if (counterpart === '') return 'no counterpart'
-  const text = textOf(file)
+  const text = readText(file)
   if (text === undefined) return `there is no test/${file}`
   return isTitleIn(text, title) ? undefined : `test/${file} has no test of the title ${JSON.stringify(title)}`
 }

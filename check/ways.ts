@@ -14,7 +14,7 @@ export interface Way {
 }
 
 /** Reads the ways that a Markdown text lists. */
-export function waysOf(text: string): readonly Way[] {
+export function readWays(text: string): readonly Way[] {
   return text
     .split(/^#+ /m)
     .filter((section) => section.startsWith('The way of '))
@@ -45,7 +45,7 @@ export function wrongSteps({ name, files, measured }: Way, imports: Imports): re
 if (import.meta.main) {
   const root = new URL('..', import.meta.url).pathname
   const document = new URL('../docs/architecture.md', import.meta.url)
-  const ways = existsSync(document) ? waysOf(readFileSync(document, 'utf8')) : []
+  const ways = existsSync(document) ? readWays(readFileSync(document, 'utf8')) : []
   const imports = readImports(root)
   const wrong = ways.flatMap((way) => wrongSteps(way, imports))
   if (ways.length === 0) wrong.push('docs/architecture.md lists no way')

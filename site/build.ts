@@ -28,7 +28,7 @@ const here = new URL('.', import.meta.url).pathname
 const SEARCH = { idField: 'href', fields: ['heading', 'page', 'text'], storeFields: ['href', 'heading', 'page'] }
 
 /** Returns the address of a Markdown file below the root of a version. */
-const pathOf = (file: string): string =>
+const formatPath = (file: string): string =>
   file === 'README.md'
     ? 'index.html'
     : file
@@ -58,7 +58,7 @@ async function writeVersion(
           ? `${link.file}/README.md`
           : link.file
       if (!known.has(index)) return undefined
-      const path = posix.relative(posix.dirname(pathOf(file)), pathOf(index))
+      const path = posix.relative(posix.dirname(formatPath(file)), formatPath(index))
       return link.anchor === undefined ? path : `${path}#${link.anchor}`
     }
     articles.set(file, renderMarkdown(readFileSync(join(source, file), 'utf8'), linkTo))
@@ -66,7 +66,7 @@ async function writeVersion(
   const search = new MiniSearch(SEARCH)
   const title = (file: string) => (file === 'README.md' ? 'Overview' : (articles.get(file)?.title ?? file))
   for (const [file, article] of articles) {
-    const path = pathOf(file)
+    const path = formatPath(file)
     const page = await renderSitePage({
       title: article.title,
       article: article.html,
@@ -75,7 +75,7 @@ async function writeVersion(
         title: section.title,
         entries: section.files.map((other) => ({
           title: title(other),
-          href: posix.relative(posix.dirname(path), pathOf(other)),
+          href: posix.relative(posix.dirname(path), formatPath(other)),
           isHere: other === file,
         })),
       })),
@@ -98,7 +98,7 @@ async function writeVersion(
     join(folder, 'search-index.js'),
     `globalThis.porticoIndex=${JSON.stringify({ options: SEARCH, data: search })}\n`,
   )
-  return files.map(pathOf)
+  return files.map(formatPath)
 }
 
 /** Runs `use` with the Markdown files of a revision of the repository in a folder that is gone afterwards. */

@@ -41,7 +41,7 @@ const anchor = (text: string): string =>
 const plain = ({ children, content }: Token): string =>
   children?.map((child) => (child.type === 'softbreak' ? ' ' : child.content)).join('') || content
 
-const lineOf = ({ map }: Token): number => (map?.[0] ?? 0) + 1
+const findLine = ({ map }: Token): number => (map?.[0] ?? 0) + 1
 
 /** Returns a function that makes anchors unique in a page, as code hosts do. */
 function startAnchors(): (text: string) => string {
@@ -60,7 +60,7 @@ function markHeadings(tokens: readonly Token[], unique: (text: string) => string
     const text = plain(tokens[index + 1] as Token)
     const id = unique(text)
     token.attrSet('id', id)
-    return [{ level: Number(token.tag.slice(1)), text, id, line: lineOf(token) }]
+    return [{ level: Number(token.tag.slice(1)), text, id, line: findLine(token) }]
   })
 }
 
@@ -75,7 +75,7 @@ function markLinks(tokens: readonly Token[], linkTo: (target: string) => string 
       address = linkTo(target)
       if (address === undefined) Object.assign(child, { tag: 'span', attrs: [['class', 'source']] })
       else child.attrSet('href', address)
-      return [{ target, line: lineOf(token) }]
+      return [{ target, line: findLine(token) }]
     })
   })
 }
@@ -107,7 +107,7 @@ function readRows(tokens: readonly Token[], unique: (text: string) => string): r
     const text = cells[0] as string
     const id = unique(text)
     token.attrSet('id', id)
-    return [{ heading: { level: 7, text, id, line: lineOf(token) }, text: cells.slice(1).join('\n') }]
+    return [{ heading: { level: 7, text, id, line: findLine(token) }, text: cells.slice(1).join('\n') }]
   })
 }
 

@@ -20,7 +20,7 @@ const NOISE = 30
 const log = pino({ level: 'silent' })
 
 /** Returns the least processor time of a few rounds, in milliseconds. Each round checks a new text. */
-function costOf(run: (size: number) => void, size: number): number {
+function measureCost(run: (size: number) => void, size: number): number {
   let least = Number.POSITIVE_INFINITY
   for (let round = 0; round < ROUNDS; round++) {
     const before = process.cpuUsage()
@@ -33,9 +33,9 @@ function costOf(run: (size: number) => void, size: number): number {
 
 let isTooSteep = false
 for (const [name, { most, run }] of process.argv.includes('operator=only') ? [] : Object.entries(inputs)) {
-  costOf(run, most / SMALLEST)
+  measureCost(run, most / SMALLEST)
   const costs: (readonly [size: number, ms: number])[] = []
-  for (let size = most / 8; size <= most; size *= 2) costs.push([size, costOf(run, size)])
+  for (let size = most / 8; size <= most; size *= 2) costs.push([size, measureCost(run, size)])
   const ratios = costs.slice(1).map(([, ms], index) => ms / Math.max(NOISE, costs[index]?.[1] ?? 0))
   const worst = Math.max(...ratios)
   isTooSteep ||= worst > 2.5
@@ -112,7 +112,7 @@ const others = (namespace: string) =>
   Array.from({ length: 300 }, (_, index) =>
     object('MCPToolConfig', namespace, `${namespace}-${index}`, { toolsFilter: [`tool-${index}`] }),
   )
-const entitiesOf = (salt: number) =>
+const buildEntities = (salt: number) =>
   JSON.stringify(
     Array.from({ length: 440 }, (_, id) => ({
       uid: { type: 'T', id: `${salt}-${id}` },
@@ -120,12 +120,12 @@ const entitiesOf = (salt: number) =>
       parents: id < 439 ? [{ type: 'T', id: `${salt}-${id + 1}` }] : [],
     })),
   )
-const policiesOf = (salt: number) =>
+const buildPolicies = (salt: number) =>
   Array.from({ length: 1_000 }, (_, id) => `permit(principal, action, resource == Tool::"${salt}-${id}");`)
 const hostile = Array.from({ length: 5 }, (_, salt) => [
   object('MCPAuthzConfig', 'hostile', `rules-${salt}`, {
     type: 'cedarv1',
-    config: { policies: policiesOf(salt), entitiesJson: entitiesOf(salt) },
+    config: { policies: buildPolicies(salt), entitiesJson: buildEntities(salt) },
   }),
   object('MCPRegistry', 'hostile', `registry-${salt}`, {
     configYAML: `# ${salt}\n${Array.from({ length: 60_000 }, (_, id) => `k${id}: 1\n`).join('')}`,

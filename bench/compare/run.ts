@@ -16,7 +16,7 @@ import { bareProxies, direct, measureCosts, type Row } from '../shipped/measure.
 import { featureTarget } from '../shipped/portico.ts'
 import { KINDS } from '../shipped/work.ts'
 import { externalTarget, installedPeers } from './peers.ts'
-import { type Results, tablesOf } from './tables.ts'
+import { formatTables, type Results } from './tables.ts'
 
 const FIRST_PORT = 9_100
 const { values, positionals } = parseArgs({
@@ -81,4 +81,4 @@ const results: Results = {
   ...(values.json !== undefined && { idle: measureIdle(values.json) }),
 }
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(results)}\n`)
-console.log(tablesOf(results))
+console.log(formatTables(results))

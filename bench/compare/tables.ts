@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { type Estimate, estimate, withError } from '../gateway/estimate.ts'
 import { median } from '../percentile.ts'
-import { BARE, countWithin, findRow, type Ratio, type Row, ratioOf } from '../shipped/measure.ts'
+import { BARE, computeRatio, countWithin, findRow, type Ratio, type Row } from '../shipped/measure.ts'
 import { KINDS, type Kind } from '../shipped/work.ts'
 
 export interface Results {
@@ -35,7 +35,7 @@ const NOTHING_ON = 'portico none'
 const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
 const shown = (ratio: Ratio | undefined) => (ratio === undefined ? '' : withError(ratio.ratio, ratio.error, 2))
 
-function tableOf(rows: readonly Row[], kind: Kind): string[] {
+function formatTable(rows: readonly Row[], kind: Kind): string[] {
   const its = rows.filter((row) => row.kind === kind)
   const isIdleKnown = its.some(({ idleKiB }) => idleKiB.length > 0)
   const head = [
@@ -59,8 +59,8 @@ function tableOf(rows: readonly Row[], kind: Kind): string[] {
       return line([
         name,
         withError(cpu.median, cpu.error, 0),
-        shown(nothing && ratioOf(micros, nothing.micros)),
-        shown(bare && ratioOf(bare.micros, micros)),
+        shown(nothing && computeRatio(micros, nothing.micros)),
+        shown(bare && computeRatio(bare.micros, micros)),
         (1e6 / cpu.median).toFixed(0),
         median(perSecond).toFixed(0),
         median(p50).toFixed(2),
@@ -74,14 +74,14 @@ function tableOf(rows: readonly Row[], kind: Kind): string[] {
 }
 
 /** Formats the results of a run as Markdown. */
-export function tablesOf({ command, date, commit, machine, extent, rows, idle }: Results): string {
+export function formatTables({ command, date, commit, machine, extent, rows, idle }: Results): string {
   const facts = Object.entries({ ...machine, ...extent }).map(([name, value]) => `${name} ${value}`)
   const texts = [`${date}, commit ${commit}: \`${command}\`\n${facts.join(', ')}`]
   for (const kind of KINDS)
     for (const era of ['legacy', 'modern'] as const) {
       const its = rows.filter((row) => row.era === era)
       if (its.some((row) => row.kind === kind))
-        texts.push(`${TITLES[kind]}, ${era} era:`, tableOf(its, kind).join('\n'))
+        texts.push(`${TITLES[kind]}, ${era} era:`, formatTable(its, kind).join('\n'))
     }
   const of = ({ median, error }: Estimate, digits: number) => withError(median, error ?? Number.NaN, digits)
   if (idle !== undefined)
@@ -99,7 +99,7 @@ const RESULTS = /(<!-- results:.*-->\n)[\s\S]*(<!-- end of results -->)/
 
 if (import.meta.main) {
   const { values, positionals } = parseArgs({ allowPositionals: true, options: { into: { type: 'string' } } })
-  const tables = tablesOf(JSON.parse(readFileSync(positionals[0] as string, 'utf8')))
+  const tables = formatTables(JSON.parse(readFileSync(positionals[0] as string, 'utf8')))
   if (values.into === undefined) console.log(tables)
   else {
     const text = readFileSync(values.into, 'utf8')

@@ -68,14 +68,14 @@ async function measure(bench: Bench): Promise<void> {
   for (const { request, requests } of ways)
     await load({ origin: gateway.origin, ...WARM_UP, each: (WARM_UP.each * requests) / STEPS, request })
   for (let left = TURNS; left > 0; left--) for (const one of ways) await turn(gateway, one)
-  const cpuOf = ({ cpu, runs }: Way) => (cpu / runs) * 1e6
-  const timeOf = ({ alone, requests }: Way) => requests * median(alone)
+  const computeCpu = ({ cpu, runs }: Way) => (cpu / runs) * 1e6
+  const computeTime = ({ alone, requests }: Way) => requests * median(alone)
   for (const one of ways)
     console.log(
-      `${one.name.padEnd(20)} ${cpuOf(one).toFixed(0).padStart(6)} µs CPU, alone ${timeOf(one).toFixed(3)} ms`,
+      `${one.name.padEnd(20)} ${computeCpu(one).toFixed(0).padStart(6)} µs CPU, alone ${computeTime(one).toFixed(3)} ms`,
     )
-  const share = cpuOf(composite) / cpuOf(direct)
-  const times = timeOf(composite) / timeOf(direct)
+  const share = computeCpu(composite) / computeCpu(direct)
+  const times = computeTime(composite) / computeTime(direct)
   const missed = share > MOST ? '; missed' : ''
   console.log(`${share.toFixed(2)} times the CPU (goal: at most ${MOST}${missed}), ${times.toFixed(2)} times as long`)
 }

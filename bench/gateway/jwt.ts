@@ -8,7 +8,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { runBench } from '../shipped/bench.ts'
-import { oidcOf, startSurroundings } from '../shipped/features.ts'
+import { buildOidc, startSurroundings } from '../shipped/features.ts'
 import { gatewayName, measureCosts, printGoal, printRows, type Target } from '../shipped/measure.ts'
 import { gatewayTarget, namedBackends } from '../shipped/portico.ts'
 import { start } from './parts.ts'
@@ -29,7 +29,7 @@ const surroundings = await startSurroundings()
 const { issuer, subjects, tokens } = surroundings
 try {
   await runBench(async ({ shipped, directory }) => {
-    const oidc = { incomingAuth: oidcOf(surroundings) }
+    const oidc = { incomingAuth: buildOidc(surroundings) }
     const exchange = { credential: { type: 'tokenExchange', tokenExchange: { tokenUrl: `${issuer}/token` } } }
     const inject = { credential: { type: 'upstreamInject', upstreamInject: { providerName: PROVIDER } } }
     const logins = join(directory, 'logins.json')

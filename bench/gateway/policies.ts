@@ -16,14 +16,14 @@ const ON_ARGUMENTS = ['20 on arguments', '20 on all tools']
 
 const twenty = (policy: (index: number) => string) => Array.from({ length: 20 }, (_, index) => policy(index))
 /** A policy each for the twenty tools that are called. */
-const nameOf = (index: number) => `b${index % 2}_tool_${index}`
+const formatName = (index: number) => `b${index % 2}_tool_${index}`
 const onTools = twenty(
   (index) =>
-    `permit(principal, action == Action::"call_tool", resource == Tool::"${nameOf(index)}") unless { principal has claim_level && principal.claim_level < ${index} };`,
+    `permit(principal, action == Action::"call_tool", resource == Tool::"${formatName(index)}") unless { principal has claim_level && principal.claim_level < ${index} };`,
 )
 const onArguments = twenty(
   (index) =>
-    `permit(principal, action == Action::"call_tool", resource == Tool::"${nameOf(index)}") when { context has arg_message && context.arg_message like "w*" };`,
+    `permit(principal, action == Action::"call_tool", resource == Tool::"${formatName(index)}") when { context has arg_message && context.arg_message like "w*" };`,
 )
 const onEachCall = twenty(
   (index) =>
@@ -33,7 +33,7 @@ const onEachCall = twenty(
 await runBench(async ({ shipped, directory }) => {
   const target = (name: string, policies?: readonly string[]) =>
     gatewayTarget({
-      ...{ name, shipped, directory, tool: (_, count) => nameOf(count % 20) },
+      ...{ name, shipped, directory, tool: (_, count) => formatName(count % 20) },
       settings: policies === undefined ? {} : { authz: { policies } },
     })
   const targets = [

@@ -40,7 +40,7 @@ type Build = (session: string | undefined, worker: number, count: number) => Loa
 
 const shown = (value: number): string => value.toFixed(value < 10 ? 2 : 0).padStart(7)
 
-function lineOf(name: string, turns: readonly Turn[]): string {
+function formatLine(name: string, turns: readonly Turn[]): string {
   const sum = (of: (turn: Turn) => number) => turns.reduce((total, turn) => total + of(turn), 0)
   const [requests, cpu] = [sum((turn) => turn.requests), sum((turn) => turn.cpu)]
   const latencies = Float64Array.from(turns.flatMap((turn) => [...turn.latencies])).sort()
@@ -100,7 +100,7 @@ async function measureEra(bench: Bench, era: Era): Promise<void> {
   async function measure(name: string, shape: Shape, measured: readonly Measured[]): Promise<void> {
     const turns = new Map(measured.map((one) => [one, [] as Turn[]]))
     for (let left = TURNS; left > 0; left--) for (const [one, its] of turns) its.push(await turn(one, shape))
-    for (const [one, its] of turns) console.log(lineOf(`${era}: ${name}, ${one.through}`, its))
+    for (const [one, its] of turns) console.log(formatLine(`${era}: ${name}, ${one.through}`, its))
   }
 
   const [backend] = backends

@@ -115,9 +115,9 @@ async function measureSessions(bench: Bench): Promise<void> {
     ids.length = 0
 
     const opened = await measure(() => times(IDLE, opening))
-    const heapOf = ({ before, after }: typeof opened) => (after.heap - before.heap) / IDLE / KIB
+    const computeHeap = ({ before, after }: typeof opened) => (after.heap - before.heap) / IDLE / KIB
     line('opening a session', `${(opened.cpuMs / IDLE).toFixed(3)} ms CPU`)
-    line(`idle session, of ${IDLE}`, `${heapOf(opened).toFixed(2)} KiB   ${memory(opened.after)}`)
+    line(`idle session, of ${IDLE}`, `${computeHeap(opened).toFixed(2)} KiB   ${memory(opened.after)}`)
 
     const called = await measure(() => times(IDLE, calling))
     line('first calls to two backends, opening both', `${(called.cpuMs / IDLE).toFixed(3)} ms CPU`)

@@ -4,7 +4,7 @@
  * telemetry.ts [seconds a start] [starts]
  */
 import { runBench } from '../shipped/bench.ts'
-import { openTelemetryOf, startSurroundings } from '../shipped/features.ts'
+import { buildOpenTelemetry, startSurroundings } from '../shipped/features.ts'
 import { measureCosts, printGoal, printRows } from '../shipped/measure.ts'
 import { gatewayTarget } from '../shipped/portico.ts'
 
@@ -19,12 +19,12 @@ try {
   await runBench(async ({ shipped, directory }) => {
     const target = (name: string, telemetry?: object) =>
       gatewayTarget({ name, shipped, directory, settings: telemetry === undefined ? {} : { telemetry } })
-    const openTelemetry = openTelemetryOf(surroundings)
+    const openTelemetry = buildOpenTelemetry(surroundings)
     const targets = [
       target(WITHOUT),
       target(FEW, { openTelemetry }),
       target(FETCHED, { openTelemetry, prometheus: { enabled: true } }),
-      target('every trace', { openTelemetry: openTelemetryOf(surroundings, '1.0') }),
+      target('every trace', { openTelemetry: buildOpenTelemetry(surroundings, '1.0') }),
     ]
     const extent = { eras: ['modern'], kinds: ['call'], starts: STARTS, seconds: SECONDS, warm: 20_000 } as const
     const rows = await measureCosts(targets, extent, (found) =>

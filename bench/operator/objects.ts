@@ -15,9 +15,9 @@ export interface Amounts {
 /** Builds configs, groups, their proxies and gateways; each object names one of the configs. */
 export function manifests({ proxies, gateways, configs, ofTheChanged }: Amounts): readonly Manifest[] {
   const of = <T>(count: number, make: (index: number) => T) => Array.from({ length: count }, (_, index) => make(index))
-  const configOf = (index: number) => (index < ofTheChanged ? CHANGED : `telemetry-${1 + (index % (configs - 1))}`)
+  const chooseConfig = (index: number) => (index < ofTheChanged ? CHANGED : `telemetry-${1 + (index % (configs - 1))}`)
   const member = (index: number) => {
-    const made = proxy(`proxy-${index}`, configOf(index))
+    const made = proxy(`proxy-${index}`, chooseConfig(index))
     made.spec['groupRef'] = { name: `group-${index % gateways}` }
     return made
   }
@@ -25,7 +25,7 @@ export function manifests({ proxies, gateways, configs, ofTheChanged }: Amounts)
     ...of(configs, (index) => telemetry(`telemetry-${index}`)),
     ...of(gateways, (index) => group(`group-${index}`)),
     ...of(proxies, member),
-    ...of(gateways, (index) => gateway(`gateway-${index}`, configOf(ofTheChanged + index), `group-${index}`)),
+    ...of(gateways, (index) => gateway(`gateway-${index}`, chooseConfig(ofTheChanged + index), `group-${index}`)),
   ]
 }
 
@@ -33,14 +33,14 @@ export function manifests({ proxies, gateways, configs, ofTheChanged }: Amounts)
 export async function create(api: ApiServer, objects: readonly Manifest[]): Promise<void> {
   const waiting = objects.values()
   const worker = async () => {
-    for (const object of waiting) await api.create(resourceOf(object.kind), object.metadata.namespace, object)
+    for (const object of waiting) await api.create(findResource(object.kind), object.metadata.namespace, object)
   }
   await Promise.all(Array.from({ length: AT_A_TIME }, worker))
 }
 
 /** Changes the endpoint for spans in a config. */
 export async function changeConfig(api: ApiServer): Promise<void> {
-  await api.mergePatch(resourceOf('MCPTelemetryConfig'), 'default', CHANGED, {
+  await api.mergePatch(findResource('MCPTelemetryConfig'), 'default', CHANGED, {
     spec: { openTelemetry: { endpoint: 'https://elsewhere.example:4318' } },
   })
 }
@@ -50,7 +50,7 @@ export async function unreconciled(api: ApiServer): Promise<number> {
   let count = 0
   for (const kind of ['MCPTelemetryConfig', 'MCPGroup', 'MCPRemoteProxy', 'VirtualMCPServer']) {
     const { items } = await api.list<{ metadata: { generation: number }; status?: { observedGeneration: number } }>(
-      resourceOf(kind),
+      findResource(kind),
       'default',
       {},
     )
@@ -59,7 +59,7 @@ export async function unreconciled(api: ApiServer): Promise<number> {
   return count
 }
 
-function resourceOf(kind: string) {
+function findResource(kind: string) {
   const { plural } = kinds[kind as keyof typeof kinds]
   return { group: 'portico.dev', version: 'v1beta1', plural, kind }
 }

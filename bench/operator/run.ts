@@ -26,7 +26,7 @@ import { setUp } from '../../test/setup/index.ts'
 import { needsOf } from '../../test/setup/needs.ts'
 import { changeConfig, create, manifests, unreconciled } from './objects.ts'
 import { Requests } from './requests.ts'
-import { usageOf } from './usage.ts'
+import { readUsage } from './usage.ts'
 
 const root = join(import.meta.dirname, '../..')
 const PROGRAM = [...NODE_FLAGS, join(root, 'dist/start.cjs')]
@@ -53,23 +53,23 @@ interface Measured {
 }
 
 /** CPU seconds of API server and etcd so far: with the operator's they bound the time of a phase. */
-const cpuOf = ({ directory }: ControlPlane): number =>
+const readCpu = ({ directory }: ControlPlane): number =>
   ['kube-apiserver', 'etcd']
-    .map((name) => usageOf(Number(readFileSync(join(directory, `${name}.pid`), 'utf8'))).cpu)
+    .map((name) => readUsage(Number(readFileSync(join(directory, `${name}.pid`), 'utf8'))).cpu)
     .reduce((sum, cpu) => sum + cpu)
 
 /** Acts, waits until the operator is quiet and all objects are reconciled, and prints the cost. */
 async function phase(title: string, { plane, api, operator }: Measured, act: () => Promise<unknown>): Promise<void> {
-  const before = operator().exited ? 0 : usageOf(operator().pid).cpu
-  const planeBefore = cpuOf(plane)
+  const before = operator().exited ? 0 : readUsage(operator().pid).cpu
+  const planeBefore = readCpu(plane)
   const requests = new Requests(plane)
   await act()
   // Not asked for before it is quiet: lists of everything take a sixth of the API server's time.
   await requests.quiet()
-  const ofPlane = cpuOf(plane) - planeBefore
+  const ofPlane = readCpu(plane) - planeBefore
   await eventually(async () => (await unreconciled(api)) === 0, 'all are reconciled', 300_000)
   const seconds = await requests.quiet()
-  const { cpu, rss, peak, own } = usageOf(operator().pid)
+  const { cpu, rss, peak, own } = readUsage(operator().pid)
   const memory = `${rss.toFixed(0)} MiB (${own.toFixed(0)} its own), ${peak.toFixed(0)} at its highest`
   const times = `${(cpu - before).toFixed(1)} CPU s (${ofPlane.toFixed(1)} of the control plane)`
   console.log(`\n${title}`)

@@ -13,7 +13,7 @@ interface Usage {
 const TICKS = 100
 
 /** Throws if the process is gone or there is no /proc. */
-export function usageOf(pid: number): Usage {
+export function readUsage(pid: number): Usage {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   // The second field, the name in brackets, may hold anything.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')

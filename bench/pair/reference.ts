@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { withError } from '../gateway/estimate.ts'
-import { BARE, findRow, type Ratio, type Row, ratioOf } from '../shipped/measure.ts'
+import { BARE, computeRatio, findRow, type Ratio, type Row } from '../shipped/measure.ts'
 
 const FILE = fileURLToPath(new URL('../reference.json', import.meta.url))
 
@@ -30,7 +30,9 @@ export function ratiosToBare(rows: readonly Row[], side: string): Record<string,
   return Object.fromEntries(
     ours.flatMap(({ era, kind, name, micros }) => {
       const bare = findRow(rows, era, 'call', BARE)
-      return bare === undefined ? [] : [[`${era} ${kind} ${name.slice(side.length + 1)}`, ratioOf(micros, bare.micros)]]
+      return bare === undefined
+        ? []
+        : [[`${era} ${kind} ${name.slice(side.length + 1)}`, computeRatio(micros, bare.micros)]]
     }),
   )
 }

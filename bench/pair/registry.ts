@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeCatalogs } from '../registry/catalogs.ts'
-import { pathsOf, walk } from '../registry/reads.ts'
+import { buildPaths, walk } from '../registry/reads.ts'
 import { type Client, createClient } from '../registry/requests.ts'
 import { type MeasuredRegistry, startRegistry } from '../registry/server.ts'
 import { buildShipped } from '../shipped/image.ts'
@@ -23,13 +23,13 @@ export async function compareRegistries(roots: { readonly before: string; readon
   const products = { before: await buildShipped(roots.before), after: await buildShipped(roots.after) }
   for (const side of ['before', 'after']) await mkdir(join(catalogs.directory, side))
   const comparison = new Comparison('µs CPU')
-  let paths: ReturnType<typeof pathsOf> | undefined
+  let paths: ReturnType<typeof buildPaths> | undefined
   for (let round = 0; round < ROUNDS; round++) {
     const both = await openBoth(round, async (side) => {
       const registry = await startRegistry(products[side], configFile, join(catalogs.directory, side))
       return { registry, client: createClient(registry.url, undefined) }
     })
-    paths ??= pathsOf(await walk(both.after.client, ROWS))
+    paths ??= buildPaths(await walk(both.after.client, ROWS))
     for (const kind of KINDS) {
       const path = paths[kind] as (index: number) => string
       const pair = {

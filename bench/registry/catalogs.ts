@@ -20,14 +20,14 @@ export interface Catalogs {
 
 /** Terms of each kind that have not been searched for with this index. */
 export const terms: Readonly<Record<string, (index: number) => string>> = {
-  common: (index) => written(wordOf(index), Math.floor(index / WORDS.length)),
-  'two words': (index) => `${wordOf(index)} ${wordOf(index + Math.floor(index / WORDS.length))}`,
+  common: (index) => written(chooseWord(index), Math.floor(index / WORDS.length)),
+  'two words': (index) => `${chooseWord(index)} ${chooseWord(index + Math.floor(index / WORDS.length))}`,
   rare: (index) => `number ${index * 7}`,
   'late cluster': (index) => written(LATE, index),
   none: (index) => `nothing like ${index}`,
 }
 
-const wordOf = (index: number) => WORDS[index % WORDS.length] as string
+const chooseWord = (index: number) => WORDS[index % WORDS.length] as string
 
 /**
  * Returns a term that is equal for search and different for a cache: the bits of the number decide which letters are
@@ -63,7 +63,7 @@ export async function writeCatalogs(rows: number, versions: number): Promise<Cat
           ...sources.map((name, index) => ({
             name,
             file: { path: `${name}.json` },
-            claims: { team: teamOf(index) },
+            claims: { team: formatTeam(index) },
             syncPolicy: { interval: '1h' },
           })),
           { name: 'own', managed: {} },
@@ -79,4 +79,4 @@ export async function writeCatalogs(rows: number, versions: number): Promise<Cat
   }
 }
 
-export const teamOf = (source: number) => `t${source}`
+export const formatTeam = (source: number) => `t${source}`

@@ -40,11 +40,11 @@ export function* generateServers({
   const word = () => WORDS[below(WORDS.length)] as string
   for (let index = 0; index < names; index++) {
     const number = (index * 7919) % names
-    const name = `${domain}.${nameOf(prefix, number)}`
+    const name = `${domain}.${makeName(prefix, number)}`
     const title = `${capital(word())} ${capital(word())}`
     const count = Math.max(1, Math.round(versions * 2 * random()))
     for (let minor = 0; minor < count; minor++) {
-      const tools = toolsOf(bytes[0] * (bytes[1] / bytes[0]) ** (random() ** 3), word)
+      const tools = makeTools(bytes[0] * (bytes[1] / bytes[0]) ** (random() ** 3), word)
       yield {
         $schema: 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json',
         name,
@@ -66,7 +66,7 @@ export function registryFile(servers: Iterable<object>): string {
   return JSON.stringify({ version: '1.0.0', meta: {}, data: { servers: [...servers] } })
 }
 
-function toolsOf(characters: number, word: () => string): readonly object[] {
+function makeTools(characters: number, word: () => string): readonly object[] {
   const tools: object[] = []
   for (let left = characters; left > 0; left -= 120)
     tools.push({
@@ -77,7 +77,7 @@ function toolsOf(characters: number, word: () => string): readonly object[] {
   return tools
 }
 
-function nameOf(prefix: string, number: number): string {
+function makeName(prefix: string, number: number): string {
   const word = (index: number) => WORDS[index % WORDS.length]
   return `${word(number * 13)}/${word(number * 7 + 3)}-${prefix}-${number}`
 }

@@ -27,7 +27,7 @@ export async function publishAtOnce(registry: MeasuredRegistry, authorization: s
           const name = `com.published.${round}/server-${writer}-${index}`
           const { status } = await client.post(
             '/v1/entries',
-            JSON.stringify({ server: documentOf(name), claims: PUBLISHED }),
+            JSON.stringify({ server: makeDocument(name), claims: PUBLISHED }),
           )
           if (status === 201) acknowledged.push(name)
           else refused++
@@ -53,7 +53,7 @@ export async function publishAtOnce(registry: MeasuredRegistry, authorization: s
   return { perSecond: count / seconds, refused, lost, cpuMs: (cpuMs - before.cpuMs) / count }
 }
 
-function documentOf(name: string): object {
+function makeDocument(name: string): object {
   return {
     $schema: 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json',
     name,

@@ -48,7 +48,7 @@ export async function walk(client: Client, rows: number): Promise<Walked> {
 }
 
 /** Returns paths by kind. Only the first page is requested repeatedly, as clients do. */
-export function pathsOf({ cursors, names }: Walked): Record<string, (index: number) => string> {
+export function buildPaths({ cursors, names }: Walked): Record<string, (index: number) => string> {
   const pick = (list: readonly string[], index: number) => list[(index * 17) % list.length] as string
   const search = (term: (index: number) => string) => (index: number) =>
     `${BASE}?search=${encodeURIComponent(term(index))}`
@@ -63,7 +63,7 @@ export function pathsOf({ cursors, names }: Walked): Record<string, (index: numb
 /** Tells whether a kind is a look-up by name, whose result is reported as requests per CPU-second. */
 export const isLookup = (kind: string) => kind.startsWith('versions/')
 
-function effortOf(kind: string): Effort {
+function chooseEffort(kind: string): Effort {
   // The first page is cached; later ones are not.
   if (isLookup(kind) || kind === 'first page') return SHORT
   return kind === 'later page' ? PAGE : SEARCH
@@ -81,7 +81,7 @@ export interface Reading {
  * connection, look-ups come from many clients. Returns results in the order of the readings.
  */
 export async function measure(kind: string, readings: readonly Reading[]): Promise<Measured[]> {
-  const { warmUp, requests } = effortOf(kind)
+  const { warmUp, requests } = chooseEffort(kind)
   const measured = readings.map((reading) => ({ ...reading, asked: 0, cpuMs: 0, times: [] as number[] }))
 
   async function ask(one: (typeof measured)[number], count: number): Promise<void> {

@@ -90,7 +90,7 @@ export function createReport(sizes: readonly number[]): Report {
       for (const [store, measured] of reads) {
         aimReads(store, measured)
         console.log(`\n${store}: milliseconds and processor time a request, ${small} and ${large} versions`)
-        console.table(Object.fromEntries(Array.from(measured, ([name, bySize]) => [name, columnsOf(bySize)])))
+        console.table(Object.fromEntries(Array.from(measured, ([name, bySize]) => [name, buildColumns(bySize)])))
       }
       console.log('\nFirst sync and unchanged sources')
       console.table(table(syncs))
@@ -101,7 +101,7 @@ export function createReport(sizes: readonly number[]): Report {
     },
   }
 
-  function columnsOf(bySize: ReadonlyMap<number, Measured>): Record<string, number> {
+  function buildColumns(bySize: ReadonlyMap<number, Measured>): Record<string, number> {
     const columns: Record<string, number> = {}
     for (const [rows, { p50Ms, p99Ms, cpuMs }] of bySize)
       Object.assign(columns, {

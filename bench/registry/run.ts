@@ -7,10 +7,10 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { THIS_CHECKOUT } from '../shipped/bench.ts'
 import { buildShipped } from '../shipped/image.ts'
-import { type Caller, callers, shareOf, startCallers } from './callers.ts'
+import { type Caller, callers, computeShare, startCallers } from './callers.ts'
 import { type Catalogs, writeCatalogs } from './catalogs.ts'
 import { publishAtOnce } from './publish.ts'
-import { type Measured, measure, pathsOf, type Walked, walk } from './reads.ts'
+import { buildPaths, type Measured, measure, type Walked, walk } from './reads.ts'
 import { type At, createReport } from './report.ts'
 import { type Client, createClient } from './requests.ts'
 import { type MeasuredRegistry, startRegistry, type Usage } from './server.ts'
@@ -67,7 +67,7 @@ async function measureCatalogs(stores: Stores): Promise<void> {
   await measureReads(served, known)
   for (const { at, registry, store, catalogs } of served) {
     progress(`publishing by eight writers at once, ${at.rows} versions`)
-    report.publish(at, await publishAtOnce(registry, (await people.headerOf('writer')) as string))
+    report.publish(at, await publishAtOnce(registry, (await people.buildHeader('writer')) as string))
     await registry.close()
     await store.close()
     await catalogs.remove()
@@ -120,7 +120,7 @@ interface Reading {
   readonly caller: Caller
   readonly registry: MeasuredRegistry
   readonly clients: readonly Client[]
-  readonly paths: ReturnType<typeof pathsOf>
+  readonly paths: ReturnType<typeof buildPaths>
 }
 
 async function measureReads(served: readonly Served[], readers: readonly Caller[]): Promise<void> {
@@ -128,12 +128,12 @@ async function measureReads(served: readonly Served[], readers: readonly Caller[
   for (const caller of readers)
     for (const { at, registry } of served) {
       progress(`what there is for ${caller}, ${at.rows} versions`)
-      const authorization = await people.headerOf(caller)
+      const authorization = await people.buildHeader(caller)
       const clients = Array.from({ length: CLIENTS }, () => createClient(registry.url, authorization))
-      const seen = `${at.store} ${at.rows} ${shareOf(caller)}`
-      const walked = walks.get(seen) ?? (await walk(clients[0] as Client, at.rows * shareOf(caller)))
+      const seen = `${at.store} ${at.rows} ${computeShare(caller)}`
+      const walked = walks.get(seen) ?? (await walk(clients[0] as Client, at.rows * computeShare(caller)))
       walks.set(seen, walked)
-      readings.push({ at, caller, registry, clients, paths: pathsOf(walked) })
+      readings.push({ at, caller, registry, clients, paths: buildPaths(walked) })
     }
   for (const kind of Object.keys(readings[0]?.paths ?? {})) {
     progress(`reads, ${kind}`)

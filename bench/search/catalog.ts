@@ -25,8 +25,8 @@ export function catalogTools(files: readonly string[], most: number): readonly C
       ? [parse(readFileSync(sample, 'utf8')).data['registry.json'] as string]
       : files.map((file) => readFileSync(file, 'utf8'))
   const tools = new Map<string, CatalogTool>()
-  for (const entry of texts.flatMap((text) => entriesOf(JSON.parse(text)))) {
-    const tool = toolOf(entry)
+  for (const entry of texts.flatMap((text) => findEntries(JSON.parse(text)))) {
+    const tool = buildTool(entry)
     if (tool !== undefined && !tools.has(tool.name)) tools.set(tool.name, tool)
   }
   return [...tools.values()].slice(0, most)
@@ -34,12 +34,12 @@ export function catalogTools(files: readonly string[], most: number): readonly C
 
 type Listed = { server?: Entry } & Entry
 
-function entriesOf(catalog: Listed[] | { data?: { servers?: Listed[] }; servers?: Listed[] }): readonly Entry[] {
+function findEntries(catalog: Listed[] | { data?: { servers?: Listed[] }; servers?: Listed[] }): readonly Entry[] {
   const list = Array.isArray(catalog) ? catalog : (catalog.data?.servers ?? catalog.servers ?? [])
   return list.map((entry) => entry.server ?? entry)
 }
 
-function toolOf({ name, description, packages = [] }: Entry): CatalogTool | undefined {
+function buildTool({ name, description, packages = [] }: Entry): CatalogTool | undefined {
   if (typeof name !== 'string' || typeof description !== 'string' || description.length < 20) return undefined
   const settings = packages.flatMap(
     (one) =>

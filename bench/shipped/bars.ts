@@ -21,9 +21,9 @@ import { type LoadRequest, send } from '../gateway/load.ts'
 import { type Part, start as startPart } from '../gateway/parts.ts'
 import { modernRequest } from '../gateway/requests.ts'
 import { type Bench, runBench } from './bench.ts'
-import { AUDIENCE, oidcOf, type Surroundings, scopeRules, startSurroundings } from './features.ts'
+import { AUDIENCE, buildOidc, type Surroundings, scopeRules, startSurroundings } from './features.ts'
 import { type Gateway, startGateway } from './gateway.ts'
-import { ratioOf } from './measure.ts'
+import { computeRatio } from './measure.ts'
 import { readUsage } from './process.ts'
 
 const { values } = parseArgs({
@@ -66,23 +66,23 @@ type Group = (bench: Bench, backends: Backends, around: Surroundings) => Promise
 const bearer = (token: string) => ['authorization', `Bearer ${token}`]
 const named = (parts: readonly Part[], more: object = {}) =>
   parts.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp`, ...more }))
-const callOf = (name: string, worker: number, count: number, headers: readonly string[] = []): LoadRequest => {
+const buildCall = (name: string, worker: number, count: number, headers: readonly string[] = []): LoadRequest => {
   const message = `w${worker}-c${count}-${'some text to carry along '.repeat(4)}`
   return modernRequest('tools/call', { name, arguments: { message } }, { expects: message, name, headers })
 }
 const toolName = (worker: number, count: number) => `b${(worker + count) % 2}_tool_${count % 20}`
-const listOf = (headers: readonly string[] = []): LoadRequest =>
+const buildList = (headers: readonly string[] = []): LoadRequest =>
   modernRequest('tools/list', {}, { expects: 'tool_19', headers })
 const calls = (gateway: Gateway): Case => ({
   gateway,
-  request: (worker, count) => callOf(toolName(worker, count), worker, count),
+  request: (worker, count) => buildCall(toolName(worker, count), worker, count),
 })
-const lists = (gateway: Gateway): Case => ({ gateway, request: () => listOf() })
+const lists = (gateway: Gateway): Case => ({ gateway, request: () => buildList() })
 
 const groups: Readonly<Record<string, Group>> = {
   async pins({ gateway }, { many }) {
     const tools = Object.fromEntries(
-      (await toolsOf(many[0] as Part)).map((tool) => [tool.name, [definitionDigest(JSON.stringify(tool))]]),
+      (await listTools(many[0] as Part)).map((tool) => [tool.name, [definitionDigest(JSON.stringify(tool))]]),
     )
     const without = await gateway({ backends: named(many) })
     const pinned = await gateway({ backends: named(many, { pinning: { mode: 'enforce', pins: { tools } } }) })
@@ -109,19 +109,19 @@ const groups: Readonly<Record<string, Group>> = {
     )
     const config = {
       backends: members.map((index) => ({ name: `b${index}`, url: url(index) })),
-      incomingAuth: oidcOf(around),
+      incomingAuth: buildOidc(around),
     }
     const registries = [{ name: 'house', url: registry.url, registry: 'main' }]
     const without = await gateway(config)
     const gated = await gateway({ ...config, catalogGate: { mode: 'enforce', registries } })
     const caller = (worker: number, count: number) => (worker + count * WORKERS) % tokens.length
     const work = (gateway: Gateway): Record<'list' | 'call', Case> => ({
-      list: { gateway, request: (worker, count) => listOf(bearer(tokens[caller(worker, count)] as string)) },
+      list: { gateway, request: (worker, count) => buildList(bearer(tokens[caller(worker, count)] as string)) },
       call: {
         gateway,
         request(worker, count) {
           const who = caller(worker, count)
-          return callOf(`b${seen(who)[0]}_tool_${count % 20}`, worker, count, bearer(tokens[who] as string))
+          return buildCall(`b${seen(who)[0]}_tool_${count % 20}`, worker, count, bearer(tokens[who] as string))
         },
       },
     })
@@ -137,11 +137,16 @@ const groups: Readonly<Record<string, Group>> = {
   },
 
   async scopes({ gateway }, { plain }, around) {
-    const auth = oidcOf(around)
+    const auth = buildOidc(around)
     const work = (gateway: Gateway): Case => ({
       gateway,
       request: (worker, count) =>
-        callOf(toolName(worker, count), worker, count, bearer(around.tokens[worker % around.tokens.length] as string)),
+        buildCall(
+          toolName(worker, count),
+          worker,
+          count,
+          bearer(around.tokens[worker % around.tokens.length] as string),
+        ),
     })
     const without = await gateway({ backends: named(plain), incomingAuth: auth })
     const ruled = await gateway({ backends: named(plain), incomingAuth: { ...auth, scopeRules } })
@@ -150,7 +155,7 @@ const groups: Readonly<Record<string, Group>> = {
 
   async proofs({ gateway }, { plain }, around) {
     const resourceUrl = `${AUDIENCE}/mcp`
-    const auth = oidcOf(around)
+    const auth = buildOidc(around)
     const without = await gateway({ backends: named(plain), resourceUrl, incomingAuth: auth })
     const bound = await gateway({
       backends: named(plain),
@@ -164,7 +169,12 @@ const groups: Readonly<Record<string, Group>> = {
     const plainCalls: Case = {
       gateway: without,
       request: (worker, count) =>
-        callOf(toolName(worker, count), worker, count, bearer(around.tokens[worker % around.tokens.length] as string)),
+        buildCall(
+          toolName(worker, count),
+          worker,
+          count,
+          bearer(around.tokens[worker % around.tokens.length] as string),
+        ),
     }
     return Promise.all(
       bars.map(async ([alg, most]) => {
@@ -176,7 +186,7 @@ const groups: Readonly<Record<string, Group>> = {
               ready[worker]?.push(holder(resourceUrl))
         }
         const request = (worker: number, count: number) =>
-          callOf(toolName(worker, count), worker, count, ready[worker]?.pop() as readonly string[])
+          buildCall(toolName(worker, count), worker, count, ready[worker]?.pop() as readonly string[])
         const proven = { gateway: bound, prepare, request }
         return { name: `tools/call, proofs by ${alg}`, most, without: plainCalls, with: proven }
       }),
@@ -239,10 +249,10 @@ async function loginCalls({ shipped, directory }: Bench, backends: readonly Part
   logins.push(corp)
   const client = await TestClient.register(issuer)
   const token = (await client.login()).access_token
-  const request = (worker: number, count: number) => callOf(toolName(worker, count), worker, count, bearer(token))
+  const request = (worker: number, count: number) => buildCall(toolName(worker, count), worker, count, bearer(token))
   if (provider === 'jira') {
     const { headers, body } = request(0, 0)
-    const answer = await fetch(resource, { method: 'POST', headers: pairsOf(headers), body })
+    const answer = await fetch(resource, { method: 'POST', headers: pairHeaders(headers), body })
     await enterKey(client.agent, keyLinkIn(await answer.json()), 'k'.repeat(900))
   }
   return { gateway, request }
@@ -250,7 +260,7 @@ async function loginCalls({ shipped, directory }: Bench, backends: readonly Part
 
 const logins: LoginProvider[] = []
 
-const pairsOf = (headers: readonly string[]) =>
+const pairHeaders = (headers: readonly string[]) =>
   Array.from({ length: headers.length / 2 }, (_, index) => headers.slice(index * 2, index * 2 + 2)) as [
     string,
     string,
@@ -273,7 +283,7 @@ async function sameLength(...both: readonly Case[]): Promise<void> {
   console.log(`tools/list has ${lengths[0]} bytes, skills/list ${lengths[1]}`)
 }
 
-async function toolsOf({ origin }: Part): Promise<readonly { readonly name: string }[]> {
+async function listTools({ origin }: Part): Promise<readonly { readonly name: string }[]> {
   const headers = { 'content-type': 'application/json' }
   const answer = await fetch(origin, {
     method: 'POST',
@@ -294,17 +304,17 @@ async function keyHolder(alg: 'ES256' | 'RS256', subject: string, around: Surrou
   const jwk = publicKey.export({ format: 'jwk' })
   const members =
     alg === 'ES256' ? { crv: jwk.crv, kty: jwk.kty, x: jwk.x, y: jwk.y } : { e: jwk.e, kty: jwk.kty, n: jwk.n }
-  const jkt = digestOf(JSON.stringify(members))
+  const jkt = computeDigest(JSON.stringify(members))
   const token = await around.mint(subject, { cnf: { jkt } })
   const head = encoded({ typ: 'dpop+jwt', alg, jwk: members })
-  const ath = digestOf(token)
+  const ath = computeDigest(token)
   return (url) => {
     const claims = { jti: randomUUID(), htm: 'POST', htu: url, iat: Math.floor(Date.now() / 1000), ath }
     return ['authorization', `DPoP ${token}`, 'dpop', signed(`${head}.${encoded(claims)}`, privateKey)]
   }
 }
 
-const digestOf = (text: string) => createHash('sha256').update(text).digest('base64url')
+const computeDigest = (text: string) => createHash('sha256').update(text).digest('base64url')
 const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
 const signed = (text: string, key: KeyObject) =>
   `${text}.${sign('sha256', Buffer.from(text), { key, dsaEncoding: 'ieee-p1363' }).toString('base64url')}`
@@ -376,7 +386,7 @@ await runBench(async (bench) => {
     }
     for (const bar of bars) {
       const sides = rounds.map((round) => round.get(bar.name) as readonly [number, number])
-      const { ratio, error } = ratioOf(
+      const { ratio, error } = computeRatio(
         sides.map(([, withIt]) => withIt),
         sides.map(([without]) => without),
       )

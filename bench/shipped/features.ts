@@ -114,15 +114,15 @@ const pinning = {
 }
 
 /** Additional settings of each backend. */
-export const backendSettingsOf = (feature: Feature): object => (feature === 'pins' ? { pinning } : {})
+export const buildBackendSettings = (feature: Feature): object => (feature === 'pins' ? { pinning } : {})
 
-export const oidcOf = ({ issuer }: Surroundings): object => ({
+export const buildOidc = ({ issuer }: Surroundings): object => ({
   type: 'oidc',
   oidc: { issuer, audience: AUDIENCE, scopes: ['tools:call'] },
 })
 
 /** Sends metrics and a share of the traces to the receiver. */
-export const openTelemetryOf = ({ receiver }: Surroundings, samplingRate = '0.05'): object => ({
+export const buildOpenTelemetry = ({ receiver }: Surroundings, samplingRate = '0.05'): object => ({
   enabled: true,
   endpoint: receiver,
   insecure: true,
@@ -134,17 +134,17 @@ export const openTelemetryOf = ({ receiver }: Surroundings, samplingRate = '0.05
 export const EXPORTS_EACH_SECOND = { OTEL_METRIC_EXPORT_INTERVAL: '1000', OTEL_BSP_SCHEDULE_DELAY: '1000' }
 
 /** Returns the settings of a gateway without its backends, b0 and b1. */
-export const settingsOf = (feature: Feature, surroundings: Surroundings, directory: string): object => ({
+export const buildSettings = (feature: Feature, surroundings: Surroundings, directory: string): object => ({
   ...(needsTokens(feature) && {
     incomingAuth: {
-      ...oidcOf(surroundings),
+      ...buildOidc(surroundings),
       ...(feature === 'scopes' && { scopeRules }),
       ...(feature === 'proofs' && { dpop: { mode: 'optional' } }),
     },
   }),
   ...(has(feature, 'policies') && { authz: { policies } }),
   ...(has(feature, 'telemetry') && {
-    telemetry: { openTelemetry: openTelemetryOf(surroundings), prometheus: { enabled: true } },
+    telemetry: { openTelemetry: buildOpenTelemetry(surroundings), prometheus: { enabled: true } },
   }),
   ...(has(feature, 'audit') && { audit: { enabled: true, logFile: join(directory, 'audit.log') } }),
 })

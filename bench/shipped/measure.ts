@@ -123,12 +123,12 @@ async function measureStart(
     if (started !== undefined)
       all.push({ name, started, work: await openWork({ ...started, era }, WORKERS), spent: new Map() })
   }
-  const kindsOf = ({ started }: Measured) =>
+  const listKinds = ({ started }: Measured) =>
     kinds.filter((kind) => (kind !== 'session' || era === 'legacy') && (started.kinds ?? kinds).includes(kind))
   const each = Math.ceil(warm / WORKERS / WARM_ROUNDS)
   for (let warmUp = 0; warmUp < WARM_ROUNDS; warmUp++)
     for (const one of all)
-      for (const kind of kindsOf(one))
+      for (const kind of listKinds(one))
         await one.work.run(kind, { seconds: 120, each: kind === 'session' ? Math.ceil(each / 4) : each })
   for (const kind of kinds)
     for (let turn = 0; turn < seconds / TURN; turn++) {
@@ -136,7 +136,7 @@ async function measureStart(
       const from = (round + (turn >> 1)) % all.length
       const order = [...all.slice(from), ...all.slice(0, from)]
       for (const one of turn % 2 === 0 ? order : order.toReversed())
-        if (kindsOf(one).includes(kind)) await takeTurn(one, kind, turn)
+        if (listKinds(one).includes(kind)) await takeTurn(one, kind, turn)
     }
   const samples: Samples = new Map()
   for (const one of all) {
@@ -212,7 +212,7 @@ export interface Ratio {
   readonly error: number
 }
 
-export function ratioOf(ours: readonly number[], theirs: readonly number[]): Ratio {
+export function computeRatio(ours: readonly number[], theirs: readonly number[]): Ratio {
   const { error } = estimate(ours.map((value, start) => value / (theirs[start] ?? Number.NaN)))
   return { ratio: median(ours) / median(theirs), error }
 }
@@ -235,7 +235,7 @@ interface Goal {
 export function printGoal(rows: readonly Row[], { name, of, most }: Goal): void {
   for (const { era, micros } of rows.filter((row) => row.name === name && row.kind === 'call')) {
     const base = of === undefined ? undefined : findRow(rows, era, 'call', of)
-    const { ratio, error } = ratioOf(micros, base?.micros ?? micros.map(() => 1))
+    const { ratio, error } = computeRatio(micros, base?.micros ?? micros.map(() => 1))
     const unit = of === undefined ? 'µs' : `of ${of}`
     const verdict = ratio - (Number.isNaN(error) ? 0 : error) <= most ? 'met' : 'missed'
     console.log(`${era} ${name}: ${withError(ratio, error, 3)} ${unit}, at most ${most.toFixed(3)}: ${verdict}`)
@@ -258,10 +258,10 @@ export function printRows(
         `${withError(found.median, found.error, 1).padStart(7)} µs`,
         `${found.least.toFixed(1)} to ${found.most.toFixed(1)}, ${countWithin(found, micros)} of ${micros.length} within 10 %`,
         `${median(ownMiB).toFixed(0)} MiB`,
-        ...bares.map((bare) => `${shown(ratioOf(bare.micros, micros))} of ${bare.name} a CPU-second`),
+        ...bares.map((bare) => `${shown(computeRatio(bare.micros, micros))} of ${bare.name} a CPU-second`),
         ...others(name).flatMap((other) => {
           const its = findRow(rows, era, kind, other.name)
-          return its === undefined ? [] : [`${shown(ratioOf(micros, its.micros))} of ${other.as}`]
+          return its === undefined ? [] : [`${shown(computeRatio(micros, its.micros))} of ${other.as}`]
         }),
       ].join('  '),
     )

@@ -1,11 +1,11 @@
 import type { Part } from '../gateway/parts.ts'
 import {
-  backendSettingsOf,
+  buildBackendSettings,
+  buildSettings,
   EXPORTS_EACH_SECOND,
   type Feature,
   needsTokens,
   type Surroundings,
-  settingsOf,
 } from './features.ts'
 import { startGateway } from './gateway.ts'
 import type { Shipped } from './image.ts'
@@ -55,7 +55,7 @@ export const featureTarget = (
 ): Target =>
   gatewayTarget({
     ...given,
-    settings: settingsOf(feature, surroundings, given.directory),
-    ofBackends: backendSettingsOf(feature),
+    settings: buildSettings(feature, surroundings, given.directory),
+    ofBackends: buildBackendSettings(feature),
     ...(needsTokens(feature) && { tokens: surroundings.tokens }),
   })

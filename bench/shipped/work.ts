@@ -54,13 +54,13 @@ export async function openWork(endpoint: Endpoint, workers: number): Promise<Wor
       ? request
       : { ...request, headers: [...request.headers, 'authorization', `Bearer ${token}`] }
   }
-  const callOf = (worker: number, count: number, session = sessions[worker]) =>
+  const buildCall = (worker: number, count: number, session = sessions[worker]) =>
     withToken(toolCall(era, session, endpoint.name(worker, count), worker, count), worker, count)
   const kinds: Readonly<Record<Kind, (client: Client, worker: number, count: number) => Promise<unknown>>> = {
-    call: (client, worker, count) => send(client, callOf(worker, count), path),
+    call: (client, worker, count) => send(client, buildCall(worker, count), path),
     list: (client, worker, count) => send(client, withToken(toolsList(era, sessions[worker]), worker, count), path),
     session: (client, worker, count) =>
-      doSession(client, path, tokens[worker % tokens.length], (session) => callOf(worker, count, session)),
+      doSession(client, path, tokens[worker % tokens.length], (session) => buildCall(worker, count, session)),
   }
 
   return {

@@ -20,7 +20,7 @@ export interface ImageOptions {
   readonly compress: boolean
 }
 
-const digestOf = (bytes: Uint8Array) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`
+const computeDigest = (bytes: Uint8Array) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`
 const blobPath = (digest: string) => `blobs/${digest.replace(':', '/')}`
 const json = (value: unknown) => Buffer.from(JSON.stringify(value))
 
@@ -37,7 +37,7 @@ function fullName(name: string): string {
 export function imageArchive(options: ImageOptions): Buffer {
   const blobs = new Map<string, Uint8Array>()
   const addBlob = (mediaType: string, bytes: Uint8Array) => {
-    const digest = digestOf(bytes)
+    const digest = computeDigest(bytes)
     blobs.set(digest, bytes)
     return { mediaType, digest, size: bytes.length }
   }
@@ -46,7 +46,7 @@ export function imageArchive(options: ImageOptions): Buffer {
     const descriptor = options.compress
       ? addBlob('application/vnd.oci.image.layer.v1.tar+gzip', gzipSync(plain))
       : addBlob('application/vnd.oci.image.layer.v1.tar', plain)
-    return { diffId: digestOf(plain), descriptor }
+    return { diffId: computeDigest(plain), descriptor }
   })
   const config = addBlob(
     'application/vnd.oci.image.config.v1+json',

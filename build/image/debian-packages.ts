@@ -10,7 +10,7 @@ export interface DebianPackage {
 }
 
 /** Returns the names by which dpkg may know a file: merged-usr systems link /usr into the root. */
-const namesOf = (path: string): string[] => [
+const listNames = (path: string): string[] => [
   ...new Set([path, `/usr${path}`, path.replace(/^\/usr/, ''), ...(existsSync(path) ? [realpathSync(path)] : [])]),
 ]
 
@@ -23,8 +23,8 @@ const FORMAT = ['binary:Package', 'Package', 'Version', 'Architecture'].map((fie
 export function debianPackages(paths: readonly string[]): ReadonlyMap<string, DebianPackage> {
   const found = new Map<string, DebianPackage>()
   if (paths.length === 0) return found
-  const pathOf = new Map(paths.flatMap((path) => namesOf(path).map((name) => [name, path] as const)))
-  const { stdout: owners } = spawnSync('dpkg-query', ['--search', ...pathOf.keys()], { encoding: 'utf8' })
+  const pathByName = new Map(paths.flatMap((path) => listNames(path).map((name) => [name, path] as const)))
+  const { stdout: owners } = spawnSync('dpkg-query', ['--search', ...pathByName.keys()], { encoding: 'utf8' })
   const packageOf = new Map(
     [...(owners ?? '').matchAll(/^(\S+): (\/.*)$/gm)].map((match) => [match[2] as string, match[1] as string]),
   )
@@ -34,7 +34,7 @@ export function debianPackages(paths: readonly string[]): ReadonlyMap<string, De
   const known = new Map(versions.split('\n').map((line) => [line.split(' ')[0] as string, line.split(' ')]))
   for (const [file, owner] of packageOf) {
     const [, name, version, architecture] = known.get(owner) ?? []
-    const path = pathOf.get(file)
+    const path = pathByName.get(file)
     if (path !== undefined && name && version && architecture)
       found.set(path, { name, version, architecture, distribution: distribution() })
   }

@@ -8,7 +8,7 @@ import { type Bom, type SystemFile, withFiles, withPrograms } from '../sbom.ts'
 import { startCodes } from '../start.ts'
 import type { ImageOptions } from './archive.ts'
 import { debianPackages } from './debian-packages.ts'
-import { fileOf, programAt } from './programs.ts'
+import { buildFileEntry, programAt } from './programs.ts'
 import type { TarEntry } from './tar.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -41,7 +41,7 @@ function system(): TarEntry[] {
     text('etc/passwd', `root:x:0:0:root:/:/sbin/nologin\nportico:x:${USER}:${USER}:portico:/tmp:/sbin/nologin\n`),
     text('etc/group', `root:x:0:\nportico:x:${USER}:\n`),
     text('etc/nsswitch.conf', 'hosts: files dns\n'),
-    fileOf(AUTHORITIES),
+    buildFileEntry(AUTHORITIES),
     { path: 'tmp', type: 'folder', mode: 0o1777 },
   ]
 }
@@ -91,9 +91,9 @@ async function bundleLayer(below: readonly TarEntry[]): Promise<TarEntry[]> {
   const codes = await startCodes(join(root, 'dist'))
   return [
     text(PORTICO_PATH, readFileSync(join(import.meta.dirname, 'portico'), 'utf8'), 0o755),
-    fileOf('app/package.json', join(root, 'package.json')),
+    buildFileEntry('app/package.json', join(root, 'package.json')),
     text('app/sbom.cdx.json', `${JSON.stringify(imageBom(below), null, 1)}\n`),
-    ...files.map((file) => fileOf(`app/dist/${basename(file)}`, join(root, file))),
+    ...files.map((file) => buildFileEntry(`app/dist/${basename(file)}`, join(root, file))),
     ...[...codes].map(
       ([name, content]): TarEntry => ({ path: `app/dist/${name}`, type: 'file', mode: 0o644, content }),
     ),

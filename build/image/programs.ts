@@ -13,11 +13,11 @@ const entry = (path: string, content: Uint8Array, mode: number): TarEntry => ({
 })
 
 /** Returns a file's entry. Merged-usr systems reach libraries by a link; in the image each has the requested name. */
-export const fileOf = (path: string, source = path, mode = 0o644): TarEntry =>
+export const buildFileEntry = (path: string, source = path, mode = 0o644): TarEntry =>
   entry(path, readFileSync(realpathSync(source)), mode)
 
 /** Returns the paths of the shared libraries of a program, including its dynamic linker, as `ldd` lists them. */
-function librariesOf(program: string): string[] {
+function listLibraries(program: string): string[] {
   const output = execFileSync('ldd', [program], { encoding: 'utf8' })
   const absent = /^\s*(\S+) => not found/m.exec(output)
   if (absent) throw new Error(`${program} needs ${absent[1]}, which this machine lacks`)
@@ -41,6 +41,6 @@ function stripped(program: string): Buffer {
 export function programAt(path: string, program: string): TarEntry[] {
   return [
     entry(path, stripped(program), 0o755),
-    ...librariesOf(program).map((library) => fileOf(library, library, 0o755)),
+    ...listLibraries(program).map((library) => buildFileEntry(library, library, 0o755)),
   ]
 }

@@ -27,8 +27,8 @@ const TURNED: Readonly<Record<string, string>> = {
 const BOUND = /\b(?:const [A-Z][A-Z0-9_]* = |(?:max|most|limit|timeout)\w*: )(?<number>\d[\d_]*)(?![\w.])/g
 
 /** Returns all mutants of a source; none if its types can't be stripped. */
-export function mutantsOf(file: string, source: string): Mutant[] {
-  const code = codeOf(source)
+export function makeMutants(file: string, source: string): Mutant[] {
+  const code = blankCode(source)
   if (code === undefined) return []
   const mutant = (kind: Mutant['kind'], start: number, before: string, after: string): Mutant => ({
     kind,
@@ -83,18 +83,18 @@ export function mutantIn(other: string, source: string, mutant: Mutant): Mutant 
   const from = source.lastIndexOf('\n', mutant.start - 1) + 1
   const end = source.indexOf('\n', mutant.start + mutant.before.length)
   const text = source.slice(from, end < 0 ? undefined : end)
-  const at = onlyIndexOf(other, text)
-  if (at === undefined || onlyIndexOf(source, text) === undefined) return undefined
+  const at = findOnlyIndex(other, text)
+  if (at === undefined || findOnlyIndex(source, text) === undefined) return undefined
   return { ...mutant, start: at + mutant.start - from, line: other.slice(0, at).split('\n').length }
 }
 
-function onlyIndexOf(text: string, part: string): number | undefined {
+function findOnlyIndex(text: string, part: string): number | undefined {
   const at = text.indexOf(part)
   return at >= 0 && text.indexOf(part, at + 1) < 0 ? at : undefined
 }
 
 /** Blanks types, comments, texts and patterns, and keeps each character's place; undefined if that fails. */
-function codeOf(source: string): string | undefined {
+function blankCode(source: string): string | undefined {
   let stripped: string
   try {
     stripped = stripTypeScriptTypes(source)

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { losses, ratiosToBare } from '../../bench/pair/reference.ts'
-import { BARE, type Row, ratioOf } from '../../bench/shipped/measure.ts'
+import { BARE, computeRatio, type Row } from '../../bench/shipped/measure.ts'
 
 const row = (name: string, kind: Row['kind'], micros: readonly number[]): Row => ({
   ...{ era: 'legacy', kind, name, micros },
@@ -10,8 +10,8 @@ const row = (name: string, kind: Row['kind'], micros: readonly number[]): Row =>
 
 test('a ratio is of the medians, and its error of the starts in turn', () => {
   // A machine that is twice as slow in one start is so for both.
-  assert.equal(ratioOf([10, 20, 10], [5, 10, 5]), { ratio: 2, error: 0 })
-  assert.ok(ratioOf([10, 12, 14], [5, 5, 5]).error > 0)
+  assert.equal(computeRatio([10, 20, 10], [5, 10, 5]), { ratio: 2, error: 0 })
+  assert.ok(computeRatio([10, 12, 14], [5, 5, 5]).error > 0)
 })
 
 test('all work is told in calls of the bare proxy', () => {

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { readJudges } from '../../check/mutations/checkout.ts'
-import { mutantIn, mutantsOf, mutated, parses } from '../../check/mutations/mutants.ts'
+import { makeMutants, mutantIn, mutated, parses } from '../../check/mutations/mutants.ts'
 
 const root = join(import.meta.dirname, '../..')
 const SOURCE = `// if (a < b) return
@@ -14,7 +14,7 @@ export async function call(list: Map<string, number>, text = 'if (a === b) retur
 }
 `
 const linesOf = (source: string) =>
-  mutantsOf('a.ts', source).map(
+  makeMutants('a.ts', source).map(
     (mutant) => `${mutant.line}: ${mutated(source, mutant).split('\n')[mutant.line - 1]?.trim()}`,
   )
 
@@ -26,12 +26,12 @@ test('mistakes are made in code, and in neither comments, texts, patterns nor ty
     '2: const LIMIT_MS = 60000',
     '6: await wait({ maxItems: 8, name: 7 })',
   ])
-  for (const mutant of mutantsOf('a.ts', SOURCE)) assert.ok(parses(mutated(SOURCE, mutant)))
+  for (const mutant of makeMutants('a.ts', SOURCE)) assert.ok(parses(mutated(SOURCE, mutant)))
   assert.not(parses('const a = = 1'))
 })
 
 test('a mutant is found again where its line has moved, and nowhere where that is gone or there twice', () => {
-  const [mutant] = mutantsOf('a.ts', SOURCE)
+  const [mutant] = makeMutants('a.ts', SOURCE)
   assert.ok(mutant)
   const moved = `// One line more.\n${SOURCE}`
   const found = mutantIn(moved, SOURCE, mutant)

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { scenariosOf, wrongScenarios } from '../../check/scenarios.ts'
+import { readScenarios, wrongScenarios } from '../../check/scenarios.ts'
 
 const tests = new URL('../', import.meta.url)
 const tables = new URL('scenarios/', tests)
@@ -13,7 +13,7 @@ function read(file: string): string | undefined {
 
 for (const name of readdirSync(tables).filter((one) => one.endsWith('.md')))
   test(`each test that test/scenarios/${name} names is there`, () => {
-    const scenarios = scenariosOf(readFileSync(new URL(name, tables), 'utf8'))
+    const scenarios = readScenarios(readFileSync(new URL(name, tables), 'utf8'))
     assert.ok(scenarios.length > 0)
     assert.equal(wrongScenarios(scenarios, read), [])
   })
@@ -25,11 +25,11 @@ const FILES: Readonly<Record<string, string>> = {
   'table.test.ts': "for (const [title] of [['row', 1], [\n 'other']]) test(title, () => {})\nf('no row')",
 }
 const wrong = (...lines: readonly string[]) =>
-  wrongScenarios(scenariosOf(`# T\n\n${HEAD}${lines.join('\n')}\n\ntext`), (file) => FILES[file])
+  wrongScenarios(readScenarios(`# T\n\n${HEAD}${lines.join('\n')}\n\ntext`), (file) => FILES[file])
 
 test('tables with other columns are passed over', () => {
-  assert.equal(scenariosOf('| A | B |\n| --- | --- |\n| c | d |\n'), [])
-  assert.equal(scenariosOf(`${HEAD}| s | a.test.ts | one | c |\n\n| x | y | z | w |\n`), [
+  assert.equal(readScenarios('| A | B |\n| --- | --- |\n| c | d |\n'), [])
+  assert.equal(readScenarios(`${HEAD}| s | a.test.ts | one | c |\n\n| x | y | z | w |\n`), [
     { scenario: 's', file: 'a.test.ts', title: 'one', counterpart: 'c' },
   ])
 })

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { readImports } from '../../check/imports.ts'
-import { waysOf, wrongSteps } from '../../check/ways.ts'
+import { readWays, wrongSteps } from '../../check/ways.ts'
 import { mcpServer } from '../../crds/index.ts'
 import { explainedPlan } from '../../operator/reconcile/index.ts'
 import { filesRun } from '../support/files-run.ts'
@@ -19,7 +19,7 @@ const imports = new Map([
   ['c.ts', []],
 ])
 const way = (...files: readonly string[]) => ({ name: 'a test', files, measured: 3 })
-const ways = waysOf(readFileSync(new URL('docs/architecture.md', root), 'utf8'))
+const ways = readWays(readFileSync(new URL('docs/architecture.md', root), 'utf8'))
 
 test('docs/architecture.md lists the ways of a call, a page and a reconcile as the imports have them', () => {
   assert.equal(
@@ -86,7 +86,7 @@ test('the number of files of a reconcile is the one that is measured', async () 
 test('a list is read from its heading to the next', () => {
   const text =
     '# A\n\n### The way of x\n\nMeasured: 12 files\n\n1. `a.ts`: does\n2. `b.ts`: `c.ts` too\n\nText `d.ts`\n## B\n\n1. `e.ts`\n'
-  assert.equal(waysOf(text), [{ name: 'x', files: ['a.ts', 'b.ts'], measured: 12 }])
+  assert.equal(readWays(text), [{ name: 'x', files: ['a.ts', 'b.ts'], measured: 12 }])
 })
 
 test('a file that no earlier one imports is refused', () => {

@@ -4,7 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { debianPackages } from '../../build/image/debian-packages.ts'
 import { nodeLayer } from '../../build/image/portico.ts'
-import { bomOf, withFiles, withPrograms } from '../../build/sbom.ts'
+import { buildBom, withFiles, withPrograms } from '../../build/sbom.ts'
 
 const own = { name: 'portico', version: '1.0.0', license: 'Apache-2.0' }
 const lock = {
@@ -15,7 +15,7 @@ const lock = {
 }
 
 test('each package of which a file is bundled is listed once, by name, version, licence and digest', () => {
-  const { components, metadata } = bomOf(own, lock, [
+  const { components, metadata } = buildBom(own, lock, [
     'cli/main.ts',
     'node_modules/a/index.js',
     'node_modules/a/lib/more.js',
@@ -46,7 +46,7 @@ test('each package of which a file is bundled is listed once, by name, version, 
 })
 
 test('programs beside the bundle are listed too', () => {
-  const { components } = withPrograms(bomOf(own, lock, []), { git: '2.39.5' })
+  const { components } = withPrograms(buildBom(own, lock, []), { git: '2.39.5' })
   assert.equal(
     components.map(({ purl }) => purl),
     ['pkg:generic/git@2.39.5'],
@@ -56,7 +56,7 @@ test('programs beside the bundle are listed too', () => {
 test('files of the system are listed once each, with their digest and where they come from', () => {
   const of = { name: 'zlib1g', version: '1:1.2.13.dfsg-1', architecture: 'amd64', distribution: 'debian' }
   const file = { type: 'library', content: Buffer.from('z') } as const
-  const { components } = withFiles(bomOf(own, lock, []), [
+  const { components } = withFiles(buildBom(own, lock, []), [
     { ...file, path: 'usr/lib/libz.so.1', package: of },
     { ...file, path: 'lib64/ld-linux-x86-64.so.2', package: undefined },
     { ...file, path: 'usr/lib/libz.so.1', package: of },
@@ -89,7 +89,7 @@ test('libraries of this machine are found in its packages, where it has any', ()
 })
 
 test('a package that the lock file does not know is an error', () => {
-  assert.throws(() => bomOf(own, lock, ['node_modules/d/d.js']), /node_modules\/d is bundled and not in/)
+  assert.throws(() => buildBom(own, lock, ['node_modules/d/d.js']), /node_modules\/d is bundled and not in/)
 })
 
 test.run()

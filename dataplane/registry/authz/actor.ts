@@ -59,7 +59,7 @@ export function createActors(auth: AuthConfig): (caller: Caller) => Actor {
     }
   }
 
-  return function actorOf(caller) {
+  return function deriveActor(caller) {
     let actor = known.get(caller)
     if (actor === undefined) known.set(caller, (actor = derive(caller)))
     return actor

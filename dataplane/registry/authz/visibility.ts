@@ -23,7 +23,7 @@ const EVERYTHING: Visibility = { visible: 'all', tag: '' }
 export function createVisibility(claimsSets: () => ClaimsSets): (actor: Actor) => Visibility {
   const known = new WeakMap<Actor, { readonly revision: ClaimsSets['revision']; readonly visibility: Visibility }>()
 
-  return function visibilityOf(actor) {
+  return function findVisibility(actor) {
     if (actor.unrestricted) return EVERYTHING
     const { revision, sets } = claimsSets()
     const before = known.get(actor)

@@ -1,14 +1,14 @@
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { tooManyBytes } from './format/budget.ts'
-import { bytesOf, pollContent } from './format/file-content.ts'
+import { pollContent, readBytes } from './format/file-content.ts'
 import type { LocationOf, Pass, ReadChange } from './format/source.ts'
 import { SourceError } from './format/source-error.ts'
 
 /** Polls a registry file on this machine. */
 export async function pollFile({ path }: LocationOf<'file'>, pass: Pass): Promise<ReadChange | undefined> {
   const file = pass.parts.use(await openBounded(path, pass.maxBytes))
-  return pollContent(() => bytesOf(file), pass)
+  return pollContent(() => readBytes(file), pass)
 }
 
 async function openBounded(path: string, maxBytes: number): Promise<FileHandle> {

@@ -15,7 +15,7 @@ interface Marker {
   readonly began: number
 }
 
-const folderOf = (stateDirectory: string) => join(stateDirectory, 'syncing')
+const findFolder = (stateDirectory: string) => join(stateDirectory, 'syncing')
 /** Returns the hash of the settings that affect the reading of a source. */
 export const hashSettings = ({ location, filter, maxBytes }: SyncedSource): string =>
   hash('sha256', JSON.stringify([location, filter, maxBytes]), 'base64url')
@@ -24,7 +24,7 @@ const self: Marker = { pid: process.pid, began: Math.round(performance.timeOrigi
 
 /** Writes the marker of a source synchronously; dispose removes it. If the folder is not writable there is none. */
 export function writeSyncMarker(stateDirectory: string, source: SyncedSource): Disposable {
-  const folder = folderOf(stateDirectory)
+  const folder = findFolder(stateDirectory)
   const file = join(folder, source.name)
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -53,11 +53,11 @@ export const abandonedMarkers = (
   )
 
 export function removeMarker(stateDirectory: string, source: string): void {
-  rmSync(join(folderOf(stateDirectory), source), { force: true })
+  rmSync(join(findFolder(stateDirectory), source), { force: true })
 }
 
 function markers(stateDirectory: string) {
-  const folder = folderOf(stateDirectory)
+  const folder = findFolder(stateDirectory)
   return namesIn(folder).map((source) => ({ source, marker: readMarker(join(folder, source)) }))
 }
 

@@ -129,15 +129,15 @@ async function apply(
   try {
     const wanted = createFilter(filter)
     const problems = [...before]
-    const known = new Set(before.map(keyOf))
+    const known = new Set(before.map(formatKey))
     for await (const batch of content.batches) {
       if (signal.aborted) throw stopped()
       const versions = await filterInTurns(batch.versions, wanted)
       await stored(staging.add(versions))
       // A complete pass has met all names itself.
       const twins = content.complete ? [] : await stored(findTwins(database, name, versions))
-      const added = [...batch.problems, ...twins].filter((problem) => !known.has(keyOf(problem)))
-      for (const problem of added) known.add(keyOf(problem))
+      const added = [...batch.problems, ...twins].filter((problem) => !known.has(formatKey(problem)))
+      for (const problem of added) known.add(formatKey(problem))
       problems.push(...added.slice(0, MOST_PROBLEMS - problems.length))
     }
     if (signal.aborted) throw stopped()
@@ -178,7 +178,7 @@ async function findTwins(
   return [...told.values()]
 }
 
-const keyOf = ({ pointer, message }: Problem) => `${pointer} ${message}`
+const formatKey = ({ pointer, message }: Problem) => `${pointer} ${message}`
 
 /** A filter may have hundreds of patterns, so other syncs and publications get a turn meanwhile. */
 const YIELD_MS = 20

@@ -98,7 +98,7 @@ async function putClaims(api: EntryApi, c: Context<RegistryEnv>): Promise<Respon
   const entry = await changeableEntry(api, c)
   const { claims } = (await api.readClaims(c)).value
   if (!mayManage(c.var.actor, claims)) throw new PublicError('forbidden_claims')
-  checkOutcome(await api.writer.setClaims({ ...keyOf(entry), claims, expect: entry.claims, at: now() }))
+  checkOutcome(await api.writer.setClaims({ ...readKey(entry), claims, expect: entry.claims, at: now() }))
   return c.body(null, 204)
 }
 
@@ -106,7 +106,7 @@ async function setStatus(api: EntryApi, c: Context<RegistryEnv>): Promise<Respon
   const version = readVersion(c)
   const entry = await changeableEntry(api, c)
   const { status, statusMessage: message = null } = (await api.readStatus(c)).value
-  const change = { ...keyOf(entry), version, status, message, expect: entry.claims, at: now() }
+  const change = { ...readKey(entry), version, status, message, expect: entry.claims, at: now() }
   checkOutcome(await api.writer.setStatus(change))
   return c.body(null, 204)
 }
@@ -114,7 +114,7 @@ async function setStatus(api: EntryApi, c: Context<RegistryEnv>): Promise<Respon
 async function deleteVersion(api: EntryApi, c: Context<RegistryEnv>): Promise<Response> {
   const version = readVersion(c)
   const entry = await changeableEntry(api, c)
-  checkOutcome(await api.writer.deleteVersion({ ...keyOf(entry), version, expect: entry.claims, at: now() }))
+  checkOutcome(await api.writer.deleteVersion({ ...readKey(entry), version, expect: entry.claims, at: now() }))
   return c.body(null, 204)
 }
 
@@ -157,7 +157,7 @@ function readVersion(c: Context<RegistryEnv>): string {
   throw invalid([{ pointer: '/version', message: 'must be one version of 1 to 255 characters, not `latest`' }])
 }
 
-const keyOf = ({ source, type, name }: NamedEntry) => ({ source, type, name })
+const readKey = ({ source, type, name }: NamedEntry) => ({ source, type, name })
 
 function checkOutcome(outcome: EntryOutcome): void {
   if (outcome === 'not_found') throw new PublicError('not_found')

@@ -89,7 +89,7 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
       : query.after === undefined && (kind === 'list' || requested.isRepeated(key))
   }
 
-  return function bodyOf(query, open, gzip, share) {
+  return function findBody(query, open, gzip, share) {
     const key = buildKey(query, open, gzip)
     const known = away() === undefined ? kept.get(key) : undefined
     if (known !== undefined) return known

@@ -17,7 +17,7 @@ export async function pollContent(
   bytes: () => Bytes,
   { cursor, maxBytes }: Pick<Pass, 'cursor' | 'maxBytes'>,
 ): Promise<ReadChange | undefined> {
-  if (cursor !== undefined && (await hashOf(bytes())) === cursor) return undefined
+  if (cursor !== undefined && (await computeHash(bytes())) === cursor) return undefined
   return async function readContent() {
     // The hash is of the bytes that are parsed: a file may be written to while it is read.
     const digest = createHash('sha256')
@@ -30,7 +30,7 @@ export async function pollContent(
 }
 
 /** Returns the SHA-256 of the bytes in base64url. */
-export async function hashOf(bytes: Bytes): Promise<string> {
+export async function computeHash(bytes: Bytes): Promise<string> {
   const digest = createHash('sha256')
   for await (const piece of bytes) digest.update(piece)
   return digest.digest('base64url')
@@ -44,7 +44,7 @@ async function* hashed(bytes: Bytes, digest: Hash): AsyncGenerator<Buffer> {
 }
 
 /** Reads an open file from its beginning. All pieces share one buffer: each is valid until the next is requested. */
-export async function* bytesOf(file: FileHandle): AsyncGenerator<Buffer> {
+export async function* readBytes(file: FileHandle): AsyncGenerator<Buffer> {
   const buffer = Buffer.allocUnsafeSlow(PIECE)
   for (let at = 0; ; ) {
     const { bytesRead } = await file.read(buffer, 0, PIECE, at).catch((error: NodeJS.ErrnoException) => {

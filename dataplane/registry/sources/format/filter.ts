@@ -13,7 +13,7 @@ export function createFilter(filter: Filter | undefined): (version: IncomingVers
   const names = filter?.names && matcher(filter.names, compileGlob)
   const tags = filter?.tags && matcher(filter.tags, (tag) => (other) => other === tag)
   return function passesFilter(version) {
-    return (names?.([version.name]) ?? true) && (tags?.(tagsOf(version.document)) ?? true)
+    return (names?.([version.name]) ?? true) && (tags?.(readTags(version.document)) ?? true)
   }
 }
 
@@ -29,14 +29,14 @@ function matcher({ include, exclude }: Lists, compile: (pattern: string) => Matc
 }
 
 /** Reads the tags in the publisher's block of the document: `[publisher][package or remote].tags`. */
-function tagsOf(document: string): readonly string[] {
+function readTags(document: string): readonly string[] {
   const { _meta } = JSON.parse(document) as { _meta?: Record<string, unknown> }
-  return membersOf(_meta?.[PUBLISHER_PROVIDED])
-    .flatMap(membersOf)
+  return listMembers(_meta?.[PUBLISHER_PROVIDED])
+    .flatMap(listMembers)
     .flatMap((block) => (isObject(block) && Array.isArray(block['tags']) ? block['tags'] : []))
     .filter((tag) => typeof tag === 'string')
 }
 
-function membersOf(value: unknown): readonly unknown[] {
+function listMembers(value: unknown): readonly unknown[] {
   return isObject(value) ? Object.values(value) : []
 }

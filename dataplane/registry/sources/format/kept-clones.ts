@@ -97,7 +97,7 @@ export function createKeptClones(stateDirectory: string): KeptClones {
         await mkdir(root, { recursive: true, mode: 0o700 })
         return await work(clone)
       } finally {
-        clone.bytes = await sizeOf(clone.folder)
+        clone.bytes = await measureSize(clone.folder)
         clone.users--
         endTurn()
         await makeRoom(maxBytes)
@@ -129,7 +129,7 @@ async function unlessAborted(wait: Promise<unknown>, signal: AbortSignal): Promi
 }
 
 /** Returns the bytes of a clone's objects: packs, and from a plain web server loose ones too. */
-export async function sizeOf(folder: string): Promise<number> {
+export async function measureSize(folder: string): Promise<number> {
   const objects = join(folder, 'objects')
   const names = await readdir(objects, { recursive: true }).catch(() => [])
   let bytes = 0

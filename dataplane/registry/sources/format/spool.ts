@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type FileHandle, mkdir, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { bytesOf } from './file-content.ts'
+import { readBytes } from './file-content.ts'
 import type { Pass } from './source.ts'
 import { SourceError } from './source-error.ts'
 
@@ -43,7 +43,7 @@ export async function openSpool({ stateDirectory, parts }: Pick<Pass, 'stateDire
         size += bytesWritten
       }
     },
-    read: () => bytesOf(file),
+    read: () => readBytes(file),
   }
 }
 

@@ -1,6 +1,6 @@
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Clone, sizeOf } from '../format/kept-clones.ts'
+import { type Clone, measureSize } from '../format/kept-clones.ts'
 import { SourceError } from '../format/source-error.ts'
 import { type GitOptions, git } from './git-command.ts'
 
@@ -38,7 +38,7 @@ async function hasObject({ folder }: Clone, id: string, options: GitOptions): Pr
 /** Fetches a commit without its history into a clone, and without its files if the server can omit those. */
 export async function fetchCommit(fetching: Fetching, commit: string): Promise<void> {
   const { clone, options } = fetching
-  const packs = await packsOf(clone)
+  const packs = await countPacks(clone)
   if (packs === undefined || packs >= MOST_PACKS) return fetchAnew(fetching, commit)
   if (await hasObject(clone, commit, options)) return
   try {
@@ -95,7 +95,7 @@ async function fetchMore(fetching: Fetching, commit: string): Promise<void> {
 }
 
 /** Counts the packs of a clone; undefined before its first fetch. */
-async function packsOf({ folder }: Clone): Promise<number | undefined> {
+async function countPacks({ folder }: Clone): Promise<number | undefined> {
   if ((await stat(join(folder, 'HEAD')).catch(() => undefined)) === undefined) return undefined
   const names = await readdir(join(folder, 'objects', 'pack')).catch(() => [])
   return names.filter((name) => name.endsWith('.pack')).length
@@ -113,7 +113,7 @@ async function fetch(
 ): Promise<void> {
   const tooLarge = new AbortController()
   const measure = async () => {
-    if ((await sizeOf(folder)) <= maxBytes) return
+    if ((await measureSize(folder)) <= maxBytes) return
     const message = `the repository needs more than ${maxBytes} bytes, twice what a source may have (limits.sourceBytes)`
     tooLarge.abort(new SourceError('too_large', message))
   }

@@ -88,7 +88,7 @@ export async function git(args: readonly string[], options: GitOptions): Promise
     const exitCode = await promise
     await reading
     if (refused !== undefined) throw refused
-    if (exitCode !== 0) throw failureOf(complaint, exitCode)
+    if (exitCode !== 0) throw buildFailure(complaint, exitCode)
     return Buffer.concat(chunks)
   } finally {
     clearTimeout(timer)
@@ -121,7 +121,7 @@ function environment({ settings = [] }: GitOptions): NodeJS.ProcessEnv {
   }
 }
 
-function failureOf(complaint: string, exitCode: number | null): SourceError {
+function buildFailure(complaint: string, exitCode: number | null): SourceError {
   const line =
     complaint.split('\n').findLast((text) => /^(fatal|error):/.test(text)) ?? `git ended with code ${exitCode}`
   const message = line.replace(/^(fatal|error): /, '').slice(0, 300)

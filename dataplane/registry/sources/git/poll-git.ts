@@ -32,11 +32,11 @@ const lfsPointer = (path: string) =>
  * repository with the same credentials share a clone.
  */
 export async function pollGit(location: GitLocation, pass: Pass): Promise<ReadChange | undefined> {
-  const authorization = await authorizationOf(location)
+  const authorization = await readAuthorization(location)
   const at = await openRepository(location, authorization, pass.signal)
   const key = hash('sha256', JSON.stringify([location.repository, authorization, location.publicOnly]), 'base64url')
   const [commitBefore, fileBefore] = pass.cursor?.split(' ') ?? []
-  const commit = location.commit ?? (await at((repository, options) => commitOf(repository, location.ref, options)))
+  const commit = location.commit ?? (await at((repository, options) => findCommit(repository, location.ref, options)))
   if (commit === commitBefore) {
     pass.clones.touch(key)
     return undefined
@@ -55,7 +55,7 @@ export async function pollGit(location: GitLocation, pass: Pass): Promise<ReadCh
           await fetching((given) => fetchFile(given, commit, id))
           return git(['--git-dir', clone.folder, 'cat-file', 'blob', id], { ...options, ...(take && { take }) })
         }
-        file = await findFile(location.path, treeOf({ folder: clone.folder, commit, read, signal: pass.signal }))
+        file = await findFile(location.path, openTree({ folder: clone.folder, commit, read, signal: pass.signal }))
         if (file === fileBefore) return false
         await read(file, { timeoutMs: FETCH_MS, maxBytes: pass.maxBytes, signal: pass.signal }, (piece) => {
           if (piece.subarray(0, LFS.length).equals(LFS))
@@ -85,7 +85,7 @@ interface TreeOptions {
 
 const KINDS: Readonly<Record<string, TreeEntry['kind']>> = { '12': 'link', '16': 'submodule', '04': 'folder' }
 
-function treeOf({ folder, commit, read, signal }: TreeOptions): Tree {
+function openTree({ folder, commit, read, signal }: TreeOptions): Tree {
   const options = { timeoutMs: POLL_MS, maxBytes: SMALL, signal }
   const list = async (...args: readonly string[]) => {
     const text = (await git(['--literal-pathspecs', '--git-dir', folder, 'ls-tree', '-z', ...args], options)).toString()
@@ -107,7 +107,7 @@ function treeOf({ folder, commit, read, signal }: TreeOptions): Tree {
   }
 }
 
-async function commitOf(repository: string, ref = 'HEAD', options: GitOptions): Promise<string> {
+async function findCommit(repository: string, ref = 'HEAD', options: GitOptions): Promise<string> {
   const text = (await git(['ls-remote', '--', repository, ref, `${ref}^{}`], options)).toString()
   const found = new Map(text.split('\n').map((line) => line.split('\t').reverse() as [string, string]))
   // An annotated tag is an object of its own; the name of its target has the suffix `^{}`.
@@ -128,7 +128,7 @@ async function openRepository(location: GitLocation, authorization: string | und
   const settings: (readonly [string, string])[] = [['http.followRedirects', 'false']]
   if (url.protocol === 'file:') settings.push(['protocol.file.allow', 'always'])
   if (authorization !== undefined) settings.push([`http.${url.origin}/.extraHeader`, `Authorization: ${authorization}`])
-  if (location.publicOnly) settings.push(['http.curloptResolve', await addressOf(url, 'public')])
+  if (location.publicOnly) settings.push(['http.curloptResolve', await findAddress(url, 'public')])
   const options = { settings, timeoutMs: POLL_MS, maxBytes: SMALL, signal }
 
   /** Follows a redirect of the repository; false if there is none, or if it is not allowed. */
@@ -136,7 +136,7 @@ async function openRepository(location: GitLocation, authorization: string | und
     if (!(error instanceof SourceError) || error.code !== 'moved' || location.publicOnly) return false
     const moved = await movedTo(url, authorization, signal)
     if (moved === undefined) return false
-    if (moved.origin !== url.origin) settings.push(['http.curloptResolve', await addressOf(moved, 'reachable')])
+    if (moved.origin !== url.origin) settings.push(['http.curloptResolve', await findAddress(moved, 'reachable')])
     url = moved
     return true
   }
@@ -152,7 +152,7 @@ async function openRepository(location: GitLocation, authorization: string | und
   }
 }
 
-async function authorizationOf({ auth }: GitLocation): Promise<string | undefined> {
+async function readAuthorization({ auth }: GitLocation): Promise<string | undefined> {
   if (auth === undefined) return undefined
   const password = (await readSmallFile(auth.passwordFile, 'the password file')).trim()
   return `Basic ${Buffer.from(`${auth.username}:${password}`).toString('base64')}`
@@ -182,7 +182,7 @@ async function movedTo(url: URL, authorization: string | undefined, signal: Abor
  * another one later. Throws a SourceError for an address that is not public or, for `reachable`, is link-local or a
  * metadata service.
  */
-export async function addressOf({ hostname, port, protocol }: URL, wanted: 'public' | 'reachable'): Promise<string> {
+export async function findAddress({ hostname, port, protocol }: URL, wanted: 'public' | 'reachable'): Promise<string> {
   const host = hostname.replace(/^\[|\]$/g, '')
   const addresses = await lookup(host, { all: true }).catch((error: NodeJS.ErrnoException) => {
     throw new SourceError('unreachable', `${host} can’t be resolved (${error.code})`)

@@ -72,7 +72,7 @@ export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpG
     try {
       return await getFollowing(url, headers, take)
     } catch (error) {
-      throw signal.aborted ? signal.reason : failureOf(error as Failure, timeoutMs)
+      throw signal.aborted ? signal.reason : buildFailure(error as Failure, timeoutMs)
     }
   }
 
@@ -98,7 +98,7 @@ const withoutMark = (piece: Buffer): Buffer => (piece.indexOf('\ufeff') === 0 ? 
 
 /** Builds the error for a refusal. Its message names the URL without keys, as all messages do. */
 function refusal(url: string, { status, headers }: HttpAnswer): SourceError {
-  const options = { retryAfterMs: retryAfterOf(headers['retry-after'], Date.now()) }
+  const options = { retryAfterMs: readRetryAfter(headers['retry-after'], Date.now()) }
   const answers = `the upstream answers ${status} for ${url}`
   if (status === 429) return new SourceError('rate_limited', 'the upstream asks for fewer requests (429)', options)
   if (status >= 500) return new SourceError('upstream_failed', answers, options)
@@ -111,7 +111,7 @@ interface Failure extends Error {
   readonly cause?: Error & { readonly code?: string }
 }
 
-function failureOf(error: Failure, timeoutMs: number): SourceError {
+function buildFailure(error: Failure, timeoutMs: number): SourceError {
   if (error instanceof SourceError) return error
   if (error instanceof AddressRefused || error.cause instanceof AddressRefused)
     return new SourceError('private_address', 'it is at, or leads to, an address that this source may not reach')
@@ -123,7 +123,7 @@ function failureOf(error: Failure, timeoutMs: number): SourceError {
 }
 
 /** Returns the wait of a Retry-After header in milliseconds: seconds or a date (RFC 9110 section 10.2.3). */
-export function retryAfterOf(header: string | string[] | undefined, now: number): number | undefined {
+export function readRetryAfter(header: string | string[] | undefined, now: number): number | undefined {
   if (typeof header !== 'string') return undefined
   if (/^\d+$/.test(header)) return Number(header) * 1000
   const date = /^[A-Z][a-z]{2}/.test(header) ? Date.parse(header) : Number.NaN

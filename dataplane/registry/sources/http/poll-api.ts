@@ -49,7 +49,7 @@ export async function pollApi(location: LocationOf<'api'>, pass: Pass): Promise<
   const before = pass.cursor === undefined ? undefined : (JSON.parse(pass.cursor) as ApiCursor)
   const { maxBytes } = pass
   const httpGet = pass.parts.use(createHttpGet({ ...location, maxBytes: Math.min(LARGEST_PAGE, maxBytes), signal }))
-  const headers = await headersOf(location)
+  const headers = await readHeaders(location)
   const pageGetter = () => getPages((url, take) => httpGet(url, headers, take), pass)
   const now = Date.now()
   // A negative age means that our clock was ahead then.
@@ -86,7 +86,7 @@ export async function pollApi(location: LocationOf<'api'>, pass: Pass): Promise<
     const budget = changesOnly ? createBudget(maxBytes, await pass.held()) : createBudget(maxBytes)
     return {
       complete: !changesOnly,
-      batches: batchesOf(changesOnly ? lists.filter(({ changed }) => changed) : lists, budget),
+      batches: readBatches(changesOnly ? lists.filter(({ changed }) => changed) : lists, budget),
       cursor() {
         const cursors = { servers: servers.cursor(), skills: skills?.cursor() ?? false }
         const fullAt = cursors.servers.since === undefined ? {} : { fullAt: changesOnly ? before?.fullAt : now }
@@ -96,7 +96,7 @@ export async function pollApi(location: LocationOf<'api'>, pass: Pass): Promise<
   }
 }
 
-async function* batchesOf(lists: readonly PolledList[], budget: Budget) {
+async function* readBatches(lists: readonly PolledList[], budget: Budget) {
   for (const list of lists) yield* list.pages(budget)
 }
 
@@ -141,9 +141,12 @@ async function findSkills(
   }
 }
 
-async function headersOf({ headersFile, headers = [] }: LocationOf<'api'>): Promise<Readonly<Record<string, string>>> {
+async function readHeaders({
+  headersFile,
+  headers = [],
+}: LocationOf<'api'>): Promise<Readonly<Record<string, string>>> {
   const own = await Promise.all(
-    headers.map(async ({ name, valueFile }) => headerOf(name, (await readSmallFile(valueFile, A_FILE)).trim())),
+    headers.map(async ({ name, valueFile }) => buildHeader(name, (await readSmallFile(valueFile, A_FILE)).trim())),
   )
   return {
     ...(headersFile === undefined ? {} : parseHeaders(await readSmallFile(headersFile, A_FILE))),
@@ -178,7 +181,7 @@ function checkedHeader(name: string, value: string): Header | undefined {
   }
 }
 
-export function headerOf(name: string, value: string): Header {
+export function buildHeader(name: string, value: string): Header {
   const header = checkedHeader(name, value)
   if (header === undefined) throw new SourceError('file_unreadable', `the file of ${name} holds no header value`)
   return header

@@ -48,7 +48,7 @@ export function openCluster({ server, tokenFile, caFile, group }: LocationOf<'ku
         if (statusCode === 404) return undefined
         throw refusal(statusCode, plural, namespace)
       } catch (error) {
-        throw signal.aborted ? signal.reason : failureOf(error as Error & { code?: string })
+        throw signal.aborted ? signal.reason : buildFailure(error as Error & { code?: string })
       }
     },
     [Symbol.asyncDispose]: () => agent.destroy(),
@@ -64,7 +64,7 @@ function refusal(status: number, plural: string, namespace: string): SourceError
   return new SourceError('upstream_failed', `the API server answers ${status} for ${what}`)
 }
 
-function failureOf(error: Error & { code?: string }): SourceError {
+function buildFailure(error: Error & { code?: string }): SourceError {
   if (error instanceof SourceError) return error
   if (error.message.startsWith('the file ')) return new SourceError('file_unreadable', error.message)
   return new SourceError('unreachable', `the API server can’t be reached (${error.code ?? error.name})`, {

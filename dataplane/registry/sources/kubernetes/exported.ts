@@ -32,7 +32,7 @@ export function exportedEntries(objects: readonly Exportable[], group: string): 
   for (const object of objects) {
     if (!isExported(object, group)) continue
     const pointer = `/${object.kind}/${object.metadata.namespace}/${object.metadata.name}`
-    const entry = entryOf(object, group, pointer)
+    const entry = buildEntry(object, group, pointer)
     if ('message' in entry) problems.push(entry)
     else if (owners.has(entry.name))
       problems.push({ pointer, message: `has the name of ${owners.get(entry.name)}, which keeps it` })
@@ -49,11 +49,11 @@ export function isExported({ metadata }: Exportable, group: string): boolean {
   return metadata?.annotations?.[`${group}/registry-export`] === 'true' && metadata.deletionTimestamp === undefined
 }
 
-function entryOf(object: Exportable, group: string, pointer: string): IncomingVersion | Problem {
+function buildEntry(object: Exportable, group: string, pointer: string): IncomingVersion | Problem {
   const { kind, metadata, spec } = object
   const { annotations = {}, namespace, name, uid } = metadata
   const annotation = (short: string) => annotations[`${group}/${short}`]
-  const claims = claimsOf(annotation('authz-claims') ?? annotations['authz-claims'])
+  const claims = parseClaims(annotation('authz-claims') ?? annotations['authz-claims'])
   if (claims === undefined) return { pointer, message: 'authz-claims must be a JSON object of strings' }
   const url = annotation('registry-url')
   if (url === undefined || !/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
@@ -78,7 +78,7 @@ function entryOf(object: Exportable, group: string, pointer: string): IncomingVe
   return 'message' in entry ? entry : { ...entry, claims }
 }
 
-function claimsOf(text: string | undefined): ClaimsMap | undefined {
+function parseClaims(text: string | undefined): ClaimsMap | undefined {
   if (text === undefined) return {}
   try {
     const claims: unknown = JSON.parse(text)
@@ -91,6 +91,6 @@ function claimsOf(text: string | undefined): ClaimsMap | undefined {
 }
 
 /** Returns the hash of a content. It does not depend on the order in which the cluster lists it. */
-export function hashOf({ versions, problems }: Catalog): string {
+export function hashCatalog({ versions, problems }: Catalog): string {
   return hash('sha256', JSON.stringify([versions, problems]), 'base64url')
 }

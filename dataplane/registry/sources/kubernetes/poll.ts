@@ -2,7 +2,7 @@ import { createBudget } from '../format/budget.ts'
 import type { LocationOf, Pass, ReadChange } from '../format/source.ts'
 import { SourceError } from '../format/source-error.ts'
 import { EXPORTED_KINDS, openCluster } from './cluster.ts'
-import { type Exportable, exportedEntries, hashOf, isExported } from './exported.ts'
+import { type Exportable, exportedEntries, hashCatalog, isExported } from './exported.ts'
 import { listObjects } from './list.ts'
 
 /** The most bytes that are kept of all objects until the last has come. */
@@ -34,7 +34,7 @@ export async function pollKubernetes(location: LocationOf<'kubernetes'>, pass: P
     }
 
   const catalog = exportedEntries(objects, location.group)
-  const cursor = hashOf(catalog)
+  const cursor = hashCatalog(catalog)
   if (cursor === pass.cursor) return undefined
   return async () => ({ complete: true, batches: [catalog], cursor: () => cursor })
 }

@@ -100,7 +100,7 @@ async function watchOnce(
   }
   const body = await cluster.get(plural, namespace, query, { signal, idleMs: IDLE_MS })
   if (body === undefined) return undefined
-  for await (const line of linesOf(body, LONGEST_EVENT)) {
+  for await (const line of readLines(body, LONGEST_EVENT)) {
     if (line === '') continue
     const event = line === undefined ? undefined : (JSON.parse(line) as WatchEvent)
     if (event?.type === 'ERROR') return undefined
@@ -117,7 +117,7 @@ interface WatchEvent {
 }
 
 /** Yields the lines of a body. At a line over the limit it yields undefined and ends. */
-async function* linesOf(body: AsyncIterable<Buffer>, longest: number): AsyncGenerator<string | undefined> {
+async function* readLines(body: AsyncIterable<Buffer>, longest: number): AsyncGenerator<string | undefined> {
   let held: Buffer[] = []
   let size = 0
   for await (const chunk of body) {

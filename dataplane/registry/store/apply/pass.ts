@@ -11,7 +11,11 @@ interface SourcePass {
 
 /** Returns the pass that last wrote to a source. */
 export async function lastPass(database: Database, source: number): Promise<string | undefined> {
-  const row = await database.selectFrom('lease').select('holder').where('name', '=', rowOf(source)).executeTakeFirst()
+  const row = await database
+    .selectFrom('lease')
+    .select('holder')
+    .where('name', '=', formatRow(source))
+    .executeTakeFirst()
   return row?.holder
 }
 
@@ -22,7 +26,7 @@ export async function lastPass(database: Database, source: number): Promise<stri
 export async function acquirePass(database: Database, { source, name, before = name }: SourcePass): Promise<boolean> {
   const taken = await database
     .insertInto('lease')
-    .values({ name: rowOf(source), holder: name, expires_at: 0 })
+    .values({ name: formatRow(source), holder: name, expires_at: 0 })
     .onConflict((conflict) =>
       conflict.column('name').doUpdateSet({ holder: name }).where('lease.holder', 'in', [name, before]),
     )
@@ -32,7 +36,7 @@ export async function acquirePass(database: Database, { source, name, before = n
 }
 
 export async function forgetPasses(database: Database, source: number): Promise<void> {
-  await database.deleteFrom('lease').where('name', '=', rowOf(source)).execute()
+  await database.deleteFrom('lease').where('name', '=', formatRow(source)).execute()
 }
 
-const rowOf = (source: number) => `pass ${source}`
+const formatRow = (source: number) => `pass ${source}`

@@ -41,11 +41,11 @@ export function stageVersions(database: Database, source: number, { versions, se
         const rows = new Map<string, { readonly incoming: IncomingVersion; readonly columns: Columns }>()
         for (const incoming of chunk) {
           const columns = incomingColumns(incoming)
-          rows.set(keyOf(columns), { incoming, columns })
+          rows.set(formatKey(columns), { incoming, columns })
         }
         const names = [...new Set(chunk.map(({ name }) => name))]
         const known = await loadKnown(transaction, source, names)
-        const outdated = (await loadStaged(transaction, source, names)).filter((row) => rows.has(keyOf(row)))
+        const outdated = (await loadStaged(transaction, source, names)).filter((row) => rows.has(formatKey(row)))
         const fresh = [...rows].flatMap(([key, row]) => {
           const before = known.get(key)
           if (before !== undefined) seen.add(before.id)
@@ -88,7 +88,7 @@ export function stageVersions(database: Database, source: number, { versions, se
   )
 }
 
-const keyOf = ({ type, name, precedence }: { type: string; name: string; precedence: string }) =>
+const formatKey = ({ type, name, precedence }: { type: string; name: string; precedence: string }) =>
   `${type} ${name} ${precedence}`
 
 async function loadKnown(database: Database, source: number, names: readonly string[]) {
@@ -100,7 +100,7 @@ async function loadKnown(database: Database, source: number, names: readonly str
     .where('e.type', 'in', ['server', 'skill'])
     .where('e.name', 'in', names)
     .execute()
-  return new Map(rows.map((row) => [keyOf(row), row]))
+  return new Map(rows.map((row) => [formatKey(row), row]))
 }
 
 function loadStaged(database: Database, source: number, names: readonly string[]) {
@@ -142,7 +142,7 @@ export async function enterStaged(database: Database, source: number, now: strin
     analyzeAt = fresh * 4
   }
   for (;;) {
-    const isBehind = sql<boolean>`${listColumns('s')} > ${valuesOf(behind)}`
+    const isBehind = sql<boolean>`${listColumns('s')} > ${formatValues(behind)}`
     const end = await database
       .selectFrom('staged_version as s')
       .select(['type', 'name', 'precedence'])
@@ -157,7 +157,7 @@ export async function enterStaged(database: Database, source: number, now: strin
     if (isFirst && end !== undefined && isPostgres(database))
       await sql`analyze staged_version, document`.execute(database)
     isFirst = false
-    const part = end === undefined ? isBehind : sql`${isBehind} and ${listColumns('s')} <= ${valuesOf(end)}`
+    const part = end === undefined ? isBehind : sql`${isBehind} and ${listColumns('s')} <= ${formatValues(end)}`
     await enterPart(database, source, { now, part, touched, onFresh })
     if (end === undefined) break
     behind = end
@@ -167,7 +167,7 @@ export async function enterStaged(database: Database, source: number, now: strin
 
 const listColumns = (table: string) =>
   sql`(${sql.join(['type', 'name', 'precedence'].map((column) => sql.ref(`${table}.${column}`)))})`
-const valuesOf = ({ type, name, precedence }: Key) => sql`(${type}, ${name}, ${precedence})`
+const formatValues = ({ type, name, precedence }: Key) => sql`(${type}, ${name}, ${precedence})`
 
 async function enterPart(database: Database, source: number, { now, part, touched, onFresh }: Part): Promise<void> {
   const mine = sql`s.source_id = ${source} and ${part}`

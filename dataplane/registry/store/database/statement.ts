@@ -61,7 +61,7 @@ export function prepareForTransactions<T, V extends object, R>(
 /** Creates the function that returns the statement of a shape. The statement is prepared on first use. */
 export function byShape<A extends readonly unknown[], S>(prepare: (...shape: A) => S): (...shape: A) => S {
   const prepared = new Map<string, S>()
-  return function statementOf(...shape) {
+  return function findStatement(...shape) {
     const key = JSON.stringify(shape)
     let statement = prepared.get(key)
     if (statement === undefined) prepared.set(key, (statement = prepare(...shape)))

@@ -1,18 +1,18 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { headerOf, parseHeaders } from '../../../../dataplane/registry/sources/http/poll-api.ts'
+import { buildHeader, parseHeaders } from '../../../../dataplane/registry/sources/http/poll-api.ts'
 
 test('a header has its name in lower case', () => {
-  assert.equal(headerOf('X-Key', 'a b'), ['x-key', 'a b'])
+  assert.equal(buildHeader('X-Key', 'a b'), ['x-key', 'a b'])
   assert.equal(parseHeaders('# c\nX-Key: a\n\nx-key: b\n'), { 'x-key': 'b' })
 })
 
 test('a value of several lines is no second header', () => {
-  assert.throws(() => headerOf('X-Key', 'a\nX-Other: b'), /the file of X-Key holds no header value/)
+  assert.throws(() => buildHeader('X-Key', 'a\nX-Other: b'), /the file of X-Key holds no header value/)
 })
 
 test('a name that begins a comment in a file is a header here', () => {
-  assert.equal(headerOf('#x', 'a'), ['#x', 'a'])
+  assert.equal(buildHeader('#x', 'a'), ['#x', 'a'])
 })
 
 test.run()

@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { SourceError } from '../../../../dataplane/registry/sources/format/source-error.ts'
-import { addressOf } from '../../../../dataplane/registry/sources/git/poll-git.ts'
-import { createHttpGet, retryAfterOf } from '../../../../dataplane/registry/sources/http/http-get.ts'
+import { findAddress } from '../../../../dataplane/registry/sources/git/poll-git.ts'
+import { createHttpGet, readRetryAfter } from '../../../../dataplane/registry/sources/http/http-get.ts'
 import { parseHeaders } from '../../../../dataplane/registry/sources/http/poll-api.ts'
 import { backoff, type ScheduledSource, type SyncCall } from '../../../../dataplane/registry/sync/schedule.ts'
 import { createScheduler } from '../../../../dataplane/registry/sync/scheduler.ts'
@@ -78,11 +78,11 @@ test('waits after failures double up to a bound, with jitter; Retry-After is the
 
 test('Retry-After: seconds or a date', () => {
   const now = Date.parse('2026-01-01T00:00:00Z')
-  assert.is(retryAfterOf('120', now), 120_000)
-  assert.is(backoff({ attempts: 1, intervalMs: 1_000, retryAfterMs: retryAfterOf('9'.repeat(400), now) }), 3_600_000)
-  assert.is(retryAfterOf('Thu, 01 Jan 2026 00:01:00 GMT', now), 60_000)
-  assert.is(retryAfterOf('Wed, 31 Dec 2025 00:00:00 GMT', now), 0)
-  for (const odd of [undefined, 'soon', '-1', ['1', '2']]) assert.is(retryAfterOf(odd, now), undefined)
+  assert.is(readRetryAfter('120', now), 120_000)
+  assert.is(backoff({ attempts: 1, intervalMs: 1_000, retryAfterMs: readRetryAfter('9'.repeat(400), now) }), 3_600_000)
+  assert.is(readRetryAfter('Thu, 01 Jan 2026 00:01:00 GMT', now), 60_000)
+  assert.is(readRetryAfter('Wed, 31 Dec 2025 00:00:00 GMT', now), 0)
+  for (const odd of [undefined, 'soon', '-1', ['1', '2']]) assert.is(readRetryAfter(odd, now), undefined)
 })
 
 test('an invalid line of a headers file is named by its number, never by its text', () => {
@@ -111,7 +111,7 @@ test('a source that is restricted to public addresses can’t reach this machine
     )
     assert.is(code, 'private_address', url)
     assert.is(
-      await addressOf(new URL(url), 'public').then(
+      await findAddress(new URL(url), 'public').then(
         () => 'public',
         (error: SourceError) => error.code,
       ),
