@@ -6,8 +6,8 @@ import type { MakeLink } from '../../upstream-tokens/index.ts'
 import type { Route } from '../aggregation/catalog.ts'
 import type { UriNames } from '../aggregation/uri-names.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import type { AnswerHead } from '../backends/connection/answer-head.ts'
-import type { AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
+import { type AnswerHead, type HeadersRead, isSuccess } from '../backends/connection/answer-head.ts'
+import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure, connectionFailure, type SaidError } from '../backends/connection/failure.ts'
 import { pauseBeforeRest } from '../backends/connection/request.ts'
 import { isUnread, type SessionState } from '../backends/connection/session-check.ts'
@@ -284,10 +284,27 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return this.#upstream.redirected(head)
   }
 
+  begun(status: number, headers: HeadersRead): void {
+    this.#upstream.begun(status, headers)
+  }
+
   refused(head: AnswerHead, text: string): void {
     const { status } = head
     // The backend refused the request unread.
     if (status === REFUSED && this.#renews()) return
+    const isAccepted = text === '' && isSuccess(status)
+    if (!isAccepted || !this.#upstream.awaitsAnswer((answer) => this.#answeredLate(head, answer)))
+      this.#unanswerable(head, text)
+  }
+
+  /** Takes the answer that came on the session's stream, in the place of the one with this head. */
+  #answeredLate(head: AnswerHead, answer: Buffer | undefined): void {
+    if (this.#state === 'over') return
+    if (answer === undefined) this.#unanswerable(head, '')
+    else new AnswerReader(this).takeWhole(answer)
+  }
+
+  #unanswerable(head: AnswerHead, text: string): void {
     const failure = failureIn(head, text, this.#upstream.sentId)
     if (this.#sendsAgain(failure, (state) => this.#refused(failure, text, state))) return
     this.#refused(failure, text, 'alive')

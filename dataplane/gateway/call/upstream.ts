@@ -3,6 +3,7 @@ import { PublicError } from '../../server/errors.ts'
 import {
   type AnswerHead,
   detailOf,
+  type HeadersRead,
   isSuccess,
   publicTextOf,
   redirectIn,
@@ -12,7 +13,7 @@ import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-re
 import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
 import { errorIn, saidIn } from '../backends/connection/said-error.ts'
 import { isRefusedUnread, mayMeanLoss, type SessionState } from '../backends/connection/session-check.ts'
-import type { BackendSession } from '../backends/session/backend-session.ts'
+import { type BackendSession, SESSION_HEADER } from '../backends/session/backend-session.ts'
 import type { Opened } from '../backends/session/opened-session.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { CAPABILITIES_KEY, LOG_LEVEL_KEY } from '../mcp/classify.ts'
@@ -66,6 +67,8 @@ export class Upstream {
   #credential: 'unknown' | 'had' | 'renewed' = 'unknown'
   /** Tells whether the check that the backend still knows the session was made. */
   #isSessionChecked = false
+  /** Ends the wait for an answer on the session's stream. */
+  #stopAwaiting: (() => void) | undefined
   /** The credential that was sent. When it is refused, other calls of the same caller may already have a new one. */
   #sentWith: Credential | undefined
 
@@ -128,6 +131,7 @@ export class Upstream {
     const { backend, context, message } = this.#call
     if (backendSession.opened === undefined)
       return backend.era?.era === 'modern' ? backend.legacySupport.open(backendSession) : backendSession.open()
+    if (backend.answersOnStreams) backendSession.listen()
     const { subscribing } = backendSession
     if (subscribing !== undefined) return subscribing
     // Callers of the modern era set the level of log messages with each request.
@@ -198,6 +202,22 @@ export class Upstream {
     this.#sent = request
     addCallHeaders(request, this.#call)
     this.#call.backend.dispatcher.dispatch(request, reader)
+  }
+
+  /** Takes the head of an answer: it may give the session another id. */
+  begun(status: number, headers: HeadersRead): void {
+    const id = headers[SESSION_HEADER]
+    if (id === undefined || this.#opened === undefined || !isSuccess(status)) return
+    this.backendSession?.takeId(this.#opened, id)
+  }
+
+  /**
+   * Waits for the answer to a request that the backend has only accepted. Returns false if none can come; `take` gets
+   * undefined if that shows later.
+   */
+  awaitsAnswer(take: (answer: Buffer | undefined) => void): boolean {
+    this.#stopAwaiting = this.backendSession?.awaitAnswer(this.sentId, take)
+    return this.#stopAwaiting !== undefined
   }
 
   /** Returns a function that follows a redirect within the origin; undefined if the redirect is not followed. */
@@ -312,6 +332,7 @@ export class Upstream {
 
   /** Releases the session with the backend that a modern caller has used. */
   release(): void {
+    this.#stopAwaiting?.()
     const { session, backend } = this.#call
     if (this.backendSession !== undefined && session === undefined) backend.callerSessions.release(this.backendSession)
     this.backendSession = undefined

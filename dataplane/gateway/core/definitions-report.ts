@@ -133,18 +133,12 @@ async function contentsOf(backend: Backend, uri: string): Promise<string | undef
   const { client, ownSession } = backend
   const { era } = await backend.detect()
   if (era === 'legacy') await ownSession.open()
-  const answer = await backend.post(
-    era === 'modern'
-      ? {
-          headers: [...backend.modernHeaders('resources/read'), 'mcp-name', encodeHeaderValue(uri)],
-          body: requestText(FIRST_OWN_ID, 'resources/read', { uri, _meta: ownMeta(client) }),
-        }
-      : {
-          headers: ownSession.headers(),
-          body: requestText(ownSession.ownId(), 'resources/read', { uri }),
-          isInSession: true,
-        },
-  )
+  const answer = await (era === 'modern'
+    ? backend.post({
+        headers: [...backend.modernHeaders('resources/read'), 'mcp-name', encodeHeaderValue(uri)],
+        body: requestText(FIRST_OWN_ID, 'resources/read', { uri, _meta: ownMeta(client) }),
+      })
+    : ownSession.post(requestText(ownSession.ownId(), 'resources/read', { uri }), { mayBeLate: true }))
   resultOf(answer)
   return memberText(memberText(answer.text, 'result') ?? '', 'contents')
 }

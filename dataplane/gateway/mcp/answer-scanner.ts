@@ -52,9 +52,13 @@ export class AnswerScanner {
   hasResult = false
   hasError = false
   hasMethod = false
-  /** True if it has members of a request, or a result that is no object, or a null error. */
-  #isRequestLike = false
+  /** True if it has members that no answer has, or a result that is no object, or a null error. */
+  #isUnusual = false
   #hasVersion = false
+  /** True for an element of an array that is no message: it is skipped, and the others are read. */
+  #isSkipped = false
+  /** True for an element of an array that is no object. */
+  #isBare = false
   /** The id as the backend wrote it, before the edit. */
   id: string | undefined
   bad = false
@@ -109,7 +113,7 @@ export class AnswerScanner {
 
   /** True once the message is known to be an answer, so that its bytes can be passed on at once. */
   get isAnswer(): boolean {
-    return this.hasResult || this.hasError
+    return (this.hasResult || this.hasError) && !this.#isSkipped
   }
 
   /** Has the rest of a large result mended as it passes. The mender has read all that was passed on before. */
@@ -179,11 +183,18 @@ export class AnswerScanner {
     else this.bad = true
   }
 
-  /** Takes the first byte. A byte order mark and an array of one message are accepted. */
+  /** Takes the first byte. A byte order mark and an array of messages are accepted. */
   #start(code: number): void {
     if (code === OPEN_OBJECT) this.#state = 'key'
-    else if (code === OPEN_ARRAY && !this.#isInArray) this.#isInArray = true
+    else if (this.#isInArray) this.#skipElement(code)
+    else if (code === OPEN_ARRAY) this.#isInArray = true
     else if (code !== MARK[this.#marked++]) this.bad = true
+  }
+
+  #skipElement(code: number): void {
+    this.#isSkipped = true
+    this.#isBare = true
+    this.#openValue(code)
   }
 
   #inKey(chunk: Buffer, at: number): number {
@@ -201,9 +212,9 @@ export class AnswerScanner {
     else if (key === 'result') this.hasResult = true
     else if (key === 'error') this.hasError = true
     else if (key === 'id') this.bad ||= this.id !== undefined
-    else if (key === 'method' || key === 'params') {
+    else {
       this.hasMethod ||= key === 'method'
-      this.#isRequestLike = true
+      this.#isUnusual = true
     }
   }
 
@@ -214,7 +225,7 @@ export class AnswerScanner {
 
   /** True if the message is an answer whose form official clients may refuse. */
   get needsMending(): boolean {
-    return this.#isRequestLike || this.hasError || !this.#hasVersion
+    return this.#isUnusual || this.hasError || !this.#hasVersion
   }
 
   #beginValue(chunk: Buffer, at: number, out: Buffer[]): number {
@@ -236,15 +247,22 @@ export class AnswerScanner {
     } else if (code === OPEN_OBJECT || code === OPEN_ARRAY) {
       this.#state = 'nested'
       this.#skipper.depth = 1
-      if (this.#inId) this.bad = true
+      if (this.#inId) this.#refuseId()
       this.#atResult = code === OPEN_OBJECT && this.#key === 'result' && this.#edits.resultMember !== ''
     } else if (code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || code === COLON) this.bad = true
     else this.#state = 'in-scalar'
-    if (this.#key === 'result' && code !== OPEN_OBJECT) this.#isRequestLike = true
+    if (this.#key === 'result' && code !== OPEN_OBJECT) this.#isUnusual = true
     if (this.#key === 'error' && code === NULL) {
-      this.#isRequestLike = true
+      this.#isUnusual = true
       this.hasError = false
     }
+  }
+
+  /** Refuses an id that is an object or an array. In an array of messages it costs that message alone. */
+  #refuseId(): void {
+    this.bad = !this.#isInArray
+    this.#isSkipped = true
+    this.#inId = false
   }
 
   #inValue(chunk: Buffer, at: number, out: Buffer[]): number {
@@ -292,7 +310,7 @@ export class AnswerScanner {
   }
 
   #endValue(chunk: Buffer, at: number, out: Buffer[]): void {
-    this.#state = 'after'
+    this.#state = this.#isBare ? 'array-end' : 'after'
     if (!this.#inId) return
     this.#inId = false
     this.id = ASCII.test(this.#carried) ? this.#carried : Buffer.from(this.#carried, 'latin1').toString('utf8')
@@ -329,7 +347,8 @@ export class AnswerScanner {
 /** The number of objects that are open within the result. */
 const IN_RESULT = 2
 
-const endsScalar = (code: number): boolean => code === COMMA || code === CLOSE_OBJECT || isSpace(code)
+const endsScalar = (code: number): boolean =>
+  code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || isSpace(code)
 
 /** The id of an answer to a request whose id was not read (JSON-RPC 2.0, section 5). */
 export const NO_ID = 'null'

@@ -146,6 +146,7 @@ export class Backend implements SessionPeer {
   /** Tells whether a modern backend supports the legacy era too: legacy clients are then served in sessions. */
   readonly legacySupport: LegacySupport
   closed = false
+  answersOnStreams = false
   /** Refreshes its lists. The feed that keeps the lists sets it. */
   refreshLists: () => void = () => {
     // No feed keeps the lists yet.

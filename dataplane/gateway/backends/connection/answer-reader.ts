@@ -116,6 +116,12 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#decoder?.resume()
   }
 
+  /** Takes a whole answer that came by another way. */
+  takeWhole(bytes: Buffer): void {
+    this.#read(bytes)
+    if (!this.#over) this.#finish()
+  }
+
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
     if (this.#over) controller.abort(new Error('given up'))
@@ -251,8 +257,12 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
 
   /** Handles the end of the body. Returns true if another exchange continues this one. */
   #endOfBody(): boolean {
-    if (this.#form === 'events')
+    if (this.#form === 'events') {
+      // Some servers leave out the empty line behind the last event.
+      if (this.#scanner.complete) this.onEventEnd()
+      if (this.#over) return false
       return this.#brokenOff(new BackendFailure('backend_failed', 'the stream ended without an answer'))
+    }
     if (this.#form === 'json') this.#finish()
     else if (this.#follow !== undefined) return this.#followed(this.#follow)
     else if (this.#goingOn) return this.#refusedToGoOn()

@@ -35,6 +35,16 @@ export interface BackendRequest {
   readonly isInSession?: boolean
   /** Called when the headers of the answer arrive, before the body. */
   onHead?(headers: HeadersRead): void
+  /**
+   * Takes a request that the backend sends before its answer; `id` is JSON text. Absent: it gets no answer, since there
+   * is no client to relay it to.
+   */
+  onRequest?(id: string, bytes: Buffer): void
+  /**
+   * Called if the backend has only accepted the request, by an empty body. Returns true if `take` will get the answer on
+   * the session's stream, or undefined if there is no stream.
+   */
+  onAccepted?(take: (answer: Buffer | undefined) => void): boolean
 }
 
 export interface BackendAnswer {
@@ -167,6 +177,17 @@ class OwnRequest implements AnswerOwner {
   }
 
   refused(head: AnswerHead, text: string): void {
+    const isAccepted = isSuccess(head.status) && text === ''
+    const isAwaited =
+      isAccepted &&
+      this.#request.onAccepted?.((answer) => {
+        if (answer === undefined) this.#refused(head, text)
+        else this.#finish(200, answer.toString('utf8'))
+      }) === true
+    if (!isAwaited) this.#refused(head, text)
+  }
+
+  #refused(head: AnswerHead, text: string): void {
     const refusal = { detail: detailOf(head, text), text: publicTextOf(head) }
     this.#end()
     // A body without a known media type is no answer, whatever it looks like. Calls follow the same rule.
@@ -211,8 +232,8 @@ class OwnRequest implements AnswerOwner {
     return true
   }
 
-  requested(): void {
-    // A request of the backend within the gateway's own request gets no answer: there is no client to relay it to.
+  requested(id: string, bytes: Buffer): void {
+    this.#request.onRequest?.(id, bytes)
   }
 
   ended(): void {

@@ -111,9 +111,5 @@ function askPage(backend: Backend, method: string, cursor: string | undefined) {
         headers: backend.modernHeaders(method),
         body: requestText(FIRST_OWN_ID, method, { ...params, _meta: ownMeta(client) }),
       })
-    : backend.post({
-        headers: ownSession.headers(),
-        body: requestText(ownSession.ownId(), method, params),
-        isInSession: true,
-      })
+    : ownSession.post(requestText(ownSession.ownId(), method, params), { mayBeLate: true })
 }

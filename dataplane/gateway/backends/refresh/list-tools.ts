@@ -102,7 +102,7 @@ async function askOpened(
   { capabilities }: Opened,
   room: ListRoom,
 ): Promise<Listed> {
-  const ask: AskPage = (cursor) => askLegacy(backend, session, cursor)
+  const ask: AskPage = (cursor) => askLegacy(session, cursor)
   if (isObject(capabilities['tools'])) return collect(backend, room, ask)
   const undeclared = declaresNoList(capabilities)
     ? await collect(backend, room, ask).catch((error) => noList(backend, error))
@@ -110,7 +110,7 @@ async function askOpened(
   if (undeclared.tools.length > 0) return undeclared
   // The backend has no tools: any answer to a ping shows that it is alive.
   const body = requestText(session.ownId(), 'ping', {})
-  const answer = await backend.post({ headers: session.headers(), body, isInSession: true })
+  const answer = await session.post(body)
   const { status } = answer
   if (!isKnownBy(answer)) throw new BackendFailure('backend_failed', `answered a ping with HTTP ${status}`, { status })
   return NONE
@@ -169,9 +169,5 @@ const askModern = (backend: Backend, cursor: string | undefined) =>
     body: requestText(FIRST_OWN_ID, 'tools/list', { ...params(cursor), _meta: ownMeta(backend.client) }),
   })
 
-const askLegacy = (backend: Backend, session: BackendSession, cursor: string | undefined) =>
-  backend.post({
-    headers: session.headers(),
-    isInSession: true,
-    body: requestText(session.ownId(), 'tools/list', params(cursor)),
-  })
+const askLegacy = (session: BackendSession, cursor: string | undefined) =>
+  session.post(requestText(session.ownId(), 'tools/list', params(cursor)), { mayBeLate: true })

@@ -60,6 +60,11 @@ export class BackendSessionStream {
    */
   subscribing: Promise<void> | undefined
 
+  /** True if the backend gives this session no stream. */
+  get isRefused(): boolean {
+    return this.#isRefused && this.#of === this.#session.opened
+  }
+
   /** Opens the stream if it can be open and isn't. */
   keep(): void {
     const { opened } = this.#session

@@ -1,16 +1,21 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { isObject } from '../../../../crds/settings/json.ts'
+import { sameId } from '../../mcp/answer-scanner.ts'
+import { memberText } from '../../mcp/json.ts'
 import { LEVELS } from '../../mcp/log-levels.ts'
+import { isId } from '../../mcp/message.ts'
+import { parseBytes } from '../../mcp/parse.ts'
 import { isLegacyRevision, isOldRevision, legacyRevisions } from '../../mcp/revisions.ts'
 import { FIRST_OWN_ID, notificationText, requestText } from '../../mcp/rpc-text.ts'
 import { IDENTITY } from '../connection/answer-head.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
+import type { BackendAnswer } from '../connection/request.ts'
 import { resultOf, streamHeaders } from '../connection/request.ts'
 import { isKnownBy, type SessionState } from '../connection/session-check.ts'
 import { BackendSessionStream } from './backend-session-stream.ts'
 import { capabilitiesIn, instructionsIn } from './era.ts'
 import { type Opened, parseSharedSession, SESSION_ID, sharedSessionText } from './opened-session.ts'
-import type { SessionPeer } from './session-peer.ts'
+import type { OwnPost, SessionPeer } from './session-peer.ts'
 
 /**
  * Shares a session with a backend between the replicas that serve the client's session. The text describes the session
@@ -29,6 +34,14 @@ const NOT_FOUND = 404
 const PING_PAUSE_MS = 1_000
 /** The longest wait for the answer to a ping. */
 const PING_MS = 5_000
+/** The header of a session's id. */
+export const SESSION_HEADER = 'mcp-session-id'
+/** The most answers that are kept because they came before the backend accepted their requests, and their bytes. */
+const MOST_EARLY = 4
+const LARGEST_EARLY = 64 * 1024
+
+/** Takes the answer to a request that the backend has only accepted; undefined if none can come. */
+type TakeAnswer = (answer: Buffer | undefined) => void
 
 /**
  * A session with a legacy backend for one gateway session, for one modern caller or for the gateway itself. It is
@@ -60,6 +73,11 @@ export class BackendSession {
   /** The capabilities that are declared to the backend, as JSON text. */
   readonly #declared: string
   #stream: BackendSessionStream | undefined
+  #onMessage: ((bytes: Buffer) => void) | undefined
+  /** The requests whose answers are to come on the stream, by their ids (JSON text). */
+  readonly #accepted = new Map<string, TakeAnswer>()
+  /** The answers on the stream that nobody waits for yet, by their ids (JSON text). */
+  readonly #early = new Map<string, Buffer>()
   #awaited: Promise<void> | undefined
   readonly #keeper: SessionKeeper | undefined
   #checking: Promise<SessionState> | undefined
@@ -118,6 +136,113 @@ export class BackendSession {
     this.#headers = []
   }
 
+  /**
+   * Takes the id that an answer gives the session. Official clients send the newest one, and some servers give another
+   * one with each answer, or the first one after `initialize`.
+   */
+  takeId(opened: Opened, given: string | string[] | undefined): void {
+    if (given === undefined || given === opened.sessionId) return
+    if (typeof given !== 'string' || !SESSION_ID.test(given)) return
+    opened.sessionId = given
+    this.#headers = []
+    if (this.#keeper !== undefined && this.opened === opened)
+      this.#share(opened, this.#keeper).catch((error) =>
+        this.backend.log.debug({ err: error }, 'the new id of a session is not shared'),
+      )
+  }
+
+  async #share(opened: Opened, keeper: SessionKeeper): Promise<void> {
+    const text = sharedSessionText(opened, this.backend.url.href)
+    const before = this.#kept
+    this.#kept = text
+    await keeper.claim(before, text)
+  }
+
+  /**
+   * Sends one of the gateway's own requests in the open session. `mayBeLate`: the answer may come on the session's
+   * stream. Rejects with a BackendFailure.
+   */
+  post(
+    body: string,
+    options: { readonly headers?: string[]; readonly timeoutMs?: number; readonly mayBeLate?: boolean } = {},
+  ): Promise<BackendAnswer> {
+    const { mayBeLate, headers = this.headers(), ...others } = options
+    const opened = this.opened as Opened
+    return this.backend.post({
+      ...others,
+      headers,
+      body,
+      isInSession: true,
+      onHead: (head) => this.takeId(opened, head[SESSION_HEADER]),
+      onRequest: (id, bytes) => this.#answerOwn(id, bytes),
+      ...(mayBeLate === true
+        ? { onAccepted: (take) => this.awaitAnswer(memberText(body, 'id') ?? '', take) !== undefined }
+        : {}),
+    })
+  }
+
+  /** Answers a request of the backend within the gateway's own request, which concerns no client. */
+  #answerOwn(id: string, bytes: Buffer): void {
+    const message = parseBytes(bytes)
+    this.answer(isObject(message) ? message['method'] : undefined, id)
+  }
+
+  /**
+   * Waits for the answer to a request (`id`: JSON text) that the backend has only accepted: some servers then send it on
+   * the session's stream, and official clients take it from there. Returns how to stop waiting; undefined if the session
+   * has no stream.
+   */
+  awaitAnswer(id: string, take: TakeAnswer): (() => void) | undefined {
+    if (this.opened === undefined || this.#closed) return undefined
+    for (const [early, answer] of this.#early)
+      if (sameId(early, id)) {
+        this.#early.delete(early)
+        setImmediate(take, answer)
+        return () => undefined
+      }
+    const stream = this.#keepStream()
+    if (stream.isRefused) return undefined
+    this.#accepted.set(id, take)
+    stream.subscribing
+      ?.then(() => {
+        if (stream.isRefused && this.#accepted.delete(id)) take(undefined)
+      })
+      .catch((error) => this.backend.log.error({ err: error }, 'a late answer could not be processed'))
+    return () => this.#accepted.delete(id)
+  }
+
+  /** Opens the stream ahead of a call if the backend answers there. */
+  listen(): void {
+    if (this.backend.answersOnStreams && this.#stream === undefined && this.opened !== undefined) this.#keepStream()
+  }
+
+  #keepStream(): BackendSessionStream {
+    this.#stream ??= new BackendSessionStream(this, (bytes) => this.#received(bytes))
+    this.#stream.keep()
+    return this.#stream
+  }
+
+  /** Takes a message on the stream: an answer that a request waits for, or a message for the subscriber. */
+  #received(bytes: Buffer): void {
+    const message = bytes.includes(METHOD) ? undefined : parseBytes(bytes)
+    if (!isObject(message) || !isId(message['id']) || message['method'] !== undefined) {
+      this.#onMessage?.(bytes)
+      return
+    }
+    const id = JSON.stringify(message['id'])
+    for (const [sent, take] of this.#accepted)
+      if (sameId(id, sent)) {
+        this.backend.answersOnStreams = true
+        this.#accepted.delete(sent)
+        take(bytes)
+        return
+      }
+    if (bytes.length > LARGEST_EARLY) return
+    const [oldest] = this.#early.keys()
+    if (oldest !== undefined && this.#early.size >= MOST_EARLY) this.#early.delete(oldest)
+    this.#early.set(id, bytes)
+  }
+
   /** Forgets a session that the backend no longer knows. */
   invalidate(opened: Opened): void {
     if (this.opened !== opened) return
@@ -163,8 +288,7 @@ export class BackendSession {
   async #isKnown(): Promise<boolean> {
     const timeoutMs = Math.min(PING_MS, this.backend.tryTimeoutMs)
     try {
-      const body = requestText(this.ownId(), 'ping', {})
-      return isKnownBy(await this.backend.post({ headers: this.headers(), body, timeoutMs }))
+      return isKnownBy(await this.post(requestText(this.ownId(), 'ping', {}), { timeoutMs }))
     } catch {
       return false
     }
@@ -221,14 +345,21 @@ export class BackendSession {
       ...(isTry ? { timeoutMs: backend.tryTimeoutMs } : {}),
       headers: [...BASE_HEADERS, ...backend.headers.current().list],
       body: requestText(this.ownId(), 'initialize', {
-        protocolVersion: legacyRevisions[0],
+        protocolVersion: INITIAL,
         capabilities: JSON.parse(this.#declared) as object,
         clientInfo: backend.client,
       }),
       onHead(headers) {
-        const header = headers['mcp-session-id']
+        const header = headers[SESSION_HEADER]
         // An empty one is none.
         if (typeof header === 'string' && header !== '') sessionId = header
+      },
+      onRequest: (id, bytes) => {
+        const message = parseBytes(bytes)
+        const method = isObject(message) ? message['method'] : undefined
+        this.#notify({ sessionId, revision: INITIAL, capabilities: {} }, answerText(method, id)).catch(() => {
+          // A backend that needs the answer gives none to `initialize`.
+        })
       },
     })
     const result = resultOf(answer)
@@ -270,7 +401,8 @@ export class BackendSession {
 
   async #notify(opened: Opened, body: string): Promise<void> {
     const headers = [...postHeaders(opened), ...this.backend.headers.current().list]
-    await this.backend.post({ headers, body, isAnswerless: true })
+    const onHead: OwnPost['onHead'] = (head) => this.takeId(opened, head[SESSION_HEADER])
+    await this.backend.post({ headers, body, isAnswerless: true, onHead })
   }
 
   /** Sends a message that needs no answer and may be lost. */
@@ -283,8 +415,8 @@ export class BackendSession {
 
   /** Subscribes to the backend's unsolicited messages in this session, now or once it opens. */
   subscribe(onMessage: (bytes: Buffer) => void): void {
-    this.#stream ??= new BackendSessionStream(this, onMessage)
-    this.#stream.keep()
+    this.#onMessage ??= onMessage
+    this.#keepStream()
   }
 
   /** The promise that a call must await before it is sent in this session. */
@@ -303,6 +435,7 @@ export class BackendSession {
   unsubscribe(): void {
     this.#stream?.stop()
     this.#stream = undefined
+    this.#onMessage = undefined
   }
 
   /**
@@ -310,12 +443,12 @@ export class BackendSession {
    * request must await; undefined if the level is low enough already or the backend has no log messages.
    */
   lowerLogLevel(level: string): Promise<unknown> | undefined {
-    const { backend, opened } = this
+    const { opened } = this
     const isEnough = this.#logLevel !== undefined && LEVELS.indexOf(level) >= LEVELS.indexOf(this.#logLevel)
     if (isEnough || !LEVELS.includes(level) || !isObject(opened?.capabilities['logging'])) return undefined
     this.#logLevel = level
     const body = requestText(this.ownId(), 'logging/setLevel', { level })
-    return backend.post({ headers: this.headers(), body, isInSession: true }).catch(() => {
+    return this.post(body).catch(() => {
       // The request is sent anyway; at worst it gets fewer log messages than it asked for.
     })
   }
@@ -330,8 +463,7 @@ export class BackendSession {
    * Responds at once to a request of the backend that goes to no client. `id` is JSON text, `method` any JSON value.
    */
   answer(method: unknown, id: string): void {
-    const answer = method === 'ping' ? '"result":{}' : NOBODY
-    this.send(`{"jsonrpc":"2.0","id":${id},${answer}}`)
+    this.send(answerText(method, id))
   }
 
   /** Responds with an error to a request of the backend (`id`: JSON text) that can't go to the client now. */
@@ -377,6 +509,14 @@ function revisionIn({ protocolVersion }: Readonly<Record<string, unknown>>, stat
   const quoted = JSON.stringify(protocolVersion.slice(0, LONGEST_QUOTED))
   throw new BackendFailure('backend_failed', `chose protocol revision ${quoted}`, { status })
 }
+
+/** The revision that `initialize` asks for. */
+const INITIAL = legacyRevisions[0] as string
+const METHOD = Buffer.from('"method"')
+
+/** Builds the answer to a request of the backend (`id`: JSON text) that goes to no client. */
+const answerText = (method: unknown, id: string): string =>
+  `{"jsonrpc":"2.0","id":${id},${method === 'ping' ? '"result":{}' : NOBODY}}`
 
 const NOBODY = '"error":{"code":-32601,"message":"The client behind this gateway takes no requests."}'
 

@@ -10,8 +10,8 @@ const REVISION = /^\d{4}-\d\d-\d\d$/
 
 /** The backend's answer when a session was opened. */
 export interface Opened {
-  /** Absent if the backend keeps no sessions. */
-  readonly sessionId: string | undefined
+  /** Absent if the backend keeps no sessions. Some servers give the session another id with each answer. */
+  sessionId: string | undefined
   readonly revision: string
   readonly capabilities: Readonly<Record<string, unknown>>
 }

@@ -12,7 +12,10 @@ export interface Implementation {
 }
 
 /** One of the gateway's own messages. */
-export type OwnPost = Pick<BackendRequest, 'headers' | 'onHead' | 'isAnswerless' | 'isInSession'> & {
+export type OwnPost = Pick<
+  BackendRequest,
+  'headers' | 'onHead' | 'onRequest' | 'onAccepted' | 'isAnswerless' | 'isInSession'
+> & {
   readonly body: string
   /** A timeout shorter than the usual one. */
   readonly timeoutMs?: number
@@ -61,6 +64,8 @@ export interface SessionPeer extends StreamPeer {
   readonly needsApproval: boolean
   /** Tells whether a resource is withheld. */
   withholds(uri: string): boolean
+  /** True if it has answered a request on a session's stream: each session then opens its stream before a call. */
+  answersOnStreams: boolean
   /** Refreshes the lists after a change notification. */
   refreshLists(): void
   /** True if its lists may differ between sessions. */

@@ -126,7 +126,7 @@ async function askPage(
   const headers = backendSession.headers()
   passHeaders(headers, request.setup.passedHeaders, request.req.headers)
   const body = requestText(backendSession.ownId(), 'tasks/list', cursor === undefined ? {} : { cursor })
-  const answer = await backend.post({ headers, body, isInSession: true })
+  const answer = await backendSession.post(body, { headers, mayBeLate: true })
   resultOf(answer)
   return answer.text
 }

@@ -67,6 +67,14 @@ const tolerated: Readonly<Record<string, Edit>> = {
   'an array in an event': asEvents(`data: [${NOTE},${NOTE}]\n\n`),
   'events that hold no message': asEvents('data: keep alive\n\ndata: null\n\ndata: []\n\ndata: {}\n\ndata: {"a"\n\n'),
   'an answer to nobody before the own one': asEvents('data: {"jsonrpc":"2.0","id":"nobody","result":{"tools":[]}}\n\n'),
+  'elements of an array that are no messages': inAnswers(
+    (body) => `[null, "x, ]", [1, [2]], 7, {"id":[1],"result":{}}, ${body}, null]`,
+  ),
+  'events without an empty line at the end': (...given) => {
+    const [status, headers, body] = asEvents('')(...given)
+    return [status, headers, body.trimEnd()]
+  },
+  'members that no answer has': inAnswers((body) => body.replace('"result"', '"ts":1,"trace":{"a":[null]},"result"')),
   'error: null beside the result': inAnswers((body) => body.replace('"result"', '"error":null,"result"')),
   'members of a request': inAnswers((body) => body.replace('"result"', '"method":null,"params":null,"result"')),
   'no jsonrpc': inAnswers((body) => body.replace('"jsonrpc":"2.0",', '')),

@@ -50,6 +50,31 @@ for (const [text, edited] of answers)
     }
   })
 
+test('an element of an array that is no message is skipped, and the next is read', () => {
+  for (const element of ['null', '7', '"a, ]\\""', '[1,["]"]]', '{"id":{"a":1},"":2,"result":{}}', '{"result":{},"id":[]}'])
+    for (const size of SIZES) {
+      let scanner = new AnswerScanner()
+      const isAnswer: boolean[] = []
+      const bytes = Buffer.from(`[${element} , {"id":1,"result":{}} , ${element}]`)
+      for (let at = 0; at < bytes.length; at += size) {
+        let chunk: Buffer | undefined = bytes.subarray(at, at + size)
+        while (chunk !== undefined) {
+          scanner.scan(chunk, [])
+          chunk = scanner.rest
+          if (chunk === undefined) break
+          isAnswer.push(scanner.isAnswer)
+          const next = new AnswerScanner()
+          next.startBehind(scanner)
+          scanner = next
+        }
+      }
+      assert.ok(scanner.complete, `${element} size ${size}`)
+      assert.equal([...isAnswer, scanner.isAnswer], [false, true, false], `${element} size ${size}`)
+    }
+  for (const broken of ['[]', '[,{}]', '[}', '[{"id":[1]'])
+    assert.not.ok(read(broken, 1).scanner.complete, broken)
+})
+
 test('notifications and requests are told apart', () => {
   for (const size of SIZES) {
     const note = read('{"method":"notifications/progress","params":{"id":5},"jsonrpc":"2.0"}', size).scanner

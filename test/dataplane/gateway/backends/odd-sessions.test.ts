@@ -1,0 +1,171 @@
+/** Servers whose sessions go by other rules than the specification's, as official clients take them. */
+import type { ServerResponse } from 'node:http'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { startGateway } from '../../../support/gateway/gateway.ts'
+import { openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { answer, OK_RESULT, type RawServerOptions, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+
+const cleanups: (() => unknown)[] = []
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+async function behind(before: NonNullable<RawServerOptions['before']>) {
+  const server = await startRawServer({ era: 'legacy', call: (request) => answer(request, OK_RESULT), before })
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: server.url }] })
+  cleanups.push(
+    () => server.close(),
+    () => gateway.close(),
+  )
+  return { server, gateway }
+}
+
+/** Lists and calls with clients of both SDKs, in both eras. */
+async function judge(url: string): Promise<void> {
+  const clients = [
+    (await connectV1(url)).client,
+    (await connect(url, 'modern')).client,
+    (await connect(url, 'legacy')).client,
+  ]
+  cleanups.push(...clients.map((client) => () => client.close()))
+  for (const client of clients) {
+    assert.equal(
+      (await client.listTools()).tools.map(({ name }) => name),
+      ['t'],
+    )
+    for (let time = 0; time < 2; time++) assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
+  }
+}
+
+const results: Readonly<Record<string, string>> = {
+  'tools/list': `{"tools":[${tool('t')}]}`,
+  'tools/call': OK_RESULT,
+}
+
+for (const [what, late, isFirst] of [
+  ['lists and calls', ['tools/list', 'tools/call'], false],
+  ['calls alone', ['tools/call'], false],
+  ['calls, before they are accepted', ['tools/list', 'tools/call'], true],
+] as const)
+  test(`an answer on the GET stream, to a POST that is only accepted, is read: ${what}`, async () => {
+    const streams = new Map<unknown, ServerResponse>()
+    const waiting = new Map<unknown, string[]>()
+    const say = (session: unknown, message: string) => {
+      const stream = streams.get(session)
+      const text = `data: ${message}\n\n`
+      if (stream === undefined) waiting.set(session, [...(waiting.get(session) ?? []), text])
+      else stream.write(text)
+    }
+    const { gateway } = await behind((request, res) => {
+      const session = request.headers['mcp-session-id']
+      const { method = '' } = request.message
+      if (request.method === 'GET') {
+        res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+        streams.set(session, res)
+        for (const text of waiting.get(session) ?? []) res.write(text)
+        waiting.delete(session)
+        return true
+      }
+      if (!(late as readonly string[]).includes(method)) return false
+      const message = answer(request, results[method] as string)
+      if (isFirst) {
+        say(session, message)
+        // The answer is there when the server has written it.
+        setTimeout(() => res.writeHead(202).end(), 50)
+      } else {
+        res.writeHead(202).end()
+        say(session, message)
+      }
+      return true
+    })
+    await judge(gateway.url)
+  })
+
+test('a call that is only accepted, by a server without a stream, fails at once', async () => {
+  const { gateway } = await behind(({ message }, res) => {
+    if (message.method !== 'tools/call') return false
+    res.writeHead(202).end()
+    return true
+  })
+  const session = await openSession(gateway.url)
+  const { json } = await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }), session)
+  assert.is(json.error?.message, 'The backend did not answer as it should.')
+  assert.match((await gateway.status()).backends[0]?.lastError?.message ?? '', 'HTTP 202')
+})
+
+/** Gives a session its next id in each answer, and knows the newest alone. */
+function renaming(): NonNullable<RawServerOptions['before']> {
+  const newest = new Map<string, number>()
+  return (request, res) => {
+    const { method } = request.message
+    if (method === 'server/discover' || request.method !== 'POST') return false
+    const [name, number] =
+      method === 'initialize' ? [`session ${newest.size}`, 0] : String(request.headers['mcp-session-id']).split(':', 2)
+    if (name === undefined || (newest.get(name) ?? 0) !== Number(number)) {
+      res.writeHead(404).end('Session not found')
+      return true
+    }
+    newest.set(name, Number(number) + 1)
+    const writeHead = res.writeHead.bind(res)
+    res.writeHead = ((status: number, headers: Record<string, string> = {}) =>
+      writeHead(status, { ...headers, 'mcp-session-id': `${name}:${Number(number) + 1}` })) as typeof res.writeHead
+    return false
+  }
+}
+
+test('a session that gets another id with each answer goes on under the newest', async () => {
+  const { gateway, server } = await behind(renaming())
+  await judge(gateway.url)
+  assert.is(server.calls('ping').length, 0)
+  assert.is(server.calls('initialize').length, 4, 'the gateway’s own session, and one of each client')
+})
+
+test('a session that gets its id after initialize has it from then on', async () => {
+  let opened = 0
+  const { gateway, server } = await behind((request, res) => {
+    const { method } = request.message
+    const writeHead = res.writeHead.bind(res)
+    if (method === 'initialize')
+      res.writeHead = ((status: number, { 'mcp-session-id': _, ...headers }: Record<string, string>) =>
+        writeHead(status, headers)) as typeof res.writeHead
+    else if (method === 'notifications/initialized') {
+      res.writeHead(202, { 'mcp-session-id': `late-${++opened}` }).end()
+      return true
+    }
+    return false
+  })
+  await judge(gateway.url)
+  for (const { headers } of server.calls('tools/call')) assert.match(headers['mcp-session-id'] as string, /^late-/)
+})
+
+test('what a server asks within the gateway’s own requests is answered, so that it goes on', async () => {
+  const held = new Map<unknown, () => void>()
+  const answers: unknown[] = []
+  let asked = 0
+  const { gateway } = await behind((request, res) => {
+    const { method, id, result, error } = request.message
+    if (method === undefined && id !== undefined) {
+      answers.push(result ?? error?.code)
+      held.get(id)?.()
+      res.writeHead(202).end()
+      return true
+    }
+    const body =
+      method === 'initialize'
+        ? '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}'
+        : results[method ?? '']
+    if (body === undefined || method === 'tools/call') return false
+    res.writeHead(200, { 'content-type': 'text/event-stream', 'mcp-session-id': 'one' })
+    const own = ++asked
+    held.set(own, () => res.end(`data: ${answer(request, body)}\n\n`))
+    res.write(`data: {"jsonrpc":"2.0","id":${own},"method":"${method === 'initialize' ? 'ping' : 'roots/list'}"}\n\n`)
+    return true
+  })
+  await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
+  assert.equal(answers.slice(0, 2), [{}, -32601])
+})
+
+test.run()
