@@ -305,6 +305,10 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 
   #unanswerable(head: AnswerHead, text: string): void {
+    if (this.#upstream.isMovedBack(head.status)) {
+      this.#send()
+      return
+    }
     const failure = failureIn(head, text, this.#upstream.sentId)
     if (this.#sendsAgain(failure, (state) => this.#refused(failure, text, state))) return
     this.#refused(failure, text, 'alive')
@@ -314,7 +318,8 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     const upstream = this.#upstream
     const { status = 0 } = failure
     if (session === 'lost') {
-      this.#fail(upstream.lossOf(failure))
+      if (upstream.leavesSessions(failure)) this.#send()
+      else this.#fail(upstream.lossOf(failure))
       return
     }
     const refusal = upstream.refusalIn(status, text)

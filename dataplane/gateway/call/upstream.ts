@@ -12,7 +12,13 @@ import {
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
 import { errorIn, saidIn } from '../backends/connection/said-error.ts'
-import { isRefusedUnread, mayMeanLoss, type SessionState } from '../backends/connection/session-check.ts'
+import {
+  isRefusedUnread,
+  isUnread,
+  mayMeanEnd,
+  mayMeanLoss,
+  type SessionState,
+} from '../backends/connection/session-check.ts'
 import { type BackendSession, SESSION_HEADER } from '../backends/session/backend-session.ts'
 import type { Opened } from '../backends/session/opened-session.ts'
 import { showsApps } from '../mcp/apps.ts'
@@ -65,6 +71,7 @@ export class Upstream {
   #opened: Opened | undefined
   /** The state of a caller's own credential. `renewed`: the backend has refused it once. */
   #credential: 'unknown' | 'had' | 'renewed' = 'unknown'
+  #isMovedBack = false
   /** Tells whether the check that the backend still knows the session was made. */
   #isSessionChecked = false
   /** Ends the wait for an answer on the session's stream. */
@@ -193,6 +200,17 @@ export class Upstream {
     if (this.isExchanging) this.stop()
   }
 
+  /**
+   * Prepares the request to be sent once more to the configured address if the target of an earlier redirect refused it
+   * with this status: that redirect may be over.
+   */
+  isMovedBack(status: number): boolean {
+    if (this.#isMovedBack || this.#sent === undefined) return false
+    this.#isMovedBack = this.#call.backend.movedBack(this.#sent.path, status)
+    if (this.#isMovedBack) this.attempts--
+    return this.#isMovedBack
+  }
+
   /** Prepares the request to be sent again in a new session. */
   startInNewSession(): void {
     this.attempts = 1
@@ -272,14 +290,31 @@ export class Upstream {
   checkSession(failure: BackendFailure): Promise<SessionState> | undefined {
     const { backendSession } = this
     const opened = this.#opened
-    if (this.#isSessionChecked || opened?.sessionId === undefined || !mayMeanLoss(failure)) return undefined
+    if (this.#isSessionChecked || opened === undefined || !mayMeanLoss(failure)) return undefined
     if (backendSession === undefined) return undefined
+    const wasUnread = isRefusedUnread(failure)
+    if (opened.sessionId === undefined && !wasUnread) return undefined
     this.#isSessionChecked = true
     const isWaiting = backendSession.wasPinged
-    const checked = backendSession.check(opened, isRefusedUnread(failure))
+    const checked = backendSession.check(opened, wasUnread || (this.isRepeatable && mayMeanEnd(failure)))
     // Others don't wait until the next ping may be sent.
     if (!isWaiting) backendSession.waitFor(atMost(CHECK_MS, checked))
     return checked
+  }
+
+  /**
+   * Leaves the era of sessions if the request was refused unread in a session that the backend has lost, and it opens no
+   * other: it may have the stateless era alone by now. Returns true if the request is to be sent again.
+   */
+  leavesSessions(failure: BackendFailure): boolean {
+    const { backend } = this.#call
+    const { backendSession } = this
+    if (backendSession?.isRefused !== true || !isUnread(failure) || this.attempts > 1) return false
+    if (this.#opened !== undefined) backendSession.invalidate(this.#opened)
+    if (backend.isModern) backend.legacySupport.refute()
+    else backend.invalidateEra()
+    this.release()
+    return true
   }
 
   /** Returns the reason why the session of the failed request is lost. */
@@ -371,6 +406,12 @@ type Refusal =
 const OURS: ReadonlySet<unknown> = new Set([-32020, -32022])
 /** The code that servers give, with HTTP 400, for an unknown session. */
 const NO_SESSION = -32000
+/** Other codes that servers give for a request without a session. */
+const OF_SESSIONS: ReadonlySet<unknown> = new Set([NO_SESSION, -32001])
+
+/** Tells whether an error may be that of a server with sessions alone: their codes are not the same. */
+const asksForSession = ({ code, text }: { readonly code: unknown; readonly text: string }): boolean =>
+  OF_SESSIONS.has(code) || (code === -32600 && /session|initiali[sz]/i.test(text))
 
 /**
  * Reads an HTTP response whose status is not 200. `era`: that of the request; `inNewSession`: whether the request named
@@ -383,6 +424,6 @@ function refusalOf(status: number, text: string, era: 'modern' | 'legacy', inNew
     if (inNewSession && (status === 404 || (status === 400 && error?.code === NO_SESSION))) return 'no-session'
     return error === undefined ? 'failure' : { error: error.text }
   }
-  if (error === undefined || OURS.has(error.code) || error.code === NO_SESSION) return 'other-era'
+  if (error === undefined || OURS.has(error.code) || asksForSession(error)) return 'other-era'
   return { error: error.text }
 }

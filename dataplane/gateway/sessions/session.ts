@@ -48,6 +48,8 @@ const LOG_LEVEL = 'log'
 /** The prefix of the URI of a resource that is watched for the client; the note holds the replica. */
 export const WATCH = 'watch:'
 const MOST_WATCHES = 256
+/** The prefix of the backend and URI of a resource that the client subscribes to in its session with the backend. */
+const SUBSCRIBED = 'subscribed:'
 /** The prefix of the backend and id of a task that the client started; the note holds Unix time (ms) and the tool. */
 const TASK = 'task:'
 const MOST_TASKS = 128
@@ -204,6 +206,26 @@ export class Session {
   /** The URIs of the resources that some replica watches for this session. */
   get watched(): readonly string[] {
     return this.#notedUnder(WATCH)
+  }
+
+  /**
+   * Notes that the client subscribes, or no longer, to a resource in its session with a backend: the subscription ends
+   * with that session, which may be opened anew. Beyond the limit nothing is noted.
+   */
+  noteSubscription(backend: Backend, own: string, isEnd: boolean): void | Promise<void> {
+    const name = SUBSCRIBED + JSON.stringify([backend.name, own])
+    const isNoted = this.noted(name) !== undefined
+    if (isNoted !== isEnd || (!isEnd && this.#notedUnder(SUBSCRIBED).length >= MOST_WATCHES)) return undefined
+    this.#hold((isEnd ? -1 : 1) * URI_COPIES * own.length)
+    return this.note(name, isEnd ? undefined : '1')
+  }
+
+  /** Returns the backend's own URIs of the resources that the client subscribes to in its session with it. */
+  subscribedAt(backend: string): readonly string[] {
+    return this.#notedUnder(SUBSCRIBED).flatMap((text) => {
+      const [name, own] = JSON.parse(text) as [string, string]
+      return name === backend ? [own] : []
+    })
   }
 
   unwatch(uri: string): void {

@@ -146,6 +146,8 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
 
   opened(session: Session, backendSession: BackendSession): void {
     if (session.logLevel !== undefined) backendSession.setLogLevel(session.logLevel)
+    if (backendSession.isReplacement)
+      for (const uri of session.subscribedAt(backendSession.backend.name)) backendSession.resubscribe(uri)
     this.serverMessages.opened(session, backendSession)
   }
 

@@ -80,6 +80,9 @@ const NOT_CONNECTED: ReadonlySet<unknown> = new Set([
   'EAI_AGAIN',
 ])
 
+/** The statuses of an address where MCP is not served (any more). */
+const NOT_THERE: ReadonlySet<number> = new Set([404, 405, 410])
+
 const MOST_NAMED = 10
 
 const isUnreached = ({ code, cause }: BackendFailure): boolean =>
@@ -445,7 +448,15 @@ export class Backend implements SessionPeer {
 
   /** Sends one of the gateway's own messages. */
   post(request: OwnPost): Promise<BackendAnswer> {
-    const answer = requestBackend({
+    const { path } = this
+    const answer = this.#post(request).then((given) =>
+      this.movedBack(path, given.status) ? this.#post(request) : given,
+    )
+    return this.definitions.areEnforced ? answer.then((given) => ({ ...given, isUnquoted: true })) : answer
+  }
+
+  #post(request: OwnPost): Promise<BackendAnswer> {
+    return requestBackend({
       dispatcher: this.dispatcher,
       path: this.path,
       method: 'POST',
@@ -454,12 +465,27 @@ export class Backend implements SessionPeer {
       timeoutMs: Math.min(this.timeoutMs, this.health.policy.timeoutMs),
       ...request,
     })
-    return this.definitions.areEnforced ? answer.then((given) => ({ ...given, isUnquoted: true })) : answer
   }
 
   /** Records a redirect: later requests go to this path. */
   readonly moved = (path: string): void => {
     this.path = path
+  }
+
+  /**
+   * Forgets a redirect to `path` if a request there was refused with a status that may mean that it is over. Returns true
+   * if the request is to be sent to the configured address.
+   */
+  movedBack(path: string, status: number): boolean {
+    const configured = this.url.pathname + this.url.search
+    if (path === configured || !NOT_THERE.has(status)) return false
+    if (this.path === path) this.path = configured
+    return true
+  }
+
+  /** Has the era probed at the next poll, although its time is not over. Calls use the known one until then. */
+  doubtEra(): void {
+    this.#eraUntil = 0
   }
 
   end(headers: string[]): void {

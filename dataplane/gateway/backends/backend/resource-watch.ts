@@ -37,11 +37,13 @@ function watchLegacy(backend: Backend, uris: readonly string[], onUpdate: (uri: 
       if (uri !== undefined) onUpdate(uri)
     })
     await session.subscribing
-    const subscribed = uris.map((uri) => {
-      const body = requestText(session.ownId(), 'resources/subscribe', { uri })
-      return backend.post({ headers: session.headers(), body, isInSession: true })
-    })
-    await Promise.allSettled(subscribed)
+    await Promise.allSettled(
+      uris.map((uri) => session.post(requestText(session.ownId(), 'resources/subscribe', { uri }))),
+    )
+    // The session that replaces a lost one has no subscriptions.
+    session.onOpened = () => {
+      for (const uri of uris) session.resubscribe(uri)
+    }
   }
   const active = begin().catch(() => {
     // These resources get no updates without a session. The client's own requests report the backend's error.

@@ -32,6 +32,13 @@ export function mayMeanLoss({ status, rpcCode }: BackendFailure): boolean {
 /** Tells whether a request that failed with this HTTP status was refused unread, so that it may be sent once more. */
 export const isUnread = ({ status }: BackendFailure): boolean => UNREAD.has(status)
 
+/** Codes by which servers say at HTTP 200 that a session is over. */
+const OF_SESSIONS: ReadonlySet<unknown> = new Set([-32000, -32001, -32600])
+
+/** Tells whether a failure, more likely than others, means that the session is over. */
+export const mayMeanEnd = ({ status, rpcCode }: BackendFailure): boolean =>
+  status === undefined || !isSuccess(status) || OF_SESSIONS.has(rpcCode)
+
 /** Codes of errors in a request itself: an unknown method, wrong parameters, a fault in carrying it out. */
 const OF_REQUEST: ReadonlySet<unknown> = new Set([METHOD_NOT_FOUND, -32602, -32603])
 

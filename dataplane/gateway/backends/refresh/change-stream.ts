@@ -7,18 +7,20 @@ import { isPassing } from '../connection/failure.ts'
 import { openStream } from '../connection/following-stream.ts'
 import { MessageStream } from '../connection/message-stream.ts'
 import { isListChanged } from '../lists/list-kind.ts'
-import { ownMeta } from '../session/era.ts'
+import { type Era, ownMeta } from '../session/era.ts'
 
 /**
  * Keeps the stream on which a backend notifies that its lists have changed: the GET stream of the gateway's own session
  * in the legacy era, a subscription in the modern era. It is opened only if the backend has declared such
- * notifications, and not again if the backend then refuses it: retrying that would be a storm.
+ * notifications. If the backend then refuses it, it is opened again only after the era was probed anew: retrying it
+ * sooner would be a storm.
  */
 export class ChangeStream {
   readonly #backend: Backend
   readonly #onChange: () => void
   #subscription: MessageStream | undefined
-  #isRefused = false
+  /** The finding of the era at which the backend refused the stream. */
+  #refusedAt: Era | undefined
   #stopped = false
 
   constructor(backend: Backend, onChange: () => void) {
@@ -35,8 +37,8 @@ export class ChangeStream {
   }
 
   #subscribe(declared: readonly string[]): void {
-    if (declared.length === 0 || this.#subscription !== undefined || this.#isRefused) return
-    const { path, client, log, share } = this.#backend
+    const { era, path, client, log, share } = this.#backend
+    if (declared.length === 0 || this.#subscription !== undefined || this.#refusedAt === era) return
     const headers = this.#backend.modernHeaders('subscriptions/listen')
     const notifications = Object.fromEntries(declared.map((capability) => [`${capability}ListChanged`, true]))
     const params = { notifications, _meta: ownMeta(client) }
@@ -48,7 +50,7 @@ export class ChangeStream {
       onEnd: (refused) => {
         this.#subscription = undefined
         this.#backend.legacySupport.forget()
-        this.#isRefused = refused !== undefined && !isPassing(refused)
+        if (refused !== undefined && !isPassing(refused)) this.#refusedAt = era
       },
     })
     openStream(this.#backend, { path, method: 'POST', headers, body }, this.#subscription)

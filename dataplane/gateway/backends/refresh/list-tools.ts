@@ -33,6 +33,7 @@ export async function listTools(backend: Backend): Promise<Listed> {
     kept.giveUp()
     // The request was refused unread: the backend may have changed its era.
     if (refused(error)) backend.invalidateEra()
+    else if (era === 'modern') backend.doubtEra()
     throw error
   }
 }

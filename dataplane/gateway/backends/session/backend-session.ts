@@ -13,7 +13,7 @@ import type { BackendAnswer } from '../connection/request.ts'
 import { resultOf, streamHeaders } from '../connection/request.ts'
 import { isKnownBy, type SessionState } from '../connection/session-check.ts'
 import { BackendSessionStream } from './backend-session-stream.ts'
-import { capabilitiesIn, instructionsIn } from './era.ts'
+import { capabilitiesIn, instructionsIn, isRefusal } from './era.ts'
 import { type Opened, parseSharedSession, SESSION_ID, sharedSessionText } from './opened-session.ts'
 import type { OwnPost, SessionPeer } from './session-peer.ts'
 
@@ -52,6 +52,8 @@ export class BackendSession {
   opened: Opened | undefined
   /** The last use, in milliseconds since 1970, for sessions that end when idle. */
   usedAt = 0
+  /** True once the backend has lost a session that was open before. */
+  isReplacement = false
   /** The requests in flight in a shared session. */
   users = 0
   #opening: Promise<Opened> | undefined
@@ -247,6 +249,7 @@ export class BackendSession {
   invalidate(opened: Opened): void {
     if (this.opened !== opened) return
     this.opened = undefined
+    this.isReplacement = true
     this.#lost = this.#kept
   }
 
@@ -257,7 +260,7 @@ export class BackendSession {
    * the session may have ended after the last.
    */
   async check(opened: Opened, isDoubtful = false): Promise<SessionState> {
-    if (opened.sessionId === undefined || this.#closed) return 'alive'
+    if (this.#closed || (opened.sessionId === undefined && !isDoubtful)) return 'alive'
     if ((this.renew() ?? opened) !== opened) return 'renewed'
     const last = this.#pingedAt
     const rest = last + PING_PAUSE_MS - performance.now()
@@ -279,10 +282,16 @@ export class BackendSession {
 
   async #check(opened: Opened): Promise<SessionState> {
     this.#pingedAt = performance.now()
-    this.#pinged = (await this.#isKnown()) ? 'alive' : await this.#replace(opened)
+    this.#pinged = await this.#found(opened)
     // The new session has not been pinged.
     if (this.#pinged === 'renewed') this.#pingedAt = Number.NEGATIVE_INFINITY
     return this.#pinged
+  }
+
+  async #found(opened: Opened): Promise<SessionState> {
+    if (opened.sessionId !== undefined) return (await this.#isKnown()) ? 'alive' : this.#replace(opened)
+    // A server without session ids that refuses a request unread may need one by now.
+    return (await this.#replace(opened)) === 'renewed' && this.opened?.sessionId !== undefined ? 'renewed' : 'alive'
   }
 
   async #isKnown(): Promise<boolean> {
@@ -294,6 +303,11 @@ export class BackendSession {
     }
   }
 
+  /** True if the backend has refused to open a session in place of the lost one. */
+  get isRefused(): boolean {
+    return this.#unopened !== undefined && isRefusal(this.#unopened)
+  }
+
   /** Returns the failure to report for a request in a lost session: a 404 tells only that the session is lost. */
   reasonFor(failure: BackendFailure): BackendFailure {
     return failure.status === NOT_FOUND ? (this.#unopened ?? failure) : failure
@@ -303,6 +317,7 @@ export class BackendSession {
   async #replace(opened: Opened): Promise<SessionState> {
     const before = this.#lost
     this.#lost = this.#kept
+    this.isReplacement = true
     try {
       this.#opening ??= this.#open().finally(() => {
         this.#opening = undefined
@@ -313,6 +328,7 @@ export class BackendSession {
       this.#lost = before
       return 'lost'
     }
+    this.#unopened = undefined
     if (this.backend.hasStreamSessions === true) this.#end(opened)
     this.#stream?.keep()
     return 'renewed'
@@ -457,6 +473,11 @@ export class BackendSession {
   setLogLevel(level: string): void {
     if (!isObject(this.opened?.capabilities['logging'])) return
     this.send(requestText(this.ownId(), 'logging/setLevel', { level }))
+  }
+
+  /** Subscribes to a resource, for a client that has done so in the session that this one replaces. */
+  resubscribe(uri: string): void {
+    this.send(requestText(this.ownId(), 'resources/subscribe', { uri }))
   }
 
   /**

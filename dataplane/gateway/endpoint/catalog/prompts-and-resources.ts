@@ -103,6 +103,7 @@ async function watchAt({ backend, own, names }: ResourceAt, uri: string, request
   // An unreachable backend fails the relayed call.
   const isRelayed = !(isEnd && isWatched) && (await session.isServedIn(backend).catch(() => true))
   if (isRelayed) {
+    await session.noteSubscription(backend, own, isEnd)
     relayCall(request.gateway, request, at(backend, '', '', names), withUri(request.message, own))
     return
   }

@@ -51,7 +51,14 @@ for (const [text, edited] of answers)
   })
 
 test('an element of an array that is no message is skipped, and the next is read', () => {
-  for (const element of ['null', '7', '"a, ]\\""', '[1,["]"]]', '{"id":{"a":1},"":2,"result":{}}', '{"result":{},"id":[]}'])
+  for (const element of [
+    'null',
+    '7',
+    '"a, ]\\""',
+    '[1,["]"]]',
+    '{"id":{"a":1},"":2,"result":{}}',
+    '{"result":{},"id":[]}',
+  ])
     for (const size of SIZES) {
       let scanner = new AnswerScanner()
       const isAnswer: boolean[] = []
@@ -71,8 +78,7 @@ test('an element of an array that is no message is skipped, and the next is read
       assert.ok(scanner.complete, `${element} size ${size}`)
       assert.equal([...isAnswer, scanner.isAnswer], [false, true, false], `${element} size ${size}`)
     }
-  for (const broken of ['[]', '[,{}]', '[}', '[{"id":[1]'])
-    assert.not.ok(read(broken, 1).scanner.complete, broken)
+  for (const broken of ['[]', '[,{}]', '[}', '[{"id":[1]']) assert.not.ok(read(broken, 1).scanner.complete, broken)
 })
 
 test('notifications and requests are told apart', () => {
