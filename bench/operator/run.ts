@@ -1,8 +1,7 @@
 /**
  * Measures the operator on a real API server: 500 MCPRemoteProxies, 50 VirtualMCPServers and 20 configs until all are
  * reconciled; a change of a config that 200 of them name; a restart without changes; an idle minute. There are no
- * controllers, so pods neither come nor go. Usage: run.ts [--proxies=500] [--gateways=50] [--configs=20]
- * [--changed=200] [--idle=60]
+ * controllers, so pods neither come nor go. `--help` tells how it is called.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -24,14 +23,30 @@ import {
 } from '../../test/cluster/support/operator-process.ts'
 import { setUp } from '../../test/setup/index.ts'
 import { needsOf } from '../../test/setup/needs.ts'
+import { measureBeside } from './beside.ts'
 import { changeConfig, create, manifests, unreconciled } from './objects.ts'
 import { Requests } from './requests.ts'
 import { readUsage } from './usage.ts'
 
 const root = join(import.meta.dirname, '../..')
 const PROGRAM = [...NODE_FLAGS, join(root, 'dist/start.cjs')]
+const HELP = `usage: node bench/operator/run.ts [--proxies=500] [--gateways=50] [--configs=20] [--changed=200] [--idle=60]
+
+Four times that and more: --proxies=1800 --gateways=200 --configs=500 --changed=1000
+
+Beside another commit, three runs of each in turn on a machine with nothing else to do (about fifteen minutes):
+
+  node bench/operator/run.ts --before=COMMIT    [--runs=3] [what a run is given, as above]
+
+COMMIT is whatever git takes for one, such as HEAD~1, or the folder of another checkout with its node_modules. Time, CPU of
+the operator and of the control plane, requests and memory of each phase are printed as \`before | after\`, with the ratio of
+the medians; it ends with 1 where this checkout lost: each of its runs was above each one before, by more than 3 %.
+`
 const { values } = parseArgs({
   options: {
+    help: { type: 'boolean', short: 'h', default: false },
+    before: { type: 'string' },
+    runs: { type: 'string', default: '3' },
     proxies: { type: 'string', default: '500' },
     gateways: { type: 'string', default: '50' },
     configs: { type: 'string', default: '20' },
@@ -113,10 +128,24 @@ async function measure(plane: ControlPlane): Promise<void> {
   }
 }
 
-await setUp(needsOf(['bench/operator/run.ts']))
-const plane = await startControlPlane({ controllers: false, auditReadsOf: [OPERATOR_USER] })
-try {
-  await measure(plane)
-} finally {
-  await plane.stop()
+async function main(): Promise<number> {
+  const { help, before, runs, ...given } = values
+  if (help) {
+    console.log(HELP.trimEnd())
+    return 0
+  }
+  if (before !== undefined) {
+    const args = Object.entries(given).map(([name, value]) => `--${name}=${value}`)
+    return (await measureBeside(before, Number(runs), args)) ? 0 : 1
+  }
+  await setUp(needsOf(['bench/operator/run.ts']))
+  const plane = await startControlPlane({ controllers: false, auditReadsOf: [OPERATOR_USER] })
+  try {
+    await measure(plane)
+  } finally {
+    await plane.stop()
+  }
+  return 0
 }
+
+process.exitCode = await main()

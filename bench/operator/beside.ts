@@ -1,0 +1,136 @@
+/** The operator of this checkout beside that of another commit: the same phases in turn, each in a process of its own. */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { cp, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { median } from '../percentile.ts'
+
+/** What a phase took, by the names under which it is compared. */
+const QUANTITIES = {
+  'time, s': /^ {2}([\d.]+) s, /,
+  'CPU of the operator, s': /, ([\d.]+) CPU s \(/,
+  'CPU of the control plane, s': /\(([\d.]+) of the control plane\)/,
+  requests: /, (\d+) requests \(/,
+  'memory at its highest, MiB': /, (\d+) at its highest$/,
+} as const
+type Quantity = keyof typeof QUANTITIES
+
+/** By the titles of the phases. */
+export type Phases = ReadonlyMap<string, Readonly<Record<Quantity, number>>>
+
+/** Reads what run.ts prints; throws where it printed no phase. */
+export function readPhases(printed: string): Phases {
+  const phases = new Map<string, Readonly<Record<Quantity, number>>>()
+  const lines = printed.split('\n')
+  for (const [at, line] of lines.entries()) {
+    const values = Object.entries(QUANTITIES).map(([name, pattern]) => [
+      name,
+      Number(pattern.exec(line)?.[1] ?? 'none'),
+    ])
+    if (values.every(([, value]) => Number.isFinite(value)))
+      phases.set(lines[at - 1] ?? '', Object.fromEntries(values) as Record<Quantity, number>)
+  }
+  if (phases.size === 0) throw new Error(`no phase is told in:\n${printed.slice(-2000)}`)
+  return phases
+}
+
+/** What is less than this, in the quantity's unit, is no loss: clock ticks and pages. */
+const NOTHING: Readonly<Record<Quantity, number>> = {
+  'time, s': 0.3,
+  'CPU of the operator, s': 0.2,
+  'CPU of the control plane, s': 0.5,
+  requests: 2,
+  'memory at its highest, MiB': 4,
+}
+/** Medians that are nearer than this are alike. */
+const ALIKE = 1.03
+
+export interface Comparison {
+  readonly lines: readonly string[]
+  /** What the side after has lost: every run of it was above every one before, and the medians differ, too. */
+  readonly lost: readonly string[]
+}
+
+/** Compares runs of both sides, phase by phase. */
+export function compare(before: readonly Phases[], after: readonly Phases[]): Comparison {
+  const lines: string[] = []
+  const lost: string[] = []
+  for (const title of after[0]?.keys() ?? []) {
+    lines.push('', title)
+    for (const name of Object.keys(QUANTITIES) as Quantity[]) {
+      const of = (runs: readonly Phases[]) => runs.flatMap((phases) => phases.get(title)?.[name] ?? [])
+      const [was, is] = [of(before), of(after)]
+      if (was.length === 0) continue
+      const [middleBefore, middleAfter] = [median(was), median(is)]
+      const isAbove = Math.min(...is) > Math.max(...was)
+      const isLost = isAbove && middleAfter > middleBefore * ALIKE && middleAfter - middleBefore > NOTHING[name]
+      const told = `${was.join(' ')} | ${is.join(' ')}`
+      lines.push(
+        `  ${name.padEnd(28)} ${told.padEnd(44)} ${(middleAfter / middleBefore).toFixed(2)}${isLost ? ' LOST' : ''}`,
+      )
+      if (isLost) lost.push(`${title}: ${name}`)
+    }
+  }
+  return { lines, lost }
+}
+
+const here = resolve(import.meta.dirname, '../..')
+
+/** A checkout of a commit in a folder of its own, with what it depends on; `remove` takes both away. */
+async function addCheckout(commit: string): Promise<{ readonly folder: string; remove(): Promise<void> }> {
+  const parent = await mkdtemp(join(tmpdir(), 'portico-before-'))
+  const folder = join(parent, 'checkout')
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: here, stdio: ['ignore', 'ignore', 'inherit'] })
+  git('worktree', 'add', '--quiet', '--detach', folder, commit)
+  const locked = (root: string) => readFileSync(join(root, 'package-lock.json'), 'utf8')
+  // Not by a symbolic link: what is bundled is known by where it is.
+  if (locked(folder) === locked(here))
+    await cp(join(here, 'node_modules'), join(folder, 'node_modules'), { recursive: true, verbatimSymlinks: true })
+  else execFileSync('npm', ['ci', '--no-progress', '--loglevel=error'], { cwd: folder, stdio: 'inherit' })
+  return {
+    folder,
+    async remove() {
+      git('worktree', 'remove', '--force', folder)
+      await rm(parent, { recursive: true, force: true })
+    },
+  }
+}
+
+/**
+ * Runs the benchmark in turn in another checkout, or of another commit, and in this one; the side that begins changes.
+ * Prints each run's figures and their medians' ratio, and says whether this one has lost nothing.
+ *
+ * @param args what each run is given
+ */
+export async function measureBeside(given: string, runs: number, args: readonly string[]): Promise<boolean> {
+  const other = existsSync(join(given, 'bench/operator/run.ts'))
+    ? { folder: resolve(given), remove: async () => {} }
+    : await addCheckout(given)
+  const measured = { before: [] as Phases[], after: [] as Phases[] }
+  try {
+    for (let round = 0; round < runs; round += 1) {
+      const sides = [
+        ['before', other.folder],
+        ['after', here],
+      ] as const
+      for (const [side, folder] of round % 2 === 0 ? sides : sides.toReversed()) {
+        console.log(`run ${round + 1} of ${runs}, ${side}: ${folder}`)
+        const { status, stdout } = spawnSync(process.execPath, [join(folder, 'bench/operator/run.ts'), ...args], {
+          cwd: folder,
+          encoding: 'utf8',
+          maxBuffer: 1 << 28,
+          stdio: ['ignore', 'pipe', 'inherit'],
+        })
+        if (status !== 0) throw new Error(`the benchmark failed in ${folder}:\n${stdout.slice(-4000)}`)
+        measured[side].push(readPhases(stdout))
+      }
+    }
+  } finally {
+    await other.remove()
+  }
+  const { lines, lost } = compare(measured.before, measured.after)
+  console.log(['', 'before | after, and the ratio of their medians', ...lines].join('\n'))
+  console.log(lost.length === 0 ? '\nnothing is lost' : `\nlost:\n${lost.join('\n')}`)
+  return lost.length === 0
+}
