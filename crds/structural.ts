@@ -74,6 +74,12 @@ export function structural(node: SchemaNode, isInItem = false): Record<string, u
 
 const plainText = (description: string) => ({ description, type: 'string' })
 
+/**
+ * The status of an object that no operator has looked at yet. Without a status kstatus takes an object for healthy, and Flux
+ * would go on to what depends on it. The first generation is 1.
+ */
+const UNSEEN = { observedGeneration: 0 } as const
+
 const rootSchema = (declaration: KindDeclaration) => {
   const rules = rootRules(declaration)
   return {
@@ -87,7 +93,7 @@ const rootSchema = (declaration: KindDeclaration) => {
         ...structural(declaration.spec as SchemaNode),
         ...(specMayBeLeftOut(declaration) ? { default: {} } : {}),
       },
-      status: structural(declaration.status as SchemaNode),
+      status: { ...structural(declaration.status as SchemaNode), default: UNSEEN },
     },
     ...(specMayBeLeftOut(declaration) ? {} : { required: ['spec'] }),
     ...(rules.length === 0 ? {} : { 'x-kubernetes-validations': rules }),

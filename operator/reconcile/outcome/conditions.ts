@@ -30,6 +30,10 @@ export const readConditions = ({
   readonly status?: unknown
 }): readonly Condition[] => (status as { readonly conditions?: readonly Condition[] } | undefined)?.conditions ?? []
 
+/** Tells whether no operator has written a status of an object yet: that of the API server is about no generation. */
+export const isUntold = ({ status }: { readonly metadata: object; readonly status?: unknown }): boolean =>
+  status === undefined || (status as { readonly observedGeneration?: number }).observedGeneration === 0
+
 /**
  * Starts the conditions of an object. `lastTransitionTime` is kept while the status stays the same, else it is `now`
  * (RFC 3339).

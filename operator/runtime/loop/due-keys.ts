@@ -2,6 +2,7 @@ import { ResourceEventType } from '@dot-i/k8s-operator'
 import type { Logger } from 'pino'
 import { kinds } from '../../../crds/index.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
+import { isUntold } from '../../reconcile/outcome/conditions.ts'
 import { findController } from '../children/child-cache.ts'
 import { findWorkload, type WorkloadName } from '../children/workload-labels.ts'
 import type { Observers } from '../pods/observers.ts'
@@ -36,10 +37,10 @@ const GATHERING = 'VirtualMCPServer'
  * Tells whether an object has no status yet and depends on objects that are applied along with it: its first status
  * names its referrers, or its pods depend on the members of its group. Pods of other workloads don't wait.
  */
-const isFirstTold = ({ kind, metadata, ...object }: KubernetesObject) =>
-  (findRole(kind) !== 'workload' || kind === GATHERING) &&
-  object['status'] === undefined &&
-  metadata.deletionTimestamp === undefined
+const isFirstTold = (object: KubernetesObject) =>
+  (findRole(object.kind) !== 'workload' || object.kind === GATHERING) &&
+  isUntold(object) &&
+  object.metadata.deletionTimestamp === undefined
 
 /** Finds the keys that are due after a change, and the pods that need the new configuration. */
 export class DueKeys {

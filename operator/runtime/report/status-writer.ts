@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
-import { startConditions } from '../../reconcile/outcome/conditions.ts'
+import { isUntold, startConditions } from '../../reconcile/outcome/conditions.ts'
 import type { Plan, PlannedEvent } from '../../reconcile/outcome/plan.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
 import type { ChildProblem } from '../children/child-problem.ts'
@@ -149,7 +149,7 @@ export class StatusWriter {
   /** Records warnings once they have lasted, and all other events at once. */
   async #recordEvents(object: KubernetesObject, due: Plan['events']): Promise<void> {
     // Everybody expects a new object to be on its way, so its first status is an event only if it is a warning.
-    const isFirst = object['status'] === undefined
+    const isFirst = isUntold(object)
     for (const event of due) {
       // The status reports it already.
       if (event.condition === undefined && findCondition(object, event)) continue

@@ -40,7 +40,7 @@ test('a new object that depends on others waits for them; all else is due at onc
     ...['arrived', 'hold VirtualMCPServer/team/a'],
     ...['arrived', 'add MCPServer/team/a'],
   ])
-  due.objectChanged(Modified, object('MCPGroup'))
+  due.objectChanged(Modified, object('MCPGroup', { status: { observedGeneration: 0 } }))
   due.objectChanged(Modified, object('MCPGroup', { status: { phase: 'Ready' } }))
   due.objectChanged(Modified, object('MCPGroup', {}, { deletionTimestamp: '2026-11-20T12:00:00Z' }))
   assert.equal(did, ['hold MCPGroup/team/a', 'add MCPGroup/team/a', 'add MCPGroup/team/a'])
