@@ -67,7 +67,7 @@ export function compare(before: readonly Phases[], after: readonly Phases[]): Co
       const isLost = isAbove && middleAfter > middleBefore * ALIKE && middleAfter - middleBefore > NOTHING[name]
       const told = `${was.join(' ')} | ${is.join(' ')}`
       lines.push(
-        `  ${name.padEnd(28)} ${told.padEnd(44)} ${(middleAfter / middleBefore).toFixed(2)}${isLost ? ' LOST' : ''}`,
+        `  ${name.padEnd(28)} ${told.padEnd(44)} ${middleBefore === 0 ? '-' : (middleAfter / middleBefore).toFixed(2)}${isLost ? ' LOST' : ''}`,
       )
       if (isLost) lost.push(`${title}: ${name}`)
     }

@@ -1,7 +1,7 @@
 /**
  * The programs that are built from Go modules of ours: `kube` (a Kubernetes control plane and node in one file), `helm`,
- * `dns` (CoreDNS), `pause`, and what `make gitops` syncs with: `flux` (its kustomize-controller) and `argo-cd` (its
- * application controller and repository server in one file).
+ * `dns` (CoreDNS), `pause`, `flux-apply` (Flux's library by which it applies and judges), and what `make gitops` syncs with:
+ * `flux` (its kustomize-controller) and `argo-cd` (its application controller and repository server in one file).
  */
 import { existsSync, globSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -28,7 +28,7 @@ interface GoModule {
 const tests = join(import.meta.dirname, '..')
 const isStatic = { CGO_ENABLED: '0' }
 
-export type GoProgram = 'kube' | 'helm' | 'dns' | 'pause' | 'flux' | 'argo-cd'
+export type GoProgram = 'kube' | 'helm' | 'dns' | 'pause' | 'flux-apply' | 'flux' | 'argo-cd'
 
 const FLUX = 'github.com/fluxcd/kustomize-controller'
 const FLUX_SOURCES = 'github.com/fluxcd/source-controller'
@@ -66,6 +66,8 @@ function moduleOf(name: GoProgram): GoModule {
       return { ...plain('cluster/kube'), ...kubernetesBuild(), env: {} }
     case 'helm':
       return plain('cluster/helm')
+    case 'flux-apply':
+      return plain('cluster/flux')
     case 'flux': {
       const version = fluxVersion()
       const crds = {

@@ -126,6 +126,7 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   ],
   'test/cluster/support/binary.ts': [kubernetes(CONTROL_PLANE)],
   'test/cluster/support/helm.ts': [goNeed('helm', 'Helm, built from its Go modules', 2)],
+  'test/cluster/support/flux.ts': [goNeed('flux-apply', 'Flux’s library of applying, built from its Go modules', 1)],
   'test/dataplane/registry/sources/source-git.test.ts': [git],
   'test/docs/gitops.test.ts': [program('lua5.1', 'lua5.1', 'lua@5.1')],
   'test/docs/site.test.ts': [git],

@@ -1,0 +1,20 @@
+/** What Flux does with the objects of a folder, by its own library, which set-up builds of ../flux. */
+import { spawn } from 'node:child_process'
+import { text } from 'node:stream/consumers'
+import { goProgram } from '../../setup/go-program.ts'
+
+export interface FluxResult {
+  /** What became of each object, such as `MCPServer/default/clock configured`. */
+  readonly changes: readonly string[]
+  /** What kept it from applying, or objects from being healthy in time. */
+  readonly failed: string
+}
+
+/** Applies manifests as kustomize-controller does, and where `seconds` are given waits so long for all to be healthy. */
+export async function fluxApplies(kubeconfig: string, manifests: string, seconds = 0): Promise<FluxResult> {
+  const child = spawn(goProgram('flux-apply'), [`--kubeconfig=${kubeconfig}`, `--wait=${seconds}s`])
+  child.stdin.end(manifests)
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve))
+  const [printed, failed, code] = await Promise.all([text(child.stdout), text(child.stderr), ended])
+  return { changes: printed.trim().split('\n'), failed: code === 0 ? '' : failed.trim() || `it ended with ${code}` }
+}
