@@ -23,9 +23,8 @@ function refusal(podTemplateSpec: object): string | undefined {
   const { apiVersion, kind, spec } = rendered()
   const template = mergePodTemplate(spec.template, podTemplateSpec as never, {}, [])
   const object = { apiVersion, kind, metadata: { name: 'w', namespace: 'default' }, spec: { ...spec, template } }
-  const how = ['apply', '--server-side', '--dry-run=server', '--validate=false', '-f', '-']
   try {
-    cluster.kubectl(how, { input: JSON.stringify(object) })
+    cluster.applyOnServer([object], { dryRun: true, validation: 'Ignore' })
     return undefined
   } catch (error) {
     return String(error)

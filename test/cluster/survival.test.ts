@@ -220,14 +220,8 @@ test('finalizers and statuses of others survive conflicts', async () => {
   await start()
   apply(telemetry('shared'), gateway('sharer', 'shared'))
   await eventually(() => read('mcpotel', 'shared').metadata.finalizers?.length === 1, 'our finalizer is on')
-  kubectl([
-    'patch',
-    'mcpotel',
-    'shared',
-    '--type=json',
-    '-p',
-    JSON.stringify([{ op: 'add', path: '/metadata/finalizers/-', value: 'example.com/theirs' }]),
-  ])
+  const theirs = [{ op: 'add', path: '/metadata/finalizers/-', value: 'example.com/theirs' }]
+  cluster.patch('mcpotel', 'shared', theirs, { type: 'json' })
   for (let edit = 0; edit < 10; edit++)
     mergePatch('mcpotel', 'shared', { metadata: { annotations: { 'example.com/edit': `${edit}` } } })
   remove('vmcp', 'sharer')
@@ -236,15 +230,7 @@ test('finalizers and statuses of others survive conflicts', async () => {
     'ours goes, theirs stays',
   )
   mergePatch('mcpotel', 'shared', { metadata: { finalizers: null } })
-  kubectl([
-    'patch',
-    'mcpotel',
-    'shared',
-    '--subresource=status',
-    '--type=merge',
-    '-p',
-    '{"status":{"configHash":"forged"}}',
-  ])
+  cluster.patch('mcpotel', 'shared', { status: { configHash: 'forged' } }, { subresource: 'status' })
   await eventually(
     () => read('mcpotel', 'shared').status.configHash.startsWith('sha256:'),
     'a forged status is corrected',

@@ -76,6 +76,13 @@ test.before(async () => {
     ['PodDisruptionBudget', 'pair-mcp'],
   ] as const)
     await eventually(() => get(kind, name).catch(() => undefined), `${kind} ${name}`)
+  // Without pods, whose coming and going at each edit is none of its business.
+  for (const suffix of ['', '-2', '-3', '-4'])
+    for (const [kind, name] of [
+      ['deployment', 'web'],
+      ['statefulset', 'desk'],
+    ] as const)
+      cluster.patch(kind, `${name}${suffix}-mcp`, { spec: { replicas: 0 } }, { subresource: 'scale' })
   await quiet()
 })
 

@@ -7,7 +7,7 @@ import { manifest } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 
 const cluster = newCluster()
-const { exists, kubectl } = cluster
+const { exists } = cluster
 
 const parentRefs = [{ name: 'public', namespace: 'edge', sectionName: 'https' }]
 const server = (more: object) =>
@@ -32,7 +32,7 @@ function answer(accepted: 'True' | 'False'): void {
     },
   ]
   const status = { parents: [{ parentRef: parentRefs[0], controllerName: 'example.com/test', conditions }] }
-  kubectl(['patch', 'httproute', 'web-mcp', '--subresource=status', '--type=merge', '-p', JSON.stringify({ status })])
+  cluster.patch('httproute', 'web-mcp', { status }, { subresource: 'status' })
 }
 
 test.before(() => cluster.start())
@@ -47,7 +47,7 @@ test('a cluster without the Gateway API gets all but the route, and is told the 
 })
 
 test('it heals once the CRD is there', async () => {
-  installGatewayApi(cluster.plane)
+  await installGatewayApi(cluster.plane)
   await eventually(() => exists('httproute', 'web-mcp'), 'a route')
   const { spec, metadata } = route()
   assert.equal(spec.hostnames, ['tools.example.com'])
@@ -72,7 +72,7 @@ test('what Gateways say of the route is a condition', async () => {
 
 test('a route that somebody deletes comes again, and one that nobody asks for goes', async () => {
   const { uid } = route().metadata
-  kubectl(['delete', 'httproute', 'web-mcp'])
+  cluster.remove('httproute', 'web-mcp')
   await eventually(() => exists('httproute', 'web-mcp') && route().metadata.uid !== uid, 'it is made again')
   apply({ httpRoute: { parentRefs } })
   await eventually(() => route().spec.hostnames === undefined, 'no host names')

@@ -32,22 +32,15 @@ const manifests = {
 }
 
 interface Slice {
-  readonly endpoints: readonly { readonly addresses: readonly string[] }[]
+  readonly endpoints: readonly { readonly addresses: readonly string[] }[] | null
   readonly ports: readonly { readonly port: number }[]
 }
 
 /** The ports at which a workload's pods are reached, once its Service has an endpoint. */
 const portsBehind = (name: string) =>
   eventually(() => {
-    const text = stage.plane.kubectl([
-      'get',
-      'endpointslices',
-      '-l',
-      `kubernetes.io/service-name=mcp-${name}`,
-      '-o',
-      'json',
-    ])
-    const { items } = JSON.parse(text) as { items: Slice[] }
+    const labels = `kubernetes.io/service-name=mcp-${name}`
+    const items = stage.plane.list('endpointslices', { labels }) as unknown as Slice[]
     const found = items.filter(({ endpoints }) => (endpoints ?? []).length > 0)
     return found.length > 0 && found.flatMap(({ ports }) => ports.map((one) => one.port))
   }, `endpoints of ${name}`)
@@ -55,17 +48,16 @@ const portsBehind = (name: string) =>
 /** What a kubelet would do for the pod of a workload: it has an address. */
 async function addressed(name: string, address: string): Promise<void> {
   const pod = await eventually(() => stage.podsWith(`app.kubernetes.io/instance=${name}`)[0], `a pod of ${name}`)
-  const patch = JSON.stringify({ status: { phase: 'Running', podIP: address, podIPs: [{ ip: address }] } })
-  stage.plane.kubectl(['patch', 'pod', pod.metadata.name, '--subresource=status', '--type=merge', '-p', patch])
+  const patch = { status: { phase: 'Running', podIP: address, podIPs: [{ ip: address }] } }
+  stage.plane.patch('pod', pod.metadata.name, patch, { subresource: 'status' })
 }
 
 test.before(async () => {
   await stage.start()
-  const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: NODE } }
-  stage.plane.kubectl(['apply', '-f', '-'], { input: JSON.stringify(node) })
+  stage.plane.apply({ apiVersion: 'v1', kind: 'Node', metadata: { name: NODE } })
 })
 test.after(async () => {
-  stage.plane.kubectl(['delete', 'node', NODE])
+  stage.plane.remove('node', NODE)
   await stage.stop()
 })
 

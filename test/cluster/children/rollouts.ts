@@ -8,7 +8,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createAuthority } from '../../support/network/certificates.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
-import { manifest, yaml } from '../support/manifests.ts'
+import { manifest, namespaceOf } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { newStage } from '../support/stage.ts'
 
@@ -31,8 +31,8 @@ const podOf = (name: string, image: string): Promise<LiveObject> =>
 
 /** What a kubelet would say of a pod. */
 function kubeletSays({ metadata }: LiveObject, status: object): void {
-  const patch = JSON.stringify({ status: { phase: 'Running', ...status } })
-  stage.plane.kubectl(['patch', 'pod', metadata.name, '--subresource=status', '--type=strategic', '-p', patch])
+  const patch = { status: { phase: 'Running', ...status } }
+  stage.plane.patch('pod', metadata.name, patch, { subresource: 'status', type: 'strategic' })
 }
 const isReady = { conditions: [{ type: 'Ready', status: 'True' }] }
 const waitsFor = (reason: string, message: string) => ({
@@ -62,14 +62,7 @@ test('while the newest pods do not come up it is not Ready, tells why, and the o
   assert.equal([status.phase, status['readyReplicas']], ['Degraded', 1])
   const uids = stage.podsWith('app.kubernetes.io/instance=web').map(({ metadata }) => metadata.uid)
   assert.ok(uids.includes(old.metadata.uid), 'the old pod is there')
-  const waited = stage.plane.kubectl([
-    'get',
-    'mcpserver',
-    'web',
-    '-o',
-    'jsonpath={.status.conditions[?(@.type=="Ready")].status}',
-  ])
-  assert.is(waited, 'False')
+  assert.is(status.conditions.find(({ type }) => type === 'Ready')?.status, 'False')
 
   stage.apply(server('web', { image: 'server:3' }))
   kubeletSays(await podOf('web', 'server:3'), isReady)
@@ -130,21 +123,20 @@ test('a StatefulSet of an earlier version is replaced, and its pod runs on', asy
   kubeletSays(pod, isReady)
   await stage.said('MCPServer', 'kept', 'Ready', 'True PodsReady')
   // Nobody looks after it while it is made as the earlier version did.
-  stage.plane.kubectl(['label', 'mcpserver', 'kept', `${LABEL}=nobody`])
+  stage.plane.mergePatch('mcpserver', 'kept', { metadata: { labels: { [LABEL]: 'nobody' } } })
   const { metadata, apiVersion, kind, spec } = await stage.get('StatefulSet', 'kept-mcp')
-  stage.plane.kubectl(['delete', 'statefulset', 'kept-mcp', '--cascade=orphan'])
+  stage.plane.orphan('statefulset', 'kept-mcp')
+  await stage.gone('StatefulSet', 'kept-mcp')
   const { name, namespace, labels, annotations, ownerReferences } = metadata
   const earlier = {
     ...{ apiVersion, kind, metadata: { name, namespace, labels, annotations, ownerReferences } },
     spec: { ...spec, podManagementPolicy: 'OrderedReady' },
   }
-  stage.plane.kubectl(['apply', '--server-side', '--field-manager=portico', '-f', '-'], {
-    input: JSON.stringify(earlier),
-  })
+  stage.plane.applyOnServer([earlier], { manager: 'portico' })
   const taken = (uid: string) => (one: LiveObject) => one.metadata.ownerReferences?.[0].uid === uid
   const before = await stage.get('StatefulSet', 'kept-mcp')
   await stage.until('Pod', pod.metadata.name, taken(before.metadata.uid))
-  stage.plane.kubectl(['label', 'mcpserver', 'kept', `${LABEL}-`])
+  stage.plane.mergePatch('mcpserver', 'kept', { metadata: { labels: { [LABEL]: null } } })
   const after = await stage.until('StatefulSet', 'kept-mcp', (one) => one.spec['podManagementPolicy'] === 'Parallel')
   const { metadata: now } = await stage.until('Pod', pod.metadata.name, taken(after.metadata.uid))
   assert.is(now.uid, pod.metadata.uid, 'it is the same pod')
@@ -180,9 +172,9 @@ async function refuseByWebhook(name: string, namespace: string, message: string)
       },
     ],
   }
-  stage.plane.kubectl(['apply', '-f', '-'], { input: yaml(configuration) })
+  stage.plane.apply(configuration)
   return async () => {
-    stage.plane.kubectl(['delete', 'validatingwebhookconfiguration', name])
+    stage.plane.remove('validatingwebhookconfiguration', name)
     server.closeAllConnections()
     server.close()
     await authority.remove()
@@ -197,8 +189,8 @@ test('why pods are refused is told word for word, of a stdio server as of one on
     metadata: { name, namespace },
     spec,
   })
-  stage.plane.kubectl(['create', 'namespace', namespace])
-  const apply = (...objects: object[]) => stage.plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
+  const { apply } = stage.plane
+  apply(namespaceOf(namespace))
   const pairIn = (namespace: string, spec: object = {}) => [
     manifest('MCPServer', 'pipe', { image: 'server:1', transport: 'stdio', ...spec }, namespace),
     manifest('MCPServer', 'web', { image: 'server:1', transport: 'streamable-http', ...spec }, namespace),
@@ -212,11 +204,10 @@ test('why pods are refused is told word for word, of a stdio server as of one on
       if (pattern.test(text)) return text
       throw new Error(text)
     }, `${name}: ${pattern}`)
-  stage.plane.kubectl(['create', 'namespace', 'restricted'])
-  stage.plane.kubectl(['label', 'namespace', 'restricted', 'pod-security.kubernetes.io/enforce=restricted'])
+  apply(namespaceOf('restricted', { 'pod-security.kubernetes.io/enforce': 'restricted' }))
   const mcp = { name: 'mcp', securityContext: { allowPrivilegeEscalation: true } }
   apply(...pairIn('restricted', { podTemplateSpec: { spec: { containers: [mcp] } } }))
-  stage.plane.kubectl(['create', 'namespace', 'hooked'])
+  apply(namespaceOf('hooked'))
   const over = await refuseByWebhook('pods.example.com', 'hooked', 'the image is not signed')
   apply(...pairIn('hooked'))
 
@@ -228,8 +219,8 @@ test('why pods are refused is told word for word, of a stdio server as of one on
   apply(...pair)
   for (const name of ['pipe', 'web']) await told(name, /^FailedCreate: .*exceeded quota: none/)
   // Another reason takes the place of the first.
-  stage.plane.kubectl(['delete', 'resourcequota', 'none', '-n', namespace])
-  stage.plane.kubectl(['delete', '--all', 'mcpservers', '-n', namespace, '--wait=false'])
+  stage.plane.remove('resourcequota', 'none', namespace)
+  for (const { metadata } of pair) stage.plane.remove('mcpserver', metadata.name, namespace)
   apply(of('LimitRange', 'small', { limits: [{ type: 'Container', max: { memory: '1Mi' } }] }))
   await eventually(
     async () => (await stage.find('StatefulSet', 'pipe-mcp', namespace)) === undefined,
@@ -237,7 +228,7 @@ test('why pods are refused is told word for word, of a stdio server as of one on
   )
   apply(...pair)
   for (const name of ['pipe', 'web']) await told(name, /^FailedCreate: .*maximum memory usage per Container is 1Mi/)
-  stage.plane.kubectl(['delete', 'limitrange', 'small', '-n', namespace])
+  stage.plane.remove('limitrange', 'small', namespace)
 
   const byLevel =
     /^FailedCreate: .*violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false \(container "mcp" must set/
@@ -247,7 +238,7 @@ test('why pods are refused is told word for word, of a stdio server as of one on
     await told(name, byHook, 'hooked')
   }
   await over()
-  stage.plane.kubectl(['delete', 'namespace', namespace, 'restricted', 'hooked', '--wait=false'])
+  for (const one of [namespace, 'restricted', 'hooked']) stage.plane.remove('namespace', one)
 })
 
 test.run()

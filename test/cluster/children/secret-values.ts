@@ -6,7 +6,7 @@ import { manifest } from '../support/manifests.ts'
 import { eventually, SYSTEM } from '../support/operator-process.ts'
 
 const cluster = newCluster()
-const { apply, kubectl } = cluster
+const { apply } = cluster
 
 const NAMES = ['one', 'two'] as const
 const REVISION = 'portico.dev/secret-revision'
@@ -60,7 +60,7 @@ test('only the servers that use a value are rolled when it changes', async () =>
 test('a restart rolls nothing, whatever has become of the metadata meanwhile', async () => {
   const [one, two] = NAMES.map(rolloutOf) as [Rollout, Rollout]
   await cluster.operator.stop()
-  kubectl(['annotate', 'secret', 'shared', 'example.com/note=while-it-was-down'])
+  cluster.mergePatch('secret', 'shared', { metadata: { annotations: { 'example.com/note': 'while-it-was-down' } } })
   await cluster.startOperator()
   secret({ one: 'changed', two: 'again' })
   assert.is((await rolled('two', two)).generation, two.generation + 1, 'for the value alone')

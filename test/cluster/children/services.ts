@@ -7,7 +7,7 @@ import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
 import { standsStill } from '../support/stands-still.ts'
 
 const cluster = newCluster()
-const { condition, kubectl } = cluster
+const { condition } = cluster
 
 const service = (name = 'mcp-web') => cluster.read('service', name).spec
 const web = (more: object): Manifest => {
@@ -15,7 +15,7 @@ const web = (more: object): Manifest => {
   return { ...rest, spec: { ...spec, ...more } } as Manifest
 }
 const apply = (more: object) => cluster.apply(web(more))
-const patch = (spec: object) => kubectl(['patch', 'service', 'mcp-web', '--type=merge', '-p', JSON.stringify({ spec })])
+const patch = (spec: object) => cluster.mergePatch('service', 'mcp-web', { spec })
 const writes = () =>
   cluster.plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases').length
 const quiet = () => standsStill(writes)
@@ -87,7 +87,7 @@ test('another class is refused by the API server, which is told; the Service sta
   }, 'it is refused')
   assert.match(told, /Service "mcp-web" is refused: .*loadBalancerClass.*may not change once set/)
   assert.is(cluster.read('service', 'mcp-web').metadata.uid, uid)
-  kubectl(['delete', 'service', 'mcp-web'])
+  cluster.remove('service', 'mcp-web')
   await eventually(() => service().loadBalancerClass === 'example.com/outer', 'it is made anew with the other class')
   await eventually(() => condition('mcpserver', 'web', 'Ready')?.reason !== 'ChildRefused', 'nothing is refused')
 })

@@ -249,7 +249,7 @@ test('the operator may write its own Secret and configuration, and no others', (
 })
 
 test('a Secret that two find empty is filled once; a certificate near its end is renewed while every request is answered', async () => {
-  kubectl(['patch', 'secret', SECRET, '-n', SYSTEM, '--type=json', '-p', '[{"op":"remove","path":"/data"}]'])
+  cluster.patch('secret', SECRET, [{ op: 'remove', path: '/data' }], { namespace: SYSTEM, type: 'json' })
   const times = { lifetime: 3_600_000, settle: 10_000, check: 100, retry: 100 }
   const config = loadKubeConfig(operatorKubeconfig(cluster.plane))
   const { log, lines } = keptLog()

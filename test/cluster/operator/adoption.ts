@@ -15,8 +15,8 @@ const writes = () =>
   cluster
     .written()
     .map(({ verb, resource, subresource, name, code }) => `${verb} ${resource}/${subresource} ${name} ${code}`)
-const statusPatch = (kind: string, name: string, type: 'json' | 'merge', patch: unknown) =>
-  kubectl(['patch', kind, name, '--subresource=status', `--type=${type}`, '-p', JSON.stringify(patch)])
+const statusPatch = (kind: string, name: string, type: 'json' | 'merge', patch: object) =>
+  cluster.patch(kind, name, patch, { subresource: 'status', type })
 
 const quiet = () => standsStill(() => writes().length)
 
@@ -81,11 +81,11 @@ test('an object with our labels that our field manager has not made is somebody 
     },
     data: { mine: 'yes' },
   }
-  kubectl(['create', '-f', '-'], { input: JSON.stringify(theirs) })
+  cluster.create(theirs)
   apply(gateway('other'))
   await eventually(() => ready('vmcp', 'other')?.reason === 'NameTaken', 'NameTaken')
   assert.equal(read('configmap', 'other-vmcp-config').data, { mine: 'yes' })
-  kubectl(['delete', 'vmcp', 'other'])
+  await cluster.removeAndWait('vmcp', ['other'])
 })
 
 test('an object on a name that no watch shows is left alone, and of the other children nothing stays', async () => {
@@ -99,7 +99,7 @@ test('an object on a name that no watch shows is left alone, and of the other ch
     metadata: { name: 'held-vmcp', namespace: 'default' },
     spec: { replicas: 0, selector: { matchLabels: { app: 'theirs' } }, template },
   }
-  kubectl(['create', '-f', '-'], { input: JSON.stringify(theirs) })
+  cluster.create(theirs)
   const { uid } = read('deployment', 'held-vmcp').metadata
   apply(gateway('held'))
   await eventually(() => ready('vmcp', 'held')?.reason === 'NameTaken', 'NameTaken')
@@ -118,10 +118,10 @@ test('an object on a name that no watch shows is left alone, and of the other ch
   assert.is(writes().filter((line) => / (vmcp-held|held-vmcp)/.test(line)).length, before)
   assert.equal(read('deployment', 'held-vmcp').spec.selector, theirs.spec.selector)
   assert.is(read('deployment', 'held-vmcp').metadata.uid, uid)
-  kubectl(['delete', 'deployment', 'held-vmcp'])
+  cluster.remove('deployment', 'held-vmcp')
   const isOurs = () => exists('deployment', 'held-vmcp') && read('deployment', 'held-vmcp').metadata.uid !== uid
   await eventually(isOurs, 'it is served once the name is free', 180_000)
-  kubectl(['delete', 'vmcp', 'held'])
+  await cluster.removeAndWait('vmcp', ['held'])
 })
 
 test('a replaced object keeps nothing of what it was replaced by', async () => {
@@ -139,22 +139,22 @@ test('a replaced object keeps nothing of what it was replaced by', async () => {
 test('what nobody can change is made anew', async () => {
   // Made while nobody looks, in our place and with all that makes it ours.
   await cluster.operator.stop()
-  const instead = (kind: string, name: string, spec: object) => {
+  const instead = async (kind: string, name: string, spec: object) => {
     const { metadata, ...live } = read(kind, name)
     const { labels, annotations, ownerReferences } = metadata
-    kubectl(['delete', kind, name])
+    await cluster.removeAndWait(kind, [name])
     const body = { ...live, status: undefined, spec: { ...live.spec, ...spec } }
     const object = { ...body, metadata: { name, namespace: 'default', labels, annotations, ownerReferences } }
-    kubectl(['create', '-f', '-'], { input: JSON.stringify(object) })
+    cluster.create(object)
   }
   const theirs = { app: 'theirs' }
   const { template } = read('deployment', 'front-vmcp').spec
-  instead('service', 'vmcp-front', { clusterIP: 'None', clusterIPs: ['None'] })
-  instead('deployment', 'front-vmcp', {
+  await instead('service', 'vmcp-front', { clusterIP: 'None', clusterIPs: ['None'] })
+  await instead('deployment', 'front-vmcp', {
     selector: { matchLabels: theirs },
     template: { ...template, metadata: { labels: theirs } },
   })
-  kubectl(['patch', 'configmap', 'front-vmcp-config', '--type=merge', '-p', '{"immutable":true}'])
+  cluster.mergePatch('configmap', 'front-vmcp-config', { immutable: true })
   await cluster.startOperator()
   await eventually(() => read('service', 'vmcp-front').spec.clusterIP !== 'None', 'a headless Service')
   await eventually(
@@ -188,7 +188,7 @@ test('whatever somebody writes into a status goes', async () => {
     ['mcpserver', 'desk'],
   ] as const) {
     const before = JSON.stringify(read(kind, name).status)
-    const edits: unknown[] = [
+    const edits: object[] = [
       [
         {
           op: 'add',
@@ -246,7 +246,7 @@ test('what an admission policy adds to and changes in every write is no fight', 
       .sort()
       .join()
   await eventually(() => {
-    kubectl(['label', 'deployment', 'front-vmcp', `try=${Date.now()}`, '--overwrite'])
+    cluster.mergePatch('deployment', 'front-vmcp', { metadata: { labels: { try: `${Date.now()}` } } })
     return containers('front-vmcp') === 'proxy=mesh:1,vmcp=mirror.example/ours:1'
   }, 'the policy is in force')
   apply(gateway('meshed'))
@@ -255,10 +255,12 @@ test('what an admission policy adds to and changes in every write is no fight', 
   await quiet()
   const before = writes().length
   // A change of the child itself makes the operator look at it.
-  for (const name of ['front', 'meshed']) kubectl(['label', 'deployment', `${name}-vmcp`, 'look=again'])
+  for (const name of ['front', 'meshed'])
+    cluster.mergePatch('deployment', `${name}-vmcp`, { metadata: { labels: { look: 'again' } } })
   await delay(3000)
   assert.equal(writes().slice(before), [])
-  kubectl(['delete', 'mutatingadmissionpolicybinding,mutatingadmissionpolicy', 'mesh'])
+  for (const kind of ['mutatingadmissionpolicybinding', 'mutatingadmissionpolicy'])
+    await cluster.removeAndWait(kind, ['mesh'])
 })
 
 test('a write that is refused again and again is told once and tried ever less often', async () => {
@@ -276,7 +278,7 @@ test('a write that is refused again and again is told once and tried ever less o
   assert.match(ready('vmcp', 'refused')?.message ?? '', 'exceeded quota: no-services')
   // Whatever wakes the workload meanwhile.
   for (let edit = 0; edit < 40; edit++) {
-    kubectl(['annotate', 'vmcp', 'refused', `example.com/edit=${edit}`, '--overwrite'])
+    cluster.mergePatch('vmcp', 'refused', { metadata: { annotations: { 'example.com/edit': `${edit}` } } })
     await delay(100)
   }
   const refused = writes()
@@ -291,7 +293,7 @@ test('a status that the CRD refuses is told in the status, and comes once the CR
   const name = 'mcpgroups.portico.dev'
   const bound = (maxItems: number) => {
     const path = '/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/servers/maxItems'
-    kubectl(['patch', 'crd', name, '--type=json', '-p', JSON.stringify([{ op: 'replace', path, value: maxItems }])])
+    cluster.patch('crd', name, [{ op: 'replace', path, value: maxItems }], { type: 'json' })
   }
   bound(0)
   const before = cluster.plane.writes().length
@@ -315,7 +317,7 @@ test('a status that the CRD refuses is told in the status, and comes once the CR
         : status?.servers?.includes('member') && 'taken'
     }, 'the list is refused or taken')
     if (outcome === 'refused') return true
-    kubectl(['delete', 'mcpserver', 'member'])
+    await cluster.removeAndWait('mcpserver', ['member'])
     await eventually(() => !read('mcpg', 'tools').status?.servers?.includes('member'), 'the list is empty again')
     return false
   }, 'StatusRefused')

@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert'
 import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
 import { newCluster } from '../support/cluster.ts'
-import { group, manifest, telemetry, yaml } from '../support/manifests.ts'
+import { group, manifest, telemetry } from '../support/manifests.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
 
 const SERVERS = 1_200
@@ -15,7 +15,7 @@ const TELEMETRY = {
 }
 
 const cluster = newCluster()
-const { kubectl, read } = cluster
+const { read } = cluster
 
 const names = Array.from({ length: SERVERS }, (_, index) => `server-${String(index).padStart(5, '0')}`)
 
@@ -34,7 +34,7 @@ test.before(() => cluster.install())
 test.after(() => cluster.stop())
 
 test(`${SERVERS} servers on one config and in one group are all listed`, async () => {
-  kubectl(['create', '-f', '-'], { input: yaml(group(), telemetry('main'), ...names.map(server)) })
+  cluster.create(group(), telemetry('main'), ...names.map(server))
   await cluster.startOperator()
   await eventually(
     () => (read('mcpotel', 'main').status?.referencingWorkloads ?? []).length === SERVERS,

@@ -1,14 +1,13 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { newCluster } from '../support/cluster.ts'
-import { manifest, yaml } from '../support/manifests.ts'
+import { manifest, namespaceOf } from '../support/manifests.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
 import { standsStill } from '../support/stands-still.ts'
 
 const PROXIES = 50
 
 const cluster = newCluster()
-const { kubectl } = cluster
 
 const count = (kind: string) => cluster.list(kind, { namespace: 'team' }).length
 const warnings = () =>
@@ -39,7 +38,7 @@ const everything = () => {
       'team',
     ),
   )
-  return yaml(manifest('MCPGroup', 'tools', {}, 'team'), telemetry, ...proxies)
+  return [manifest('MCPGroup', 'tools', {}, 'team'), telemetry, ...proxies]
 }
 
 test.before(() => cluster.start())
@@ -47,8 +46,8 @@ test.after(() => cluster.stop())
 
 for (const round of ['first', 'second'])
   test(`a namespace with ${PROXIES} proxies goes without a refused write or a warning: the ${round} of its name`, async () => {
-    kubectl(['create', 'namespace', 'team'])
-    kubectl(['create', '-f', '-'], { input: everything() })
+    cluster.apply(namespaceOf('team'))
+    cluster.create(...everything())
     await eventually(() => count('deployments') === PROXIES, 'all are there', 180_000)
     await eventually(
       () => cluster.read('mcpotel', 'main', 'team').status?.referencingWorkloads?.length === PROXIES,
@@ -57,7 +56,7 @@ for (const round of ['first', 'second'])
     // What is on its way when a namespace begins to go is refused.
     await standsStill(() => writes().length)
     const [before, told] = [cluster.plane.writes().length, warnings().length]
-    kubectl(['delete', 'namespace', 'team', '--wait=false'])
+    cluster.remove('namespace', 'team')
     await eventually(() => !cluster.exists('namespace', 'team'), 'the namespace is gone', 180_000)
     const refused = cluster.plane
       .writes()

@@ -9,7 +9,7 @@ import { dashboards } from '../../../operator/deploy/dashboards.ts'
 import { type PrometheusServer, startPrometheus } from '../../support/telemetry/prometheus-server.ts'
 import { installWebhook } from '../support/admission.ts'
 import { newCluster } from '../support/cluster.ts'
-import { gateway, group, type Manifest, manifest, server, telemetry } from '../support/manifests.ts'
+import { gateway, group, type Manifest, manifest, namespaceOf, server, telemetry } from '../support/manifests.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
 
 const cluster = newCluster()
@@ -37,7 +37,7 @@ const objects = [
 
 test.before(async () => {
   await cluster.install()
-  kubectl(['create', 'namespace', 'full'])
+  cluster.apply(namespaceOf('full'))
   // No Service can be made there: whoever needs one is tried again and again.
   const quota = {
     apiVersion: 'v1',
@@ -147,7 +147,10 @@ test('reconciles are counted by kind and result, and timed', async () => {
   const count = Number(before.split(' ')[1])
   assert.ok(before.startsWith('ok ') && count >= 3, before)
   // Nothing else has to do with them: the end of each is one reconcile.
-  kubectl(['delete', 'mcptoolconfig', '--all'])
+  await cluster.removeAndWait(
+    'mcptoolconfig',
+    cluster.list('mcptoolconfigs').map(({ metadata }) => metadata.name),
+  )
   await agree(
     'three more',
     () => results('MCPToolConfig'),
@@ -193,15 +196,14 @@ const knownTimes = () => {
   const [newest, oldest] = [Math.max(...times) / 1000, Math.min(...times) / 1000]
   return [`MCPTelemetryConfig/newest ${newest}`, `MCPTelemetryConfig/oldest ${oldest}`]
 }
-const change = (kind: string, name: string, spec: object) =>
-  kubectl(['patch', kind, name, '--type=merge', '--patch', JSON.stringify({ spec })])
+const change = (kind: string, name: string, spec: object) => cluster.mergePatch(kind, name, { spec })
 
 test('it is told when configs have changed last, and longest ago', async () => {
   const [newest = '', oldest = ''] = knownTimes()
   // Whole seconds are written down.
   const passed = Number(newest.split(' ')[1]) * 1000 + 1_000
   await eventually(() => Date.now() > passed, 'another second')
-  kubectl(['label', 'mcpotel', 'unused', 'a=b'])
+  cluster.mergePatch('mcpotel', 'unused', { metadata: { labels: { a: 'b' } } })
   change('mcpotel', 'main', { openTelemetry: { tracing: { enabled: false } } })
   await eventually(() => knownTimes()[0] !== newest, 'the change is written down')
   await agree('times', configTimes, knownTimes)
@@ -244,7 +246,7 @@ test('rollouts are counted by what has caused them', async () => {
   await counted('VirtualMCPServer/edit 1')
   // Others may annotate a template, and scale.
   kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
-  kubectl(['scale', 'deployment/front-vmcp', '--replicas=3'])
+  cluster.patch('deployment', 'front-vmcp', { spec: { replicas: 3 } }, { subresource: 'scale' })
   change('vmcp', 'front', { podTemplateSpec: { spec: { priorityClassName: 'high' } } })
   await counted('VirtualMCPServer/spec 1')
 })

@@ -37,7 +37,9 @@ const quiet = (since = counting()) => standsStill(() => since().length)
 
 test.before(async () => {
   await cluster.install({ auditReadsOf: [OPERATOR_USER] })
-  kubectl(['label', 'namespace', 'default', 'pod-security.kubernetes.io/enforce=restricted'])
+  cluster.mergePatch('namespace', 'default', {
+    metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } },
+  })
   await cluster.startOperator()
 })
 
@@ -98,8 +100,11 @@ test('of objects that are applied together groups and configs get their status o
     await eventually(() => read('mcpgroup', name).status?.remoteProxyCount === members.length, 'the group, too')
     await quiet(since)
     const told = since().filter((write) => /^patch mcp(groups|telemetryconfigs)\/status/.test(write))
-    kubectl(['delete', 'mcprp', ...members.map(({ metadata }) => metadata.name)])
-    kubectl(['delete', `mcpgroup/${name}`, `mcpotel/${name}`])
+    await cluster.removeAndWait(
+      'mcprp',
+      members.map(({ metadata }) => metadata.name),
+    )
+    for (const kind of ['mcpgroup', 'mcpotel']) await cluster.removeAndWait(kind, [name])
     assert.equal(told.sort(), [`patch mcpgroups/status ${name}`, `patch mcptelemetryconfigs/status ${name}`])
     return true
   }
@@ -142,13 +147,13 @@ test('referencingWorkloads follows each kind that is created, moved and deleted'
     await eventually(() => !referrers('main')?.some((one) => one.kind === kind), `${kind} left main`)
   }
   assert.equal(referrers('other'), everyone)
-  kubectl(['delete', 'mcprp', 'remote'])
+  cluster.remove('mcprp', 'remote')
   await eventually(() => referrers('other').length === 2, 'a deleted workload is gone from the list')
   assert.equal(referrers('other'), everyone.slice(1))
 })
 
 test('a config in use is held when it is deleted, and goes once nobody names it', async () => {
-  kubectl(['delete', 'mcpotel', 'other', '--wait=false'])
+  cluster.remove('mcpotel', 'other')
   const blocked = await eventually(() => condition('mcpotel', 'other', 'DeletionBlocked'), 'DeletionBlocked')
   assert.match(blocked.message, 'MCPServer "everything"')
   assert.match(blocked.message, 'VirtualMCPServer "front"')
@@ -195,7 +200,7 @@ test('a changed spec costs one write for each changed child and at most one for 
 })
 
 test('a deleted child comes back, a hand edit is corrected', async () => {
-  kubectl(['delete', 'service', 'vmcp-front'])
+  await cluster.removeAndWait('service', ['vmcp-front'])
   await eventually(() => exists('service', 'vmcp-front'), 'the Service comes back')
   kubectl(['set', 'image', 'deployment/front-vmcp', 'vmcp=other:1'])
   await eventually(
@@ -204,18 +209,21 @@ test('a deleted child comes back, a hand edit is corrected', async () => {
       OWN_IMAGE,
     'the image is put back',
   )
-  kubectl(['label', 'service', 'vmcp-front', 'app.kubernetes.io/managed-by=me', '--overwrite'])
+  cluster.mergePatch('service', 'vmcp-front', { metadata: { labels: { 'app.kubernetes.io/managed-by': 'me' } } })
   await eventually(
     () => read('service', 'vmcp-front').metadata.labels['app.kubernetes.io/managed-by'] === 'portico',
     'a label of ours is put back, though the watch no longer selects the object',
   )
 })
 
+const scale = (replicas: number) =>
+  cluster.patch('deployment', 'front-vmcp', { spec: { replicas } }, { subresource: 'scale' })
+
 test('labels, annotations, a restart and the scale of others are left alone', async () => {
-  kubectl(['label', 'deployment', 'front-vmcp', 'team=platform'])
-  kubectl(['annotate', 'deployment', 'front-vmcp', 'example.com/note=kept'])
+  const metadataOfOthers = { labels: { team: 'platform' }, annotations: { 'example.com/note': 'kept' } }
+  cluster.mergePatch('deployment', 'front-vmcp', { metadata: metadataOfOthers })
   kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
-  kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=3'])
+  scale(3)
   await quiet()
   const touched = gateway('front')
   touched.spec['config'] = { aggregation: { tools: [{ workload: 'everything', filter: ['add'] }] } }
@@ -237,18 +245,23 @@ test('replicas that are set are kept; when they become unset the number stays', 
   scaled.spec['replicas'] = 2
   apply(scaled)
   await eventually(() => read('deployment', 'front-vmcp').spec.replicas === 2, 'two replicas')
-  kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=5'])
+  scale(5)
   await eventually(() => read('deployment', 'front-vmcp').spec.replicas === 2, 'put back to two')
   apply(gateway('front'))
   await quiet()
   assert.is(read('deployment', 'front-vmcp').spec.replicas, 2)
-  kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=4'])
+  scale(4)
   await quiet()
   assert.is(read('deployment', 'front-vmcp').spec.replicas, 4)
 })
 
 test('an object of somebody else on a child’s name is left alone', async () => {
-  kubectl(['create', 'configmap', 'taken-vmcp-config', '--from-literal=mine=yes'])
+  cluster.create({
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name: 'taken-vmcp-config' },
+    data: { mine: 'yes' },
+  })
   apply(gateway('taken'))
   const ready = await eventually(() => {
     const found = condition('vmcp', 'taken', 'Ready')
@@ -257,7 +270,7 @@ test('an object of somebody else on a child’s name is left alone', async () =>
   assert.match(ready.message, 'ConfigMap "taken-vmcp-config" belongs to somebody else')
   await eventually(() => eventsOf('NameTaken').length > 0, 'it lasts, and is told')
   assert.equal(read('configmap', 'taken-vmcp-config').data, { mine: 'yes' })
-  kubectl(['delete', 'configmap', 'taken-vmcp-config'])
+  cluster.remove('configmap', 'taken-vmcp-config')
   await eventually(
     () => condition('vmcp', 'taken', 'Ready')?.reason !== 'NameTaken',
     'it is taken up once the name is free',
@@ -266,7 +279,7 @@ test('an object of somebody else on a child’s name is left alone', async () =>
 })
 
 test('a deleted workload takes its children with it', async () => {
-  kubectl(['delete', 'vmcp', 'taken'])
+  cluster.remove('vmcp', 'taken')
   await eventually(
     () => !exists('deployment', 'taken-vmcp') && !exists('configmap', 'taken-vmcp-config'),
     'garbage collection',
@@ -274,7 +287,7 @@ test('a deleted workload takes its children with it', async () => {
 })
 
 test('a workload deleted and created anew gets children anew', async () => {
-  kubectl(['delete', 'vmcp', 'front', '--wait=true'])
+  await cluster.removeAndWait('vmcp', ['front'])
   apply(gateway('front'))
   const uid = read('vmcp', 'front').metadata.uid
   await eventually(
@@ -283,8 +296,11 @@ test('a workload deleted and created anew gets children anew', async () => {
   )
 })
 
+const createSecret = (name: string, stringData: object) =>
+  cluster.create({ apiVersion: 'v1', kind: 'Secret', metadata: { name }, stringData })
+
 test('a missing Secret is a condition, and its arrival is noticed without anybody reading other Secrets', async () => {
-  kubectl(['create', 'secret', 'generic', 'unrelated', '--from-literal=a=b'])
+  createSecret('unrelated', { a: 'b' })
   const withSecret = proxy('secretive')
   withSecret.spec['headerForward'] = {
     addHeadersFromSecret: [{ headerName: 'X-Key', valueSecretRef: { name: 'key', key: 'value' } }],
@@ -292,14 +308,14 @@ test('a missing Secret is a condition, and its arrival is noticed without anybod
   apply(withSecret)
   const missing = await eventually(() => condition('mcprp', 'secretive', 'Ready')?.message, 'a message')
   assert.match(missing, 'Secret "key" is missing')
-  kubectl(['create', 'secret', 'generic', 'key', '--from-literal=other=1'])
+  createSecret('key', { other: '1' })
   await eventually(
     () => condition('mcprp', 'secretive', 'Ready')?.message.includes('no key "value"'),
     'the missing key is named',
   )
   await eventually(() => eventsOf('SecretKeyNotFound').length > 0, 'it lasts, and is told')
-  kubectl(['delete', 'secret', 'key'])
-  kubectl(['create', 'secret', 'generic', 'key', '--from-literal=value=hidden-text'])
+  cluster.remove('secret', 'key')
+  createSecret('key', { value: 'hidden-text' })
   await eventually(() => exists('deployment', 'secretive-mcprp'), 'it is rendered')
   const everything = JSON.stringify(cluster.list('configmaps,deployments,mcprp,events'))
   assert.not.match(everything, 'hidden-text')
@@ -316,16 +332,17 @@ test('a changed MCPTelemetryConfig comes to every configuration, and no pod is r
   const templates = () => workloads.map((name) => read('deployment', name).spec.template)
   const before = { templates: templates(), hash: read('mcpotel', 'moving').status.configHash }
 
-  kubectl(['patch', 'mcpotel', 'moving', '--type=merge', '-p', '{"spec":{"prometheus":{"enabled":true}}}'])
+  cluster.mergePatch('mcpotel', 'moving', { spec: { prometheus: { enabled: true } } })
   const serves = (name: string) =>
     /prometheus:\s*enabled: true/.test(Object.values(read('configmap', name).data).join())
   for (const name of workloads) await eventually(() => serves(`${name}-config`), `${name} is told`)
   assert.equal(templates(), before.templates)
   await eventually(() => read('mcpotel', 'moving').status.configHash !== before.hash, 'the hash is another')
   assert.equal(told(), all)
-  kubectl(['delete', 'mcprp/moved', 'vmcp/moved'])
+  for (const kind of ['mcprp', 'vmcp']) cluster.remove(kind, 'moved')
   await eventually(() => `${told()}` === 'MCPServer/moved', 'one is left')
-  kubectl(['delete', 'mcpserver/moved', 'mcpotel/moving'])
+  await cluster.removeAndWait('mcpserver', ['moved'])
+  await cluster.removeAndWait('mcpotel', ['moving'])
 })
 
 test('a manifest of the wrong shape is refused by the API server with the rule’s own text', () => {

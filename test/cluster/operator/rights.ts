@@ -3,11 +3,11 @@ import * as assert from 'uvu/assert'
 import { allowed, forbidden, type PodCase } from '../../support/operator/pod-security-corpus.ts'
 import { kubernetes, minorVersion } from '../support/binary.ts'
 import { newCluster } from '../support/cluster.ts'
-import { manifest } from '../support/manifests.ts'
+import { manifest, namespaceOf } from '../support/manifests.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
 
 const cluster = newCluster()
-const { apply, condition, exists, kubectl, read } = cluster
+const { apply, condition, exists, read } = cluster
 
 const ready = (kind: string, name: string) => condition(kind, name, 'Ready')
 const taken = (kind: string, name: string) =>
@@ -63,9 +63,9 @@ test('nor while the pod that a Role would name is somebody else’s', async () =
 test('rights that were given are withdrawn when somebody else takes the place of the pods', async () => {
   apply(stdio('clock'))
   await eventually(() => exists('rolebinding', 'clock-mcp'), 'the rights')
-  kubectl(['scale', 'statefulset', 'clock-mcp', '--replicas=0'])
+  cluster.patch('statefulset', 'clock-mcp', { spec: { replicas: 0 } }, { subresource: 'scale' })
   await cluster.operator.stop()
-  kubectl(['delete', 'statefulset', 'clock-mcp', '--wait=true'])
+  await cluster.removeAndWait('statefulset', ['clock-mcp'])
   const theirs = {
     apiVersion: 'apps/v1',
     kind: 'StatefulSet',
@@ -124,18 +124,12 @@ test('the operator’s own options say who reaches admin listeners and what pod 
 })
 
 test('our verdict on pods is that of the API server’s Pod Security “baseline”', async () => {
-  kubectl(['create', 'namespace', 'baseline'])
-  kubectl(['label', 'namespace', 'baseline', 'pod-security.kubernetes.io/enforce=baseline'])
-  const account = () => kubectl(['get', 'serviceaccount', 'default', '-n', 'baseline', '--ignore-not-found'])
+  apply(namespaceOf('baseline', { 'pod-security.kubernetes.io/enforce': 'baseline' }))
+  const account = () => exists('serviceaccount', 'default', 'baseline')
   await eventually(account, 'the namespace’s ServiceAccount')
   const refusal = ({ metadata, spec }: PodCase): string => {
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { ...metadata, name: 'p', namespace: 'baseline' }, spec }
-    try {
-      kubectl(['create', '--dry-run=server', '-f', '-'], { input: JSON.stringify(pod) })
-      return ''
-    } catch (error) {
-      return String((error as { stderr?: unknown }).stderr ?? error)
-    }
+    return cluster.refusalOf(pod) ?? ''
   }
   const minor = minorVersion(kubernetes()('kube-apiserver'))
   const known = ({ since = 0 }: PodCase) => minor >= since

@@ -34,7 +34,7 @@ const managed = (namespace = 'default') =>
 const title = ({ kind, metadata }: LiveObject) => `${kind}/${metadata.name}`
 
 test('with Role alone, in its own namespace: the namespaced variant has all the rights it needs', async () => {
-  kubectl(['delete', 'clusterrolebinding', 'portico-operator'])
+  await cluster.removeAndWait('clusterrolebinding', ['portico-operator'])
   kubectl(['apply', '-f', `${cluster.plane.directory}/deploy/namespaced/rbac.yaml`])
   const may = () => cluster.may(OPERATOR_USER, 'watch', 'mcpservers', { namespace: 'portico-system' })
   await eventually(may, 'the Role is in force')

@@ -7,7 +7,7 @@ import { gateway, group, server } from '../support/manifests.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
 
 const cluster = newCluster()
-const { apply, condition, kubectl, read } = cluster
+const { apply, condition, read } = cluster
 
 const hash = () => read('configmap', 'front-vmcp-config').metadata.annotations['portico.dev/config-hash']
 const pods = (instance: string) => cluster.list('pods', { labels: `app.kubernetes.io/instance=${instance}` })
@@ -25,7 +25,7 @@ function run(name: string): void {
     podIPs: [{ ip: '127.0.0.9' }],
     conditions: [{ type: 'Ready', status: 'True' }],
   }
-  kubectl(['patch', 'pod', name, '--subresource=status', '--type=merge', '-p', JSON.stringify({ status })])
+  cluster.patch('pod', name, { status }, { subresource: 'status' })
 }
 
 const filtered = (tool: string) => {

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { buildPath, METADATA_ONLY } from '../../../operator/cluster/kubernetes/resource.ts'
-import { outputWatch } from '../../secrets/watch.ts'
+import { outputWatch, secret } from '../../secrets/watch.ts'
 import type { LiveMetadata, LiveObject } from '../../support/operator/live-object.ts'
+import { eventually } from './eventually.ts'
 import { resourceNamed } from './resources.ts'
 import { waitFor } from './waited-for.ts'
 
@@ -29,7 +30,32 @@ export interface Admin {
   listMetadata(kinds: string, which?: Selection): LiveMetadata[]
   /** Applies objects as `kubectl apply` does, its annotation included; throws with what the API server refuses. */
   apply(...objects: readonly object[]): void
+  /** Applies as `kubectl apply --server-side` does; throws with what the API server refuses, conflicts among it. */
+  applyOnServer(
+    objects: readonly object[],
+    options?: {
+      readonly manager?: string
+      readonly force?: boolean
+      readonly dryRun?: boolean
+      readonly validation?: 'Strict' | 'Ignore'
+    },
+  ): void
+  /** What the API server says against an object that would be created; nothing where it would take it. */
+  refusalOf(object: object): string | undefined
+  /** Creates objects; throws where one is there. */
+  create(...objects: readonly object[]): void
   mergePatch(kind: string, name: string, patch: object, namespace?: string): void
+  /** The same with another type of patch, or of the status. */
+  patch(
+    kind: string,
+    name: string,
+    patch: object,
+    how: {
+      readonly namespace?: string
+      readonly type?: keyof typeof PATCHES
+      readonly subresource?: 'status' | 'scale'
+    },
+  ): void
   /** Tells whether a ServiceAccount may do something to a kind, or to the object of it that is named, in a namespace. */
   may(
     account: Account,
@@ -41,6 +67,16 @@ export interface Admin {
   remove(kind: string, name: string, namespace?: string): void
   /** The same, and a pod gets no time to end: one whose node is only a name stays for a minute otherwise. */
   removeAtOnce(kind: string, name: string, namespace?: string): void
+  /** The same, and what it owns stays. */
+  orphan(kind: string, name: string, namespace?: string): void
+  /** Deletes objects of a kind and waits until they are gone, as `kubectl delete` does. */
+  removeAndWait(kind: string, names: readonly string[], namespace?: string): Promise<void>
+  /** A token of a ServiceAccount, for two hours. */
+  token(name: string, namespace: string): string
+  /** Tells whether resources of a group, by their plurals, are served. */
+  serves(group: string, version: string, plurals: readonly string[]): boolean
+  /** Tells whether the API server is ready; not while it does not answer. */
+  isReady(): boolean
 }
 
 /** A ServiceAccount, as the API server names it: `system:serviceaccount:NAMESPACE:NAME`. */
@@ -54,7 +90,14 @@ interface Named {
 
 type Fields = Readonly<Record<string, unknown>>
 
-const MERGE_PATCH = { contentType: 'application/merge-patch+json' }
+const PATCHES = {
+  merge: 'application/merge-patch+json',
+  strategic: 'application/strategic-merge-patch+json',
+  json: 'application/json-patch+json',
+} as const
+const MERGE_PATCH = { contentType: PATCHES.merge }
+// JSON is YAML.
+const SERVER_SIDE = { contentType: 'application/apply-patch+yaml' }
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -90,7 +133,7 @@ export function adminOf(server: string, token: string): Admin {
     method: string,
     path: string,
     body?: object,
-    { contentType = 'application/json', accept = 'application/json' } = {},
+    { contentType = 'application/json', accept = 'application/json', watched = true } = {},
   ) => {
     const headers = {
       authorization: `Bearer ${token}`,
@@ -103,7 +146,7 @@ export function adminOf(server: string, token: string): Admin {
       headers,
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-    watch(answer.text)
+    if (watched) watch(answer.text)
     return answer
   }
   const succeed = ({ status, text }: { readonly status: number; readonly text: string }) => {
@@ -168,6 +211,32 @@ export function adminOf(server: string, token: string): Admin {
         succeed(request('PATCH', path + query, patch, MERGE_PATCH))
       }
     },
+    applyOnServer(objects, { manager = 'kubectl', force = false, dryRun = false, validation = 'Strict' } = {}) {
+      const query = `?fieldManager=${manager}&force=${force}&fieldValidation=${validation}${dryRun ? '&dryRun=All' : ''}`
+      for (const given of objects) {
+        const { kind, metadata } = given as Named
+        succeed(
+          request('PATCH', pathTo(kind, metadata.namespace ?? 'default', metadata.name) + query, given, SERVER_SIDE),
+        )
+      }
+    },
+    refusalOf(given) {
+      const { kind, metadata } = given as Named
+      const path = pathTo(kind, metadata.namespace ?? 'default')
+      const { status, text } = request('POST', `${path}?dryRun=All&fieldValidation=Strict`, given)
+      return status < 300 ? undefined : (JSON.parse(text) as { message: string }).message
+    },
+    create(...objects) {
+      for (const given of objects) {
+        const { kind, metadata } = given as Named
+        const query = '?fieldManager=kubectl-create&fieldValidation=Strict'
+        succeed(request('POST', pathTo(kind, metadata.namespace ?? 'default') + query, given))
+      }
+    },
+    patch(kind, name, patch, { namespace = 'default', type = 'merge', subresource }) {
+      const path = pathTo(kind, namespace, name) + (subresource === undefined ? '' : `/${subresource}`)
+      succeed(request('PATCH', path, patch, { contentType: PATCHES[type] }))
+    },
     mergePatch(kind, name, patch, namespace = 'default') {
       succeed(request('PATCH', pathTo(kind, namespace, name), patch, MERGE_PATCH))
     },
@@ -185,5 +254,32 @@ export function adminOf(server: string, token: string): Admin {
     },
     remove: (kind, name, namespace) => remove(kind, name, namespace, {}),
     removeAtOnce: (kind, name, namespace) => remove(kind, name, namespace, { gracePeriodSeconds: 0 }),
+    orphan: (kind, name, namespace) => remove(kind, name, namespace, { propagationPolicy: 'Orphan' }),
+    async removeAndWait(kind, names, namespace = 'default') {
+      const uids = names.map((name) => find(kind, name, namespace)?.metadata.uid)
+      for (const name of names) remove(kind, name, namespace, {})
+      const stays = () => names.filter((name, at) => uids[at] && find(kind, name, namespace)?.metadata.uid === uids[at])
+      await eventually(() => stays().length === 0, `${kind} ${names.join(' ')} goes`)
+    },
+    token(name, namespace) {
+      const path = `${pathTo('serviceaccount', namespace, name)}/token`
+      const token: string = succeed(request('POST', path, { spec: { expirationSeconds: 7200 } }, { watched: false }))
+        .status.token
+      secret(token)
+      return token
+    },
+    serves(group, version, plurals) {
+      const answer = request('GET', `/apis/${group}/${version}`)
+      if (answer.status === 404) return false
+      const served = (succeed(answer).resources as { name: string }[]).map(({ name }) => name)
+      return plurals.every((plural) => served.includes(plural))
+    },
+    isReady() {
+      try {
+        return request('GET', '/readyz').text === 'ok'
+      } catch {
+        return false
+      }
+    },
   }
 }

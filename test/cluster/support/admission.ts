@@ -15,16 +15,16 @@ export interface InstalledWebhook {
 }
 
 /** Installs the webhook as it ships, behind `installOperator`. There is no Service network: the Service leads to a port of loopback. */
-export async function installWebhook({ kubectl, directory }: ControlPlane): Promise<InstalledWebhook> {
+export async function installWebhook({ kubectl, patch, directory }: ControlPlane): Promise<InstalledWebhook> {
   const port = await freePort()
   kubectl(['apply', '-f', join(directory, 'deploy/admission/admission.yaml')])
   const externalName = { spec: { type: 'ExternalName', externalName: 'localhost', clusterIP: null, selector: null } }
-  kubectl(['patch', 'service', WEBHOOK_SERVICE, '-n', 'portico-system', '-p', JSON.stringify(externalName)])
+  patch('service', WEBHOOK_SERVICE, externalName, { namespace: 'portico-system', type: 'strategic' })
   const toPort = [
     { op: 'replace', path: '/webhooks/0/clientConfig/service/port', value: port },
     // The longest there may be: where a busy machine takes longer than what is shipped, nobody is warned.
     { op: 'replace', path: '/webhooks/0/timeoutSeconds', value: 30 },
   ]
-  kubectl(['patch', 'validatingwebhookconfiguration', WEBHOOK, '--type=json', '-p', JSON.stringify(toPort)])
+  patch('validatingwebhookconfiguration', WEBHOOK, toPort, { type: 'json' })
   return { port, options: [`--admission=${WEBHOOK}`, `--admission-listen=127.0.0.1:${port}`] }
 }

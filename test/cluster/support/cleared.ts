@@ -11,25 +11,31 @@ const PLURALS = [...OURS, ...childKinds.map(({ plural }) => plural), ...OTHERS]
 const KUBERNETES = /^(default|portico-system|kube-.*)$/
 
 /** Deletes what a test file has left in the namespace `default`, and other namespaces; throws where something stays. */
-export async function cleared({ list, remove, removeAtOnce, mergePatch }: ControlPlane): Promise<void> {
-  for (const { metadata } of list('namespaces')) {
-    if (!KUBERNETES.test(metadata.name)) remove('namespace', metadata.name)
-    if (metadata.name === 'default' && Object.keys(metadata.labels).length > 1) {
-      const labels = Object.keys(metadata.labels).filter((label) => label !== 'kubernetes.io/metadata.name')
+export async function cleared({ listMetadata, remove, removeAtOnce, mergePatch }: ControlPlane): Promise<void> {
+  for (const { name, labels: all } of listMetadata('namespaces')) {
+    if (!KUBERNETES.test(name)) remove('namespace', name)
+    if (name === 'default' && Object.keys(all).length > 1) {
+      const labels = Object.keys(all).filter((label) => label !== 'kubernetes.io/metadata.name')
       mergePatch('namespace', 'default', { metadata: { labels: Object.fromEntries(labels.map((key) => [key, null])) } })
     }
   }
-  await eventually(() => {
-    let isClear = true
-    for (const plural of PLURALS) {
-      for (const { metadata } of list(plural)) {
-        if (ITS_OWN.has(`${plural}/${metadata.name}`)) continue
-        isClear = false
-        // Whoever would take it off may not run any more.
-        if (metadata.finalizers) mergePatch(plural, metadata.name, { metadata: { finalizers: null } })
-        removeAtOnce(plural, metadata.name)
-      }
+  /** Deletes what there is of a kind; tells whether there was anything. */
+  const hasAny = (plural: string): boolean => {
+    const found = listMetadata(plural).filter(({ name }) => !ITS_OWN.has(`${plural}/${name}`))
+    for (const { name, finalizers } of found) {
+      // Whoever would take it off may not run any more.
+      if (finalizers) mergePatch(plural, name, { metadata: { finalizers: null } })
+      removeAtOnce(plural, name)
     }
-    return isClear
+    return found.length > 0
+  }
+  let left = PLURALS
+  await eventually(() => {
+    const isWhole = left === PLURALS
+    left = left.filter(hasAny)
+    if (left.length > 0) return false
+    // What was deleted last may have had something made of a kind that was clear before.
+    left = PLURALS
+    return isWhole
   }, 'nothing of the test file before is there any more')
 }

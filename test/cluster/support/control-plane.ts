@@ -209,6 +209,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     return output
   }
 
+  const administrator = adminOf(server, ADMIN_TOKEN)
   const startApiServer = async (issuers = options.issuers ?? ['https://kubernetes.default.svc']) => {
     processes.start('kube-apiserver', [
       `--etcd-servers=http://127.0.0.1:${client}`,
@@ -230,13 +231,11 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     ])
     const deadline = Date.now() + 180_000
     for (;;) {
-      try {
-        if (kubectl(['get', '--raw', '/readyz', '--request-timeout=5s']) === 'ok') return
-      } catch {}
+      if (administrator.isReady()) return
       if (!processes.alive('kube-apiserver') || Date.now() > deadline) {
         throw new Error(`kube-apiserver did not become ready; its log is ${join(directory, 'kube-apiserver.log')}`)
       }
-      await delay(200)
+      await delay(100)
     }
   }
 
@@ -264,7 +263,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   if (options.controllers ?? true) startControllers()
 
   return {
-    ...adminOf(server, ADMIN_TOKEN),
+    ...administrator,
     kubeconfig: admin,
     server,
     directory,

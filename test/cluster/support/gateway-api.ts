@@ -1,10 +1,11 @@
 import type { ControlPlane } from './control-plane.ts'
+import { eventually } from './eventually.ts'
 
 /** Name of the CRD of HTTPRoutes. */
 const HTTP_ROUTES = 'httproutes.gateway.networking.k8s.io'
 
 /** The CRD of the Gateway API, as far as its structure matters here. */
-export function installGatewayApi(plane: ControlPlane): void {
+export async function installGatewayApi(plane: ControlPlane): Promise<void> {
   const anything = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
   const crd = {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -28,6 +29,6 @@ export function installGatewayApi(plane: ControlPlane): void {
       ],
     },
   }
-  plane.kubectl(['apply', '-f', '-'], { input: JSON.stringify(crd) })
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', HTTP_ROUTES])
+  plane.apply(crd)
+  await eventually(() => plane.serves('gateway.networking.k8s.io', 'v1', ['httproutes']), 'routes are served')
 }

@@ -11,6 +11,12 @@ export function manifest(kind: string, name: string, spec: Record<string, unknow
   return { apiVersion: `${GROUP}/v1beta1`, kind, metadata: { name, namespace }, spec }
 }
 
+export const namespaceOf = (name: string, labels: Readonly<Record<string, string>> = {}) => ({
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: { name, labels },
+})
+
 export const group = (name = 'tools') => manifest('MCPGroup', name, { description: 'Tools of the team.' })
 
 export const telemetry = (name: string) =>

@@ -1,13 +1,17 @@
 /** The operator as a process of its own under the rights that it ships with, against a real control plane. */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { kinds, writeCrds } from '../../../crds/index.ts'
+import { parseAllDocuments } from 'yaml'
+import { crdFor, type KindDeclaration, kinds, VERSION } from '../../../crds/index.ts'
 import { deployFiles } from '../../../operator/deploy/manifests.ts'
 import { freePort } from '../../support/network/free-port.ts'
 import { porticoScript } from '../../support/portico-program.ts'
 import type { ControlPlane } from './control-plane.ts'
+import { eventually } from './eventually.ts'
+
+export { eventually } from './eventually.ts'
 
 const GROUP = 'portico.dev'
 /** Namespace of the operator. */
@@ -15,25 +19,28 @@ export const SYSTEM = 'portico-system'
 
 export const OPERATOR_USER = `system:serviceaccount:${SYSTEM}:portico-operator` as const
 
+/** The objects of a text of YAML. */
+const documentsOf = (text: string): object[] =>
+  parseAllDocuments(text).flatMap((document) => (document.toJS() as object | null) ?? [])
+
 /** Installs CRDs, namespace, service account and roles: all of the shipped installation but the Deployment. */
 export async function installOperator(plane: ControlPlane): Promise<void> {
-  const crds = mkdtempSync(join(plane.directory, 'crds-'))
-  await writeCrds(crds, GROUP)
-  plane.kubectl(['apply', '--server-side', '-k', crds])
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
-  for (const [path, text] of deployFiles(Object.values(kinds), GROUP)) {
+  const declarations: readonly KindDeclaration[] = Object.values(kinds)
+  plane.applyOnServer(declarations.map((declaration) => crdFor(declaration, GROUP)))
+  const plurals = declarations.map(({ plural }) => plural)
+  await eventually(() => plane.serves(GROUP, VERSION, plurals), 'the kinds are served')
+  for (const [path, text] of deployFiles(declarations, GROUP)) {
     const file = join(plane.directory, 'deploy', path)
     mkdirSync(dirname(file), { recursive: true })
     writeFileSync(file, text)
   }
   for (const file of ['namespace.yaml', 'rbac.yaml'])
-    plane.kubectl(['apply', '-f', join(plane.directory, 'deploy', file)])
+    plane.apply(...documentsOf(readFileSync(join(plane.directory, 'deploy', file), 'utf8')))
 }
 
 /** A kubeconfig with the operator's own token, towards the API server or towards a proxy before it. */
 export function operatorKubeconfig(plane: ControlPlane, name = 'operator', server?: string): string {
-  const token = plane.kubectl(['create', 'token', 'portico-operator', '-n', SYSTEM, '--duration=2h']).trim()
-  return plane.kubeconfigFor(name, token, server)
+  return plane.kubeconfigFor(name, plane.token('portico-operator', SYSTEM), server)
 }
 
 export interface OperatorProcess {
@@ -98,26 +105,5 @@ export async function startOperator(
       child.kill(signal)
       await gone
     },
-  }
-}
-
-/** Waits until `check` gives something, or fails with what it said last. Deadline in milliseconds. */
-export async function eventually<T>(
-  check: () => T | Promise<T>,
-  what: string,
-  deadline = 120_000,
-): Promise<Exclude<T, false | '' | 0 | null | undefined>> {
-  const end = Date.now() + deadline
-  let last: unknown
-  for (;;) {
-    try {
-      const value = await check()
-      if (value) return value as Exclude<T, false | '' | 0 | null | undefined>
-      last = value
-    } catch (error) {
-      last = error instanceof Error ? error.message : error
-    }
-    if (Date.now() > end) throw new Error(`not within ${deadline} ms: ${what}; last: ${String(last)}`)
-    await delay(100)
   }
 }

@@ -44,13 +44,10 @@ export async function givePodAddress(
   const address = `127.${net}.${process.pid % 250}.${1 + (Math.floor(process.pid / 250) % 250)}`
   const servers = [await relay(address, ADMIN_PORT, adminUrl)]
   if (publicUrl) servers.push(await relay(address, PUBLIC_PORT, publicUrl))
-  const selector = `app.kubernetes.io/instance=${instance}`
-  const name = await eventually(
-    () => plane.kubectl(['get', 'pods', '-l', selector, '-o', 'jsonpath={.items[0].metadata.name}']),
-    'the pod',
-  )
-  const patch = JSON.stringify({ status: { phase: 'Running', podIP: address, podIPs: [{ ip: address }] } })
-  plane.kubectl(['patch', 'pod', name, '--subresource=status', '--type=merge', '-p', patch])
+  const labels = `app.kubernetes.io/instance=${instance}`
+  const name = await eventually(() => plane.list('pods', { labels })[0]?.metadata.name, 'the pod')
+  const patch = { status: { phase: 'Running', podIP: address, podIPs: [{ ip: address }] } }
+  plane.patch('pod', name, patch, { subresource: 'status' })
   return {
     address,
     close() {

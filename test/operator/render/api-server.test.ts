@@ -25,7 +25,7 @@ namespaces.delete('default')
 let plane: ControlPlane
 test.before(async () => {
   plane = await startControlPlane()
-  installGatewayApi(plane)
+  await installGatewayApi(plane)
   for (const namespace of namespaces) plane.kubectl(['create', 'namespace', namespace])
   plane.kubectl(['label', 'namespace', 'default', 'pod-security.kubernetes.io/enforce=restricted'])
 })
