@@ -2,6 +2,7 @@
 import './children/auth-server.ts'
 import './children/disruption.ts'
 import './children/drift.ts'
+import './children/owners.ts'
 import './children/permission-profile.ts'
 import './children/hand-changes.ts'
 import './children/http-route.ts'

@@ -8,7 +8,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createAuthority } from '../../support/network/certificates.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
-import { manifest, namespaceOf } from '../support/manifests.ts'
+import { group, type Manifest, manifest, namespaceOf } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { newStage } from '../support/stage.ts'
 
@@ -16,6 +16,10 @@ const stage = newStage()
 
 const server = (name: string, spec: object = {}) =>
   manifest('MCPServer', name, { image: 'server:1', transport: 'streamable-http', ...spec })
+
+const container = (name: string, image: string) => ({
+  podTemplateSpec: { spec: { containers: [{ name, image }] } },
+})
 
 /** The pod of a workload whose server has this image, once there is one that does not go. */
 const podOf = (name: string, image: string): Promise<LiveObject> =>
@@ -69,6 +73,47 @@ test('while the newest pods do not come up it is not Ready, tells why, and the o
   await stage.said('MCPServer', 'web', 'Ready', 'True PodsReady')
 })
 
+const others: Readonly<Record<string, (image: string) => Manifest>> = {
+  MCPRemoteProxy: (image) =>
+    manifest('MCPRemoteProxy', 'far', { remoteUrl: 'https://mcp.example/mcp', ...container('portico', image) }),
+  VirtualMCPServer: (image) =>
+    manifest('VirtualMCPServer', 'front', {
+      groupRef: { name: 'tools' },
+      incomingAuth: { type: 'anonymous' },
+      ...container('vmcp', image),
+    }),
+  MCPRegistry: (image) =>
+    manifest('MCPRegistry', 'catalog', {
+      sources: [{ name: 'own', file: { path: '/srv/registry.json' } }],
+      registries: [{ name: 'main', sources: ['own'] }],
+      auth: { mode: 'anonymous' },
+      ...container('portico', image),
+    }),
+}
+for (const [kind, object] of Object.entries(others))
+  test(`a ${kind} whose newest pods do not come up is not Ready and tells why`, async () => {
+    const { name } = object('').metadata
+    stage.apply(group(), object('own:1'))
+    kubeletSays(await podOf(name, 'own:1'), isReady)
+    await stage.said(kind, name, 'Ready', 'True PodsReady')
+    stage.apply(object('own:2'))
+    kubeletSays(await podOf(name, 'own:2'), waitsFor('ImagePullBackOff', 'no such image'))
+    for (const [type, status] of [
+      ['Ready', 'False'],
+      ['Progressing', 'True'],
+      ['Reconciling', 'True'],
+    ] as const)
+      await stage.said(
+        kind,
+        name,
+        type,
+        new RegExp(`^${status} ImagePullBackOff: .* of 1 pods are ready.*: no such image`),
+      )
+    stage.apply(object('own:3'))
+    kubeletSays(await podOf(name, 'own:3'), isReady)
+    await stage.said(kind, name, 'Ready', 'True PodsReady')
+  })
+
 test('the troubles of pods of an earlier revision are not told of the newest', async () => {
   stage.apply(server('mended', { image: 'server:1' }))
   kubeletSays(await podOf('mended', 'server:1'), waitsFor('CrashLoopBackOff', 'exit 1'))
@@ -99,6 +144,20 @@ test('a stdio server leaves a template whose pod does not come up', async () => 
   )
   kubeletSays(right, isReady)
   await stage.said('MCPServer', 'pipe', 'Ready', 'True PodsReady')
+})
+
+test('a stdio server whose broken pod is held by others goes on once it is let go', async () => {
+  stage.apply(server('stuck', { transport: 'stdio' }))
+  const { metadata } = await podOf('stuck', 'server:1')
+  stage.plane.mergePatch('pod', metadata.name, { metadata: { finalizers: ['example.com/hold'] } })
+  kubeletSays(await podOf('stuck', 'server:1'), waitsFor('ImagePullBackOff', 'no such image'))
+  await stage.said('MCPServer', 'stuck', 'Progressing', 'True ImagePullBackOff')
+  stage.apply(server('stuck', { transport: 'stdio', image: 'server:2' }))
+  await stage.until('Pod', metadata.name, (one) => one.metadata.deletionTimestamp)
+  await stage.said('MCPServer', 'stuck', 'Progressing', /^True Progressing: (?!.*no such image)/)
+  stage.plane.mergePatch('pod', metadata.name, { metadata: { finalizers: null } })
+  kubeletSays(await podOf('stuck', 'server:2'), isReady)
+  await stage.said('MCPServer', 'stuck', 'Ready', 'True PodsReady')
 })
 
 test('what a scheduler says of a claim that is not there is told word for word', async () => {

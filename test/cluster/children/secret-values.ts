@@ -76,4 +76,19 @@ test('the key for that is the operator’s own, and makes another thing of the s
   assert.is.not(rolloutOf('one').revision, rolloutOf('two').revision)
 })
 
+test('a Secret that is made anew with the same value, or becomes immutable, rolls nothing', async () => {
+  const [one, two] = NAMES.map(rolloutOf) as [Rollout, Rollout]
+  const reason = () => cluster.condition('MCPServer', 'one', 'Ready')?.reason
+  cluster.remove('secret', 'shared')
+  await eventually(() => reason() === 'SecretNotFound', 'it is missed')
+  secret({ one: 'same', two: 'same' })
+  await eventually(() => reason() !== 'SecretNotFound', 'it is back')
+  cluster.mergePatch('secret', 'shared', { immutable: true })
+  // Behind a change that does roll, all before has been seen.
+  cluster.remove('secret', 'shared')
+  secret({ one: 'same', two: 'changed' })
+  assert.is((await rolled('two', two)).generation, two.generation + 1, 'for the value alone')
+  assert.equal(rolloutOf('one'), one)
+})
+
 test.run()
