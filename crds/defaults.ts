@@ -3,28 +3,42 @@ import { specMayBeLeftOut } from './root.ts'
 import { inKeyOrder, isObject } from './settings/json.ts'
 import { childSchema, type SchemaNode, schemaChildren } from './walk.ts'
 
-/** Applies defaults like the API server: to an absent or null property; a null without a default is dropped. */
+/**
+ * Applies defaults like the API server: to an absent or null property; a null without a default is dropped. Returns the
+ * same value where nothing changes: parts without a schema may have very many keys.
+ */
 function withDefaults(node: SchemaNode, value: unknown): unknown {
   if (Array.isArray(value)) {
     const { items } = node
-    return items ? value.map((item) => withDefaults(items, item)) : value
+    const filled = items ? value.map((item) => withDefaults(items, item)) : value
+    return filled.some((item, index) => item !== value[index]) ? filled : value
   }
-  if (!isObject(value)) return value
-  const entries: [string, unknown][] = []
-  for (const [key, inner] of Object.entries(value)) {
-    const child = childSchema(node, key)
-    if (inner === null && child) continue
-    entries.push([key, child ? withDefaults(child, inner) : inner])
-  }
-  const present = new Set(entries.map(([key]) => key))
-  for (const [key, child] of Object.entries(node.properties ?? {})) {
-    if (child.default !== undefined && !present.has(key)) {
-      entries.push([key, withDefaults(child, structuredClone(child.default))])
-    }
-  }
+  if (!isObject(value) || schemaChildren(node).length === 0) return value
+  const given = Object.entries(value)
+  const filled = given.flatMap((entry) => filledEntry(node, entry))
+  const added = missingDefaults(node, new Set(node.properties && filled.map(([key]) => key)))
+  const isSame =
+    added.length === 0 &&
+    filled.length === given.length &&
+    filled.every(([, inner], index) => inner === given[index]?.[1])
   // No assignment here, because assigning a key such as __proto__ has a special meaning.
-  return Object.fromEntries(entries)
+  return isSame ? value : Object.fromEntries([...filled, ...added])
 }
+
+type Entry = [key: string, value: unknown]
+
+/** Returns an entry with the defaults inside its value, or none if it is dropped. */
+function filledEntry(node: SchemaNode, [key, inner]: Entry): readonly Entry[] {
+  const child = childSchema(node, key)
+  if (child === undefined) return [[key, inner]]
+  return inner === null ? [] : [[key, withDefaults(child, inner)]]
+}
+
+/** Returns the properties with defaults that are not present. */
+const missingDefaults = ({ properties = {} }: SchemaNode, present: ReadonlySet<string>): readonly Entry[] =>
+  Object.entries(properties).flatMap(([key, child]): Entry[] =>
+    child.default === undefined || present.has(key) ? [] : [[key, withDefaults(child, structuredClone(child.default))]],
+  )
 
 /** Copies an object of this kind and applies the defaults of its schema to `spec`. Does not throw. */
 export function applyDefaults<O extends object>(declaration: KindDeclaration, object: O): O {

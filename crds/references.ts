@@ -13,6 +13,17 @@ export interface ReferenceDeclaration {
 
 const kindsNamedBy = ({ refersTo }: SchemaNode): readonly string[] => (refersTo === undefined ? [] : [refersTo].flat())
 
+/** A cache by schema node: whether it or a node below it names objects. */
+const naming = new WeakMap<SchemaNode, boolean>()
+
+function namesAnything(node: SchemaNode): boolean {
+  const known = naming.get(node)
+  if (known !== undefined) return known
+  const names = node.refersTo !== undefined || schemaChildren(node).some(namesAnything)
+  naming.set(node, names)
+  return names
+}
+
 /** Returns all references that a spec's schema marks, one declaration for each kind. */
 export function findReferences(schema: TSchema): ReferenceDeclaration[] {
   const kinds = new Set<string>()
@@ -40,6 +51,7 @@ interface FoundName {
 function foundIn(schema: SchemaNode, spec: unknown, kind: string): readonly FoundName[] {
   const found: FoundName[] = []
   const gather = (node: SchemaNode, value: unknown, pointer: string, beside?: unknown): void => {
+    if (!namesAnything(node)) return
     const kinds = kindsNamedBy(node)
     if (typeof value === 'string' && value !== '' && kinds.includes(kind) && (kinds.length === 1 || beside === kind))
       found.push({ name: value, pointer })

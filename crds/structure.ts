@@ -79,6 +79,9 @@ const wordFor = (value: unknown): string => {
   return words[typeof value] ?? typeof value
 }
 
+/** The most unknown fields of one value whose messages say more. To find the nearest name takes long. */
+const MOST_EXPLAINED = 100
+
 function unknownField(field: string, known: readonly string[]): string {
   const meant = closest(field, known)
   if (meant !== undefined) return `unknown field; did you mean ${meant}?`
@@ -86,14 +89,17 @@ function unknownField(field: string, known: readonly string[]): string {
 }
 
 /** Builds the finding for one of ajv's errors. It never repeats a value, which may be a secret in the wrong place. */
-function buildFinding({ instancePath, keyword, params, parentSchema, data }: ErrorObject): Finding {
+function buildFinding(
+  { instancePath, keyword, params, parentSchema, data }: ErrorObject,
+  isExplained: boolean,
+): Finding {
   const node = parentSchema as SchemaNode
   const here = (message: string): Finding => ({ pointer: instancePath, message })
   const inside = (key: unknown, message: string): Finding => ({ pointer: at(instancePath, String(key)), message })
   switch (keyword) {
     case 'additionalProperties': {
       const field = String(params['additionalProperty'])
-      return inside(field, unknownField(field, Object.keys(node.properties ?? {})))
+      return inside(field, !isExplained ? 'unknown field' : unknownField(field, Object.keys(node.properties ?? {})))
     }
     case 'required':
       return inside(params['missingProperty'], 'is required')
@@ -160,6 +166,9 @@ export function compileStructure(schema: SchemaNode): (value: unknown) => Struct
     return errors
       .filter(({ keyword, instancePath }) => keyword !== 'enum' || !mistyped.has(instancePath))
       .filter(({ keyword, instancePath }) => keyword !== 'pattern' || !empty.has(instancePath))
-      .map((error) => ({ ...buildFinding(error), unknownField: error.keyword === 'additionalProperties' }))
+      .map((error, index) => ({
+        ...buildFinding(error, index < MOST_EXPLAINED),
+        unknownField: error.keyword === 'additionalProperties',
+      }))
   }
 }

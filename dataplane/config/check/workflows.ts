@@ -3,6 +3,7 @@ import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
 import { compileWorkflow } from '../workflow/compile.ts'
 import type { Definition } from '../workflow/definition.ts'
+import { workflowLimits } from '../workflow/limits.ts'
 import { duplicates } from './duplicates.ts'
 
 export function workflowFindings({
@@ -12,6 +13,7 @@ export function workflowFindings({
   const at = '/compositeTools'
   if (compositeTools.length > 0 && role === 'proxy')
     return [{ pointer: at, message: 'work only in a gateway: a proxy shows its server as it is' }]
+  if (countValues(compositeTools) > workflowLimits.values) return [{ pointer: at, message: TOO_MANY_VALUES }]
   const names = new Set(compositeTools.map(({ name }) => name))
   return [
     ...duplicates(compositeTools, ({ name }) => name, at, '/name'),
@@ -22,6 +24,23 @@ export function workflowFindings({
       })),
     ),
   ]
+}
+
+export const TOO_MANY_VALUES = `have more than ${workflowLimits.values} values together`
+
+/** Counts the values in definitions: texts, numbers, lists and objects at any depth. Stops soon after the limit. */
+export function countValues(definitions: readonly Definition[]): number {
+  const open: unknown[] = [...definitions]
+  let count = 0
+  for (let value = open.pop(); value !== undefined && count <= workflowLimits.values; value = open.pop()) {
+    count += 1
+    if (typeof value !== 'object' || value === null) continue
+    for (const name in value) {
+      if (open.length > workflowLimits.values) return open.length
+      open.push((value as Record<string, unknown>)[name])
+    }
+  }
+  return count
 }
 
 /** Checks that composite tools call only tools of backends: calls of each other could recurse without end. */

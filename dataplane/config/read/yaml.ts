@@ -1,4 +1,4 @@
-import { type Document, LineCounter, parseDocument, type Tags } from 'yaml'
+import { type Document, isCollection, LineCounter, parseDocument, type Tags, visit } from 'yaml'
 import { ConfigError, type Finding } from '../load.ts'
 import { aliasProblem } from './aliases.ts'
 import { duplicateKeys } from './duplicate-keys.ts'
@@ -16,6 +16,24 @@ const MOST_ALIASES = 100
 /** Removes ordered maps. The library compares each key of one with all before it, and nothing here needs the order. */
 export const withoutOrderedMaps = (tags: Tags): Tags =>
   tags.filter((tag) => typeof tag === 'string' || !/:(omap|pairs)$/.test(tag.tag))
+
+export const COLLECTION_KEY = 'a key must be text, not a map or a list'
+
+/**
+ * Returns the offset of the first key that is a map or a list, as in an unquoted `{{ template }}`. Such keys must not
+ * reach `toJS`: it writes them out as text, and each level of nesting doubles the length.
+ */
+export function findCollectionKey(document: Document.Parsed): number | undefined {
+  let found: number | undefined
+  visit(document, {
+    Pair(_, { key }) {
+      if (!isCollection(key)) return undefined
+      found = key.range?.[0] ?? 0
+      return visit.BREAK
+    },
+  })
+  return found
+}
 
 export function readYaml(text: string): YamlText {
   const lines = new LineCounter()
@@ -46,6 +64,8 @@ export function valueOfYaml({ document, lineAt }: YamlText, file?: string): unkn
   if (document.errors.length > 0)
     throw refuse(document.errors.slice(0, MOST_ERRORS).map((error) => at(error.pos[0], formatError(error))))
   if (document.contents === null) throw whole('the file is empty')
+  const key = findCollectionKey(document)
+  if (key !== undefined) throw refuse([at(key, COLLECTION_KEY)])
   const aliases = aliasProblem(document, MOST_ALIASES)
   if (aliases !== undefined) throw whole(aliases)
   let value: unknown

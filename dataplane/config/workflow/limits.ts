@@ -11,6 +11,8 @@ export const workflowLimits = {
   /** The most parallel steps of one run, and the default of parallel items of a forEach. */
   parallel: 10,
   items: 100,
+  /** The values in all definitions of a configuration together. */
+  values: 10_000,
   depth: 100,
   output: 10 * 1024 * 1024,
   response: 1024 * 1024,

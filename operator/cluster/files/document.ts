@@ -1,4 +1,5 @@
 import {
+  type Alias,
   type Document,
   isAlias,
   isMap,
@@ -17,7 +18,7 @@ import { at, splitPointer } from '../../../crds/settings/json.ts'
 import { kubectlScalar } from '../../../crds/settings/kubectl-scalar.ts'
 import { aliasProblem } from '../../../dataplane/config/read/aliases.ts'
 import { duplicateKeys } from '../../../dataplane/config/read/duplicate-keys.ts'
-import { withoutOrderedMaps } from '../../../dataplane/config/read/yaml.ts'
+import { COLLECTION_KEY, findCollectionKey, withoutOrderedMaps } from '../../../dataplane/config/read/yaml.ts'
 
 export interface ManifestDocument {
   readonly value: unknown
@@ -25,8 +26,11 @@ export interface ManifestDocument {
   lineOf(pointer: string): number
   /** Explains how YAML has read an unquoted word: `no` is the boolean false. Undefined for any other pointer. */
   misreading(pointer: string): string | undefined
-  /** Pointers of unquoted words such as `yes` and `off` that YAML reads as booleans. */
-  readonly wordsReadAsBooleans: readonly string[]
+  /**
+   * Returns the pointers of unquoted words such as `yes` and `off` that YAML reads as booleans, below a base: the empty
+   * pointer, or `/items/N`.
+   */
+  wordsReadAsBooleans(base: string): readonly string[]
 }
 
 interface SyntaxFinding {
@@ -68,23 +72,30 @@ interface NodePosition {
   readonly exact: boolean
 }
 
-function resolve(document: Document, node: unknown): unknown {
-  return isAlias(node) ? node.resolve(document) : node
+/** What was looked up so far. An object may have as many findings as keys, and all of them behind one alias. */
+interface Known {
+  /** The pairs of maps, by key. */
+  readonly pairs: WeakMap<YAMLMap, ReadonlyMap<string, Pair>>
+  /** The nodes that aliases stand for. The library looks through the document for each. */
+  readonly anchors: WeakMap<Alias, Node | undefined>
+}
+
+function resolve(document: Document, node: unknown, { anchors }: Known): unknown {
+  if (!isAlias(node)) return node
+  if (!anchors.has(node)) anchors.set(node, node.resolve(document))
+  return anchors.get(node)
 }
 
 const findOffset = (node: unknown): number | undefined => (isNode(node) ? node.range?.[0] : undefined)
 
-/** The pairs of the maps that were read so far, by key. An object may have as many findings as keys. */
-type Pairs = WeakMap<YAMLMap, ReadonlyMap<string, Pair>>
-
-function findPair(map: YAMLMap, key: string, known: Pairs): Pair | undefined {
-  const pairs = known.get(map) ?? new Map(map.items.map((pair) => [keyText(pair), pair]))
-  known.set(map, pairs)
-  return pairs.get(key)
+function findPair(map: YAMLMap, key: string, { pairs }: Known): Pair | undefined {
+  const found = pairs.get(map) ?? new Map(map.items.map((pair) => [keyText(pair), pair]))
+  pairs.set(map, found)
+  return found.get(key)
 }
 
 /** Returns what a map or a list holds at one step of a pointer, and the key or item where it begins. */
-function findPart(parent: unknown, step: string, known: Pairs): { node: unknown; from: unknown } | undefined {
+function findPart(parent: unknown, step: string, known: Known): { node: unknown; from: unknown } | undefined {
   if (isMap(parent)) {
     const pair = findPair(parent, step, known)
     return pair && { node: pair.value, from: pair.key }
@@ -94,11 +105,11 @@ function findPart(parent: unknown, step: string, known: Pairs): { node: unknown;
   return { node: item, from: item }
 }
 
-function findPosition(document: Document, pointer: string, known: Pairs): NodePosition {
+function findPosition(document: Document, pointer: string, known: Known): NodePosition {
   let node: unknown = document.contents
   let offset = findOffset(node) ?? 0
   for (const token of splitPointer(pointer)) {
-    const part = findPart(resolve(document, node), token, known)
+    const part = findPart(resolve(document, node, known), token, known)
     if (!part) return { node: undefined, offset, exact: false }
     offset = findOffset(part.from) ?? offset
     node = part.node
@@ -158,6 +169,8 @@ function readValue(document: Document.Parsed): { readonly value: unknown; readon
   if (document.errors.length > 0)
     return failed(reportedErrors(document).map(({ message, pos }) => ({ message: oneLine(message), offset: pos[0] })))
   if (document.contents === null) return failed([])
+  const key = findCollectionKey(document)
+  if (key !== undefined) return failed([{ message: COLLECTION_KEY, offset: key }])
   const aliases = aliasProblem(document, MOST_ALIASES)
   if (aliases !== undefined) return failed([{ message: aliases, offset: start }])
   let value: unknown
@@ -179,17 +192,18 @@ function manifestDocument(
   value: unknown,
   lineAt: (offset: number) => number,
 ): ManifestDocument {
-  const pairs: Pairs = new WeakMap()
-  const wordsReadAsBooleans: string[] = []
-  findSurprisingBooleans(document.contents, '', wordsReadAsBooleans)
+  const known: Known = { pairs: new WeakMap(), anchors: new WeakMap() }
+  const words: string[] = []
+  findSurprisingBooleans(document.contents, '', words)
+  const byItem = Map.groupBy(words, (pointer) => /^\/items\/\d+(?=\/)/.exec(pointer)?.[0])
   return {
     value,
-    lineOf: (pointer) => lineAt(findPosition(document, pointer, pairs).offset),
+    lineOf: (pointer) => lineAt(findPosition(document, pointer, known).offset),
     misreading: (pointer) => {
-      const { node, exact } = findPosition(document, pointer, pairs)
+      const { node, exact } = findPosition(document, pointer, known)
       return exact ? describeMisreading(node) : undefined
     },
-    wordsReadAsBooleans,
+    wordsReadAsBooleans: (base) => (base === '' ? words : (byItem.get(base) ?? [])),
   }
 }
 

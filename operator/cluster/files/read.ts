@@ -166,8 +166,7 @@ class Reading {
     if (!id) return
     const { value, document, base, file } = candidate
     const { labels, annotations } = value['metadata'] as KubernetesObject['metadata']
-    for (const pointer of document.wordsReadAsBooleans) {
-      if (!pointer.startsWith(`${base}/`)) continue
+    for (const pointer of document.wordsReadAsBooleans(base)) {
       const message = `${document.misreading(pointer)}; write true or false, or use quotes`
       this.#add(candidate, [
         { severity: 'warning', reason: 'WordReadAsBoolean', message, pointer: pointer.slice(base.length) },

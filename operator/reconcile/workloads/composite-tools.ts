@@ -1,6 +1,13 @@
 import { type VirtualMCPServer, virtualMcpCompositeToolDefinition } from '../../../crds/index.ts'
-import { calledTools, unknownTools, workflowFindings } from '../../../dataplane/config/check/workflows.ts'
+import {
+  calledTools,
+  countValues,
+  TOO_MANY_VALUES,
+  unknownTools,
+  workflowFindings,
+} from '../../../dataplane/config/check/workflows.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { workflowLimits } from '../../../dataplane/config/workflow/limits.ts'
 import { byText } from '../../model/index.ts'
 import { canonicalJson, sortedKeys } from '../../render/object/canonical.ts'
 import { checkDefinition } from '../configs/virtual-mcp-composite-tool-definition.ts'
@@ -31,19 +38,24 @@ const MOST_KEPT = 64 * 1024
 interface Taken {
   readonly names: Set<string>
   readonly called: Set<string>
+  /** The values in them. */
+  values: number
 }
 
-function take(definition: Definition, { names, called }: Taken): void {
-  names.add(definition.name)
-  for (const { tool } of calledTools(definition)) called.add(tool)
+function take(definition: Definition, taken: Taken): void {
+  taken.names.add(definition.name)
+  for (const { tool } of calledTools(definition)) taken.called.add(tool)
+  taken.values += countValues([definition])
 }
 
 /** Returns why a valid definition can't be offered beside the others, which stay unaffected. */
-function clash(definition: Definition, { names, called }: Taken): string | undefined {
+function clash(definition: Definition, { names, called, values }: Taken): string | undefined {
   const { name } = definition
   if (names.has(name)) return `/spec/name: another composite tool has the name ${JSON.stringify(name)}`
   if (called.has(name))
     return `/spec/name: another composite tool calls ${JSON.stringify(name)}, and composite tools can’t call each other`
+  if (values + countValues([definition]) > workflowLimits.values)
+    return `/spec: it and the other composite tools of the gateway ${TOO_MANY_VALUES}`
   const nested = calledTools(definition).find(({ tool }) => names.has(tool))
   return nested && `/spec${nested.pointer}: is a composite tool: composite tools can’t call each other`
 }
@@ -88,7 +100,7 @@ export function collectCompositeTools(
   for (const { pointer, message } of workflowFindings({ compositeTools, role: 'gateway' }))
     resolver.problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/config${pointer}`, message })
   const served: Definition[] = [...compositeTools]
-  const taken: Taken = { names: new Set(), called: new Set() }
+  const taken: Taken = { names: new Set(), called: new Set(), values: 0 }
   for (const definition of compositeTools) take(definition, taken)
   const refused: { readonly name: string; readonly text: string }[] = []
   const lastGood: Record<string, string> = {}

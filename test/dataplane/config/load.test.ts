@@ -276,6 +276,19 @@ test('aliases are followed as long as they are few', () => {
   ])
 })
 
+test('a key that is a map or a list is refused before it is written out', () => {
+  for (const key of ['? '.repeat(200), '{? ['.repeat(60), '[{'.repeat(60)]) {
+    const closed = [...key].reverse().join('').replaceAll('{', '}').replaceAll('[', ']').replaceAll('?', '')
+    // Each level doubles what the library writes out.
+    assert.equal(findings(`${good}more:\n  ${key}a${key.includes('{') ? closed : ''}\n`), [
+      'gateway.yaml:8: a key must be text, not a map or a list',
+    ])
+  }
+  assert.equal(findings(`${good}more: {{ .Values.more }}\n`), [
+    'gateway.yaml:7: a key must be text, not a map or a list',
+  ])
+})
+
 test('a repeated key is found at any depth, and a merge is not one', () => {
   assert.equal(findings(`${good}search:\n  a: 1\n  b: { c: 1, c: 2 }\n  a: 1\n`), [
     'gateway.yaml:9: Map keys must be unique',

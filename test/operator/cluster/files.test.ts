@@ -110,6 +110,8 @@ const wrong: readonly (readonly [title: string, text: string, ...expected: strin
     `big: &b "${'x'.repeat(100_000)}"\nlist: [${Array(900).fill('*b').join(',')}]\n`,
     'a.yaml:1 error SyntaxInvalid',
   ],
+  ['a template without quotes', 'a: {{ .Values.a }}\n', 'a.yaml:1 error SyntaxInvalid'],
+  ['keys that are maps, each of the next', `a:\n  ${'? '.repeat(100)}b\n`, 'a.yaml:2 error SyntaxInvalid'],
   ['nesting', `a: ${'['.repeat(1000)}${']'.repeat(1000)}\n`, 'a.yaml:1 error SyntaxInvalid'],
   [
     'a group that is none',
@@ -169,6 +171,24 @@ for (const [title, text, ...expected] of wrong) {
     assert.equal(told(readManifests([folder.path]).findings, folder.path), expected)
   })
 }
+
+test('the time to find mistakes behind an alias, and words in the objects of a list, is linear', () => {
+  const keys = Array.from({ length: 4_000 }, (_, at) => `k${at}: 1`).join()
+  const object = (name: string, spec: string) =>
+    `{apiVersion: portico.dev/v1beta1, kind: MCPToolConfig, metadata: {name: ${name}}, spec: ${spec}}`
+  const objects = Array.from({ length: 4_000 }, (_, at) => `- ${object(`t${at}`, '{toolsFilter: [on]}')}\n`)
+  using folder = temporaryFolder({
+    'aliased.yaml': `${group('a', `x: &a {${keys}}\nspec: *a`)}`,
+    'list.yaml': `apiVersion: v1\nkind: List\nitems:\n${objects.join('')}`,
+  })
+  const before = process.cpuUsage().user
+  const set = readManifests([folder.path])
+  const { findings } = checkManifests(set)
+  assert.is(findings.filter(({ pointer }) => pointer?.startsWith('/spec/k')).length, 4_000)
+  assert.is(set.findings.filter(({ reason }) => reason === 'WordReadAsBoolean').length, 4_000)
+  // To look through the document for each of them takes ten seconds.
+  assert.ok(process.cpuUsage().user - before < 5_000_000)
+})
 
 test('the time to find a mistake in every key of a map is linear', () => {
   const keys = Array.from({ length: 30_000 }, (_, at) => `  k${at}: 1\n`)

@@ -125,6 +125,20 @@ for (const [what, changed, says] of wrongChanges)
     assert.equal(offered(planAfter([x, y], [definition('x', flow('c')), y])), ['c', 'd'])
   })
 
+test('values of all workflows are counted: one that is too much is left out, and costs the others nothing', () => {
+  const large = (name: string, values: number) =>
+    `{name: ${name}, steps: [{id: one, tool: docs.search, arguments: {list: [${'1,'.repeat(values)}]}}]}`
+  const plan = planOf(refs('x', 'y'), definition('x', large('a', 6_000)), definition('y', large('b', 6_000)))
+  assert.equal(offered(plan), ['a'])
+  assert.match(
+    condition(plan, 'CompositeToolsReady') ?? '',
+    /^False DefinitionsLeftOut: .*"y" is left out: .*10000 values/,
+  )
+  const own = planOf(`compositeTools: [${large('a', 6_000)}, ${large('b', 6_000)}]`)
+  assert.match(condition(own, 'Valid') ?? '', /^False ConfigInvalid: .*have more than 10000 values together/)
+  assert.equal(offered(planOf(`compositeTools: [${large('a', 9_900)}]`)), ['a'])
+})
+
 test('an invalid workflow of the gateway itself holds the running pods', () => {
   const wrong = '{name: b, steps: [{id: one, tool: a}, {id: two, tool: docs.x, arguments: {x: "{{.params.n"}}]}'
   const plan = planOf(`compositeTools: [${flow('a')}, ${wrong}]`)
