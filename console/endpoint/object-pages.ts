@@ -1,12 +1,15 @@
 import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
 import { type AccessFacts, accessOf, accessSteps } from '../facts/access.ts'
 import { connectFacts } from '../facts/connect.ts'
-import { deniedIn } from '../facts/denied.ts'
+import { type DeniedCall, deniedIn } from '../facts/denied.ts'
 import { mapFacts } from '../facts/map.ts'
 import { idOf, pathOf, servesMcp } from '../facts/places.ts'
 import { sourceFacts } from '../facts/source.ts'
+import { keyOf } from '../facts/subjects.ts'
 import { partsOf } from '../facts/workload.ts'
+import { claimsText } from '../mcp/tokens.ts'
 import { accessPage, deniedTable } from '../pages/access.ts'
 import { connectPage } from '../pages/connect.ts'
 import { type Child, h } from '../pages/element.ts'
@@ -98,21 +101,30 @@ async function explained(
 /** The most tools to choose from. */
 const MOST_NAMES = 500
 
+/** Returns what is asked: what the form says, else what is known of a denied call, else the viewer's own claims. */
+function questionOf(visit: Visit, object: KubernetesObject, call: DeniedCall | undefined): AccessFacts['question'] {
+  const { form, query, session, tokens } = visit
+  if (form !== undefined) {
+    const [tool = '', claims = '', given = ''] = ['tool', 'claims', 'arguments'].map((name) => form.get(name) ?? '')
+    return { tool, claims, arguments: given }
+  }
+  const tool = (call?.tool ?? query('tool') ?? '').slice(0, 500)
+  const mine = claimsText(tokens.get(session.id, keyOf(idOf(object))))
+  // The log has no claims; those of one's own calls are known.
+  const isMine = call === undefined || (mine !== '' && JSON.parse(mine).sub === call.sub)
+  const claims = isMine ? mine : call.sub === '' ? '' : JSON.stringify({ sub: call.sub })
+  return { tool, claims, arguments: '' }
+}
+
 /** The page that explains a call. */
 export const access: Page = async (visit) => {
   const { form, query, places, session, now } = visit
   const object = hasPart(visit, 'access')
   const lines = (await patiently(places.audit(session.viewer, object), visit.isPage)) ?? 'still asking for the log'
   const denied = typeof lines === 'string' ? [] : deniedIn(lines)
-  const request = query('request')
+  const request = form === undefined ? query('request') : undefined
   const call = request === undefined ? undefined : denied.find(({ requestId }) => requestId === request)
-  const field = (name: string) => form?.get(name) ?? ''
-  const claims = call === undefined || call.sub === '' ? '' : JSON.stringify({ sub: call.sub })
-  const question = {
-    tool: form ? field('tool') : (call?.tool ?? query('tool') ?? '').slice(0, 500),
-    claims: form ? field('claims') : claims,
-    arguments: form ? field('arguments') : '',
-  }
+  const question = questionOf(visit, object, call)
   const listed = await patiently(toolNames(visit), visit.isPage)
   const start = {
     ...accessOf(await headOf(visit, object), question),

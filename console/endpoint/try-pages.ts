@@ -5,6 +5,7 @@ import { keyOf } from '../facts/subjects.ts'
 import { hintsOf, type ResultFacts, resultOf, type ToolRow, type ToolsFacts, type TryFacts } from '../facts/tools.ts'
 import { callMcp, type Listed, listTools, type Target, type Tool } from '../mcp/client.ts'
 import { answersIn, argumentsIn, type Field, fieldsOf, INPUT } from '../mcp/form-values.ts'
+import { claimsText } from '../mcp/tokens.ts'
 import { toolsPage, tryPage } from '../pages/tools.ts'
 import { beginLogin, keepToken } from './login-pages.ts'
 import { headOf, objectOf } from './pages.ts'
@@ -129,6 +130,8 @@ const isDestructive = ({ annotations }: Tool): boolean =>
 interface Outcome {
   readonly problem: string | null
   readonly result: ResultFacts | null
+  /** The arguments of the call; undefined if there was none. */
+  readonly given?: Readonly<Record<string, unknown>>
 }
 
 async function outcomeOf(visit: Visit, target: Target, tool: Tool, fields: readonly Field[]): Promise<Outcome> {
@@ -147,7 +150,7 @@ async function outcomeOf(visit: Visit, target: Target, tool: Tool, fields: reado
     ...(state !== '' && { requestState: state }),
   }
   try {
-    return { problem: null, result: await run(target, tool.name, params, visit) }
+    return { problem: null, given, result: await run(target, tool.name, params, visit) }
   } catch (error) {
     return { problem: `The call failed, and was not repeated: ${(error as Error).message}`, result: null }
   }
@@ -183,7 +186,7 @@ export const tryTool: Page = async (visit) => {
     }
   }
   const fields = fieldsOf(tool.inputSchema)
-  const { problem, result } = await outcomeOf(visit, target, tool, fields)
+  const { problem, result, given } = await outcomeOf(visit, target, tool, fields)
   // The list was shown, and the call was not: the token has ended in between, or lacks a right.
   const needsToken = facts.needsToken || result?.status === 401
   const row = rowOf(tool, facts.href)
@@ -201,7 +204,13 @@ export const tryTool: Page = async (visit) => {
     problem,
     asksAgain: isDestructive(tool),
     result,
+    why: result?.status === 403 ? { arguments: JSON.stringify(given), claims: claimsText(target.token) } : null,
   }
-  const content = tryPage(all, visit.formToken(row.href), visit.formToken(`${facts.href}/tools`))
+  const [call, token, access] = [row.href, `${facts.href}/tools`, `${facts.href}/access`].map(visit.formToken) as [
+    string,
+    string,
+    string,
+  ]
+  const content = tryPage(all, { call, token, access })
   return { title: tool.name, facts: all, content, isLive: false }
 }

@@ -29,6 +29,8 @@ export interface TryFacts extends ToolsFacts {
   /** True if the tool may destroy something, and has to be confirmed. */
   readonly asksAgain: boolean
   readonly result: ResultFacts | null
+  /** What the call had, for its explanation; null unless it was denied. */
+  readonly why: { readonly arguments: string; readonly claims: string } | null
 }
 
 /** A question of the tool to its caller. */

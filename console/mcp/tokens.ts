@@ -1,3 +1,4 @@
+import { isObject } from '../../crds/settings/json.ts'
 import { BySession } from './by-session.ts'
 
 const HOUR_MS = 3_600_000
@@ -23,5 +24,16 @@ export class WorkloadTokens {
 
   delete(session: string, workload: string): void {
     this.#tokens.delete(session, workload)
+  }
+}
+
+/** Returns the claims in a token, as JSON; an empty text if it is no JWT with a subject. Nothing of it is verified. */
+export function claimsText(token: string | undefined): string {
+  const [, payload = ''] = token?.split('.') ?? []
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString())
+    return isObject(claims) && typeof claims['sub'] === 'string' ? JSON.stringify(claims) : ''
+  } catch {
+    return ''
   }
 }

@@ -66,7 +66,7 @@ function outcome({ verdict, steps, explanation, filledFrom }: AccessFacts, now: 
     h('h2', {}, 'Answer'),
     filledFrom !== null &&
       note(
-        '',
+        verdict === 'allowed' ? 'warn' : '',
         h(
           'p',
           {},
@@ -74,10 +74,9 @@ function outcome({ verdict, steps, explanation, filledFrom }: AccessFacts, now: 
           h('code', {}, filledFrom.requestId),
           ' of ',
           moment(filledFrom.time, now),
-          '.',
+          verdict === 'allowed' ? ', which would pass with what is known of it.' : '.',
         ),
-        filledFrom.sub !== '' &&
-          h('p', {}, 'The log has no claims but the caller’s sub. Add those that policies look at, and explain again.'),
+        h('p', {}, 'The log has neither arguments nor claims. Add those that policies look at, and explain again.'),
       ),
     h(
       'p',

@@ -4,7 +4,7 @@ import { type Child, type Element, h, visible } from './element.ts'
 import { empty, NOTHING, stateSign, stateTag, table } from './parts.ts'
 
 /** Characters that fit into a box. */
-const FITTING = 20
+const FITTING = 18
 
 const cut = (text: string): string => {
   const shown = visible(text)

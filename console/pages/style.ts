@@ -91,7 +91,7 @@ border-radius:var(--r1);padding:var(--p1) var(--p1) var(--p1) var(--p3);max-widt
 .table{overflow:hidden;border:1px solid var(--line);border-radius:var(--r2);background:var(--card)}
 .cards+.table{margin-top:var(--p4)}
 .table :is(th,td){min-width:5.5rem}
-@media(min-width:44.01rem){.table .mid{min-width:7.5rem}.table .wide{min-width:11rem}}
+@media(min-width:44.01rem){.table .mid{min-width:7.5rem}.table .wide{min-width:12rem}}
 caption{text-align:left;padding:var(--p3) var(--p4) 0;color:var(--soft);font-size:var(--s1)}
 td.num,th.num{text-align:right}
 tbody tr:hover,tr:focus-within{background:var(--code)}

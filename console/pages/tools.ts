@@ -190,7 +190,19 @@ const questions = (result: ResultFacts): Element =>
     ]),
   )
 
-function resultView(result: ResultFacts): Child {
+/** The button that asks why a call was denied, with what the call had. */
+const whyForm = ({ href, tool, why }: TryFacts, token: string): Child =>
+  why !== null &&
+  h(
+    'form',
+    { method: 'post', action: `${href}/access` },
+    Object.entries({ form: token, tool: tool.name, ...why }).map(([name, value]) =>
+      h('input', { type: 'hidden', name, value }),
+    ),
+    h('button', { class: 'quiet' }, 'Why? Explain this call'),
+  )
+
+function resultView(result: ResultFacts, facts: TryFacts, accessToken: string): Child {
   const {
     status,
     durationMs,
@@ -217,7 +229,7 @@ function resultView(result: ResultFacts): Child {
       ['Request', requestId === null ? null : h('code', {}, requestId)],
       ['Progress', progress.length === 0 ? null : progress.join('; ')],
     ]),
-    error !== null && note('bad', h('div', { dir: 'auto' }, folded(error))),
+    error !== null && note('bad', h('div', { dir: 'auto' }, folded(error)), whyForm(facts, accessToken)),
     content.map(({ type, text, mimeType, bytes: size, shown }, index) => [
       h(
         'h3',
@@ -242,7 +254,7 @@ function resultView(result: ResultFacts): Child {
 }
 
 /** The page that calls a tool. */
-export function tryPage(facts: TryFacts, token: string, tokenFormToken: string): Child {
+export function tryPage(facts: TryFacts, tokens: Readonly<Record<'call' | 'token' | 'access', string>>): Child {
   const { tool, problem, result, schema } = facts
   return [
     workloadHead(facts, 'tools'),
@@ -256,10 +268,10 @@ export function tryPage(facts: TryFacts, token: string, tokenFormToken: string):
         'It says of itself: ',
         tool.hints.map((hint) => [h('span', { class: 'tag quiet' }, hint), ' ']),
       ),
-    tokenForm({ ...facts, action: `${facts.href}/tools` }, tokenFormToken),
+    tokenForm({ ...facts, action: `${facts.href}/tools` }, tokens.token),
     problem !== null && note('bad', h('p', { role: 'alert' }, problem)),
-    callForm(facts, token),
-    result !== null && resultView(result),
+    callForm(facts, tokens.call),
+    result !== null && resultView(result, facts, tokens.access),
     h(
       'details',
       {},

@@ -4,7 +4,7 @@ import type { Branch } from '../facts/tree.ts'
 import { type Headed, partsOf, type WorkloadFacts } from '../facts/workload.ts'
 import { type Child, type Element, h } from './element.ts'
 import { impactText } from './home.ts'
-import { copyable, facts as list, moment, NOTHING, note, stateTag, table, troubleItem } from './parts.ts'
+import { brief, copyable, facts as list, moment, NOTHING, note, stateTag, table, troubleItem } from './parts.ts'
 
 const TITLES: Readonly<Record<string, string>> = {
   '': 'Overview',
@@ -120,11 +120,15 @@ function sources(facts: WorkloadFacts, now: number): Child {
   ]
 }
 
+/** The most characters of a line of the tree. */
+const LONGEST_LINE = 400
+
 /** Shows a line of the tree; `KIND NAME` at its head leads to the object that it is about. */
 function lineOf({ text, object }: Branch): Child {
   const head = object && `${object.kind} ${object.name}`
-  if (head === undefined || !text.startsWith(head)) return text
-  return [h('a', { href: pathOf(object as ObjectId) }, head), text.slice(head.length)]
+  const said = brief(text, LONGEST_LINE)
+  if (head === undefined || !said.startsWith(head)) return said
+  return [h('a', { href: pathOf(object as ObjectId) }, head), said.slice(head.length)]
 }
 
 const branch = (one: Branch): Element => {

@@ -6,6 +6,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { accessSteps } from '../../console/facts/access.ts'
 import { serveLocalConsole } from '../../console/local.ts'
+import { claimsText } from '../../console/mcp/tokens.ts'
 import { machinePlaces } from '../../console/places/machine.ts'
 import { fillWorld, type KubernetesObject } from '../../operator/model/index.ts'
 import { startBrowser } from '../support/browser.ts'
@@ -284,6 +285,13 @@ test('a limit of each user that refuses somebody does not deny: nobody knows whe
     passed: null,
     says: 'the limit of 2 calls in 1m for each user refuses some user now',
   })
+})
+
+test('the claims of a token fill a question; what is no token of a person does not', () => {
+  const token = (payload: string) => `e30.${Buffer.from(payload).toString('base64url')}.x`
+  assert.is(claimsText(token('{"sub":"ada","groups":["eng"]}')), '{"sub":"ada","groups":["eng"]}')
+  for (const other of [undefined, '', 'opaque', 'a.b.c', token('[]'), token('null'), token('{"sub":1}'), token('{}')])
+    assert.is(claimsText(other), '', other)
 })
 
 test('a token that ends before the call says so; what was typed stays, and the call is not repeated', async () => {

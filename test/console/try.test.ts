@@ -6,7 +6,7 @@ import { object } from '../support/operator/standalone-run.ts'
 import { gateway, group, OpenConsole, server } from './support.ts'
 
 const POLICY =
-  'permit(principal, action == Action::"call_tool", resource) unless { resource == Tool::"clock_current_time" };'
+  'permit(principal, action == Action::"call_tool", resource) unless { resource == Tool::"clock_current_time" || (context has arg_time && context.arg_time == "2026-01-01T00:00") };'
 const manifests = [
   group,
   gateway('tools'),
@@ -113,6 +113,24 @@ test('odd claims are answered', async () => {
   }
 })
 
+test('a call that was denied for its arguments is explained with them; from the log it is told that they lack', async () => {
+  const path = '/ns/default/vmcp/guarded/tools/clock_convert_time'
+  const given = { time: '2026-01-01T00:00', from: 'UTC', to: ['UTC'] }
+  const { facts: tried } = (await (await post(path, { raw: JSON.stringify(given) })).json()) as {
+    facts: { result: { status: number; requestId: string }; why: { arguments: string; claims: string } }
+  }
+  assert.equal([tried.result.status, JSON.parse(tried.why.arguments), tried.why.claims], [403, given, ''])
+  const access = '/ns/default/vmcp/guarded/access'
+  const { facts } = (await (await post(access, { tool: 'clock_convert_time', ...tried.why })).json()) as {
+    facts: { verdict: string }
+  }
+  assert.is(facts.verdict, 'denied')
+  const logged = `${access}?request=${tried.result.requestId}`
+  await eventually('the audit log has it', async () => (await one.json(logged)).facts.filledFrom !== null)
+  assert.is((await one.json(logged)).facts.verdict, 'allowed')
+  assert.match(await one.text(logged), 'which would pass with what is known of it')
+})
+
 test('a denied call of the audit log fills the form', async () => {
   const url = one.portico.reports.at(-1)?.endpoints.find(({ name }) => name === 'guarded')?.url ?? ''
   await post('/ns/default/vmcp/guarded/tools/clock_convert_time', { raw: '{}' })
@@ -120,8 +138,10 @@ test('a denied call of the audit log fills the form', async () => {
   const denied = await callMcp({ url, token: undefined }, 'tools/call', { name: 'clock_current_time', arguments: {} })
   assert.is(denied.status, 403)
   const calls = async () => (await one.json('/ns/default/vmcp/guarded/access')).facts.denied
-  await eventually('the audit log has it', async () => (await calls()).length > 0)
-  const [{ requestId }] = await calls()
+  await eventually('the audit log has it', async () =>
+    (await calls()).some(({ tool }: { tool: string }) => tool === 'clock_current_time'),
+  )
+  const { requestId } = (await calls()).find(({ tool }: { tool: string }) => tool === 'clock_current_time')
   const filled = await one.json(`/ns/default/vmcp/guarded/access?request=${requestId}`)
   assert.is(filled.facts.question.tool, 'clock_current_time')
   // It is explained at once.
