@@ -42,6 +42,7 @@ nav.main a{padding:var(--p2) var(--p3);border-radius:var(--r2)}
 main{padding:var(--p6) var(--p6) var(--p6);max-width:82rem}
 footer{grid-column:2;padding:var(--p4) var(--p6)}}
 .num{font-variant-numeric:tabular-nums;text-align:right}
+.table .num,time{white-space:nowrap}
 .lead{color:var(--soft);max-width:46rem;margin-bottom:var(--p5)}
 .crumbs{font-size:var(--s1);margin:0 0 var(--p2);color:var(--soft)}
 .top{display:flex;flex-wrap:wrap;align-items:center;gap:var(--p2) var(--p3)}
