@@ -1,4 +1,5 @@
 /** Keycloak as where people log in, and as the issuer of callers' tokens, at a gateway and at a registry. */
+import './keycloak/id-jag.ts'
 import './keycloak/login.ts'
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'

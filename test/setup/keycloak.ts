@@ -6,8 +6,8 @@ import { pipeline } from 'node:stream/promises'
 import { cacheFolder, workFolder } from './cache.ts'
 import { run } from './program.ts'
 
-const VERSION = '26.4.0'
-const SHA256 = '1b6a11a2726ac8a8dc9c91d5fafe989a75ce4f1622d7f7b45c21d5bc16629c0a'
+const VERSION = '26.7.3'
+const SHA256 = '27a6535553c3cdcd083872ba40629efafb3475e3b758e0c6f691395561dd0f1f'
 const COPY = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy'
 
 const folder = () => join(cacheFolder(), `keycloak-${VERSION}`)

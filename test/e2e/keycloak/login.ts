@@ -9,7 +9,7 @@ import { type LoginProvider, startLoginProvider } from '../../support/identity/l
 import { startVerifyingServer, type VerifyingServer } from '../../support/identity/verifying-server.ts'
 import { apply, createNamespace, installOperator, kubectl, podsOf, until } from '../../support/operator/e2e-cluster.ts'
 import { answer, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
-import { HOST, shareKeycloak } from './shared.ts'
+import { HOST, shareKeycloak, signIn } from './shared.ts'
 
 const NAMESPACE = 'login'
 const NAME = 'accounts'
@@ -140,14 +140,6 @@ test.after(async () => {
   await Promise.all([orders, repositories, code, shared].map((server) => server?.close()))
 })
 
-/** What a person does at Keycloak’s page: gives its answer. */
-async function signIn(client: TestClient, at: string, page: string, password: string): Promise<Response> {
-  const action = /<form[^>]*id="kc-form-login"[^>]*action="([^"]+)"/s.exec(page)?.[1]?.replaceAll('&amp;', '&')
-  assert.ok(action, `a login form at ${at}:\n${page.slice(0, 2000)}`)
-  const { name: username } = keycloak.user
-  return client.agent.post(new URL(action, at).href, { username, password, credentialId: '' })
-}
-
 const call = async (name: string, token: string) =>
   (await postModern(RESOURCE, 'tools/call', { name, arguments: {} }, { authorization: `Bearer ${token}` })).json
 
@@ -165,9 +157,9 @@ test('both providers give their tokens, and the gateway’s one token reaches bo
   const shown = await client.agent.follow(client.authorizeUrl({ scope: 'accounts:use' }), isEnd)
   assert.ok(shown.url.startsWith(issuer), shown.url)
   const page = await (shown.response as Response).text()
-  const refused = await signIn(client, shown.url, page, 'not the password')
+  const refused = await signIn(keycloak, client.agent, { at: shown.url, page, password: 'not the password' })
   assert.is(refused.headers.get('location'), null)
-  const again = await signIn(client, shown.url, await refused.text(), keycloak.user.password)
+  const again = await signIn(keycloak, client.agent, { at: shown.url, page: await refused.text() })
   const back = again.headers.get('location')
   assert.ok(back?.startsWith(`${ISSUER}/oauth/callback?`), String(back))
   const end = await client.agent.follow(back as string, isEnd)

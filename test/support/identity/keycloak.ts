@@ -30,6 +30,8 @@ export interface Keycloak {
   token(request?: TokenRequest): Promise<string>
   /** POSTs a form to an endpoint of the realm with the client's credentials. */
   post(endpoint: string, fields: Readonly<Record<string, string>>): Promise<Response>
+  /** POSTs to the realm as its administrator; `path` is below the realm's. */
+  administer(path: string, body: object): Promise<void>
   /** New signing keys; those of before stay published. */
   rotateKeys(): Promise<void>
   close(): Promise<void>
@@ -77,7 +79,9 @@ function startProcess(
   { host, port }: { host: string; port: number },
   admin: { user: string; password: string },
 ): ChildProcess {
-  const args = ['start-dev', '--db=dev-mem', `--http-host=${host}`, `--http-port=${port}`]
+  // Both are needed to redeem ID-JAGs, and neither is on by itself.
+  const features = '--features=jwt-authorization-grant,identity-assertion-jwt'
+  const args = ['start-dev', '--db=dev-mem', `--http-host=${host}`, `--http-port=${port}`, features]
   const env = {
     ...process.env,
     KC_BOOTSTRAP_ADMIN_USERNAME: admin.user,
@@ -176,6 +180,7 @@ async function makeRealm(options: RealmOptions): Promise<Omit<Keycloak, 'close'>
     audience,
     backend,
     post,
+    administer: (path, body) => administer(`/${REALM}${path}`, body),
     async token({ user: name, scope: asked } = {}) {
       const grant: Record<string, string> =
         name === undefined

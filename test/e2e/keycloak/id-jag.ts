@@ -1,0 +1,270 @@
+/**
+ * Enterprise-managed authorization with Keycloak on either side. It redeems ID-JAGs for the gateway as a backend's
+ * authorization server does. It makes none: those for the gateway's own authorization server are signed here, by a key of the
+ * realm and about a person of it.
+ */
+import { generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { calculateJwkThumbprint, decodeJwt, type JWTPayload, SignJWT } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { secret } from '../../secrets/watch.ts'
+import { CLIENT } from '../../support/gateway/exchanging-gateway.ts'
+import { startLoginGateway } from '../../support/gateway/login-gateway.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import { REDIRECT, refusal, startAuthServer, TestClient, tokensOf } from '../../support/identity/auth-server.ts'
+import type { Keycloak } from '../../support/identity/keycloak.ts'
+import { startVerifyingServer } from '../../support/identity/verifying-server.ts'
+import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
+import { respond, startTokenEndpoint, subjectOf } from '../../support/network/token-endpoint.ts'
+import { answer, OK_RESULT, startRawServer } from '../../support/servers/raw-server.ts'
+import { shareKeycloak, signInAt } from './shared.ts'
+
+const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
+const BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+const TYPE = 'urn:ietf:params:oauth:token-type:'
+/** The name under which the realm knows the issuer of assertions. */
+const ASSERTING = 'asserting'
+
+// Keycloak takes any port of a loopback address.
+const shared = shareKeycloak(['http://127.0.0.1/oauth/callback'])
+let keycloak: Keycloak
+let idp: IdentityProvider
+
+test.before(async () => {
+  ;[keycloak, idp] = await Promise.all([shared.start(), startIdentityProvider()])
+})
+test.after(async () => {
+  await Promise.all([idp?.close(), shared.close()])
+})
+
+const now = () => Math.floor(Date.now() / 1000)
+const idTokenOf = async () => {
+  const { name: username, password } = keycloak.user
+  const answered = await keycloak.post('token', { grant_type: 'password', username, password, scope: 'openid' })
+  return (await tokensOf(answered)) as { access_token: string; id_token: string; refresh_token: string }
+}
+
+test('Keycloak redeems what an identity provider asserts: backends of both eras get its tokens for who calls', async () => {
+  const { issuer, backend } = keycloak
+  const endpoint = `${issuer}/protocol/openid-connect`
+  const client = { id: 'portico', secret: secret(randomBytes(18).toString('base64url')) }
+  await keycloak.administer('/clients', {
+    ...{ clientId: client.id, secret: client.secret, standardFlowEnabled: false },
+    // It gives the client’s own scopes, whatever the assertion states.
+    defaultClientScopes: ['basic', backend.scope],
+    attributes: {
+      'oauth2.jwt.authorization.grant.enabled': 'true',
+      'oauth2.jwt.authorization.grant.idp': ASSERTING,
+    },
+  })
+  await keycloak.administer('/identity-provider/instances', {
+    alias: ASSERTING,
+    providerId: 'jwt-authorization-grant',
+    enabled: true,
+    config: {
+      ...{ issuer: idp.issuer, jwksUrl: idp.jwksUrl, useJwksUrl: 'true' },
+      ...{ jwtAuthorizationGrantEnabled: 'true', jwtAuthorizationGrantAssertionSignatureAlg: 'RS256' },
+    },
+  })
+  const alice = decodeJwt(await keycloak.token({ user: 'alice', scope: keycloak.scope })).sub ?? ''
+  const known = { userId: 'anna', userName: 'anna', identityProvider: ASSERTING }
+  await keycloak.administer(`/users/${alice}/federated-identity/${ASSERTING}`, known)
+
+  const exchange = await startTokenEndpoint()
+  const made: string[] = []
+  exchange.answer = async ({ form }, response) => {
+    const claims = { sub: subjectOf(form['subject_token']), aud: form['audience'], resource: form['resource'] }
+    const iat = now()
+    const token = await idp.mint(
+      { ...claims, client_id: client.id, iat, exp: iat + 300, scope: form['scope'] },
+      { header: { typ: 'oauth-id-jag+jwt' } },
+    )
+    made.push(token)
+    respond(response, 200, { access_token: token, issued_token_type: `${TYPE}id-jag`, token_type: 'N_A' })
+  }
+  const backends = await Promise.all(
+    (['modern', 'legacy'] as const).map((era) =>
+      startVerifyingServer({ era, issuer, jwksUrl: `${endpoint}/certs`, audience: backend.audience }),
+    ),
+  )
+  const xaa = {
+    idpTokenUrl: exchange.url,
+    idpClientId: CLIENT.id,
+    idpClientSecretFile: 'idp-secret',
+    targetTokenUrl: `${endpoint}/token`,
+    targetClientId: client.id,
+    targetClientSecretFile: 'target-secret',
+    targetAudience: issuer,
+    targetResource: 'https://orders.example/mcp',
+    scopes: [backend.scope],
+  }
+  const gateway = await startLoginGateway(
+    { backends: backends.map(({ url }, index) => ({ name: `b${index}`, url, credential: { type: 'xaa', xaa } })) },
+    {
+      async prepare(directory) {
+        await writeFile(join(directory, 'idp-secret'), CLIENT.secret)
+        await writeFile(join(directory, 'target-secret'), client.secret)
+      },
+    },
+  )
+  try {
+    const call = async (user: string, name: string) =>
+      (await postModern(gateway.url, 'tools/call', { name, arguments: {} }, await gateway.bearer(user))).json
+    for (const [index, { admitted }] of backends.entries()) {
+      const json = await call('anna', `b${index}_t`)
+      assert.is(json.result?.content[0].text, alice, JSON.stringify(json))
+      assert.equal([admitted.at(-1)?.['azp'], admitted.at(-1)?.iss], [client.id, issuer])
+      assert.match(String(admitted.at(-1)?.['scope']), backend.scope)
+      // Somebody whom it does not know gets nothing, and the backend is not asked.
+      const asked = admitted.length
+      assert.ok((await call('zoe', `b${index}_t`)).error)
+      assert.is(admitted.length, asked)
+    }
+    // What it has redeemed it does not take a second time.
+    const again = { grant_type: BEARER, assertion: made[0] ?? '', client_id: client.id, client_secret: client.secret }
+    const body = new URLSearchParams(again)
+    assert.is(await refusal(fetch(xaa.targetTokenUrl, { method: 'POST', body })), '400 invalid_grant')
+  } finally {
+    await gateway.close()
+    await Promise.all([exchange.close(), ...backends.map((server) => server.close())])
+  }
+})
+
+/** Adds a signing key to the realm, behind those that it signs with itself; gives what signs by it in the realm's name. */
+async function signer(): Promise<(claims: JWTPayload) => Promise<string>> {
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const pem = secret(privateKey.export({ type: 'pkcs8', format: 'pem' }) as string)
+  await keycloak.administer('/components', {
+    name: 'assertions',
+    providerId: 'rsa',
+    providerType: 'org.keycloak.keys.KeyProvider',
+    config: { priority: ['1'], privateKey: [pem], algorithm: ['RS256'] },
+  })
+  const kid = await kidOf(publicKey)
+  return async (claims) => {
+    const iat = now()
+    const own = { iss: keycloak.issuer, iat, exp: iat + 300, jti: randomBytes(16).toString('hex') }
+    const header = { alg: 'RS256', kid, typ: 'oauth-id-jag+jwt' }
+    return secret(await new SignJWT({ ...own, ...claims }).setProtectedHeader(header).sign(privateKey))
+  }
+}
+
+/** The name that the realm publishes a key under. */
+async function kidOf(key: KeyObject): Promise<string> {
+  const own = await calculateJwkThumbprint(key.export({ format: 'jwk' }) as never)
+  const { keys } = (await (await fetch(`${keycloak.issuer}/protocol/openid-connect/certs`)).json()) as {
+    keys: { kid: string; n?: string }[]
+  }
+  const { n } = key.export({ format: 'jwk' })
+  const found = keys.find((one) => one.n === n)
+  assert.ok(found, `the realm publishes ${own}`)
+  return found.kid
+}
+
+test('Keycloak makes no ID-JAG; one by a key of its realm is redeemed, and names the person who logs in there', async () => {
+  const given = await idTokenOf()
+  for (const kind of ['access_token', 'id_token', 'refresh_token'] as const) {
+    const refused = await keycloak.post('token', {
+      ...{ grant_type: EXCHANGE, subject_token: given[kind], subject_token_type: TYPE + kind },
+      ...{ requested_token_type: `${TYPE}id-jag`, audience: 'https://as.example' },
+    })
+    assert.is(await refusal(refused), '400 invalid_request', `a Keycloak that makes ID-JAGs takes the place of ours`)
+  }
+
+  const sign = await signer()
+  const agentSecret = secret(randomBytes(24).toString('base64url'))
+  const { issuer, client } = keycloak
+  const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  const server = await startAuthServer({
+    gateway: {
+      backends: [{ name: 'b', url: raw.url }],
+      authz: { policies: ['permit(principal in Group::"eng", action, resource);'] },
+    },
+    change({ authServer, resourceUrl = '' }) {
+      Object.assign(authServer as object, {
+        insecureAllowConfidentialOverLoopbackHTTP: true,
+        upstreamProviders: [
+          {
+            name: 'corp',
+            type: 'oidc',
+            oidcConfig: {
+              ...{ issuerUrl: issuer, clientId: client.id, clientSecretFile: 'keycloak' },
+              ...{ scopes: ['openid', 'profile', 'email'] },
+            },
+          },
+        ],
+        trustedIssuers: [{ name: 'corp', issuerUrl: issuer }],
+        inboundGrants: {
+          tokenExchange: {
+            delegateClients: [
+              { clientId: 'agent', clientSecretFile: 'agent', audiences: [resourceUrl], scopes: ['tools:call'] },
+            ],
+          },
+          jwtBearer: {
+            issuerPolicies: [
+              {
+                ...{ issuerRef: 'corp', maxAssertionAge: '5m', acceptedAssertionTypes: ['id_jag'], linkTo: 'corp' },
+                claims: { name: 'name', email: 'email', groups: 'groups' },
+                subjectRules: [
+                  { name: 'eng', matcher: '"eng" in claims.groups', allowedResources: [resourceUrl] },
+                  { name: 'others', matcher: 'claims.email_verified', allowedResources: [resourceUrl] },
+                ],
+              },
+            ],
+          },
+        },
+      })
+    },
+    async prepare(directory) {
+      await writeFile(join(directory, 'keycloak'), client.secret)
+      await writeFile(join(directory, 'agent'), agentSecret)
+    },
+  })
+  try {
+    const agent = new TestClient(server.issuer, 'agent')
+    agent.secret = agentSecret
+    const person = decodeJwt(given.id_token)
+    const { sub, name, email, email_verified } = person
+    const claims = { sub, name, email, email_verified, groups: ['eng'], scope: 'tools:call' } as JWTPayload
+    const meant = { aud: server.issuer, client_id: 'agent', resource: server.resource }
+    const redeem = async (more: object) =>
+      agent.token({ grant_type: BEARER, assertion: await sign({ ...claims, ...meant, ...more }) })
+    const token = (await tokensOf(await redeem({}))).access_token
+    const redeemed = decodeJwt(token)
+    assert.equal([redeemed['name'], redeemed['email'], redeemed['groups']], [name, email, ['eng']])
+
+    const browser = await TestClient.register(server.issuer)
+    const back = await signInAt(keycloak, browser.agent, browser.authorizeUrl())
+    const end = await browser.agent.follow(back, (url) => url.startsWith(REDIRECT))
+    const code = secret(new URL(end.url).searchParams.get('code') ?? '')
+    const login = (await tokensOf(await browser.exchange(code))).access_token
+    assert.is(redeemed.sub, decodeJwt(login).sub, 'one person')
+
+    const call = async (access: string) => {
+      const headers = { authorization: `Bearer ${access}` }
+      return (await postModern(server.gateway.url, 'tools/call', { name: 'b_t' }, headers)).status
+    }
+    assert.is(await call(token), 200)
+    assert.is(await call((await tokensOf(await redeem({ groups: ['sales'] }))).access_token), 403)
+    for (const wrong of [
+      { aud: issuer },
+      { client_id: 'desk' },
+      { jti: undefined },
+      { email_verified: false, groups: [] },
+    ])
+      assert.is(await refusal(redeem(wrong)), '400 invalid_grant', JSON.stringify(wrong))
+    // Its ID token and its access token are no assertions for a client.
+    for (const other of [given.id_token, given.access_token])
+      assert.is(await refusal(agent.token({ grant_type: BEARER, assertion: other })), '400 invalid_grant')
+    // The keys that it signs with change, and that of the assertions stays.
+    await keycloak.rotateKeys()
+    await tokensOf(await redeem({}))
+  } finally {
+    await server.close()
+    await raw.close()
+  }
+})
+
+test.run()
