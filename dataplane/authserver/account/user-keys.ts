@@ -237,4 +237,4 @@ export class UserKeys {
 }
 
 const headerValue = ({ keyConfig }: KeyProviderConfig, key: string): string =>
-  keyConfig.valueTemplate.replace('{key}', () => key)
+  keyConfig.valueTemplate.replaceAll('{key}', () => key)

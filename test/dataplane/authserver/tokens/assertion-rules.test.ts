@@ -5,9 +5,10 @@ import { writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { decodeJwt, exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { explainAssertion } from '../../../../cli/explain-assertion.ts'
 import type { AuthServerConfig } from '../../../../dataplane/config/auth-server.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -153,7 +154,10 @@ test.after(async () => {
   await Promise.all([raw.close(), redis.stop(), ...[idp, other, shared, workloads].map((one) => one.close())])
 })
 
+/** What the first replica is configured with. */
+let inForce: Partial<AuthServerConfig> = {}
 async function configure(gateway: GatewayUnderTest, more: Partial<AuthServerConfig>): Promise<void> {
+  if (gateway === server.gateway) inForce = more
   const before = (await gateway.status()).config
   await gateway.configure(server.config(more))
   await eventually('it is in force', async () => (await gateway.status()).config !== before)
@@ -165,15 +169,34 @@ const jag = (claims: object = {}, from = idp, options: MintOptions = ID_JAG) =>
   from.mint({ sub: 'user-eng-1', aud: server.issuer, client_id: 'agent', ...claims }, options)
 const redeem = (assertion: string, more: Record<string, string> = {}) =>
   agent.token({ grant_type: BEARER, assertion, ...more })
-/** The token of an assertion, or how it was refused. */
+/** The token of an assertion, or how it was refused. `portico explain` has to say the same. */
 async function outcome(claims: object, more: Record<string, string> = {}, from = idp) {
-  const response = await redeem(await jag(claims, from), more)
-  if (response.status !== 200) return refusal(response)
+  const assertion = await jag(claims, from)
+  const response = await redeem(assertion, more)
+  const told = explained(assertion, more)
+  if (response.status !== 200) {
+    const refused = await refusal(response)
+    // It does not know who brings an assertion.
+    if (told.redeemable) assert.is.not(told.client, 'agent', `explained as redeemable: ${JSON.stringify(claims)}`)
+    else assert.is(refused, `400 ${told.error}`, JSON.stringify(claims))
+    return refused
+  }
   const tokens = await tokensOf(response)
   const token = decodeJwt(tokens.access_token)
   assert.is(tokens.refresh_token, undefined)
   assert.ok(tokens.expires_in <= 3600)
-  return { aud: token.aud, scope: tokens.scope, sub: token.sub, groups: token['groups'] }
+  const found = { aud: token.aud, scope: tokens.scope, sub: token.sub, groups: token['groups'] }
+  assert.ok(told.redeemable, JSON.stringify([claims, told]))
+  const { resources, scopes, subject: sub, claims: kept } = told
+  // A token lists no groups where there are none.
+  const groups = kept.groups?.length === 0 ? undefined : kept.groups
+  assert.equal({ aud: resources[0], scope: scopes.join(' '), sub, groups }, found, JSON.stringify(claims))
+  return found
+}
+const explained = (assertion: string, asked: Record<string, string>) => {
+  const config = server.config(inForce) as Parameters<typeof explainAssertion>[0]
+  const typ = decodeProtectedHeader(assertion).typ?.toLowerCase()
+  return explainAssertion(config, { claims: decodeJwt(assertion), typ }, asked, now())
 }
 const callAs = async (claims: object) => {
   const { access_token } = await tokensOf(await redeem(await jag(claims)))

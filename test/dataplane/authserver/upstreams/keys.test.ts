@@ -9,6 +9,7 @@ import { UrlElicitationRequiredError } from '@modelcontextprotocol/sdk/types.js'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type KeyRefused, UserKeys } from '../../../../dataplane/authserver/account/user-keys.ts'
+import { readGateway } from '../../../../dataplane/config/read/gateway.ts'
 import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -30,6 +31,8 @@ let raw: RawServer
 let refusedKey: string | undefined
 /** How often it has done so. */
 let refusals = 0
+/** Whatever calls of tools wait for before they are answered. */
+let holding: Promise<unknown> | undefined
 let verifying: { url: string; asked: { method?: string; headers: IncomingHttpHeaders }[]; close(): void }
 let server: AuthServerUnderTest
 let client: TestClient
@@ -63,7 +66,8 @@ test.before(async () => {
   raw = await startRawServer({
     era: 'both',
     call: (request) => answer(request, OK),
-    before: ({ headers }, response) => {
+    async before({ headers, message }, response) {
+      if (message.method === 'tools/call') await holding
       if (refusedKey === undefined || !String(headers['x-api-key']).includes(refusedKey)) return false
       refusals++
       response.writeHead(401).end()
@@ -93,6 +97,7 @@ test.before(async () => {
 })
 test.before.each(async () => {
   refusedKey = undefined
+  holding = undefined
   server.upstream.user = 'alice'
   client.agent.forget(new URL(server.upstream.issuer).host)
   token = (await client.login()).access_token
@@ -370,17 +375,77 @@ test('a key that the backend refuses is asked for again: one request there, no o
   assert.match(String(sentKeys().at(-1)), OTHER)
 })
 
+test('a key that is refused after it was replaced or deleted leaves what came then as it is', async () => {
+  const url = `${server.issuer}/oauth/key?provider=jira`
+  await enterKey(client.agent, url, GOOD)
+  await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
+  /** A call that the backend refuses with its key, after the owner has done something. */
+  const meanwhile = async (act: () => Promise<unknown>) => {
+    const released = Promise.withResolvers<void>()
+    const before = raw.calls('tools/call').length
+    holding = released.promise
+    const pending = call()
+    await eventually('the call', () => raw.calls('tools/call').length > before)
+    await act()
+    refusedKey = GOOD
+    holding = undefined
+    released.resolve()
+    const { json } = await pending
+    refusedKey = undefined
+    return json
+  }
+  // The new key is not called refused, and the call that was on its way is made with it.
+  const replaced = await meanwhile(() => enterKey(client.agent, url, OTHER))
+  assert.is(replaced.result?.content?.[0]?.text, 'ok', JSON.stringify(replaced))
+  assert.match(String(sentKeys().at(-1)), OTHER)
+  assert.not.match(await (await client.agent.get(`${server.issuer}/oauth/sessions`)).text(), 'has refused this key')
+  await enterKey(client.agent, url, GOOD)
+  await eventually('the first one', async () => (await call()) && String(sentKeys().at(-1)).includes(GOOD))
+  // A deleted one does not come back as a refused one.
+  keyLinkIn(await meanwhile(forget))
+  assert.not.match(await (await client.agent.get(`${server.issuer}/oauth/sessions`)).text(), 'name="delete-key"')
+})
+
+test('signs of every kind in a key reach the backend as they were typed, wherever the template has the key', async () => {
+  const odd = secret<string>(`$& $1 $\` {key} %s\\ "'<&>;=,~ 0123456789`)
+  await configure({ pattern: undefined, valueTemplate: 'user={key}; pass="{key}"' })
+  const page = await enterKey(client.agent, `${server.issuer}/oauth/key?provider=jira`, ` ${odd}\t`)
+  assert.match(page.text, 'The key is kept')
+  await eventually('the call', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
+  assert.is(sentKeys().at(-1), `user=${odd}; pass="${odd}"`)
+  // Another template is in force for the key that is there.
+  await configure({ pattern: undefined, headerName: 'Authorization', valueTemplate: 'Basic {key}' })
+  await eventually('the call', async () => {
+    await call()
+    return raw.calls('tools/call').at(-1)?.headers.authorization === `Basic ${odd}`
+  })
+  await configure()
+  await enterKey(client.agent, `${server.issuer}/oauth/key?provider=jira`, GOOD)
+  await eventually('the call', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
+})
+
 test('a deleted key is used no more within five seconds; one with a lifetime ends, and says so before', async () => {
   assert.match((await forget()) ?? '', 'done=')
-  const start = Date.now()
-  await eventually('no key', async () => (await call()).json.result.isError === true)
-  assert.ok(Date.now() - start < 5_500)
+  // At this replica at once.
+  assert.is((await call()).json.result.isError, true)
   await configure({ maxLifetime: '3s', remindBefore: '1h' })
   const page = await enterKey(client.agent, keyLinkIn((await call()).json), GOOD)
   assert.match(page.text, 'This key ends soon')
-  await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
-  await eventually('its end', async () => (await call()).json.result.isError === true)
+  // A call that goes out with it in time is answered after its end, too.
+  const released = Promise.withResolvers<void>()
+  holding = released.promise
+  const pending = call()
+  await eventually('the call', () => sentKeys().includes(`Token ${GOOD};v=1`))
+  await eventually('its end', async () => {
+    const { status } = await openKey(client.agent, `${server.issuer}/oauth/key?provider=jira`)
+    assert.is(status, 200)
+    return !(await (await client.agent.get(`${server.issuer}/oauth/sessions`)).text()).includes('name="delete-key"')
+  })
+  released.resolve()
+  assert.is((await pending).json.result?.content?.[0]?.text, 'ok')
+  const sent = sentKeys().length
   keyLinkIn((await call()).json)
+  assert.is(sentKeys().length, sent)
   await configure()
 })
 
@@ -393,6 +458,58 @@ test('a login that ends leaves the key, and a short key shows none of its charac
   await client.post('revoke', { token: tokens.refresh_token, client_id: client.id })
   token = (await client.login()).access_token
   await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
+})
+
+test('a key belongs to one issuer, whoever else has its owner’s name', async () => {
+  const tokens = createMemoryTokenStore()
+  const [ours, theirs] = [server.issuer, 'https://other.example'].map(
+    (issuer) =>
+      new UserKeys({
+        settings: { issuer, keyEndpoint: `${issuer}/oauth/key` },
+        providers: [{ name: 'jira', type: 'key', keyConfig: { ...keyConfig(), remindBefore: '168h' } } as never],
+        tokens,
+        keyed: undefined as never,
+      }),
+  ) as [UserKeys, UserKeys]
+  assert.is(await ours.set('ada', 'jira', GOOD), 'set')
+  assert.is(await theirs.header('ada', 'jira'), undefined)
+  assert.is((await theirs.show('ada', 'jira'))?.kept, undefined)
+  assert.is(await theirs.remove('ada', 'jira'), false)
+  assert.is(await theirs.set('ada', 'jira', OTHER), 'set')
+  assert.equal(await ours.header('ada', 'jira'), {
+    name: 'x-api-key',
+    value: `Token ${GOOD};v=1`,
+    expiresAt: undefined,
+  })
+})
+
+test('below a path of the issuer, links, pages and forms are below it', async () => {
+  const below = await startAuthServer({
+    path: '/tenants/a',
+    change(config) {
+      const { authServer, backends } = config as { authServer: { upstreamProviders: object[] }; backends: object[] }
+      authServer.upstreamProviders.push({ name: 'jira', type: 'key', keyConfig: keyConfig() })
+      backends.push(injecting('tickets', raw.url, 'jira'))
+    },
+  })
+  try {
+    const caller = await TestClient.register(below.issuer)
+    const headers = { authorization: `Bearer ${(await caller.login()).access_token}` }
+    const calling = () => postModern(below.gateway.url, 'tools/call', { name: 'tickets_t', arguments: {} }, headers)
+    const url = keyLinkIn((await calling()).json)
+    assert.ok(url.startsWith(`${below.issuer}/oauth/key?`), url)
+    const { form } = await openKey(caller.agent, url)
+    assert.is(given(form).action, `${below.issuer}/oauth/key`)
+    assert.match((await enterKey(caller.agent, url, GOOD)).text, 'The key is kept')
+    await eventually('the call', async () => (await calling()).json.result?.content?.[0]?.text === 'ok')
+    const where = caller.agent.visited.filter((at) => at.startsWith(new URL(below.issuer).origin))
+    for (const at of where) assert.ok(at.startsWith(below.issuer), at)
+    const left = await deleteKey(caller.agent, below.issuer)
+    assert.ok(left?.startsWith('sessions') || left?.startsWith(`${below.issuer}/oauth/sessions`), String(left))
+    await eventually('its end', async () => (await calling()).json.result.isError === true)
+  } finally {
+    await below.close()
+  }
 })
 
 test('a key that takes long to match holds nobody up', async () => {
@@ -444,6 +561,12 @@ test('what is configured wrongly is refused with its place', async () => {
       .join('\n')
   }
   assert.match(await findings({ headerName: 'Host' }), '/keyConfig/headerName is a header that the gateway sets')
+  for (const valueTemplate of ['Bearer {key}\n', 'Bearer\r\nX-Evil: {key}', '{key}é', 'Bearer', '{Key}', 7]) {
+    const { namespace = 'a', name = 'a', ...whole } = config({ valueTemplate })
+    const text = JSON.stringify({ role: 'gateway', namespace, name, ...whole })
+    const refused = await readGateway(text).then(String, String)
+    assert.match(refused, 'keyConfig/valueTemplate', JSON.stringify(valueTemplate))
+  }
   assert.match(await findings({ headerName: 'Mcp-Session-Id' }), '/keyConfig/headerName')
   assert.match(await findings({ pattern: '(a+' }), '/keyConfig/pattern')
   assert.match(await findings({ pattern: '(?=a)a' }), '/keyConfig/pattern')
