@@ -1,18 +1,19 @@
 /**
  * Compares newer capabilities with the same work without them: pins of 1,000 tools, the catalog gate with 50 sets of
- * members, 50 scope rules, proofs of possession, users' keys, skills. Each ratio of processor time per request has a
- * bar. Exits with 1 if a bar is missed by more than the standard error. Usage: bars.ts [--only NAME,…] [--starts 5]
- * [--seconds 2: measured of each case] [--warm 6000: requests of each before]
+ * members, 50 scope rules, proofs of possession, users' keys, assertions and machines at the token endpoint, skills. Each
+ * ratio of processor time per request has a bar. Exits with 1 if a bar is missed by more than the standard error.
+ * Usage: bars.ts [--only NAME,…] [--starts 5] [--seconds 2: measured of each case] [--warm 6000: requests of each before]
  */
 import { createHash, generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Client } from 'undici'
 import { definitionDigest } from '../../crds/settings/definition-digest.ts'
 import { startGateRegistry } from '../../test/support/gateway/gate-registry.ts'
 import { injecting } from '../../test/support/gateway/login-gateway.ts'
-import { SCOPES, TestClient } from '../../test/support/identity/auth-server.ts'
+import { REDIRECT, SCOPES, TestClient } from '../../test/support/identity/auth-server.ts'
 import { enterKey, keyLinkIn } from '../../test/support/identity/key-entry.ts'
 import { type LoginProvider, startLoginProvider } from '../../test/support/identity/login-provider.ts'
 import { freePort } from '../../test/support/network/free-port.ts'
@@ -47,7 +48,9 @@ const BACKEND = new URL('../gateway/bare-backend.ts', import.meta.url)
 interface Case {
   readonly gateway: Gateway
   /** Prepares requests outside of the measurement, if each takes the client long. */
-  readonly prepare?: (requests: number) => void
+  readonly prepare?: (requests: number) => void | Promise<void>
+  /** The path of the requests; absent: the MCP endpoint. */
+  readonly path?: string
   request(worker: number, count: number): LoadRequest
 }
 
@@ -57,6 +60,8 @@ interface Bar {
   readonly most: number
   readonly without: Case
   readonly with: Case
+  /** Requests of a turn, and four times as many before the first; absent: the usual ones. */
+  readonly turn?: number
 }
 
 type Backends = Readonly<Record<'plain' | 'many' | 'skills', readonly Part[]>>
@@ -200,6 +205,39 @@ const groups: Readonly<Record<string, Group>> = {
     return [{ name: 'tools/call with a user’s key', most: 1.05, without: injected, with: ofKey }]
   },
 
+  async grants(bench) {
+    const matchers = Array.from({ length: 50 }, (_, index) => ({
+      name: `rule-${index}`,
+      matcher: `"${index === 49 ? 'eng' : `team-${index}`}" in claims.groups`,
+    }))
+    // Marks of assertions are kept for each gateway: one for each bar.
+    const [codes, subjects, ruled] = await Promise.all([
+      tokenEndpoint(bench, matchers.slice(-1)),
+      tokenEndpoint(bench, matchers.slice(-1)),
+      tokenEndpoint(bench, matchers),
+    ])
+    const turn = 250
+    return [
+      {
+        ...{ name: 'redeeming an ID-JAG beside a code', most: 1 / 0.8, turn },
+        ...{ without: codes.codes(), with: codes.assertions(1_000) },
+      },
+      {
+        ...{ name: 'redeeming for 10,000 subjects beside one', most: 1.1, turn },
+        ...{ without: subjects.assertions(1), with: subjects.assertions(10_000) },
+      },
+      {
+        ...{ name: 'redeeming by 50 matchers beside one', most: 1.5, turn },
+        ...{ without: codes.assertions(1_000), with: ruled.assertions(1_000) },
+      },
+      {
+        // Assertions of clients are limited, too.
+        ...{ name: 'a machine by its key beside a secret', most: 1 / 0.7, turn: 150 },
+        ...{ without: ruled.machine('by-secret'), with: ruled.machine('by-key') },
+      },
+    ]
+  },
+
   async skills({ gateway }, { plain, skills }) {
     const without = await gateway({ backends: named(plain) })
     const both = await gateway({ backends: named(skills) })
@@ -256,6 +294,122 @@ async function loginCalls({ shipped, directory }: Bench, backends: readonly Part
     await enterKey(client.agent, keyLinkIn(await answer.json()), 'k'.repeat(900))
   }
   return { gateway, request }
+}
+
+interface TokenEndpoint {
+  /** Redemptions of codes, of logins that are made beforehand. */
+  codes(): Case
+  /** Redemptions of ID-JAGs about so many people. */
+  assertions(people: number): Case
+  /** Grants of `client_credentials` to a client that authenticates so. */
+  machine(client: 'by-secret' | 'by-key'): Case
+}
+
+/** Starts a gateway with an authorization server that redeems what is in the group `eng`, by these rules. */
+async function tokenEndpoint({ shipped, directory }: Bench, rules: readonly object[]): Promise<TokenEndpoint> {
+  const port = await freePort()
+  const issuer = `http://127.0.0.1:${port}`
+  const resource = `${issuer}/mcp`
+  const corp = await startLoginProvider([`${issuer}/oauth/callback`])
+  corp.user = ({ headers: from }) => String(from['x-person'])
+  logins.push(corp)
+  const secretFile = `corp-${port}`
+  const secret = 's'.repeat(43)
+  await writeFile(join(directory, secretFile), corp.client.secret)
+  await writeFile(join(directory, 'client'), secret)
+  const own = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const jwk = { ...own.publicKey.export({ format: 'jwk' }), kid: 'own', alg: 'ES256', use: 'sig' }
+  await writeFile(join(directory, `own-${port}.json`), JSON.stringify({ keys: [jwk] }))
+  const { id: clientId } = corp.client
+  const oidcConfig = { issuerUrl: corp.issuer, clientId, clientSecretFile: secretFile, scopes: ['openid'] }
+  const granted = { allowedResources: [resource], scopes: ['tools:call'] }
+  const config = {
+    backends: [],
+    resourceUrl: resource,
+    // Logins of one address are limited: each is of another one.
+    trustProxyHeaders: true,
+    incomingAuth: { type: 'oidc', oidc: { issuer, audience: resource, scopes: ['tools:call'] } },
+    authServer: {
+      issuer,
+      scopes: SCOPES,
+      insecureAllowConfidentialOverLoopbackHTTP: true,
+      upstreamProviders: [{ name: 'corp', type: 'oidc', oidcConfig }],
+      trustedIssuers: [{ name: 'corp', issuerUrl: corp.issuer }],
+      delegateClients: [{ clientId: 'desktop', clientSecretFile: 'client', audiences: [resource], scopes: SCOPES }],
+      inboundGrants: {
+        jwtBearer: {
+          issuerPolicies: [
+            {
+              issuerRef: 'corp',
+              maxAssertionAge: '10m',
+              claims: { groups: 'groups' },
+              subjectRules: rules.map((rule) => ({ ...rule, ...granted })),
+            },
+          ],
+        },
+        clientCredentials: {
+          clients: [
+            { clientId: 'by-secret', clientSecretFile: 'client', ...granted },
+            { clientId: 'by-key', jwksFile: `own-${port}.json`, ...granted },
+          ],
+        },
+      },
+    },
+  }
+  const gateway = await startGateway(shipped, directory, config, {}, `127.0.0.1:${port}`)
+  const registered = await TestClient.register(issuer)
+  const path = '/oauth/token'
+  const headers = ['content-type', 'application/x-www-form-urlencoded']
+  const addressOf = (index: number) => `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`
+  const form = (fields: Readonly<Record<string, string>>, index = 0): LoadRequest => ({
+    headers: [...headers, 'x-forwarded-for', addressOf(index)],
+    body: new URLSearchParams(fields).toString(),
+    expects: '"access_token"',
+  })
+  /** Sends what `make` has made beforehand, so many at a time. */
+  const prepared = (atATime: number, make: (index: number) => Promise<LoadRequest>): Case => {
+    const ready: LoadRequest[] = []
+    let made = 0
+    return {
+      gateway,
+      path,
+      async prepare(requests) {
+        while (ready.length < requests + WORKERS)
+          ready.push(...(await Promise.all(Array.from({ length: atATime }, () => make(made++)))))
+      },
+      request: () => ready.pop() as LoadRequest,
+    }
+  }
+  return {
+    codes: () =>
+      prepared(8, async (index) => {
+        const client = new TestClient(issuer, registered.id)
+        client.agent.headers['x-forwarded-for'] = addressOf(index)
+        client.agent.headers['x-person'] = `person-${index % 1_000}`
+        // All networks together have 90 logins a second.
+        await setTimeout(100)
+        const code = (await client.authorize()).get('code') as string
+        const fields = { grant_type: 'authorization_code', code, redirect_uri: REDIRECT, client_id: client.id }
+        return form({ ...fields, code_verifier: client.verifier })
+      }),
+    assertions: (people) =>
+      prepared(64, async (index) => {
+        const claims = { aud: issuer, client_id: 'desktop', sub: `person-${index % people}`, groups: ['all', 'eng'] }
+        const assertion = await corp.mint(claims)
+        const grant_type = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+        return form({ grant_type, assertion, client_id: 'desktop', client_secret: secret })
+      }),
+    machine: (client) =>
+      prepared(64, async (index) => {
+        const grant = { grant_type: 'client_credentials', resource, client_id: client }
+        if (client === 'by-secret') return form({ ...grant, client_secret: secret }, index)
+        const iat = Math.floor(Date.now() / 1000)
+        const claims = { iss: client, sub: client, aud: issuer, jti: randomUUID(), iat, exp: iat + 300 }
+        const text = `${encoded({ alg: 'ES256', kid: 'own' })}.${encoded(claims)}`
+        const client_assertion_type = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
+        return form({ ...grant, client_assertion_type, client_assertion: signed(text, own.privateKey) }, index)
+      }),
+  }
 }
 
 const logins: LoginProvider[] = []
@@ -331,9 +485,9 @@ class Load {
   }
 
   async run({ seconds = 120, requests = Number.POSITIVE_INFINITY }): Promise<number> {
-    const { gateway, request, prepare } = this.#case
+    const { gateway, request, prepare, path } = this.#case
     const each = Math.ceil(requests / WORKERS)
-    prepare?.(requests)
+    await prepare?.(requests)
     const before = readUsage(gateway.pid).cpu
     const until = performance.now() + seconds * 1000
     let sent = 0
@@ -341,7 +495,7 @@ class Load {
       this.#clients.map(async (client, worker) => {
         for (let own = 0; performance.now() < until && own < each; own++) {
           sent++
-          await send(client, request(worker, this.#count++))
+          await send(client, request(worker, this.#count++), path)
         }
       }),
     )
@@ -353,14 +507,15 @@ class Load {
 
 async function measure(bars: readonly Bar[]): Promise<ReadonlyMap<string, readonly [without: number, withIt: number]>> {
   const found = new Map<string, [number, number]>()
-  for (const { name, without, with: withIt } of bars) {
+  for (const { name, without, with: withIt, turn: own } of bars) {
     const pair = [new Load(without), new Load(withIt)] as const
     const isPrepared = withIt.prepare !== undefined
-    for (const one of pair) await one.run({ requests: Number(values.warm) })
+    const warm = Math.min(Number(values.warm), 4 * (own ?? Number.POSITIVE_INFINITY))
+    for (const one of pair) await one.run({ requests: warm })
     const micros: [number[], number[]] = [[], []]
     for (let turn = 0; turn < Number(values.seconds) / TURN; turn++)
       for (const index of turn % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const))
-        micros[index].push(await pair[index].run(isPrepared ? { requests: PREPARED } : { seconds: TURN }))
+        micros[index].push(await pair[index].run(isPrepared ? { requests: own ?? PREPARED } : { seconds: TURN }))
     const mean = (all: readonly number[]) => all.reduce((sum, one) => sum + one, 0) / all.length
     found.set(name, [mean(micros[0]), mean(micros[1])])
     for (const one of pair) await one.close()

@@ -68,6 +68,20 @@ test('an issuer with a path has its metadata at every place, and its endpoints b
   const client = await TestClient.register(server.issuer)
   const tokens = await client.login()
   assert.is(decodeJwt(tokens.access_token).iss, server.issuer)
+  // What is asked for in the configuration alone is in no answer.
+  assert.equal(Object.keys(tokens).sort(), ['access_token', 'expires_in', 'refresh_token', 'scope', 'token_type'])
+  assert.is((tokens as { token_type?: string }).token_type, 'Bearer')
+  const unknown = ['amr', 'cnf', 'groups', 'tiss'].filter((claim) => claim in decodeJwt(tokens.access_token))
+  assert.equal(unknown, [])
+  assert.equal(Object.keys(resource).sort(), [
+    'authorization_servers',
+    'bearer_methods_supported',
+    'resource',
+    'scopes_supported',
+  ])
+  const refused = await fetch(server.gateway.url, { method: 'POST', body: '{}' })
+  assert.match(refused.headers.get('www-authenticate') ?? '', /^Bearer (?!.*DPoP)/)
+  assert.is(refused.headers.get('dpop-nonce'), null)
   const answer = await postModern(
     server.gateway.url,
     'server/discover',

@@ -96,6 +96,19 @@ test('a task of a session goes with the right to its tool, and its list too', as
   assert.equal((await ask('tasks/list')).json.result.tasks, [])
 })
 
+test('a session is judged by the token of each request, and not by the one that opened it', async () => {
+  await guarded.enforce({ policies: ['permit(principal in Group::"a", action, resource);'] })
+  const session = await openSession(guarded.url, await guarded.bearer(alice))
+  const ask = async (groups: string[], method: string, params: object = {}) =>
+    post(guarded.url, rpc(method, params), { ...session, ...(await guarded.bearer({ ...alice, groups })) })
+  const call = { name: 'jobs_job', arguments: {} }
+  for (const groups of [['a'], ['b'], [], ['b', 'a']]) {
+    const isLetIn = groups.includes('a')
+    assert.is((await ask(groups, 'tools/call', call)).status, isLetIn ? 200 : 403, groups.join())
+    assert.is((await ask(groups, 'tools/list')).json.result.tools.length > 0, isLetIn, groups.join())
+  }
+})
+
 test('the retry of a suspended call is judged again', async () => {
   const headers = await guarded.bearer(alice)
   const name = 'old_test_input_required_result_elicitation'
