@@ -12,6 +12,7 @@ import { type GatewayUnderTest, startGateway } from '../../../support/gateway/ga
 import { injecting } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
+import { deleteKey, enterKey } from '../../../support/identity/key-entry.ts'
 import { follow, linkIn, openLink } from '../../../support/identity/linking.ts'
 import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
@@ -61,6 +62,24 @@ test.after(async () => {
 
 const call = async (token: string, url: string) =>
   (await postModern(url, 'tools/call', { name: 'hub_t' }, { authorization: `Bearer ${token}` })).json
+/** All that Redis keeps, as text. */
+async function everything(): Promise<string[]> {
+  const read: Record<string, (name: string) => Promise<unknown>> = {
+    string: (name) => store.get(name),
+    hash: (name) => store.hgetall(name),
+    zset: (name) => store.zrange(name, '0', '-1'),
+    set: (name) => store.smembers(name),
+    list: (name) => store.lrange(name, 0, -1),
+  }
+  const names = await store.keys('*')
+  return Promise.all(
+    names.map(async (name) => {
+      const kind = await store.type(name)
+      // It may have ended since it was listed.
+      return kind === 'none' ? name : JSON.stringify([name, await read[kind]?.(name)])
+    }),
+  )
+}
 const kept = async (part: string) => (await store.keys('*')).filter((name) => name.includes(part))
 
 test('a thousand calls at two replicas leave one link, which serves both', async () => {
@@ -145,8 +164,7 @@ test('a key that one replica has been given serves at the other, and opens under
   for (const url of [server.gateway.url, replica.url])
     await eventually('the key', async () => (await call(ada.token, url)).result?.content?.[0]?.text === 'ok')
   assert.is(raw.calls('tools/call').at(-1)?.headers['x-api-key'], KEY)
-  for (const name of await records())
-    for (const value of Object.values(await store.hgetall(name))) assert.not.match(value, KEY)
+  for (const value of await everything()) assert.not.ok(value.includes(KEY))
 
   const eve = await enter('eve', 'eves-own-key-0123456789')
   const [eves] = (await withKeys()).filter(([name]) => name !== adas?.[0])
@@ -161,8 +179,38 @@ test('a key that one replica has been given serves at the other, and opens under
     'delete-key': /name="delete-key" value="([^"]+)"/.exec(text)?.[1] ?? '',
   }
   assert.is((await ada.client.agent.post(`${server.issuer}/oauth/sessions`, fields)).status, 303)
-  for (const url of [server.gateway.url, replica.url])
-    await eventually('its end at both', async () => JSON.stringify(await call(ada.token, url)).includes('/oauth/key?'))
+  const urls = [server.gateway.url, replica.url]
+  const isAsked = async (url: string) => JSON.stringify(await call(ada.token, url)).includes('/oauth/key?')
+  for (const url of urls) await eventually('its end at both', () => isAsked(url))
+
+  // Replaced at one replica and deleted at the other at the same time: both agree on which came last, and neither uses the old one.
+  const { agent } = ada.client
+  const there = (url: string) => url.replace(server.issuer, new URL(replica.url).origin)
+  agent.share(new URL(server.issuer).host, new URL(replica.url).host)
+  const page = `${server.issuer}/oauth/key?provider=desk`
+  for (let turn = 0; turn < 2; turn++) {
+    const [old, next] = [secret(`desk-old-0123456789-${turn}`), secret(`desk-new-0123456789-${turn}`)]
+    assert.match((await enterKey(agent, page, old)).text, 'The key is kept')
+    for (const url of urls) await eventually('the old key', async () => !(await isAsked(url)))
+    const { form } = await openLink(agent, there(page))
+    const replacing = { ...form?.fields, key: next }
+    const [replaced] = await Promise.all([
+      agent.post(there(form?.action ?? ''), replacing),
+      deleteKey(agent, server.issuer),
+    ])
+    assert.is(replaced.status, 303)
+    /** What a call at a replica goes out with; undefined if it does not. */
+    const usedAt = async (url: string) =>
+      (await isAsked(url)) ? undefined : raw.calls('tools/call').at(-1)?.headers['x-api-key']
+    let used: unknown[] = []
+    await eventually('the old one is used nowhere', async () => {
+      used = [await usedAt(urls[0] as string), await usedAt(urls[1] as string)]
+      return !used.includes(old)
+    })
+    assert.is(new Set(used).size, 1, 'both agree')
+    assert.ok(used[0] === undefined || used[0] === next, String(used[0]))
+  }
+  for (const value of await everything()) assert.not.match(value, /desk-(old|new)/)
 })
 
 test.run()
