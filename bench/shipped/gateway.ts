@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises'
+import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Shipped } from './image.ts'
 import { type Process, startProcess } from './process.ts'
@@ -6,6 +6,8 @@ import { type Process, startProcess } from './process.ts'
 export interface Gateway extends Process {
   readonly origin: string
   readonly adminOrigin: string
+  /** Replaces its configuration, as the kubelet does: by rename. */
+  configure(config: object): Promise<void>
 }
 
 const READY = /^\{.*"msg":"the gateway serves".*\}$/m
@@ -26,9 +28,13 @@ export async function startGateway(
   listen = ANYWHERE,
 ): Promise<Gateway> {
   const file = join(directory, `gateway-${started++}.json`)
-  await writeFile(file, JSON.stringify({ ...FILLED, ...config }))
+  const configure = async (next: object) => {
+    await writeFile(`${file}.new`, JSON.stringify({ ...FILLED, ...next }))
+    await rename(`${file}.new`, file)
+  }
+  await configure(config)
   const line = [...command, 'serve', 'gateway', '--config', file, '--listen', listen, '--admin-listen', ANYWHERE]
   const process = await startProcess(line, { NODE_ENV: 'production', ...env }, READY)
   const { url, adminUrl } = JSON.parse(READY.exec(process.output)?.[0] as string)
-  return { ...process, origin: new URL(url).origin, adminOrigin: new URL(adminUrl).origin }
+  return { ...process, origin: new URL(url).origin, adminOrigin: new URL(adminUrl).origin, configure }
 }

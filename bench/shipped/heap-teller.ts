@@ -7,14 +7,15 @@ import { runInNewContext } from 'node:vm'
 process.on('message', () => {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc')()
-  process.send(process.memoryUsage().heapUsed)
+  const { heapUsed, arrayBuffers } = process.memoryUsage()
+  process.send(heapUsed + arrayBuffers)
 })
 process.channel?.unref()`
 
 /** Environment variables of a Node that tells its heap: the command line stays the one of the image. */
 export const HEAP_TELLER = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(TELLER)}` }
 
-/** Bytes of the heap that are in use, after a collection. */
+/** Bytes of the heap, and of buffers beside it, that are in use after a collection. */
 export async function tellHeap({ child }: Process): Promise<number> {
   const told = once(child, 'message')
   child.send('tell')

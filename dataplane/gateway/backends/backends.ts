@@ -3,6 +3,7 @@ import type { BackendConfig } from '../../config/gateway.ts'
 import type { UpstreamTokens } from '../../credentials/index.ts'
 import { Budget } from '../../server/budget.ts'
 import { backendLimits } from '../limits/memory-limits.ts'
+import { Definitions } from '../pins/definitions.ts'
 import { Backend, type BackendOptions } from './backend/backend.ts'
 import { type FailurePolicy, failurePolicy } from './health/failure-policy.ts'
 import { type PersonalBackend, personalBackend } from './personal-backend.ts'
@@ -15,7 +16,7 @@ const FIRST_ANSWER_MS = 3_000
 /** The time that backends have to end their sessions when the gateway stops, after the wait for calls. */
 const CLOSE_MS = 1_000
 
-type Common = Omit<BackendOptions, 'config' | 'log' | 'share' | 'caller' | 'headers' | 'transport'>
+type Common = Omit<BackendOptions, 'config' | 'definitions' | 'log' | 'share' | 'caller' | 'headers' | 'transport'>
 
 interface Member {
   /** The settings whose change makes this another backend. */
@@ -94,7 +95,10 @@ export class Backends {
         before.delete(config.name)
         if (approve(known.backend, pinning)) this.pinChanges++
       }
-      this.#members.set(config.name, isKnown ? known : this.#start(key, { config, ...common }))
+      const member = isKnown
+        ? known
+        : this.#start(key, { config: others, definitions: new Definitions(pinning), ...common })
+      this.#members.set(config.name, member)
     }
     for (const { feed } of this.#members.values()) feed.follow(policy)
     const members = [...this.#members.values()]
@@ -104,7 +108,7 @@ export class Backends {
     return [...before.values()].map(({ backend }) => backend)
   }
 
-  #start(key: string, options: Common & Pick<BackendOptions, 'config'>): Member {
+  #start(key: string, options: Common & Pick<BackendOptions, 'config' | 'definitions'>): Member {
     const share = this.#budget.shareOf(options.config.name)
     const personal = personalBackend(
       { ...options, log: this.#log, share },

@@ -136,7 +136,7 @@ export class Gateway {
     this.suspended = new SuspendedCalls(this.keys, this.inFlight, this.relays)
     this.streams = new Streams(this.relays)
     this.#setupOptions = { ...options, issuers: new Issuers(), proofState: this.proofs }
-    this.setup = setUp(loaded, this.#setupOptions)
+    this.setup = setUp(withoutPins(loaded), this.#setupOptions)
     this.#retired = new Retired(faults('closing connections to an issuer'))
     this.tokens = tokensOf(this)
     this.#backends = new Backends({ ...options, onChange: () => this.shared.rebuild() })
@@ -159,7 +159,7 @@ export class Gateway {
       },
     })
     this.#share(storage)
-    this.#follow()
+    this.#follow(loaded.config.backends)
     this.#sweep = setInterval(() => this.#keep(), SWEEP_MS).unref()
   }
 
@@ -167,13 +167,13 @@ export class Gateway {
   apply(loaded: Loaded<GatewayConfig>): void {
     const before = this.setup
     this.refused = []
-    this.setup = setUp(loaded, this.#setupOptions, before)
+    this.setup = setUp(withoutPins(loaded), this.#setupOptions, before)
     if (before.authenticate !== this.setup.authenticate) this.#retired.add(before.authenticate)
     const { config, directory } = loaded
     this.#storage.follow(storageKey(config, directory), () =>
       openSessionStorage(config, directory, this.log, this.observe),
     )
-    this.#follow()
+    this.#follow(config.backends)
   }
 
   /** Shares state besides sessions with other replicas. */
@@ -188,8 +188,8 @@ export class Gateway {
     this.usage?.follow(usageRows)
   }
 
-  /** Updates backends and catalog to the configuration. */
-  #follow(): void {
+  /** Updates backends and catalog to the configuration, whose backends come with their pins. */
+  #follow(backends: GatewayConfig['backends']): void {
     const { config, directory } = this.setup
     this.rateLimits.apply(config.rateLimiting)
     this.#followUsage(config)
@@ -202,7 +202,7 @@ export class Gateway {
       client: { name: 'portico', version: this.#setupOptions.version },
     }
     const { pinChanges } = this.#backends
-    const gone = this.#backends.follow(config.backends, common, failurePolicy(config))
+    const gone = this.#backends.follow(backends, common, failurePolicy(config))
     this.shared.rebuild()
     if (isGateSwitched)
       notifyEach(this, ({ binding }) => [undefined, { ...this.viewOf(binding), authorizer: undefined }])
@@ -355,6 +355,16 @@ export class Gateway {
 }
 
 /** Builds the token watch. Tokens of a client at another replica are checked there. */
+/** Returns a configuration without the digests of pins: its backends hold them in another form, which takes less memory. */
+function withoutPins(loaded: Loaded<GatewayConfig>): Loaded<GatewayConfig> {
+  const { config } = loaded
+  if (config.backends.every(({ pinning }) => pinning?.pins === undefined)) return loaded
+  const backends = config.backends.map(({ pinning, ...others }) =>
+    pinning === undefined ? others : { ...others, pinning: { mode: pinning.mode } },
+  )
+  return { ...loaded, config: { ...config, backends } }
+}
+
 const tokensOf = (gateway: Gateway): TokenWatch =>
   new TokenWatch({
     authenticate: () => gateway.setup.authenticate.recheck,

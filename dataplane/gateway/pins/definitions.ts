@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { definitionDigest, instructionsDigest, pageDigest } from '../../../crds/settings/definition-digest.ts'
 import type { PinningConfig } from '../../config/pinning.ts'
@@ -88,7 +89,7 @@ export class Definitions {
 
   /** Takes other pins. Returns whether they differ. */
   follow(config: PinningConfig | undefined): boolean {
-    const key = config === undefined ? '' : JSON.stringify(config)
+    const key = config === undefined ? '' : hash('sha256', JSON.stringify(config))
     if (key === this.#key) return false
     this.#key = key
     this.pins = config === undefined ? undefined : new Pins(config)

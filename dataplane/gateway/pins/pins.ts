@@ -1,4 +1,5 @@
 import type { PinningConfig } from '../../config/pinning.ts'
+import { PinTable } from './pin-table.ts'
 
 /** The kinds of what a server shows, as pins and reports name them. */
 export const PIN_KINDS = ['instructions', 'tools', 'prompts', 'resources', 'resourceTemplates', 'pages'] as const
@@ -14,7 +15,7 @@ export class Pins {
   /** True if definitions that are not approved are withheld; false if they are only reported. */
   readonly isEnforced: boolean
   readonly #instructions: readonly string[]
-  readonly #digests: ReadonlyMap<NamedKind, ReadonlyMap<string, readonly string[]>>
+  readonly #tables: ReadonlyMap<NamedKind, PinTable>
   readonly #unlisted: NonNullable<NonNullable<PinningConfig['pins']>['unlisted']>
 
   constructor({ mode, pins = {} }: PinningConfig) {
@@ -22,19 +23,16 @@ export class Pins {
     this.isEnforced = mode === 'enforce'
     this.#instructions = instructions
     this.#unlisted = unlisted
-    this.#digests = new Map(
-      Object.entries(named).map(([kind, digests]) => [kind as NamedKind, new Map(Object.entries(digests))]),
-    )
+    this.#tables = new Map(Object.entries(named).map(([kind, digests]) => [kind as NamedKind, new PinTable(digests)]))
   }
 
   /**
    * Returns the reason why a definition of this digest (undefined if it has none) is not approved; undefined if it is.
    */
   reasonAgainst(kind: PinKind, name: string, digest: string | undefined): Reason | undefined {
-    const approved = kind === 'instructions' ? this.#instructions : this.#digests.get(kind)?.get(name)
-    if (approved === undefined || approved.length === 0)
-      return this.unlisted(kind) === 'withhold' ? 'unpinned' : undefined
-    return digest !== undefined && approved.includes(digest) ? undefined : 'changed'
+    const isKnown = kind === 'instructions' ? this.#instructions.length > 0 : this.has(kind, name)
+    if (!isKnown) return this.unlisted(kind) === 'withhold' ? 'unpinned' : undefined
+    return digest !== undefined && this.#isPinned(kind, name, digest) ? undefined : 'changed'
   }
 
   /** Returns the treatment of what has no pin. */
@@ -42,11 +40,16 @@ export class Pins {
     return this.#unlisted[kind] ?? 'withhold'
   }
 
+  #isPinned(kind: PinKind, name: string, digest: string): boolean {
+    if (kind === 'instructions') return this.#instructions.includes(digest)
+    return this.#tables.get(kind)?.isPinned(name, digest) === true
+  }
+
   has(kind: NamedKind, name: string): boolean {
-    return this.#digests.get(kind)?.has(name) === true
+    return this.#tables.get(kind)?.has(name) === true
   }
 
   names(kind: NamedKind): Iterable<string> {
-    return this.#digests.get(kind)?.keys() ?? []
+    return this.#tables.get(kind)?.names() ?? []
   }
 }

@@ -1,5 +1,6 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { startGateway } from './gateway.ts'
+import { eventually } from '../eventually.ts'
+import { type GatewayUnderTest, startGateway } from './gateway.ts'
 
 /** What the suite tells a client of a scenario. */
 export interface ClientContext {
@@ -14,11 +15,24 @@ function argumentsFor(schema: unknown): Record<string, unknown> {
 }
 
 /**
+ * Starts a gateway with a server of the suite as its only backend, and waits until it knows that: on a busy machine a
+ * first try may take longer than it may.
+ */
+export async function startBefore(url: string, role: 'gateway' | 'proxy'): Promise<GatewayUnderTest> {
+  const gateway = await startGateway({ role, backends: [{ name: 'suite', url }] })
+  await eventually('the server is known', async () => {
+    const [backend] = (await gateway.status()).backends
+    return backend?.health === 'healthy' && backend.latencyMs !== null
+  })
+  return gateway
+}
+
+/**
  * Does what the conformance suite wants of a client: starts a gateway with the suite's server as its only backend, and
  * does through it whatever there is to do.
  */
 export async function driveGateway(url: string, context: ClientContext): Promise<void> {
-  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'suite', url }] })
+  const gateway = await startBefore(url, 'proxy')
   const client = new Client(
     { name: 'driver', version: '1.0.0' },
     {

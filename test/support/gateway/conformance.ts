@@ -42,6 +42,9 @@ export async function runExtensionScenario(url: string, scenario: string): Promi
   return results.get(scenario) ?? [...results.values()].flat()
 }
 
+/** Tells whether a server scenario is one of an extension, which no revision requires. */
+export const isOfExtension = (scenario: string): boolean => /^(tasks|sep-2640)-/.test(scenario)
+
 /** Returns the names of all server scenarios of the installed suite. */
 export async function serverScenarios(): Promise<readonly string[]> {
   const child = spawn(process.execPath, [SUITE, 'list', '--server'], { stdio: ['ignore', 'pipe', 'inherit'] })

@@ -4,12 +4,19 @@ import {
   type Check,
   type ConformanceResult,
   failuresOf,
+  isOfExtension,
   runClientScenarios,
   runConformance,
+  serverScenarios,
 } from '../../../support/gateway/conformance.ts'
 import { driveGateway } from '../../../support/gateway/conformance-driver.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
+import { startMcpServer } from '../../../support/servers/dual-server.ts'
 import { type ReferenceEras, type ReferenceServer, startReference } from '../../../support/servers/reference.ts'
+
+/** Another server behind a gateway, with tools of its own. */
+const other = await startMcpServer({ name: 'other' })
+test.after(() => other.close())
 
 /** From good to bad. */
 const RANKS: readonly Check['status'][] = ['SUCCESS', 'INFO', 'SKIPPED', 'WARNING', 'FAILURE']
@@ -53,28 +60,69 @@ function lost(direct: ConformanceResult, through: ConformanceResult): string[] {
 const passed = (results: ConformanceResult): number =>
   [...results.values()].filter((checks) => failuresOf(checks).length === 0).length
 
+type Way = readonly [eras: ReferenceEras, role: 'proxy' | 'gateway']
+
 /** Both client eras against a backend of both, and a legacy client against a backend that has not been upgraded. */
-const runs: readonly { requirements: string; eras: readonly ReferenceEras[]; least: number }[] = [
-  { requirements: '2025-11-25', eras: ['both', 'sessions'], least: 33 },
-  { requirements: '2026-07-28', eras: ['both'], least: 41 },
+const runs: readonly { requirements: string; ways: readonly Way[]; least: number }[] = [
+  {
+    requirements: '2025-11-25',
+    ways: [
+      ['both', 'proxy'],
+      ['sessions', 'gateway'],
+    ],
+    least: 33,
+  },
+  {
+    requirements: '2026-07-28',
+    ways: [
+      ['both', 'proxy'],
+      ['both', 'gateway'],
+    ],
+    least: 41,
+  },
 ]
 
-for (const { requirements, eras, least } of runs)
-  test(`${requirements} through the gateway, backends of ${eras.join(' and ')}: all that passes directly`, async () => {
-    const backends = await Promise.all(eras.map(startReference))
-    const gateways = await Promise.all(
-      backends.map(({ url }) => startGateway({ role: 'proxy', backends: [{ name: 'reference', url }] })),
-    )
+/** A proxy of a server, or a gateway with it and another one. */
+function startWay(role: Way[1], url: string) {
+  const reference = { name: 'reference', url }
+  if (role === 'proxy') return startGateway({ role, backends: [reference] })
+  return startGateway({
+    role,
+    backends: [reference, { name: 'other', url: other.url }],
+    // The tools keep the names that the suite asks for.
+    aggregation: {
+      conflictResolution: 'priority',
+      conflictResolutionConfig: { priorityOrder: ['reference', 'other'] },
+    },
+  })
+}
+
+/** The server scenarios that were run directly and through proxies and gateways. */
+const compared = new Set<string>()
+
+for (const { requirements, ways, least } of runs)
+  test(`${requirements} through ${ways.map((way) => way.join(' by a ')).join(' and ')}: all that passes directly`, async () => {
+    const backends = await Promise.all(ways.map(([eras]) => startReference(eras)))
+    const gateways = await Promise.all(backends.map(({ url }, index) => startWay((ways[index] as Way)[1], url)))
     try {
       // To a legacy client a backend of both eras is what one of sessions is.
       const direct = await runConformance((backends[0] as ReferenceServer).url, requirements)
+      for (const scenario of direct.keys()) compared.add(scenario)
       assert.ok(passed(direct) >= least, `${passed(direct)} scenarios pass directly`)
       for (const [index, { url }] of gateways.entries())
-        assert.equal(lost(direct, await runConformance(url, requirements)), [], eras[index])
+        assert.equal(lost(direct, await runConformance(url, requirements)), [], ways[index]?.join(' '))
     } finally {
       await Promise.all([...gateways, ...backends].map((one) => one.close()))
     }
   })
+
+test('every server scenario of the installed suite is compared, but those of extensions, which have a test of their own', async () => {
+  const names = await serverScenarios()
+  assert.equal(
+    names.filter((name) => !compared.has(name) && !isOfExtension(name)),
+    [],
+  )
+})
 
 const AS_A_CLIENT = [
   'initialize',

@@ -1,0 +1,97 @@
+/** The bytes of a digest, without its prefix. */
+const DIGEST_BYTES = 32
+const PREFIX = 'sha256:'
+const FNV_OFFSET = 0x811c9dc5
+const FNV_PRIME = 0x01000193
+// biome-ignore lint/suspicious/noControlCharactersInRegex: what takes one byte
+const LATIN1 = /^[\u0000-\u00ff]*$/
+
+/**
+ * The digests of many definitions by their names, packed into bytes: as strings in a map a pin of one digest takes 350
+ * bytes, here about 70.
+ */
+export class PinTable {
+  /** The names, one behind the other. */
+  readonly #names: Buffer
+  readonly #encoding: 'latin1' | 'utf16le'
+  /** The index behind each name. */
+  readonly #nameEnds: Uint32Array
+  readonly #digests: Buffer
+  /** The number of digests up to those of each name. */
+  readonly #digestEnds: Uint32Array
+  /** The names by their hashes: each one's number, counted from 1, in the first place that was free. */
+  readonly #slots: Uint32Array
+
+  /** Each digest has the form of `DIGEST_PATTERN`. */
+  constructor(pins: Readonly<Record<string, readonly string[]>>) {
+    const names = Object.keys(pins)
+    this.#encoding = names.every((name) => LATIN1.test(name)) ? 'latin1' : 'utf16le'
+    const text = names.join('')
+    this.#names = Buffer.alloc(Buffer.byteLength(text, this.#encoding), text, this.#encoding)
+    this.#nameEnds = new Uint32Array(names.length)
+    this.#digestEnds = new Uint32Array(names.length)
+    const digests = Object.values(pins).flat()
+    this.#digests = Buffer.alloc(digests.length * DIGEST_BYTES)
+    for (const [index, digest] of digests.entries())
+      this.#digests.write(digest.slice(PREFIX.length), index * DIGEST_BYTES, 'hex')
+    this.#slots = new Uint32Array(2 ** Math.ceil(Math.log2(names.length * 1.5 + 1)))
+    let nameEnd = 0
+    let digestEnd = 0
+    for (const [index, name] of names.entries()) {
+      this.#nameEnds[index] = nameEnd += name.length
+      this.#digestEnds[index] = digestEnd += pins[name]?.length ?? 0
+      this.#slots[this.#slotOf(name)] = index + 1
+    }
+  }
+
+  has(name: string): boolean {
+    return this.#indexOf(name) !== -1
+  }
+
+  /** Tells whether a name has this digest. */
+  isPinned(name: string, digest: string): boolean {
+    const index = this.#indexOf(name)
+    if (index === -1) return false
+    const end = this.#digestEnds[index] as number
+    for (let at = this.#digestEnds[index - 1] ?? 0; at < end; at++)
+      if (digest === PREFIX + this.#digests.toString('hex', at * DIGEST_BYTES, (at + 1) * DIGEST_BYTES)) return true
+    return false
+  }
+
+  *names(): Iterable<string> {
+    for (let index = 0; index < this.#nameEnds.length; index++) yield this.#nameAt(index)
+  }
+
+  #indexOf(name: string): number {
+    return (this.#slots[this.#slotOf(name)] as number) - 1
+  }
+
+  /** Returns the place of a name, or the free one where it would be. */
+  #slotOf(name: string): number {
+    const last = this.#slots.length - 1
+    let slot = hashOf(name) & last
+    for (;;) {
+      const number = this.#slots[slot] as number
+      if (number === 0 || this.#isAt(number - 1, name)) return slot
+      slot = (slot + 1) & last
+    }
+  }
+
+  #isAt(index: number, name: string): boolean {
+    const length = (this.#nameEnds[index] as number) - (this.#nameEnds[index - 1] ?? 0)
+    return length === name.length && this.#nameAt(index) === name
+  }
+
+  #nameAt(index: number): string {
+    const width = this.#encoding === 'latin1' ? 1 : 2
+    const start = this.#nameEnds[index - 1] ?? 0
+    return this.#names.toString(this.#encoding, start * width, (this.#nameEnds[index] as number) * width)
+  }
+}
+
+/** Returns a hash of 32 bits (FNV-1a over UTF-16 code units). */
+function hashOf(name: string): number {
+  let hash = FNV_OFFSET
+  for (let at = 0; at < name.length; at++) hash = Math.imul(hash ^ name.charCodeAt(at), FNV_PRIME)
+  return hash >>> 0
+}
