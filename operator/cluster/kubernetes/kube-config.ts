@@ -35,8 +35,9 @@ export class PooledKubeConfig extends KubeConfig {
     })
   }
 
-  async #authenticate({ name, plugin, tokenFile }: KubeUser, options: RequestOptions): Promise<void> {
-    let bearer = tokenFile === undefined ? undefined : tokenIn(tokenFile)
+  async #authenticate(user: KubeUser, options: RequestOptions): Promise<void> {
+    const { name, plugin, tokenFile, spareToken } = user
+    let bearer = tokenFile === undefined ? undefined : tokenIn(tokenFile, spareToken)
     if (plugin !== undefined) {
       const ofCluster = () => clusterInfo(this.getCurrentCluster())
       const { token, cert, key } = await this.#execCredentials.get(name, plugin, ofCluster)
@@ -136,10 +137,11 @@ function clusterInfo(cluster: KubeCluster | null): object {
   }
 }
 
-/** Reads a token file. Called for each request, because tokens of pods rotate. */
-function tokenIn(file: string): string {
-  const token = readFileSync(file, 'utf8').trim()
-  if (token === '') throw new Error(`the token file ${file} is empty`)
+/** Reads a token file. Called for each request, because tokens of pods rotate. A missing or empty one means `spare`. */
+function tokenIn(file: string, spare: string | undefined): string {
+  if (spare !== undefined && !existsSync(file)) return spare
+  const token = readFileSync(file, 'utf8').trim() || spare
+  if (token === undefined || token === '') throw new Error(`the token file ${file} is empty`)
   return token
 }
 

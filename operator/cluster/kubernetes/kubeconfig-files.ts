@@ -14,6 +14,8 @@ export interface KubeUser extends User {
   readonly plugin?: ExecSettings
   /** The path of a token file, which is read for each request and wins over a token. */
   readonly tokenFile?: string
+  /** The token that is used while that file is missing or empty. */
+  readonly spareToken?: string
   readonly impersonation?: Readonly<Record<string, string | readonly string[]>>
 }
 
@@ -139,6 +141,7 @@ function readUser(name: string, fields: Fields, folder: string): KubeUser {
   const { data: certData, file: certFile } = materialIn(fields, 'client-certificate', folder)
   const { data: keyData, file: keyFile } = materialIn(fields, 'client-key', folder)
   const tokenFile = pathIn(fields, 'tokenFile', folder)
+  const token = textIn(fields, 'token')
   const authProvider = fields['auth-provider']
   return {
     name,
@@ -148,8 +151,9 @@ function readUser(name: string, fields: Fields, folder: string): KubeUser {
       certFile,
       keyData,
       keyFile,
-      token: tokenFile === undefined ? textIn(fields, 'token') : undefined,
+      token: tokenFile === undefined ? token : undefined,
       tokenFile,
+      spareToken: tokenFile === undefined ? undefined : token,
       username: textIn(fields, 'username'),
       password: textIn(fields, 'password'),
       authProvider: isObject(authProvider) ? authProvider : undefined,

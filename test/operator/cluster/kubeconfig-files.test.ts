@@ -77,6 +77,19 @@ test('a token file is relative to the kubeconfig, wins over a token, and is read
   )
 })
 
+test('a token file that is missing or empty leaves the token; without one it is told of', async () => {
+  const file = withUser('no-token-file', { token: 'other', tokenFile: 'token' })
+  const headers = await headersBy(file, () => writeFileSync(join(folder, 'no-token-file', 'token'), ' \n'))
+  assert.equal(
+    headers.map(({ authorization }) => authorization),
+    ['Bearer other', 'Bearer other'],
+  )
+  const alone = loadKubeConfig(withUser('token-file-alone', { tokenFile: 'token' }))
+  const refused = await new ApiServer(alone, 'test').request('GET', '/api').catch((error: Error) => error.message)
+  assert.match(String(refused), 'no such file')
+  await alone.closePool()
+})
+
 test('of several files the first wins each entry and the current context; a missing file is reported and ignored', () => {
   const first = write('first', {
     clusters: [cluster({ 'tls-server-name': 'of-first' })],
