@@ -9,6 +9,8 @@ interface GuardedFetchOptions extends ConnectOptions {
   readonly timeoutMs?: number
   /** Most connections to one origin at a time; default 4. */
   readonly connections?: number
+  /** True if one redirect within the origin is followed: 307 and 308, and for GET 301 and 302. Default: none is. */
+  readonly followsWithinOrigin?: boolean
 }
 
 interface GuardedAnswer {
@@ -17,7 +19,10 @@ interface GuardedAnswer {
   readonly text: string
 }
 
-/** GETs a document from a checked address, or POSTs a body there. Follows no redirects. Throws an Error for the log. */
+/**
+ * GETs a document from a checked address, or POSTs a body there. Follows no redirect to another origin. Throws an Error
+ * for the log.
+ */
 export interface GuardedFetch {
   (url: string, headers?: Readonly<Record<string, string>>, body?: string): Promise<GuardedAnswer>
   close(): Promise<void>
@@ -31,13 +36,23 @@ const TIMEOUT_MS = 5_000
 
 /** Makes a function that fetches small documents (discovery, keys) within bounds of size and time. */
 export function createGuardedFetch(options: GuardedFetchOptions): GuardedFetch {
-  const { maxBytes = MAX_BYTES, timeoutMs = TIMEOUT_MS, connections = 4, ...connect } = options
+  const { maxBytes = MAX_BYTES, timeoutMs = TIMEOUT_MS, connections = 4, followsWithinOrigin, ...connect } = options
   const dispatcher = new Agent({ connect: guardedConnect(connect), connections, pipelining: 1, maxOrigins: 16 })
 
   async function guardedFetch(
     url: string,
     headers: Readonly<Record<string, string>> = {},
     body?: string,
+  ): Promise<GuardedAnswer> {
+    const answer = await fetchOnce(url, headers, body)
+    const target = followsWithinOrigin === true ? redirectWithin(url, answer, body === undefined) : undefined
+    return target === undefined ? answer : fetchOnce(target, headers, body)
+  }
+
+  async function fetchOnce(
+    url: string,
+    headers: Readonly<Record<string, string>>,
+    body: string | undefined,
   ): Promise<GuardedAnswer> {
     const answer = await request(url, {
       dispatcher,
@@ -59,6 +74,15 @@ export function createGuardedFetch(options: GuardedFetchOptions): GuardedFetch {
     }
   }
   return Object.assign(guardedFetch, { close: () => dispatcher.destroy() })
+}
+
+/** Returns the target of a redirect that stays within the origin and keeps the method; undefined for any other answer. */
+function redirectWithin(url: string, { status, headers }: GuardedAnswer, isGet: boolean): string | undefined {
+  const keepsMethod = status === 307 || status === 308 || (isGet && (status === 301 || status === 302))
+  const { location } = headers
+  if (!keepsMethod || typeof location !== 'string') return undefined
+  const target = URL.parse(location, url)
+  return target?.origin === new URL(url).origin ? target.href : undefined
 }
 
 /**

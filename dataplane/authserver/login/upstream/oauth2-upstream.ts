@@ -160,7 +160,7 @@ function createOAuth2Client({ config, directory, registration }: OAuth2ClientOpt
       const response = await webFetch(fetch)(...request)
       const document = documentOf(await response.text(), response.headers.get('content-type') ?? '')
       const code = errorIn(document)
-      if (response.status !== 200 || code !== undefined) return errorResponse(response, code, document)
+      if (!isAnswer(response) || code !== undefined) return errorResponse(response, code, document)
       const answer = standardAnswer(document, config.tokenResponseMapping)
       Object.assign(answered, { document, refreshToken: answer.refresh_token })
       return Response.json(answer)
@@ -214,15 +214,15 @@ function ownOf({ id, secret, method }: RegisteredClient): Own {
   }
 }
 
+/** Tells whether a response may hold tokens: providers answer with 200 or 201. */
+const isAnswer = ({ ok, status }: ProviderResponse): boolean => ok && status !== 204
+
 /** Builds an error response for the library, which reads only the code. */
-function errorResponse(
-  { status, secrets }: ProviderResponse,
-  code: string | undefined,
-  document: unknown,
-): ProviderResponse {
+function errorResponse(response: ProviderResponse, code: string | undefined, document: unknown): ProviderResponse {
+  const { status, secrets } = response
   const isRefusal = status >= 400 && status < 500 && status !== 429
   const answered = { status, secrets, document }
-  if (status !== 200 && !isRefusal) return new ProviderResponse('', status, {}, answered)
+  if (!isAnswer(response) && !isRefusal) return new ProviderResponse('', status, {}, answered)
   const text = JSON.stringify({ error: code ?? 'invalid_request' })
   return new ProviderResponse(text, isRefusal ? status : 400, { 'content-type': 'application/json' }, answered)
 }

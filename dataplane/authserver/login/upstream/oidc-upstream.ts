@@ -164,12 +164,24 @@ function withCredentialsInForm(options: Request[1]): Request[1] | undefined {
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-/** Returns metadata or keys, whatever media type they came with, without members that are null and keys that are none. */
+/** Returns a member of metadata in its own type, where a provider writes a text for a list or for a boolean. */
+function standardMember(name: string, value: unknown): unknown {
+  if (typeof value !== 'string') return value
+  if (name.endsWith('_parameter_supported') && /^(?:true|false)$/i.test(value)) return value.toLowerCase() === 'true'
+  return name.endsWith('_supported') && !name.endsWith('_parameter_supported') ? value.split(/[ ,]+/) : value
+}
+
+/**
+ * Returns metadata or keys in the form of the specifications, whatever media type they came with, without members that
+ * are null and keys that are none.
+ */
 function standardDocument(response: ProviderResponse): ProviderResponse {
   const { status, document, secrets } = response
   if (!isObject(document)) return response
   const { keys } = document
-  const known = Array.isArray(keys) ? { ...document, keys: keys.filter(isObject) } : document
+  const known = Array.isArray(keys)
+    ? { ...document, keys: keys.filter(isObject) }
+    : Object.fromEntries(Object.entries(document).map(([name, value]) => [name, standardMember(name, value)]))
   const text = JSON.stringify(known, (_, value: unknown) => value ?? undefined)
   return new ProviderResponse(text, 200, JSON_TYPE, { status, document, secrets })
 }

@@ -16,6 +16,7 @@ export const providerFetch = (url: string, { caBundleFile, allowPrivateIPs }: Re
     caBundleFile: caBundleFile === undefined ? undefined : resolve(directory, caBundleFile),
     allowPrivateIP: allowPrivateIPs,
     allowLoopback: isLoopback(new URL(url)),
+    followsWithinOrigin: true,
   })
 
 /** Adapts the guarded fetch to the form that openid-client calls. */

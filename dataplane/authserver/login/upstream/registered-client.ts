@@ -144,7 +144,7 @@ async function register(
   const token = initialAccessTokenFile && secretFile(resolve(directory, initialAccessTokenFile))()
   const headers = { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) }
   const { status, text } = await fetch(endpoint, headers, JSON.stringify(metadata))
-  if (status !== 201 && status !== 200) {
+  if (!isSuccess(status)) {
     const secrets = [token, softwareStatement].filter((one) => one !== undefined)
     throw statusFault('registration', new ProviderResponse(text, status, {}, { secrets }))
   }
@@ -165,7 +165,7 @@ async function endpointOf(
   const { status, text } = await fetch(discoveryUrl).catch((error: unknown) => {
     throw faultOf(error, 'metadata')
   })
-  if (status !== 200) throw statusFault('metadata', new ProviderResponse(text, status, {}, { secrets: [] }))
+  if (!isSuccess(status)) throw statusFault('metadata', new ProviderResponse(text, status, {}, { secrets: [] }))
   const document = objectIn(text, 'the provider answered with something other than a JSON object')
   const { registration_endpoint: endpoint } = document
   const methods = document['token_endpoint_auth_methods_supported'] ?? [METHODS[0]]
@@ -177,6 +177,8 @@ async function endpointOf(
   if (method === undefined) throw new UnusableAnswer('the provider’s metadata has no usable authentication of clients')
   return { endpoint: url.href, method }
 }
+
+const isSuccess = (status: number): boolean => status >= 200 && status < 300
 
 const DIGITS = /^\d{1,15}$/
 

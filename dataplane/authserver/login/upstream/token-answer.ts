@@ -20,11 +20,20 @@ const ENDED: ReadonlySet<unknown> = new Set([
   ...['invalid_grant', 'bad_refresh_token', 'invalid_refresh_token', 'token_revoked', 'token_expired'],
 ])
 
-/** Parses an answer as JSON, or as a form if its media type says so. Returns undefined for any other text. */
+const FORM_TYPE = /^application\/x-www-form-urlencoded\b/i
+/** A form that some providers send under the media type of a text. */
+const FORM = /^(?:[\w.~%-]+=[^&\s<]*&)*(?:access_token|error)=[^\s<]*$/
+
+/**
+ * Parses an answer as JSON, or as a form if its media type or its beginning says so. Returns undefined for any other
+ * text.
+ */
 export function documentOf(text: string, contentType: string): unknown {
-  if (/^application\/x-www-form-urlencoded\b/i.test(contentType)) return Object.fromEntries(new URLSearchParams(text))
+  const given = text.trim()
+  if (!given.startsWith('{') && (FORM_TYPE.test(contentType) || FORM.test(given)))
+    return Object.fromEntries(new URLSearchParams(given))
   try {
-    return JSON.parse(text)
+    return JSON.parse(given)
   } catch {
     return undefined
   }
@@ -33,7 +42,7 @@ export function documentOf(text: string, contentType: string): unknown {
 /** Returns the error code (RFC 6749 section 5.2) of an answer with any status, or undefined. */
 export function errorIn(document: unknown): string | undefined {
   const error = isObject(document) && Object.hasOwn(document, 'error') ? document['error'] : undefined
-  if (error === undefined || error === null || error === '' || error === false) return undefined
+  if (error === undefined || error === null || error === '' || error === false || error === 0) return undefined
   return ENDED.has(error) ? 'invalid_grant' : error === 'invalid_client' ? 'invalid_client' : 'invalid_request'
 }
 
@@ -49,14 +58,20 @@ export function standardAnswer(document: unknown, mapping: Mapping | undefined):
     scopeOf(at(mapping?.scopePath ?? 'scope')),
   ]
   return {
-    access_token: at(mapping?.accessTokenPath ?? 'access_token'),
+    access_token: textOf(at(mapping?.accessTokenPath ?? 'access_token')),
     // A mapping means nested tokens, whose type may have any name. Without a mapping only a missing type is tolerated.
-    token_type: mapping === undefined ? (at('token_type') ?? 'Bearer') : 'Bearer',
+    token_type: mapping === undefined ? typeOf(at('token_type')) : 'Bearer',
     ...(typeof refreshToken === 'string' && refreshToken !== '' && { refresh_token: refreshToken }),
     ...(expiresIn !== undefined && { expires_in: expiresIn }),
     ...(scope !== undefined && { scope }),
   }
 }
+
+/** Returns a token as text: some providers write one of digits as a number. */
+const textOf = (token: unknown): unknown => (Number.isSafeInteger(token) ? String(token) : token)
+
+/** Returns the type of a token. An empty one is none, and blanks around it mean nothing. */
+const typeOf = (type: unknown): unknown => (typeof type === 'string' ? type.trim() || 'Bearer' : (type ?? 'Bearer'))
 
 /** The longest lifetime of a token, in seconds. A longer one is some other value. */
 const LONGEST_S = 10 * 365 * 24 * 60 * 60

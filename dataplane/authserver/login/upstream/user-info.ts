@@ -31,7 +31,7 @@ export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: 
   async function get(accessToken: string): Promise<Readonly<Record<string, unknown>>> {
     const own = { ...headers, authorization: `Bearer ${accessToken}` }
     const { status, text } = await fetch(endpointUrl, own, httpMethod.toUpperCase() === 'POST' ? '' : undefined)
-    if (status !== 200)
+    if (status < 200 || status > 299)
       throw statusFault('user_info', new ProviderResponse(text, status, {}, { secrets: [accessToken] }))
     return objectIn(text, 'the userinfo endpoint of the provider answered with something other than a JSON object')
   }

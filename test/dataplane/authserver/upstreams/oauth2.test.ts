@@ -174,7 +174,8 @@ test('public clients send their id; answers as forms are read', () =>
     {
       ways: ['none'],
       tokens: ({ accessToken }) => ({
-        type: 'application/x-www-form-urlencoded',
+        status: 201,
+        type: 'text/plain',
         body: `access_token=${accessToken}&token_type=bearer&expires=5184000`,
       }),
     },

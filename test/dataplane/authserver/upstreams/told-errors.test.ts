@@ -221,6 +221,10 @@ const oddTokens: Readonly<Record<string, (body: Record<string, unknown>) => Part
   'as text/plain': () => ({ type: 'text/plain' }),
   'as a form': (body) => ({ type: 'application/x-www-form-urlencoded', body: formOf(body) }),
   'at 201, after a byte order mark': (body) => ({ status: 201, body: `\ufeff${JSON.stringify(body)}` }),
+  'as a form under another type': (body) => ({ type: 'text/plain', body: formOf(body) }),
+  'as JSON under the type of a form': () => ({ type: 'application/x-www-form-urlencoded' }),
+  'with an empty token_type and an error that is 0': (body) => ({ body: { ...body, token_type: ' ', error: 0 } }),
+  'with digits as a token': (body) => ({ body: { ...body, access_token: 12_345 } }),
   'without token_type': (body) => ({ body: without(body) }),
   'with null members': (body) => ({
     body: { ...body, refresh_token: null, scope: null, expires_in: null, token_type: null, error: null },
@@ -249,12 +253,26 @@ test('an OpenID provider’s tokens are read in other forms, too', async () => {
 test('so are its metadata and keys', async () => {
   const odd = await startAuthServer()
   const nulls = { registration_endpoint: null, token_endpoint_auth_methods_supported: null, scopes_supported: null }
-  const metadata = edited('/.well-known/', (body) => ({ type: 'text/plain', body: { ...body, ...nulls } }))
+  const metadata = edited('/.well-known/', (body) => ({
+    type: 'text/plain',
+    body: {
+      ...body,
+      ...nulls,
+      authorization_response_iss_parameter_supported: 'true',
+      id_token_signing_alg_values_supported: (body['id_token_signing_alg_values_supported'] as string[]).join(' '),
+    },
+  }))
+  const moved = ({ url }: IncomingMessage, response: ServerResponse): boolean => {
+    if (url !== '/.well-known/openid-configuration') return false
+    response.writeHead(302, { location: `${url}?again` }).end()
+    return true
+  }
   const keys = edited('/jwks', ({ keys: own }) => ({
     type: 'application/octet-stream',
     body: { keys: [null, 'x', ...(own as object[]).map((key) => ({ ...key, use: null, alg: null, x5c: null }))] },
   }))
-  odd.upstream.before = (request, response) => metadata(request, response) || keys(request, response)
+  odd.upstream.before = (request, response) =>
+    moved(request, response) || metadata(request, response) || keys(request, response)
   try {
     const user = await TestClient.register(odd.issuer)
     const answer = await user.authorize()

@@ -46,7 +46,7 @@ test('what is said elsewhere counts before the ID token, for what is shown', asy
   elsewhere = { body: {} }
   const plain = decodeJwt((await client.login()).access_token)
   assert.is(plain['name'], 'Person alice')
-  elsewhere = { body: { sub: 'alice', displayName: 'Alice L.', mail: '', addresses: [{ value: 'a@x' }] } }
+  elsewhere = { status: 201, body: { sub: 'alice', displayName: 'Alice L.', mail: '', addresses: [{ value: 'a@x' }] } }
   const claims = decodeJwt((await client.login()).access_token)
   assert.equal([claims.sub, claims['name']], [plain.sub, 'Alice L.'])
   const emailOf = async (body: object) => {

@@ -79,7 +79,11 @@ test('answers are brought into the standard form', () => {
   assert.equal(standardAnswer(null, nested), { access_token: undefined, token_type: 'Bearer' })
   const form = documentOf('access_token=x&__proto__=y', 'Application/X-WWW-Form-Urlencoded; charset=utf-8')
   assert.is(standardAnswer(form, undefined).access_token, 'x')
-  assert.is(documentOf('access_token=x', 'text/plain'), undefined)
+  // Some providers send a form under another media type, or JSON under that of a form.
+  assert.equal(documentOf('scope=a+b&access_token=x', 'text/plain'), { scope: 'a b', access_token: 'x' })
+  assert.equal(documentOf('{"access_token":"x"}', 'application/x-www-form-urlencoded'), { access_token: 'x' })
+  for (const text of ['', 'x', 'scope=a', '<a href="?access_token=x">', 'Your access_token=x', '<p>&error=y'])
+    assert.is(documentOf(text, 'text/plain'), undefined, text)
 })
 
 test('lifetimes are seconds, or not said', () => {
