@@ -199,6 +199,21 @@ for (const [way, refuse] of Object.entries(ways).filter(([way]) => isUnread(way)
     assert.is((await call('plain')).result?.content[0].text, 'ok')
   })
 
+test('a tool that may be called twice is called in the next session, if the old one ended right after a ping', async () => {
+  const others = Object.entries(ways).filter(([way]) => !isUnread(way) && way !== '200 with -32602')
+  await Promise.all(
+    others.map(async ([way, refuse]) => {
+      const one = await Forgetful.start(refuse)
+      const session = await openSession(one.gateway.url)
+      const call = async (name: string) => (await post(one.gateway.url, rpc('tools/call', { name }), session)).json
+      assert.is((await call('odd')).error.code, -32602)
+      assert.is(one.server.calls('ping').length, 1)
+      one.forget()
+      assert.is((await call('again')).result?.content[0].text, 'ok', way)
+    }),
+  )
+})
+
 test('a request for patience says nothing of the session', async () => {
   const one = await Forgetful.start(withStatus(429))
   const session = await openSession(one.gateway.url)
