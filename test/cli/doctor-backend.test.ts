@@ -173,6 +173,83 @@ const odd: Readonly<
     'body',
     /members of a request/,
   ],
+  'members of no answer': [
+    { before: inJson((text) => text.replace('"result"', '"ts":1,"result"')) },
+    'note',
+    'body',
+    /members that no answer has: left out/,
+  ],
+  'events without an end': [
+    {
+      before: ({ message }, res) => {
+        if (message.method !== 'tools/list') return false
+        res.writeHead(200, { 'content-type': 'text/event-stream' })
+        res.end(`data: {"jsonrpc":"2.0","id":${message.id},"result":{"tools":[${tool('t')}]}}`)
+        return true
+      },
+    },
+    'note',
+    'body',
+    /no empty line behind it: read all the same/,
+  ],
+  'an answer on the stream': [
+    {
+      before: (() => {
+        const streams = new Map<unknown, ServerResponse>()
+        const waiting = new Map<unknown, string>()
+        return ({ method, message, headers }, res) => {
+          const session = headers['mcp-session-id']
+          if (method === 'GET') {
+            res.writeHead(200, { 'content-type': 'text/event-stream' })
+            res.write(waiting.get(session) ?? ':\n\n')
+            streams.set(session, res)
+          } else if (message.method === 'tools/list') {
+            const text = `data: {"jsonrpc":"2.0","id":${message.id},"result":{"tools":[${tool('t')}]}}\n\n`
+            res.writeHead(202).end()
+            if (streams.get(session)?.write(text) === undefined) waiting.set(session, text)
+          } else return false
+          return true
+        }
+      })(),
+    },
+    'note',
+    'stream',
+    /tools\/list is only accepted \(HTTP 202\): its answer is read from the stream/,
+  ],
+  'a request within a list': [
+    {
+      before: (() => {
+        let end: (() => void) | undefined
+        return ({ message }, res) => {
+          if (message.method === undefined && message.id === 'q') {
+            end?.()
+            res.writeHead(202).end()
+          } else if (message.method === 'tools/list') {
+            res.writeHead(200, { 'content-type': 'text/event-stream' })
+            res.write('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n')
+            end = () => res.end(`data: {"jsonrpc":"2.0","id":${message.id},"result":{"tools":[${tool('t')}]}}\n\n`)
+          } else return false
+          return true
+        }
+      })(),
+    },
+    'note',
+    'requests',
+    /asks for ping before it answers tools\/list: answered/,
+  ],
+  'another session id in each answer': [
+    {
+      before: (() => {
+        let answers = 0
+        return inHeaders((headers) => {
+          headers['mcp-session-id'] = `session-${++answers}`
+        })
+      })(),
+    },
+    'note',
+    'session',
+    /another id: the newest is sent/,
+  ],
   'no jsonrpc': [{ before: inJson((text) => text.replace('"jsonrpc":"2.0",', '')) }, 'note', 'body', /without jsonrpc/],
   'an id that is null': [
     { before: inJson((text) => text.replace(/"id":\d+/, '"id":null')) },

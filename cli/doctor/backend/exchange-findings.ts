@@ -17,6 +17,7 @@ export function exchangeFindings(exchanges: readonly Exchange[], url: URL): read
   const findings = exchanges.flatMap((exchange) =>
     exchange.status === 0 ? [] : [...headFindings(exchange, url), ...bodyFindings(exchange)],
   )
+  if (hasOtherIds(exchanges)) findings.push(note('session', 'answers give the session another id: the newest is sent'))
   const seen = new Set<string>()
   return findings.filter(({ check, message }) => {
     const key = `${check} ${message}`
@@ -24,6 +25,16 @@ export function exchangeFindings(exchanges: readonly Exchange[], url: URL): read
     seen.add(key)
     return true
   })
+}
+
+/** Tells whether an answer gives a session another id than `initialize` did. */
+function hasOtherIds(exchanges: readonly Exchange[]): boolean {
+  const given = exchanges.flatMap(({ asked, status, headers }) => {
+    const id = headers['mcp-session-id']
+    return isSuccess(status) && typeof id === 'string' && id !== '' ? [{ id, isFirst: asked === 'initialize' }] : []
+  })
+  const opened = new Set(given.flatMap(({ id, isFirst }) => (isFirst ? [id] : [])))
+  return given.some(({ id }) => !opened.has(id))
 }
 
 const nameOf = ({ asked, method }: Exchange): string => asked ?? method
@@ -35,7 +46,9 @@ function headFindings(exchange: Exchange, url: URL): readonly Finding[] {
   const findings = [...encodingFindings(headers), ...sessionIdFindings(headers)]
   const type = headers['content-type']
   // The caller that needed an answer reports a missing one.
-  if (asked === undefined || (type === undefined && body.length === 0)) return findings
+  if (asked === undefined) return findings
+  if (type === undefined && body.length === 0)
+    return asked.endsWith('/list') ? [...findings, acceptedFinding(asked, status)] : findings
   if (status !== 200) findings.push(note('status', `an answer comes with HTTP ${status}: it counts as 200`))
   if (typeof type === 'string' && (isOfType(type, 'application/json') || isOfType(type, 'text/event-stream')))
     return findings
@@ -43,6 +56,9 @@ function headFindings(exchange: Exchange, url: URL): readonly Finding[] {
   const fix = 'have the server send application/json or text/event-stream, once'
   return [...findings, error('Content-Type', `${asked} is answered with ${said}: refused`, fix)]
 }
+
+const acceptedFinding = (asked: string, status: number): Finding =>
+  note('stream', `${asked} is only accepted (HTTP ${status}): its answer is read from the stream of the session`)
 
 function encodingFindings({ 'content-encoding': encoding }: HeadersRead): Finding[] {
   if (encoding === undefined || encoding === 'identity') return []
@@ -103,11 +119,16 @@ function bodyFindings(exchange: Exchange): readonly Finding[] {
     findings.push(note('body', 'answers begin with a byte order mark: skipped'))
   const messages = messagesIn(exchange)
   const isStream = isOfType(exchange.headers['content-type'], 'text/event-stream')
+  if (isStream && exchange.hasEnded && UNFINISHED.test(exchange.body.toString('utf8')))
+    findings.push(note('body', 'the last event of a stream has no empty line behind it: read all the same'))
   if (isStream && exchange.hasEnded && messages.some((message) => !isMessage(message)))
     findings.push(note('body', 'streams have events that hold no message: left out'))
   for (const message of messages) findings.push(...messageFindings(exchange.asked, message))
   return findings
 }
+
+/** The end of a stream whose last event is an answer without an empty line behind it. */
+const UNFINISHED = /(?:^|\n)data:[^\r\n]*"(?:result|error)"[^\r\n]*\}\r?\n?$/
 
 /** Parses a message; undefined if the text was cut here, or is no JSON, which the reader has reported. */
 function parseMessage(text: string): unknown {
@@ -138,9 +159,16 @@ type Members = Readonly<Record<string, unknown>>
 function valueFindings(asked: string, message: Members): readonly Finding[] {
   const { method, result } = message
   if (asked.endsWith('/list') && isListChanged(method)) return [listLoop()]
-  if (typeof method === 'string') return []
+  if (typeof method === 'string') return message['id'] === undefined ? [] : [requestFinding(asked, method)]
   return [...formFindings(message), ...(isObject(result) ? resultFindings(asked, result) : [])]
 }
+
+function requestFinding(asked: string, method: string): Finding {
+  const outcome = method === 'ping' ? 'answered' : 'refused, as no client is asked'
+  return note('requests', `asks for ${shownName(method)} before it answers ${asked}: ${outcome}`)
+}
+
+const MEMBERS: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'result', 'error', 'method', 'params'])
 
 function formFindings(message: Members): readonly Finding[] {
   const { id, result, error: failure, jsonrpc } = message
@@ -151,6 +179,8 @@ function formFindings(message: Members): readonly Finding[] {
   if (jsonrpc !== '2.0') findings.push(note('body', 'answers come without jsonrpc: added'))
   if ('method' in message || 'params' in message)
     findings.push(note('body', 'answers have members of a request: left out'))
+  if (Object.keys(message).some((name) => !MEMBERS.has(name)))
+    findings.push(note('body', 'answers have members that no answer has: left out'))
   if (failure === null) findings.push(note('body', 'answers have error null beside the result: left out'))
   if (result === null) findings.push(note('body', 'answers have a result that is null: left out, or empty'))
   return findings
