@@ -45,13 +45,13 @@ bundle: $(INSTALLED) ## dist/: what the npm package and the image ship
 image: bundle ## Container image, by docker, podman or buildah; without one of them as dist/image/portico.tar
 	@node build/image/make.ts $(ARGS)
 
-e2e: bundle ## A whole Kubernetes node and the tests on it; needs root on Linux (ARGS="registry" for some, K8S=1.29 for the oldest, 1.37 for the newest)
+e2e: bundle ## A whole Kubernetes node and the tests on it; needs root on Linux (ARGS="registry" for some, K8S=1.29 for the oldest, 1.36 for the one before the newest)
 	@node test/e2e/run.ts $(ARGS)
 
 gitops: bundle ## Argo CD and Flux on a node sync the samples, heal them, and write nothing while they idle (GITOPS_SECONDS=600 for ten minutes; root)
 	@TEST_FILES='test/e2e/gitops/*.gitops.ts' TEST_HANG_MS=7200000 node test/e2e/run.ts
 
-cluster: $(INSTALLED) ## A real Kubernetes control plane for development; prints its kubeconfig (K8S=1.29 for the oldest, 1.37 for the newest)
+cluster: $(INSTALLED) ## A real Kubernetes control plane for development; prints its kubeconfig (K8S=1.29 for the oldest, 1.36 for the one before the newest)
 	@node test/cluster/support/serve.ts
 
 chaos: bundle ## Twelve minutes of cut connections and killed processes under changes: a control plane, then a node (CHAOS_SECONDS=600; root)

@@ -8,11 +8,11 @@ import { goProgramPath } from './go-program.ts'
 import { KUBERNETES_VERSIONS, kubernetesBuild, kubernetesVersion } from './kubernetes.ts'
 
 const root = join(import.meta.dirname, '../..')
-const [newest, usual, oldest] = KUBERNETES_VERSIONS
+const [newest, before, oldest] = KUBERNETES_VERSIONS
 const minor = (version: string) => version.split('.').slice(0, 2).join('.')
 
-test('the usual one is taken unless another is asked for, by its minor version or the whole of it', () => {
-  assert.is(kubernetesVersion(''), usual)
+test('the newest is taken unless another is asked for, by its minor version or the whole of it', () => {
+  assert.is(kubernetesVersion(''), newest)
   for (const version of KUBERNETES_VERSIONS) {
     assert.is(kubernetesVersion(version), version)
     assert.is(kubernetesVersion(minor(version)), version)
@@ -20,7 +20,7 @@ test('the usual one is taken unless another is asked for, by its minor version o
   for (const unknown of ['1.2', '2', '1.29.1', 'oldest'])
     assert.throws(
       () => kubernetesVersion(unknown),
-      `there is no Kubernetes ${unknown} to test on: K8S is ${newest} or ${usual} or ${oldest}`,
+      `there is no Kubernetes ${unknown} to test on: K8S is ${newest} or ${before} or ${oldest}`,
     )
 })
 
