@@ -187,7 +187,7 @@ export function redeemableLines(workload: string, found: Redeemable): string {
     ...(groups === undefined ? [] : [`  groups: ${groups.join(' ') || 'none'}`]),
     ...(found.client === undefined ? [] : [`  client: ${found.client}`]),
     ...(found.proof === undefined ? [] : [`  proof: of the key ${found.proof} (DPoP)`]),
-    `  use: ${found.once ? 'once' : 'until it ends'}`,
+    `  use: ${found.once ? 'once' : 'until it expires'}`,
   ]
   return `${lines.join('\n')}\n`
 }

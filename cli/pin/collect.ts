@@ -96,7 +96,7 @@ async function findWorkloads({ kind, namespace, name, group }: Server, { api, gr
 async function shownInCluster(server: Server, cluster: Cluster, io: Io): Promise<readonly Shown[] | string> {
   const workloads = await findWorkloads(server, cluster)
   const pods = (await Promise.all(workloads.map((workload) => runningPods(cluster, workload)))).flat()
-  if (pods.length === 0) return 'no pod of it runs in the cluster'
+  if (pods.length === 0) return 'none of its pods runs in the cluster'
   const answers: (readonly Shown[])[] = []
   for (const pod of pods) {
     const found = shownBy(await definitionsOfPod(pod, server, cluster, io), server.name)

@@ -208,7 +208,7 @@ const stillAsking: Answer = {
   facts: {},
   content: [
     h('h1', {}, 'Still asking the cluster'),
-    h('p', { 'data-pending': true }, 'The API server takes its time. This page fills by itself.'),
+    h('p', { 'data-pending': true }, 'The API server is slow. This page updates when it answers.'),
   ],
 }
 const emptyWorldNote: Pick<World, 'asOf' | 'cut' | 'notReadable' | 'namespaces' | 'stale' | 'needsNamespaces'> = {
@@ -256,7 +256,7 @@ function notes({ asOf, cut, notReadable, namespaces, stale, needsNamespaces }: W
   const time = new Date(asOf).toISOString().slice(11, 19)
   return [
     stale !== undefined && note('warn', h('p', {}, `These facts are of ${time} UTC: ${stale}.`)),
-    cut && note('warn', h('p', {}, 'The lists are too long to be read whole: some objects are not here.')),
+    cut && note('warn', h('p', {}, 'The lists are too long to be read completely: some objects are missing here.')),
     notReadable.length > 0 && note('', h('p', {}, notReadableText(notReadable, namespaces))),
     needsNamespaces === true && note('', namespaceForm()),
   ]

@@ -53,7 +53,7 @@ export function keepToken({ session, tokens }: Visit, object: KubernetesObject, 
   const key = keyOf(idOf(object))
   if (form.has('forget')) tokens.delete(session.id, key)
   else if (!tokens.set(session.id, key, form.get('token')?.trim() ?? ''))
-    throw new PublicError('invalid_request', { message: 'This is no token.' })
+    throw new PublicError('invalid_request', { message: 'This is not a token.' })
 }
 
 /** The page at which the authorization server of a workload gives the browser back. */

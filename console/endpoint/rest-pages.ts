@@ -88,7 +88,7 @@ export const changesHome: Page = async (visit) => {
     h(
       'p',
       { class: 'lead' },
-      'Servers may change what their tools say after somebody has approved them. Here is what is not as it was approved.',
+      'Servers may change what their tools say after somebody has approved them. This page lists the definitions that differ from the approved ones.',
     ),
     found.length === 0 &&
       facts.approved > 0 &&

@@ -133,7 +133,7 @@ export class WorkloadLogins {
       return { workload: wish.workload, back: wish.back, values: wish.values, token, endsAt }
     } catch (error) {
       const { error: code } = error as { error?: unknown }
-      const said = typeof code === 'string' ? `It says: ${code.slice(0, 200)}.` : 'Its answer does not fit.'
+      const said = typeof code === 'string' ? `It says: ${code.slice(0, 200)}.` : 'Its answer is invalid.'
       throw refused(`The login at ${server.serverMetadata().issuer} failed. ${said}`, error)
     }
   }

@@ -65,7 +65,7 @@ export const helpPages: Readonly<Record<string, { readonly title: string; readon
       h('h2', {}, 'States'),
       list(STATES),
       h('h2', {}, 'Text of others'),
-      h('p', {}, 'Text of servers and users is shown as it is; what can’t be seen is shown as ⟨its code⟩.'),
+      h('p', {}, 'Text of servers and users is shown unchanged; invisible characters are shown as ⟨their code⟩.'),
     ],
   },
   keys: { title: 'Keys', content: [h('h1', {}, 'Keys'), list(KEYS)] },
@@ -76,7 +76,7 @@ export const helpPages: Readonly<Record<string, { readonly title: string; readon
       h(
         'p',
         { class: 'lead' },
-        'Every object says by its conditions how it is. The reason is a word for programs; here is what it means.',
+        'The conditions of an object tell its state. A reason is a word for programs; this page explains it.',
       ),
       table<[string, ReasonText]>(
         [

@@ -79,7 +79,7 @@ export const definitionsView = ({ approved, unchecked, changed, missing, silence
 export const unpinned = (count: number, folder: string): Child =>
   empty(
     h('p', {}, h('b', {}, `Nothing is approved yet: ${count.toLocaleString('en')} definitions are served unchecked.`)),
-    h('p', {}, 'Pins hold servers to what somebody has looked at. This writes them, as manifests to review and apply:'),
+    h('p', {}, 'Pins approve the definitions that somebody has reviewed. This command writes them, as manifests to review and apply:'),
     h('p', {}, h('code', {}, `portico pin ${folder}`)),
   )
 
@@ -92,11 +92,11 @@ export const changesPage = (facts: Headed & DefinitionFacts, folder: string): Ch
   facts.silence === null &&
     facts.approved > 0 &&
     facts.changed.length === 0 &&
-    h('p', { class: 'calm' }, '✓ What is served is as it was approved.'),
+    h('p', { class: 'calm' }, '✓ Everything is served as approved.'),
   facts.silence === null &&
     facts.changed.length > 0 && [
       h('h2', {}, 'Approve'),
-      h('p', {}, 'Pins are manifests. Write them anew from what is served, look at the change, and apply it:'),
+      h('p', {}, 'Pins are manifests. Write them again from the served definitions, review the change, and apply it:'),
       copyBlock(`portico pin ${folder} && git diff`, 'Command that writes pins'),
     ],
 ]
@@ -307,7 +307,7 @@ export const entryPage = (entry: CatalogEntry, registry: string): Child => [
     ]),
   entry.commands.length > 0 && [
     h('h2', {}, 'Runs on your machine'),
-    h('p', {}, 'These start a program. Look at what it is before you run it.'),
+    h('p', {}, 'These start a program. Check what it is before you run it.'),
     entry.commands.map((command) => copyBlock(command, 'Command')),
   ],
 ]

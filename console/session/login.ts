@@ -198,7 +198,7 @@ export class LoginDoors implements Doors {
     const token = form.get('token')?.trim() ?? ''
     const to = returnPath(form.get('to') ?? undefined)
     if (token.length > LONGEST_TOKEN || !/^[\w.~+/=-]+$/.test(token))
-      return loginRefused(this.#options.loginPage(c, to, 'This is no token.'))
+      return loginRefused(this.#options.loginPage(c, to, 'This is not a token.'))
     return this.#checks.run(c, () => this.#begin(c, { token, endsAt: endOf(token) }, to))
   }
 

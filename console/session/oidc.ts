@@ -59,7 +59,7 @@ export class OidcClient {
     } catch (error) {
       const { error: code } = error as { error?: unknown }
       const said =
-        typeof code === 'string' ? `The provider says: ${code.slice(0, 200)}.` : 'The provider’s answer does not fit.'
+        typeof code === 'string' ? `The provider says: ${code.slice(0, 200)}.` : 'The provider’s answer is invalid.'
       throw new PublicError('forbidden', { message: `The login failed. ${said}`, cause: error })
     }
   }

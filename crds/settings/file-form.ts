@@ -131,7 +131,7 @@ function fileProperties(properties: Readonly<Record<string, SchemaNode>>, requir
 
 function fileDescription({ description = '', mountedAs }: SchemaNode): string {
   if (mountedAs === 'caBundle') return `${description} The path of a PEM file.`
-  return `${description} The path of a file, which is read anew when it changes.`
+  return `${description} The path of a file, which is read again when it changes.`
 }
 
 /** Extends a block with fields that only a configuration file has, or that replace fields of the block. */

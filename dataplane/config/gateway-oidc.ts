@@ -17,7 +17,7 @@ export const cluster = Type.Object(
         default: 'https://kubernetes.default.svc',
       }),
     ),
-    tokenFile: file('Token for the API server; read anew each time, and sent to nobody else.'),
+    tokenFile: file('Token for the API server; read again each time, and sent nowhere else.'),
     caFile: Type.Optional(file('PEM file of CAs trusted for the API server, besides the system’s.')),
   },
   { ...strict, description: 'The cluster whose API server issues the tokens: issuer and keys are read from itself.' },

@@ -48,7 +48,7 @@ const attach = Type.Object(
     namespace: Type.String({ minLength: 1 }),
     pod: Type.String({ minLength: 1 }),
     container: Type.String({ minLength: 1 }),
-    tokenFile: file('Token for the API server; read anew for each connection.'),
+    tokenFile: file('Token for the API server; read again for each connection.'),
     caFile: Type.Optional(file('PEM file of CAs trusted for the API server, besides the system’s.')),
   },
   { ...strict, description: 'A container. The gateway attaches to its standard input and output.' },

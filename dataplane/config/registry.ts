@@ -35,7 +35,7 @@ const { api, file, kubernetes } = asFile(source).properties
 
 const apiServer = object('The API server; absent: that of the pod this runs in.', {
   url: url('registry', 'Base URL.'),
-  tokenFile: filePath('registry', 'File of the bearer token; read anew each time.'),
+  tokenFile: filePath('registry', 'File of the bearer token; read again each time.'),
   caFile: filePath('registry', 'PEM file of trusted CAs.'),
 })
 
@@ -94,7 +94,7 @@ export const registryConfigSchema = object('The configuration of a registry.', {
       pgpassFile: Type.Optional(
         filePath(
           'registry',
-          'pgpass file with the password, instead of `passwordFile`; read anew for each connection.',
+          'pgpass file with the password, instead of `passwordFile`; read again for each connection.',
         ),
       ),
       caFile: Type.Optional(

@@ -79,7 +79,7 @@ export const noUpstreamToken = (provider: string): CredentialError =>
 /** Returns the error where logins visit this provider only of some users. */
 const notVisited = (provider: string): CredentialError =>
   new CredentialError(`the caller’s login has not visited the provider ${JSON.stringify(provider)}`, {
-    text: `your login does not include the provider ${JSON.stringify(provider)}: ask whoever operates this gateway to add you to its users`,
+    text: `your login does not include the provider ${JSON.stringify(provider)}: ask the operators of this gateway to add you to its users`,
     isPassing: false,
   })
 
@@ -88,20 +88,20 @@ export const noLogin = (provider: string): CredentialError =>
   new CredentialError(
     `the caller has no login, and tokens of the provider ${JSON.stringify(provider)} belong to logins`,
     {
-      text: `your token comes from no login, and tokens of the provider ${JSON.stringify(provider)} belong to logins: log in, or ask whoever operates this gateway for \`tokensPer: user\``,
+      text: `your token comes from no login, and tokens of the provider ${JSON.stringify(provider)} belong to logins: log in, or ask the operators of this gateway for \`tokensPer: user\``,
       isPassing: false,
     },
   )
 
 export const noPerson = (provider: string): CredentialError =>
   new CredentialError(`the caller is no person, and has no tokens of the provider ${JSON.stringify(provider)}`, {
-    text: `tokens of the provider ${JSON.stringify(provider)} belong to people who log in here, and you are none of them`,
+    text: `only people who log in here have tokens of the provider ${JSON.stringify(provider)}, and your token is not from such a login`,
     isPassing: false,
   })
 
 export const noActor = (provider: string): CredentialError =>
   new CredentialError(`an actor without a login has no tokens of the provider ${JSON.stringify(provider)}`, {
-    text: `who acts for a user without their login does not get what they have linked at the provider ${JSON.stringify(provider)}`,
+    text: `a program that acts for a user without the user’s login does not get the user’s tokens of the provider ${JSON.stringify(provider)}`,
     isPassing: false,
   })
 

@@ -102,7 +102,7 @@ function problemsOf(
 ): readonly PolicyProblem[] {
   // Other engines hold calls for some annotations (`@requireApproval`). Ignoring one would allow more.
   const found = annotations.map(
-    (annotation) => `has the annotation @${annotation}, which has no effect here; there is @id`,
+    (annotation) => `has the annotation @${annotation}, which has no effect here; only @id is supported`,
   )
   if (mentions.usesWholeContext) found.push('uses context as a whole; name its attributes instead')
   if (mentions.depth > DEEPEST) found.push('is nested too deep, or chains too many operators; split it')
@@ -117,7 +117,7 @@ function* ineffective(entities: ReadonlySet<string>, declared: ReadonlySet<strin
   for (const key of entities) {
     if (!key.startsWith('Action::') || known.has(key) || declared.has(key)) continue
     if (listActions.some((action) => key === entityKey('Action', action)))
-      yield `forbids ${key}: lists are always given, filtered by ${actions.join(', ')}; forbid those`
+      yield `forbids ${key}: lists are always answered, filtered by ${actions.join(', ')}; forbid those`
     else yield `forbids ${key}, which is not an action; the actions are ${actions.join(', ')}`
   }
 }

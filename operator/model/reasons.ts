@@ -114,7 +114,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Look at the registry; the message has the last error.',
   },
   CatalogUnavailable: {
-    means: 'The registry that decides what is served can’t be asked. Its last answer stays in force, if there is one.',
+    means: 'The registry that decides what is served can’t be reached. Its last answer stays in force, if there is one.',
     next: 'Check its address and the token: it needs the role `readGates` there.',
   },
   ChildContested: {
@@ -217,7 +217,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
   },
   EntryInvalid: {
     means: 'An entry of a backend’s list that clients could not read is left out.',
-    next: 'Tell whoever runs the backend: the message names the entry and the rule of MCP that it breaks.',
+    next: 'Tell the operators of the backend: the message names the entry and the rule of MCP that it breaks.',
   },
   EnvFromHidden: {
     means: 'A variable from `envFrom` is hidden by one that the operator sets.',
@@ -427,7 +427,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
 
 /** The reasons of findings in files: of `portico validate`, `render` and `run`. */
 export const fileReasons: Readonly<Record<string, Reason>> = {
-  Crashed: { means: 'A process ended by itself; it is started again.', next: 'Look at `.portico/run.log`.' },
+  Crashed: { means: 'A process ended unexpectedly; it is restarted.', next: 'Look at `.portico/run.log`.' },
   ApiVersionInvalid: { means: '`apiVersion` does not have the form GROUP/VERSION.', next: 'Correct it.' },
   ConfigRefused: {
     means: 'The data plane refuses its configuration and keeps the previous one.',

@@ -56,7 +56,7 @@ const tokenLifespans = (readBy: Reader) => {
   }
   return object('Lifetimes of issued tokens.', {
     accessTokenLifespan: lifespan('accessTokenLifespan', 'Access tokens'),
-    refreshTokenLifespan: lifespan('refreshTokenLifespan', 'Refresh tokens', '; each rotation begins anew'),
+    refreshTokenLifespan: lifespan('refreshTokenLifespan', 'Refresh tokens', '; each rotation restarts it'),
     authCodeLifespan: lifespan('authCodeLifespan', 'Authorization codes'),
   })
 }

@@ -39,7 +39,7 @@ export const oidcIssuer = object(
     protectedResourceAllowPrivateIP: defaulted(
       mountedAs(
         'nothing',
-        flag('operator', 'The `resourceUrl` that clients are told may hold a private address.', { default: false }),
+        flag('operator', 'The `resourceUrl` for clients may have a private address.', { default: false }),
       ),
     ),
   },

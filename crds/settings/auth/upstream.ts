@@ -253,7 +253,7 @@ const provider = (readBy: Reader) =>
       tokensPer: Type.Optional(
         choice(
           readBy,
-          'Whether what a user has linked on demand is of that login, or of the user: by any client, and by assertions. Absent: of the login; a key is of its user.',
+          'Whether tokens that a user links on demand belong to that login or to the user. Those of a user serve any client, and assertions. Absent: to the login; a key belongs to its user.',
           ['login', 'user'],
         ),
       ),

@@ -65,7 +65,7 @@ export const catalogGate = object(
     match: defaulted(
       choice(
         'gateway',
-        'How a backend is found in a registry: by what it is and where, or by its name alone.',
+        'How a backend is found in a registry: by its identity and location, or only by its name.',
         ['identity', 'name'],
         { default: gateDefaults.match },
       ),

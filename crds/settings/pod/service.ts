@@ -30,7 +30,7 @@ export const service = Type.Optional(
     loadBalancerClass: Type.Optional(
       text(
         'operator',
-        'Class of the load balancer, such as `example.com/internal`. For the type LoadBalancer. Kubernetes lets nobody change or remove it while the type stays: delete the Service for another one.',
+        'Class of the load balancer, such as `example.com/internal`. For the type LoadBalancer. Kubernetes refuses to change or remove it while the type stays: delete the Service to set another one.',
         { min: 1, max: KEY_LENGTH, pattern: LABEL_KEY },
       ),
     ),

@@ -100,7 +100,7 @@ export const auth = object(
       object(
         'Authorization of callers. Absent: every authenticated caller may do everything.',
         {
-          roles: Type.Optional(object('Roles; a caller has one when any claim map of it matches.', roles)),
+          roles: Type.Optional(object('Roles. A caller has a role if any of its claim maps matches.', roles)),
           unlabelled: defaulted(
             choice(
               'registry',

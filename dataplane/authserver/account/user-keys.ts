@@ -139,7 +139,7 @@ export class UserKeys {
    */
   async set(subject: string, provider: string, typed: string): Promise<'set' | 'replaced'> {
     const found = this.#find(provider)
-    if (found === undefined) throw new KeyRefused('This key is not asked for here any more.')
+    if (found === undefined) throw new KeyRefused('This key is no longer needed here.')
     const key = await this.#checked(found, typed)
     await this.#verify(found, key)
     const before = await this.#kept(subject, provider)
@@ -193,9 +193,9 @@ export class UserKeys {
     const key = typed.trim()
     if (key === '') throw new KeyRefused('No key was entered.')
     if (key.length > maxLength) throw new KeyRefused(`A key has at most ${maxLength} characters.`)
-    if (!CHARACTERS.test(key)) throw new KeyRefused('A key has letters, digits and signs alone, in one line.')
+    if (!CHARACTERS.test(key)) throw new KeyRefused('A key has only letters, digits and signs, on one line.')
     if (pattern !== undefined && !(await this.#fits(pattern, key)))
-      throw new KeyRefused('This does not look like such a key. Was all of it copied?')
+      throw new KeyRefused('This does not look like such a key. Did you copy all of it?')
     return key
   }
 

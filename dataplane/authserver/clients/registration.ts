@@ -171,7 +171,7 @@ function applicationTypeOf(asked: unknown, redirectUris: readonly string[]): 'na
   if (redirectUris.some((uri) => /^https:\/\/(localhost|127\.0\.0\.1|\[::1\])(?=[:/?]|$)/i.test(uri)))
     throw new RegistrationRefused(
       'invalid_redirect_uri',
-      'a redirect URI with https on loopback can’t stand beside one with a private scheme',
+      'a redirect URI with https on loopback can’t be combined with one with a private scheme',
     )
   return 'native'
 }

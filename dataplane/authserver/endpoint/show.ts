@@ -41,12 +41,12 @@ const PROBLEMS = {
   client: {
     title,
     text: 'The application that sent you here is no longer registered.',
-    advice: 'Remove the server from the application and add it again, so that the application registers anew.',
+    advice: 'Remove the server from the application and add it again, so that the application registers again.',
   },
   document: {
     title,
     text: 'The application that sent you here is known by an address, and the document at that address does not describe it as required.',
-    advice: 'Its makers can repair that. If the application can register by itself, let it do so.',
+    advice: 'Its developers can fix that. If the application can register itself, let it do so.',
   },
   redirect: {
     title,
@@ -75,8 +75,8 @@ const PROBLEMS = {
   },
   nobody: {
     title: 'There is nothing to show',
-    text: 'Your identity provider does not say who you are: each login here is on its own.',
-    advice: 'Have your programs log out; what they do not use ends by itself.',
+    text: 'Your identity provider does not identify you, so each login here is separate.',
+    advice: 'Have your programs log out; unused logins expire.',
   },
   link: {
     title: unlinked,
@@ -90,12 +90,12 @@ const PROBLEMS = {
   },
   linkPerson: {
     title: unlinked,
-    text: 'You are somebody else than the person whose link this is.',
+    text: 'This link belongs to another person.',
     advice:
-      'Did a link reach you that you have not asked for? Then leave it. Is it your own, log out at the identity provider, and log in as the person that the page names.',
+      'If you did not ask for this link, ignore it. If it is yours, log out at the identity provider, and log in as the person that the page names.',
   },
   key: {
-    title: 'No key is asked for here',
+    title: 'No key is needed here',
     text: 'This gateway no longer reaches the server that needed it.',
     advice: SESSIONS,
   },
@@ -106,12 +106,12 @@ const PROBLEMS = {
   },
   noLogins: {
     title: 'Nobody logs in here',
-    text: 'Programs get access to this server with what their identity provider or their operator has given them.',
-    advice: 'Ask the people who run this server how your application is to connect.',
+    text: 'Programs get access to this server with credentials from their identity provider or their operator.',
+    advice: 'Ask the people who run this server how to connect your application.',
   },
   busy: {
     title: 'Too many logins have begun in your network',
-    text: 'Logins that are not finished are kept for some minutes.',
+    text: 'Unfinished logins are kept for some minutes.',
     advice: 'Try again in a few seconds.',
   },
   unavailable: {

@@ -72,7 +72,7 @@ const SAID = {
   'key-deleted': 'The key is deleted. Within seconds it is used no more.',
 } as const
 
-const FOOTER = html`Whoever sees this page can end what is listed, and enter keys. You are signed out after 15 minutes.`
+const FOOTER = html`Anyone who sees this page can end what is listed, and enter keys. You are signed out after 15 minutes.`
 
 /** Renders a user's clients and provider accounts, with a button to end each. It works without scripts. */
 export function linksPage({

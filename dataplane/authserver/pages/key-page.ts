@@ -22,7 +22,7 @@ export interface KeyQuestion {
   readonly token: string
 }
 
-const FOOTER = html`The key is sealed under your name. Nobody is shown it again, and you can delete it at any time.`
+const FOOTER = html`The key is encrypted under your name. It is never shown again, and you can delete it at any time.`
 
 /** Renders the page on which a user enters a key of their own. It works without scripts. */
 export function keyPage(question: KeyQuestion): Page {

@@ -86,7 +86,7 @@ function reasonAt(text: string, at: number): string {
   const mark = text[at]
   if (mark === '$') return 'variables are not supported'
   if (mark === '"' || mark === '`') return 'the text is not closed'
-  if (mark === '.') return '`.` by itself is not supported: begin with .params, .steps or .forEach'
+  if (mark === '.') return 'a bare `.` is not supported: begin with .params, .steps or .forEach'
   return `${JSON.stringify(mark)} is not expected here`
 }
 

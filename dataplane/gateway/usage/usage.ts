@@ -149,7 +149,7 @@ export class Usage {
       this.#problem = undefined
     } catch (error) {
       if (this.#problem === undefined) this.#options.log.warn({ err: error }, 'usage can’t be written to Redis')
-      this.#problem = 'Redis is away: what was counted since is not shown'
+      this.#problem = 'Redis can’t be reached: later counts are not shown'
       this.#writeSoon()
     }
     this.#measure()

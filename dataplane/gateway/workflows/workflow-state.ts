@@ -24,7 +24,7 @@ export function sealProgress(keys: SharedKeys, context: RequestContext, workflow
   const text = JSON.stringify({ workflow, call: digestOf(context), progress })
   if (text.length > workflowLimits.state)
     throw new StepFailure(
-      `what its steps gave is too much to be kept while the user is asked: ${text.length} characters of ${workflowLimits.state}`,
+      `the results of its steps are too large to keep while the user is asked: ${text.length} characters of ${workflowLimits.state}`,
     )
   const [key] = keys.keysFor(USE)
   return seal(key, text, boundTo(context))

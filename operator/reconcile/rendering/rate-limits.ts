@@ -55,7 +55,7 @@ export function warnOfRateLimits(
       'RateLimitWarning',
       'True',
       'CountedByEachPod',
-      `each of ${replicas} pods counts calls by itself, so ${replicas} times as many are allowed: set sessionStorage.provider to redis`,
+      `each of ${replicas} pods counts calls separately, so ${replicas} times as many are allowed: set sessionStorage.provider to redis`,
     )
   else if (countsUsers && isAnonymous)
     conditions.set(

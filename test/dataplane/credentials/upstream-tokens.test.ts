@@ -62,9 +62,9 @@ test('a user’s key is for the user: who acts without their login, clients and 
   const keyOf = async (more: object) => (await tokens.header({ ...holder, ...more }, 'jira')).value
   assert.is(await keyOf({}), 'key of alice')
   assert.is(await keyOf({ isActor: true, login: 'l' }), 'key of alice')
-  await assertRejects(keyOf({ isActor: true }), 'who acts for a user without their login')
+  await assertRejects(keyOf({ isActor: true }), 'a program that acts for a user without the user’s login')
   for (const subject of ['client#ci', 'https://other.example#alice'])
-    await assertRejects(keyOf({ subject }), 'belong to people who log in here')
+    await assertRejects(keyOf({ subject }), 'only people who log in here have tokens of the provider')
   await assertRejects(keyOf({ issuer: 'https://other.example' }), 'log in')
   assert.equal(asked, ['alice', 'alice'])
 })

@@ -33,7 +33,7 @@ const wrong: Readonly<Record<string, readonly [policy: string, says: RegExp]>> =
   'two policies of which one is broken': ['permit(principal, action, resource); permit(x', /^\/policies\/0: line 1/],
   'an annotation that holds calls up elsewhere': [
     '@requireApproval("boss") permit(principal, action, resource);',
-    /^\/policies\/0: has the annotation @requireApproval, which has no effect here; there is @id$/,
+    /^\/policies\/0: has the annotation @requireApproval, which has no effect here; only @id is supported$/,
   ],
   'an annotation without a value': ['@advice permit(principal, action, resource);', /annotation @advice/],
   'an annotation of the second policy, beside an id': [

@@ -122,7 +122,7 @@ test('a user logs in at the provider, and a backend gets the token that the prov
     assert.equal(
       backend.calls('tools/call').map(({ path }) => path.includes('mine')),
       [true],
-      'a backend whose credential can’t be had is never called',
+      'a backend whose credential is unavailable is never called',
     )
   } finally {
     await provider.close()

@@ -80,7 +80,7 @@ export async function faultPage(
   const message = {
     title: 'This login can’t continue',
     text: html`The identity provider <strong>${provider}</strong> and this gateway don’t work together: <code>${code}</code>. You can’t repair that.`,
-    advice: html`Tell whoever operates ${parts.title}: provider <code>${provider}</code>, code <code>${code}</code>, request <code>${c.var.request.id}</code>. The log has more under that request.`,
+    advice: html`Tell the operators of ${parts.title}: provider <code>${provider}</code>, code <code>${code}</code>, request <code>${c.var.request.id}</code>. The log has more under that request.`,
     ...(client !== undefined && { onward: { href: client, text: 'Go back to the application' } }),
   }
   return showMessage(parts, c, message, 400)

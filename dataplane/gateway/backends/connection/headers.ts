@@ -120,7 +120,7 @@ export class CallerHeaders implements BackendHeaders {
 
   readonly #failed = (error: unknown): never => {
     if (!(error instanceof CredentialError)) throw error
-    const text = `The credential for the backend ${JSON.stringify(this.#backend)} can’t be had: ${error.text}.`
+    const text = `The credential for the backend ${JSON.stringify(this.#backend)} is unavailable: ${error.text}.`
     const { link } = error
     this.#problem = text
     this.link = link

@@ -109,7 +109,7 @@ export class CatalogReader {
 
   #open(pointer: string): void {
     // Parsers differ in which of two equal members they take.
-    if (this.#opened.has(pointer)) throw wrongShape(`${pointer} stands in it twice`)
+    if (this.#opened.has(pointer)) throw wrongShape(`${pointer} occurs twice`)
     this.#opened.add(pointer)
     if (this.#opened.has('/data') && this.#opened.has('/servers'))
       throw wrongShape('it has data and servers side by side')
@@ -126,7 +126,7 @@ export class CatalogReader {
 
   #readElement(list: string, at: string, bytes: Buffer | 'oversize'): void {
     if (bytes === 'oversize') {
-      const message = `must not be longer than ${LONGEST_ENTRY} bytes with all that is beside it`
+      const message = `must not be longer than ${LONGEST_ENTRY} bytes, including everything beside it`
       this.#enter({ pointer: at, message }, at)
       return
     }
@@ -157,7 +157,7 @@ export class CatalogReader {
     this.#budget.addEntry()
     if ('message' in entry) this.#leaveOut(entry)
     else if (!this.#met.add(`${entry.type} ${entry.name} ${entry.version}`))
-      this.#leaveOut({ pointer, message: 'is a version that came before' })
+      this.#leaveOut({ pointer, message: 'repeats an earlier version' })
     else {
       this.#versions.push(entry)
       this.size += entry.document.length

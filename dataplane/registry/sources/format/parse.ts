@@ -40,7 +40,7 @@ export async function* readCatalog(chunks: Chunks, budget: Budget): AsyncGenerat
 const BARE_LIST = /^(?:\xef\xbb\xbf)?\s*\[/
 /** The official registry's seed of 2025-05 is one. Its entries lack the way to start packages, and their version. */
 const NO_LIST_ALONE =
-  'it is a list alone: write {"servers": […]} around it; entries of the form of before 2025-09 (version_detail) have to be written as a current server.json'
+  'it is a bare list: write {"servers": […]} around it; entries of the form of before 2025-09 (version_detail) have to be written as a current server.json'
 const NO_CATALOG =
   'it is neither a registry file ({"version", "meta", "data": {"servers": […]}}) nor a list response ({"servers": [{"server": …}]})'
 

@@ -48,5 +48,5 @@ export async function openSpool({ stateDirectory, parts }: Pick<Pass, 'stateDire
 }
 
 function noRoom({ code }: NodeJS.ErrnoException): SourceError {
-  return new SourceError('store_failed', `the state directory does not take what is fetched (${code})`)
+  return new SourceError('store_failed', `the fetched content can’t be written to the state directory (${code})`)
 }

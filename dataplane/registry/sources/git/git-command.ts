@@ -134,11 +134,11 @@ function buildFailure(complaint: string, exitCode: number | null): SourceError {
   const absent = /repository '([^'\n]*)' not found|'([^'\n]*)' does not appear to be a git repository/.exec(complaint)
   if (absent !== null) return new SourceError('no_repository', noRepository(absent))
   if (/not our ref|unadvertised object/.test(complaint))
-    return new SourceError('no_such_ref', `the repository does not give this commit: ${message}`)
+    return new SourceError('no_such_ref', `the repository does not serve this commit: ${message}`)
   if (/Authentication failed|could not read Username|returned error: 40[13]/.test(complaint))
-    return new SourceError('forbidden', `the repository does not let us in: ${message}`)
+    return new SourceError('forbidden', `the repository refuses access: ${message}`)
   if (/returned error: 30\d/.test(complaint))
-    return new SourceError('moved', 'it redirects to where this source is not followed')
+    return new SourceError('moved', 'it redirects to an address to which this source may not be redirected')
   // The repository is a folder behind a plain web server, which only has whole packs.
   if (/dumb http transport does not support shallow/.test(complaint)) return new SourceError('no_shallow', message)
   if (/returned error: 429/.test(complaint)) return new SourceError('rate_limited', message)
@@ -150,4 +150,4 @@ function buildFailure(complaint: string, exitCode: number | null): SourceError {
 const noRepository = ([, url, path]: RegExpExecArray): string =>
   url === undefined
     ? `there is no git repository at ${path}, or this server may not read it`
-    : `there is no repository at ${url} (404): its name may be another, and many hosts say so where auth is missing or does not reach it`
+    : `there is no repository at ${url} (404): check its name; many hosts answer this if auth is missing or insufficient`

@@ -57,7 +57,7 @@ export function openCluster({ server, tokenFile, caFile, group }: LocationOf<'ku
 
 function refusal(status: number, plural: string, namespace: string): SourceError {
   const what = `${plural} in namespace ${namespace}`
-  if (status === 401) return new SourceError('forbidden', 'the API server does not take our token (401)')
+  if (status === 401) return new SourceError('forbidden', 'the API server does not accept our token (401)')
   if (status === 403)
     return new SourceError('forbidden', `the service account may not list and watch ${what} (403); a Role is missing`)
   if (status === 410) return new SourceError('upstream_failed', `the watch on ${what} is too far behind (410)`)

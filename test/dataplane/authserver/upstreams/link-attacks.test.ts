@@ -79,7 +79,7 @@ test('a link that an attacker sends gets the attacker nothing of whoever follows
   assert.match(page.text, 'alice@example.com')
   const end = await sendForm(victim, page.form)
   assert.is(end.status, 400)
-  assert.match(end.text, 'You are somebody else than the person whose link this is.')
+  assert.match(end.text, 'This link belongs to another person.')
   assert.is(visits(0), 1)
   // The provider whose tokens they are was not even asked.
   assert.is(visits(1), 0)

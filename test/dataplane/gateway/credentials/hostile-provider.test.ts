@@ -48,7 +48,7 @@ async function callThrough(answerToken: TestTokenEndpoint['answer']) {
 test('whatever a provider answers, no call goes out without a good token, and nothing of the answer is told', async () => {
   for (const [what, body] of bodies) {
     const { json, said, sent, token } = await callThrough((_request, response) => respond(response, 200, body))
-    assert.match(json.error?.message ?? '', /credential for the backend "api" can’t be had/, what)
+    assert.match(json.error?.message ?? '', /credential for the backend "api" is unavailable/, what)
     assert.is(sent, 0, what)
     assert.not.match(said, SECRET, what)
     assert.not.ok(said.includes(token), what)
@@ -82,7 +82,7 @@ test('where one answers slowly, in part or not at all, calls have an end, and no
   await Promise.all(
     Object.entries(paces).map(async ([what, answerToken]) => {
       const { json, said, sent } = await callThrough(answerToken)
-      assert.match(json.error?.message ?? '', /credential for the backend "api" (can’t be had|is awaited)/, what)
+      assert.match(json.error?.message ?? '', /credential for the backend "api" (is unavailable|is awaited)/, what)
       assert.is(sent, 0, what)
       assert.not.match(said, SECRET, what)
     }),

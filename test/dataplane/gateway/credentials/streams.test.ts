@@ -87,7 +87,7 @@ for (const client of eras)
     })
   }
 
-test('a stream whose credential can’t be had at the moment opens when it can', async () => {
+test('a stream whose credential is unavailable at the moment opens when it can', async () => {
   const { server, gateway, setting, hears } = await listening('legacy', 'legacy', 1)
   const { answer } = gateway.endpoint
   let refusals = 0

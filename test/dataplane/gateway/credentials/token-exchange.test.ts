@@ -269,7 +269,7 @@ test('a provider that is away takes down its own backends alone, and the caller 
   assert.ok((await postModern(gateway.url, 'tools/call', { name: 'open_t' }, bob)).json.result)
   assert.is(
     ofBob.json.error?.message,
-    'The backend "api" can’t be reached. The credential for the backend "api" can’t be had: its token endpoint does not answer as specified.',
+    'The backend "api" can’t be reached. The credential for the backend "api" is unavailable: its token endpoint does not answer as specified.',
   )
   const listed = await postModern(gateway.url, 'tools/list', {}, bob)
   assert.match(JSON.stringify(listed.json.result), /open_t/)

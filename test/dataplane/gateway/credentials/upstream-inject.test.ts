@@ -19,7 +19,7 @@ const OK = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
 const of = (subject: string, login: string, provider = 'github') => ({ subject, login, provider })
 const sent = (raw: RawServer, method = 'tools/call') => raw.calls(method).map(({ headers }) => headers.authorization)
 const AGAIN = (backend: string, provider = 'github') =>
-  `The credential for the backend "${backend}" can’t be had: you have to log in at the provider "${provider}" again.`
+  `The credential for the backend "${backend}" is unavailable: you have to log in at the provider "${provider}" again.`
 
 for (const era of ['modern', 'legacy', 'both'] as const) {
   test(`a ${era} backend gets the provider’s token in the place of the caller’s`, async () => {
@@ -265,7 +265,7 @@ test('a session that is restored at another replica has its login’s token ther
     assert.is((await post(two.url, call, { ...session, ...stranger })).status, 404)
   await redis.stop()
   const { json } = await postModern(two.url, 'tools/call', { name: 'gh_t' }, await two.bearer('alice', 'login-3'))
-  assert.match(json.error.message, 'can’t be had: the store of tokens can’t be reached at the moment; try again.')
+  assert.match(json.error.message, 'is unavailable: the store of tokens can’t be reached at the moment; try again.')
   await Promise.all([one.close(), two.close()])
   for (const client of clients) client.disconnect()
   await Promise.all([raw.close(), idp.close()])

@@ -236,7 +236,7 @@ test('entries in the format of 2025-05 are reported as such, one by one and as a
       () => assert.unreachable(),
       ({ code, message }: SourceError) => {
         assert.is(code, 'wrong_shape')
-        assert.match(message, 'it is a list alone: write {"servers": […]} around it')
+        assert.match(message, 'it is a bare list: write {"servers": […]} around it')
       },
     )
 })

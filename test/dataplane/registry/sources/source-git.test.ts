@@ -501,7 +501,7 @@ test('a missing repository and one of another user are reported as such', async 
   const elsewhere = git.url.replace('/.git', '/none.git')
   await says(elsewhere, {}, 'no_repository', `no repository at ${elsewhere}`)
   await says(`file://${git.folder}/none`, {}, 'no_repository', `there is no git repository at ${git.folder}/none`)
-  await says(git.url, { commit: '1'.repeat(40) }, 'no_such_ref', 'the repository does not give this commit')
+  await says(git.url, { commit: '1'.repeat(40) }, 'no_such_ref', 'the repository does not serve this commit')
   // Only root can give a folder away.
   if (process.getuid?.() !== 0) return
   execFileSync('chown', ['-R', '1234', git.folder])

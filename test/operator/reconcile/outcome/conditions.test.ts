@@ -367,7 +367,7 @@ const invalid: readonly Case[] = [
     of: 'MCPAuthzConfig/rules',
     says: {
       Valid:
-        'False ConfigInvalid: /spec/config/policies/0: has the annotation @requireApproval, which has no effect here; there is @id',
+        'False ConfigInvalid: /spec/config/policies/0: has the annotation @requireApproval, which has no effect here; only @id is supported',
     },
     holds: false,
   },
@@ -723,7 +723,7 @@ const readiness: readonly Case[] = [
     given: [server(`replicas: 2, ${limited}`)],
     of: 'MCPServer/it',
     says: {
-      RateLimitWarning: 'True CountedByEachPod: each of 2 pods counts calls by itself…',
+      RateLimitWarning: 'True CountedByEachPod: each of 2 pods counts calls separately…',
       Valid: 'True ConfigValid',
     },
     holds: false,
@@ -776,7 +776,7 @@ const backends: readonly Case[] = [
     holds: false,
   },
   {
-    what: 'a member whose credential can’t be had is left out, the gateway serves the others',
+    what: 'a member whose credential is unavailable is left out, the gateway serves the others',
     given: [gateway(''), group, injected, entry('a'), entry('b', 'externalAuthConfigRef: {name: x}')],
     of: 'VirtualMCPServer/it',
     says: {
@@ -787,7 +787,7 @@ const backends: readonly Case[] = [
     holds: false,
   },
   {
-    what: 'a server whose credential can’t be had is left out as well',
+    what: 'a server whose credential is unavailable is left out as well',
     given: [gateway(''), group, injected, server('groupRef: {name: tools}, externalAuthConfigRef: {name: x}')],
     of: 'VirtualMCPServer/it',
     says: { BackendsReady: 'False BackendsLeftOut: MCPServer "it" is left out: MCPExternalAuthConfig "x": …' },
