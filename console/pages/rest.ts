@@ -79,7 +79,11 @@ export const definitionsView = ({ approved, unchecked, changed, missing, silence
 export const unpinned = (count: number, folder: string): Child =>
   empty(
     h('p', {}, h('b', {}, `Nothing is approved yet: ${count.toLocaleString('en')} definitions are served unchecked.`)),
-    h('p', {}, 'Pins approve the definitions that somebody has reviewed. This command writes them, as manifests to review and apply:'),
+    h(
+      'p',
+      {},
+      'Pins approve the definitions that somebody has reviewed. This command writes them, as manifests to review and apply:',
+    ),
     h('p', {}, h('code', {}, `portico pin ${folder}`)),
   )
 

@@ -114,7 +114,8 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Look at the registry; the message has the last error.',
   },
   CatalogUnavailable: {
-    means: 'The registry that decides what is served can’t be reached. Its last answer stays in force, if there is one.',
+    means:
+      'The registry that decides what is served can’t be reached. Its last answer stays in force, if there is one.',
     next: 'Check its address and the token: it needs the role `readGates` there.',
   },
   ChildContested: {

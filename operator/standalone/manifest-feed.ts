@@ -9,19 +9,14 @@ import {
   watchManifests,
 } from '../cluster/files/index.ts'
 
-/**
- * Milliseconds between two readings that must both lack an object before it counts as gone: writers truncate before
- * they write.
- */
+/** Milliseconds between two readings that must both lack an object: writers truncate before they write. */
 const GONE_AFTER_MS = 250
 
 interface FeedOptions {
-  /** Files and folders of manifests. */
   readonly paths: readonly string[]
   readonly group: string | undefined
   /** Changes the valid manifests before they are used. Absent: none is changed. */
   readonly edit?: ((manifests: readonly Manifest[], group: string) => readonly Manifest[]) | undefined
-  /** Called after each accepted reading. */
   readonly onChange: () => void
 }
 
@@ -72,7 +67,6 @@ export class ManifestFeed {
     return this.#findings
   }
 
-  /** Reads the files for the first time, and again whenever they change. */
   start(): void {
     this.#watch = watchManifests(this.#options.paths, () => this.#read())
     this.#read()
@@ -103,7 +97,6 @@ export class ManifestFeed {
   }
 }
 
-/** Returns the key of a Secret or ConfigMap among its kind. */
 const coreKey = ({ namespace, name }: CoreObject) => `${namespace}/${name}`
 
 /** Returns the new objects, and the old ones that a broken file may only seem to have lost. */
@@ -118,8 +111,8 @@ function keep<T extends { readonly file: string }>(
 }
 
 /**
- * Accepts a reading as an API server would: an invalid object is refused and the version before it stays; an object is
- * gone only when its file has no errors and doesn't hold it any more.
+ * Accepts a reading as an API server would: the version before an invalid object stays, and an object is gone only when
+ * its file has no errors.
  */
 export function accept(before: Accepted, now: Accepted, findings: readonly ManifestFinding[]): Accepted {
   const broken = new Set(findings.filter(({ severity }) => severity === 'error').map(({ file }) => file))

@@ -11,7 +11,6 @@ import { type ChildChanges, ChildWriter, NameHeldError, noteChange, type WriterO
 import { findStanding, type Owner, type Standing } from './ownership.ts'
 
 interface ApplierOptions extends WriterOptions {
-  /** Tells whether an owner is known to be gone. */
   readonly isGone: (owner: OwnerReference, namespace: string) => boolean
   readonly log: Logger
 }
@@ -22,7 +21,6 @@ interface Found {
   readonly standing: Standing
 }
 
-/** The result of an apply: the problems of each child, and whether the children have changed. */
 export interface Applied {
   readonly problems: readonly ChildProblem[]
   readonly isChanged: boolean
@@ -55,8 +53,8 @@ export class Applier {
   }
 
   /**
-   * Applies the rendered children. If somebody else holds a name, nothing stays written: half a workload is of no use.
-   * If children grant rights, nothing is written until every name is free or ours. Throws errors that a retry may cure.
+   * Applies the rendered children. If somebody else holds a name, nothing stays written. If children grant rights,
+   * nothing is written until every name is free or ours. Throws errors that a retry may cure.
    */
   async apply(owner: Owner, rendered: readonly KubernetesObject[]): Promise<Applied> {
     const changes: ChildChanges = {}
@@ -97,7 +95,6 @@ export class Applier {
     return problems
   }
 
-  /** Forgets the children of an owner that is gone. */
   forget({ kind, namespace, name }: Omit<Owner, 'uid'>): void {
     this.#memories.forget(keyOf(kind, namespace, name))
   }

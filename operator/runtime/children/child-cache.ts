@@ -16,7 +16,6 @@ function isBefore(a = '', b = ''): boolean {
   return /^[0-9]+$/.test(a) && /^[0-9]+$/.test(b) && BigInt(a) < BigInt(b)
 }
 
-/** Tells whether `a` is an older state of the object than `b`. */
 const isOlder = (a: KubernetesObject, b: KubernetesObject): boolean =>
   a.metadata.uid === b.metadata.uid && isBefore(a.metadata.resourceVersion, b.metadata.resourceVersion)
 

@@ -3,10 +3,7 @@ import type { ChildProblem } from './child-problem.ts'
 
 /** Waits after a refused write in milliseconds, doubled each time. */
 const REFUSED = { first: 1_000, longest: 60_000 }
-/**
- * The foreign changes that are reverted at once, and the milliseconds for one more: people edit now and then; machines
- * insist.
- */
+/** Foreign changes reverted at once, and milliseconds for one more: people edit now and then; machines insist. */
 const CORRECTIONS = { atOnce: 100, each: 3_000 }
 
 /** The state of one child between two reconciles. It is lost with the process, at the cost of a write. */
@@ -45,11 +42,9 @@ export function mayCorrect(memory: ChildMemory, now = Date.now()): boolean {
   return true
 }
 
-/** The state of all children, by owner. */
 export class ChildMemories {
   readonly #byOwner = new Map<string, Map<string, ChildMemory>>()
 
-  /** Returns the state of one child of an owner, both given by their keys. */
   of(owner: string, child: string): ChildMemory {
     const children = this.#byOwner.get(owner) ?? new Map<string, ChildMemory>()
     this.#byOwner.set(owner, children)

@@ -1,6 +1,5 @@
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 
-/** The reason why a child is not as it should be. */
 export interface ChildProblem {
   readonly reason: 'NameTaken' | 'ChildRefused' | 'ChildTerminating' | 'ChildContested' | 'KindNotServed'
   readonly message: string
@@ -8,7 +7,6 @@ export interface ChildProblem {
   readonly waits: boolean
 }
 
-/** Returns kind and name of an object, for people. */
 export const formatTitle = ({ kind, metadata }: KubernetesObject): string => `${kind} ${JSON.stringify(metadata.name)}`
 
 export function nameTaken(live: KubernetesObject, holder: OwnerReference | undefined): ChildProblem {

@@ -33,7 +33,6 @@ export function noteChange(
   changes[change].push(`${kind}/${metadata.name}`)
 }
 
-/** A write to a child that existed before. */
 export interface ChildWrite {
   readonly rendered: KubernetesObject
   readonly live: KubernetesObject
@@ -49,16 +48,13 @@ export interface WriterOptions {
   readonly children: ChildCache
   readonly group: string
   readonly namespaces: Namespaces
-  /** Called after each write to a child that existed before. */
   readonly onWritten: (write: ChildWrite) => void
-  /** Throws if this process no longer leads. */
   readonly assertLeading: () => void
 }
 
 export interface ChildState {
   readonly rendered: KubernetesObject
   readonly live: KubernetesObject | undefined
-  /** The owner has left the live object behind, and adopts it again. */
   readonly isAdopted: boolean
   readonly memory: ChildMemory
   readonly changes: ChildChanges
@@ -90,9 +86,7 @@ export class ChildWriter {
     this.#options = options
   }
 
-  /**
-   * Returns the problem of the child. Throws errors that a retry may cure, a NameHeldError and a NamespaceGoingError.
-   */
+  /** Returns the problem of the child. Throws errors that a retry may cure, NameHeldError, NamespaceGoingError. */
   async write(child: ChildState): Promise<ChildProblem | undefined> {
     const hash = this.#hashes.get(child.rendered) ?? hashOf(child.rendered)
     this.#hashes.set(child.rendered, hash)
@@ -178,9 +172,7 @@ export class ChildWriter {
     noteChange(how.changes, change, desired)
   }
 
-  /**
-   * Prepares an apply to a live object: takes over foreign fields, and keeps the replicas that are no longer rendered.
-   */
+  /** Prepares an apply: takes over foreign fields, and keeps replicas that are no longer rendered. */
   async #prepareManagers(
     desired: KubernetesObject,
     live: KubernetesObject,
@@ -224,8 +216,8 @@ const annotated = (rendered: KubernetesObject, annotations: Readonly<Record<stri
 })
 
 /**
- * Returns the object to apply, with a guard: the apply meets the known object or none, and gets 409 Conflict if another
- * one has the name. So nothing needs to be read first, and a foreign object is never overwritten.
+ * Returns the object to apply, with a guard: the apply meets the known object or none, else 409 Conflict. So nothing
+ * needs to be read first, and no foreign object is overwritten.
  */
 const guarded = (desired: KubernetesObject, live: KubernetesObject | undefined): KubernetesObject => ({
   ...desired,
@@ -242,18 +234,15 @@ function keepClass(live: KubernetesObject, desired: KubernetesObject): { readonl
 }
 
 /**
- * Tells whether the API server refuses an object as it is written. A field of the wrong type, or an unknown one, is 500
- * to a server-side apply: it is found before the object is decoded.
+ * Tells whether the API server refuses an object as written. A field of the wrong type, or an unknown one, is 500 to a
+ * server-side apply.
  */
 const isRefusal = (error: unknown): error is ApiError =>
   error instanceof ApiError &&
   (REFUSED.has(error.status) ||
     (error.status === 500 && error.message.startsWith('failed to create typed patch object')))
 
-/**
- * Returns the problem of a write that can't succeed as it is. Throws errors that a retry may cure, and a
- * NamespaceGoingError.
- */
+/** Returns the problem of a write that can't succeed as it is. Throws errors that a retry may cure. */
 function refusedWith(error: unknown, rendered: KubernetesObject): ChildProblem {
   if (saysNamespaceGoes(error)) throw new NamespaceGoingError(String(error))
   const { wayOut } = childResource(rendered.kind)
@@ -289,8 +278,8 @@ const differs = (a: unknown, b: unknown) => canonicalJson(a ?? null) !== canonic
 const readPolicy = (spec: Fields) => spec['podManagementPolicy'] ?? 'OrderedReady'
 
 /**
- * Tells whether the pods of a replaced child fit the new one as they are. Then they keep running and the new one adopts
- * them. They fit if only the order in which pods are made differs.
+ * Tells whether a replaced child's pods fit the new one: only the order in which pods are made differs. They keep
+ * running.
  */
 function keepsPods(rendered: KubernetesObject, live: KubernetesObject): boolean {
   const wanted = readFields(rendered['spec'])
@@ -302,8 +291,8 @@ function keepsPods(rendered: KubernetesObject, live: KubernetesObject): boolean 
 }
 
 /**
- * Tells whether a live child differs from the rendered one in a field that the API server never changes, so that only a
- * new object can be right: somebody has deleted ours and made another, or has made a ConfigMap immutable.
+ * Tells whether a live child differs in a field that the API server never changes, so that only a new object can be
+ * right.
  */
 function mustBeReplaced(rendered: KubernetesObject, live: KubernetesObject): boolean {
   const wanted = readFields(rendered['spec'])

@@ -18,7 +18,6 @@ export function pathsBelow(paths: FieldPaths, element: string): FieldPaths | und
   return below.some((path) => path.length === 0) ? undefined : below
 }
 
-/** Splits a set into what the paths cover and the rest. */
 export function splitSet(set: FieldSet, paths: FieldPaths): { covered: FieldSet; rest: FieldSet } {
   const covered: Record<string, FieldSet> = {}
   const rest: Record<string, FieldSet> = {}
@@ -35,7 +34,6 @@ export function splitSet(set: FieldSet, paths: FieldPaths): { covered: FieldSet;
   return { covered, rest }
 }
 
-/** Returns the union of two sets. */
 export function joinSets(a: FieldSet, b: FieldSet): FieldSet {
   const joined: Record<string, FieldSet> = { ...a }
   for (const [element, inner] of Object.entries(b)) {
@@ -51,7 +49,6 @@ const KEY_DEFAULTS: Readonly<Record<string, unknown>> = { protocol: 'TCP' }
 const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Returns the value that an element names in an object or list, or undefined if there is none. */
 export function valueAt(value: unknown, element: string): unknown {
   const text = element.slice(2)
   switch (element.slice(0, 2)) {

@@ -1,6 +1,4 @@
-/**
- * Reduces children to what is kept of them. A workload has four, and whole they would be most of the operator's memory.
- */
+/** Reduces children to what is kept of them: whole, they would be most of the operator's memory. */
 import type { KubernetesObject } from '../../model/view.ts'
 import { keptEntries } from './managed-fields.ts'
 
@@ -25,10 +23,7 @@ export function keptChild(object: KubernetesObject): KubernetesObject {
   return object
 }
 
-/**
- * Drops the contents of a child that matches what was rendered. A child that renders differently is written, and one
- * that somebody changes arrives whole again. Changes the object that it gets.
- */
+/** Drops the contents of a child that matches. An edited one arrives whole again. Changes the object that it gets. */
 export function letContentsGo(live: KubernetesObject): void {
   for (const field of Object.keys(live)) {
     if (field === 'spec') live[field] = keptSpec(live[field] as Readonly<Record<string, unknown>>)

@@ -1,13 +1,11 @@
 /**
- * Tells which manager set which field of a child. Server-side apply removes only what its own manager has set: a port,
- * container or variable that somebody else has added stays beside ours, and may be refused together with ours. So
- * foreign fields in parts that belong to us are recorded as ours, and the next apply removes them.
+ * Tells which manager set which field of a child. Server-side apply removes only fields of its own manager, so foreign
+ * fields in parts that belong to us are recorded as ours, and the next apply removes them.
  */
 import type { KubernetesObject } from '../../model/view.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
 import { type FieldPaths, type FieldSet, joinSets, pathsBelow, splitSet, valueAt } from './field-set.ts'
 
-/** The field manager of everything rendered. */
 export const MANAGER = 'portico'
 /** Holds `replicas` once nobody sets it any more, so that the number survives the hand-over. */
 export const REPLICAS_MANAGER = 'portico-replicas'
@@ -59,8 +57,8 @@ const readEntries = (live: KubernetesObject): readonly ManagedFields[] =>
 const isOurs = ({ manager, operation }: ManagedFields) => manager === MANAGER && operation === 'Apply'
 
 /**
- * Tells whether an entry belongs to somebody else. What an admission webhook adds to a write of ours has our name and
- * the operation Update. It stays, since it would come back with every write.
+ * Tells whether an entry belongs to somebody else. An admission webhook's addition to our write has our name and the
+ * operation Update; it stays, since it would come back.
  */
 const isForeign = ({ manager, subresource }: ManagedFields) =>
   !subresource && manager !== MANAGER && manager !== REPLICAS_MANAGER
@@ -84,8 +82,8 @@ function foreignFields(entry: ManagedFields, kind: string): FieldSet {
 }
 
 /**
- * Reduces `managedFields` to what is kept: whether and when we have applied, whether that apply holds the replicas, and
- * the foreign fields that others may not set. `takenOver` needs them whole.
+ * Reduces `managedFields` to when we have applied, whether that holds the replicas, and forbidden foreign fields.
+ * `takenOver` needs them whole.
  */
 export const keptEntries = (live: KubernetesObject): readonly ManagedFields[] =>
   readEntries(live).flatMap((entry) => {
@@ -100,9 +98,7 @@ export const keptEntries = (live: KubernetesObject): readonly ManagedFields[] =>
 export const hasForeignFields = (live: KubernetesObject): boolean =>
   readEntries(live).some((entry) => foreignFields(entry, live.kind) !== NO_FIELDS)
 
-/**
- * Returns when an apply of ours last changed a live object (RFC 3339), or its creation time if that is not recorded.
- */
+/** Returns when an apply of ours last changed a live object (RFC 3339), or its creation time. */
 export const lastApplied = (live: KubernetesObject): string =>
   readEntries(live).find((entry) => !entry.subresource && isOurs(entry))?.time ?? live.metadata.creationTimestamp ?? ''
 
@@ -130,10 +126,7 @@ export function foreignManagers(rendered: KubernetesObject, live: KubernetesObje
   return [...new Set(found.map(({ manager = 'unknown' }) => manager))].sort()
 }
 
-/**
- * Returns fields that others may set but that the API server refuses beside what is rendered. It drops other fields
- * that depend on a Service's type by itself.
- */
+/** Returns fields that others may set but that the API server refuses beside what is rendered. */
 export function hindrances(rendered: KubernetesObject, live: KubernetesObject): FieldPaths {
   const readSpec = ({ spec = {} }: KubernetesObject) =>
     spec as { readonly type?: string; readonly loadBalancerSourceRanges?: unknown }
@@ -145,9 +138,9 @@ export function hindrances(rendered: KubernetesObject, live: KubernetesObject): 
 }
 
 /**
- * Returns the `managedFields` of a live child, as the API gives it, with our manager as the owner of every field that
- * others may not set. With `all`, as for an adopted child, writes under our own name other than an apply count as
- * foreign too. `owners` are uids of owner references to remove, `fields` are other fields to remove.
+ * Returns the `managedFields` of a live child with our manager as the owner of every field that others may not set.
+ * With `all`, other writes under our own name are foreign too. `owners`: uids of owner references to remove; `fields`:
+ * other fields to remove.
  */
 export function takenOver(
   live: KubernetesObject,

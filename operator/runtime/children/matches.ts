@@ -1,7 +1,7 @@
 import { isObject } from '../../../crds/settings/json.ts'
 /**
- * Tells whether a live object still holds everything that we rendered. The API server adds defaults, and other managers
- * add fields, labels and list items; none of that is a difference. A changed or missing value of ours is.
+ * Tells whether a live object holds everything that we rendered. Additions by the API server and other managers are no
+ * difference.
  */
 import { canonicalQuantity } from '../../render/object/quantity.ts'
 
@@ -76,8 +76,8 @@ function matchesValue(rendered: unknown, live: unknown, field: string, quantitie
 }
 
 /**
- * Tells whether the live object matches. Of `metadata` only labels, annotations and owner references count; `status`
- * doesn't.
+ * Tells whether the live object matches, without `status`. Of `metadata` only labels, annotations and owner references
+ * count.
  */
 export function matches(rendered: object, live: object): boolean {
   const wanted = rendered as Fields
@@ -112,7 +112,7 @@ function writtenValue(rendered: unknown, live: unknown, field: string): unknown 
 }
 
 /**
- * Returns the rendered object with the values that came back from the write. If an admission webhook has replaced a
- * value, the live object must match the webhook's from then on.
+ * Returns the rendered object with the values that came back from the write, which may be those of an admission
+ * webhook.
  */
 export const asWritten = <T extends object>(rendered: T, written: object): T => writtenValue(rendered, written, '') as T

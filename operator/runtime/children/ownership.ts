@@ -5,7 +5,6 @@ import { buildLabels } from '../../render/object/names.ts'
 import { findController } from './child-cache.ts'
 import { ownFields } from './managed-fields.ts'
 
-/** A workload that owns children. */
 export interface Owner {
   readonly kind: string
   readonly uid: string
@@ -14,15 +13,12 @@ export interface Owner {
 }
 
 /**
- * The relation of an object to the workload whose child has its name: `own`; `left-behind` by the workload (somebody
- * removed an owner reference, or deleted the workload with `--cascade=orphan` and made it again), and so to be adopted;
- * `going`, which is being deleted; or `foreign`.
+ * The relation of an object to the workload whose child has its name. `left-behind`: the workload lost it (a removed
+ * owner reference, `--cascade=orphan`) and adopts it. `going`: it is being deleted.
  */
 export type Standing = 'own' | 'left-behind' | 'going' | 'foreign'
 
-/** The facts besides the object that decide its standing. */
 interface Evidence {
-  /** Tells whether an owner is known to be gone. */
   readonly isGone: (owner: OwnerReference, namespace: string) => boolean
   /** The uid of the last known object of this child. */
   readonly knownUid: string | undefined
@@ -40,7 +36,6 @@ export function isGoneOwner(
   return objects.get(kind, namespace, name)?.metadata.uid !== uid
 }
 
-/** Tells whether an object has all labels of a workload's children. */
 function hasLabels({ metadata }: KubernetesObject, { kind, namespace, name }: Owner): boolean {
   const wanted = Object.entries(buildLabels({ kind, metadata: { namespace, name } }))
   return wanted.every(([label, value]) => metadata.labels?.[label] === value)

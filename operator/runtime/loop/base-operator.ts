@@ -30,16 +30,12 @@ interface BaseOptions {
 export type OnObject = (type: ResourceEventType, object: KubernetesObject) => void
 
 /**
- * The base class of @dot-i/k8s-operator, on our own client and watches. The loop uses three parts of it. Life cycle:
- * `start` runs `init`, which calls `watchResource` for each kind. Resource events: `watchResource` passes on the events
- * of our watch as the package's events, and `due` turns them into keys. Finalizers: `handleResourceFinalizer` decides
- * whether to add, remove or leave ours, and `setResourceFinalizers` writes that.
- *
- * The rest is unused. The package's watch ends the process at an error, and lists everything anew each time a stream
- * ends. Its queue handles one event of all objects at a time, where ours has workers, waits and one key an object. Its
- * `stop` ends only its own watches. Its requests log errors instead of throwing them, ignore the lease, overwrite the
- * finalizers and statuses of others, and open a connection each. So none of them is sent, and the bundle leaves out
- * their client (build/patches/kubernetes-client.ts).
+ * The base class of @dot-i/k8s-operator, on our own client and watches. The loop uses its life cycle (`start` runs
+ * `init`, which calls `watchResource` for each kind), its resource events (which `due` turns into keys) and its
+ * finalizers (`handleResourceFinalizer`, `setResourceFinalizers`). The rest is unused: its watch ends the process at an
+ * error and lists everything each time a stream ends, its queue handles one event at a time, and its requests log
+ * errors instead of throwing them, ignore the lease, overwrite others' finalizers and statuses, and open a connection
+ * each. The bundle leaves out their client (build/patches/kubernetes-client.ts).
  */
 export abstract class BaseOperator extends Operator {
   protected readonly api: ApiServer

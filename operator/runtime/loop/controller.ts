@@ -22,17 +22,11 @@ export interface ControllerOptions extends PartsSettings {
   readonly lease?: Pick<LeaseOptions, 'namespace' | 'name' | 'duration' | 'renewDeadline' | 'retryPeriod'>
   /** Tells a process in a pod that its installation is being removed. Absent if another process may always follow. */
   readonly removal?: Removal
-  /**
-   * Milliseconds to wait at a stop, once for running reconciles and once for releasing finalizers. Both fit into the
-   * pod’s 20 s.
-   */
+  /** Milliseconds to wait at a stop, for running reconciles and for finalizers. Both fit into the pod’s 20 s. */
   readonly grace?: number
 }
 
-/**
- * The operator in a cluster: watches feed a world, changes become keys, and workers reconcile keys while this process
- * leads.
- */
+/** The operator in a cluster: watches feed a world, changes become keys, workers reconcile while this process leads. */
 export class PorticoOperator extends BaseOperator {
   readonly metrics: OperatorMetrics
   readonly #options: ControllerOptions
@@ -92,9 +86,7 @@ export class PorticoOperator extends BaseOperator {
     return { done: queue.handled, isIdle: queue.depth + queue.working + checks.pending === 0 }
   }
 
-  /**
-   * Returns the reviewer for the admission webhook. It uses this process's own view, whether or not the process leads.
-   */
+  /** Returns the reviewer for the admission webhook, which works whether or not the process leads. */
   reviewer(): Reviewer {
     const { context, namespaces, log } = this.#options
     const { world, contents, checks, isLookedAfter } = this.#parts

@@ -13,7 +13,6 @@ import { type Dependency, type DependencyGraph, onOwnWorkload } from '../watch/d
 
 interface DueKeysOptions {
   readonly queue: KeyedQueue
-  /** Passes keys on to the queue. */
   readonly debounce: Debounce
   readonly world: World
   readonly graph: DependencyGraph
@@ -28,8 +27,7 @@ const OBSERVED = new Set(['Deployment', 'StatefulSet', 'HTTPRoute'])
 const findRole = (kind: string) => kinds[kind as keyof typeof kinds].role
 
 /**
- * The pods of a group mount the credentials of all its members. Pods made before the members arrive would be made anew
- * for each.
+ * The pods of a group mount its members' credentials: made before the members arrive, they would be replaced for each.
  */
 const GATHERING = 'VirtualMCPServer'
 
@@ -50,7 +48,6 @@ export class DueKeys {
     this.#options = options
   }
 
-  /** Makes every object due. */
   all(): void {
     const { world, observers } = this.#options
     for (const object of world.objects.all()) {
@@ -59,7 +56,6 @@ export class DueKeys {
     }
   }
 
-  /** Handles an object of ours that came, changed or went. */
   objectChanged(type: ResourceEventType, object: KubernetesObject): void {
     if (type === ResourceEventType.Added) this.#options.debounce.arrived()
     this.#add(object)

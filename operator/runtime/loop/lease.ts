@@ -21,27 +21,23 @@ export interface LeaseOptions {
   readonly api: ApiServer
   readonly namespace: string
   readonly name: string
-  /** Unique per process. */
   readonly identity: string
   readonly log: Logger
   /** Milliseconds after the last renewal until others take over. */
   readonly duration?: number
   /** Milliseconds without a successful renewal after which we stop leading. Shorter than `duration`. */
   readonly renewDeadline?: number
-  /** Milliseconds between two attempts. */
   readonly retryPeriod?: number
   readonly onStarted: () => void
   readonly onStopped?: (() => void) | undefined
 }
 
-/** Returns milliseconds of a monotonic clock. */
 const monotonic = (): number => Number(hrtime.bigint() / 1_000_000n)
 const microTime = (): string => new Date().toISOString().replace('Z', '000Z')
 
 /**
- * Elects a leader over a Lease, as client-go does. A lease of another counts from when *we* saw it change, so clocks
- * need not agree. A leader that can't renew stops before others may start. Loss of the lease never ends the process: it
- * becomes a candidate again.
+ * Elects a leader over a Lease, as client-go does. Another's lease counts from when *we* saw it change, so clocks need
+ * not agree. A leader that can't renew stops before others may start, and becomes a candidate again.
  */
 export class LeaderElection {
   readonly #options: LeaseOptions & Required<Pick<LeaseOptions, 'duration' | 'renewDeadline' | 'retryPeriod'>>
@@ -55,7 +51,6 @@ export class LeaderElection {
     this.#options = { duration: 15_000, renewDeadline: 10_000, retryPeriod: 2_000, ...options }
   }
 
-  /** True while this process may write. */
   get leading(): boolean {
     return this.#leading && monotonic() - this.#renewedAt < this.#options.renewDeadline
   }
@@ -90,9 +85,7 @@ export class LeaderElection {
     }
   }
 
-  /**
-   * Tries once to acquire or renew the lease. A failure is only logged: a leader goes on until the renewal deadline.
-   */
+  /** Tries once to acquire or renew the lease. A leader goes on until the renewal deadline. */
   async #attempt(): Promise<void> {
     const startedAt = monotonic()
     try {

@@ -27,9 +27,7 @@ import { Reconciler, type ReconcilerOptions } from './reconciler.ts'
 
 export interface PartsSettings {
   readonly context: Omit<ReconcileContext, 'now'>
-  /** The namespaces to manage; none means all. */
   readonly namespaces: readonly string[]
-  /** Unique to the process: the instance of events. */
   readonly identity: string
   /** The name of the installation whose objects are managed. Absent: objects that name no installation. */
   readonly installation?: string | undefined
@@ -42,9 +40,7 @@ export interface PartsSettings {
   readonly readStatus: (api: ApiServer) => ReadPodStatus
 }
 
-/** The functions that the parts need from their process. */
 interface Surroundings extends Pick<ReconcilerOptions, 'api' | 'assertLeading' | 'finalize'> {
-  /** The resource of each kind of ours. */
   readonly resources: ReadonlyMap<string, Resource>
   readonly leading: () => boolean
 }

@@ -13,7 +13,6 @@ import { type Contents, onCurrentContents } from '../watch/contents.ts'
 import { type Dependency, DependencyGraph } from '../watch/dependencies.ts'
 import { NamespaceGoingError } from '../watch/namespaces.ts'
 
-/** Thrown if a write is due after this process has lost the lease. */
 export class NotLeadingError extends Error {
   override readonly name = 'NotLeadingError'
 }
@@ -25,7 +24,6 @@ export interface ReconcilerOptions extends StatusWriterOptions {
   readonly applier: Applier
   /** Contents that the view may read, by kind. */
   readonly contents: Contents
-  /** Runs long checks in another thread. */
   readonly checks: Pick<Checks, 'on'>
   /** Called with a key that is due again because its checks have ended. */
   readonly onChecked: (key: string) => void
@@ -40,10 +38,8 @@ export interface Outcome {
   readonly isOfAnother?: true
 }
 
-/** Marks the reasons why a key was due as read. */
 type Due = Pick<KeyedQueue, 'seen' | 'ownSeen'>
 
-/** A plan and what was read for it. */
 interface Made extends Pick<Explained, 'plan' | 'retold'> {
   readonly seen: ReadonlySet<Dependency>
 }
@@ -56,10 +52,7 @@ const ROUNDS = 8
 
 const HELD: Applied = { problems: [], isChanged: false }
 
-/**
- * Reconciles one object by its name: plan, finalizer, children, status, events. It works from the current state, not
- * from events.
- */
+/** Reconciles one object by its name, from the current state, not from events. */
 export class Reconciler {
   readonly graph = new DependencyGraph()
   readonly #options: ReconcilerOptions
@@ -70,10 +63,7 @@ export class Reconciler {
     this.#status = new StatusWriter(options)
   }
 
-  /**
-   * Throws errors that a retry may cure. `due` records what is about to be read, which makes other reconciles for it
-   * superfluous.
-   */
+  /** Throws errors that a retry may cure. `due` records what is about to be read. */
   async run(key: string, due: Due): Promise<Outcome> {
     for (let round = 0; ; round++) {
       due.seen(key)
@@ -108,8 +98,8 @@ export class Reconciler {
   }
 
   /**
-   * Applies the children and writes the status once, from the children as they are. If these have changed meanwhile, it
-   * looks at them once more. Returns nothing if anything else has changed as well, unless `due` is undefined.
+   * Applies the children and writes the status once. If the children have changed meanwhile, it looks once more.
+   * Returns nothing if anything else has changed, unless `due` is undefined.
    */
   async #settle(key: string, object: KubernetesObject, made: Made, due: Due | undefined): Promise<Outcome | undefined> {
     let current: Made | undefined = made

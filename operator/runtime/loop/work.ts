@@ -37,8 +37,8 @@ async function reconcileOne(key: string, { queue, reconciler, leading, log }: Wo
 }
 
 /**
- * Runs one worker, which takes keys until the queue is closed. An error delays only its own key. A reconcile that waits
- * for nothing must not block other tasks of the process: probes, watches, the end of a garbage collection.
+ * Runs one worker until the queue is closed. An error delays only its own key. A reconcile that waits for nothing must
+ * not block probes and watches.
  */
 export async function work(options: WorkOptions): Promise<void> {
   const { queue, metrics } = options

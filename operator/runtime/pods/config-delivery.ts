@@ -6,7 +6,6 @@ import { KeyedQueue } from '../queue/queue.ts'
 import type { Pod } from './observation.ts'
 import { isPollable, PODS, type ReadPodStatus } from './read-pod-status.ts'
 
-/** The configuration that a workload's pods should have. */
 export interface WantedConfig {
   readonly hash: string
   /** The time of the last write (RFC 3339, whole seconds). A pod that was made later has started with it. */
@@ -20,7 +19,6 @@ interface DeliveryOptions {
   /** Returns the configuration, or undefined while there is none. */
   readonly wanted: (kind: string, namespace: string, name: string) => WantedConfig | undefined
   readonly pods: (kind: string, namespace: string, name: string) => readonly Pod[]
-  /** Tells whether a workload belongs to this installation. */
   readonly isLookedAfter: (kind: string, namespace: string, name: string) => boolean
   readonly leading: () => boolean
   readonly log: Logger
@@ -30,9 +28,7 @@ interface DeliveryOptions {
 const TOUCHES = { first: 500, longest: 15_000, random: whole, most: 8 }
 /** The most touches of a pod that can't be asked, because nobody knows whether another one helps. */
 const BLIND_TOUCHES = 4
-/**
- * Milliseconds until the next check of a pod that keeps another configuration, or gives no answer, after all touches.
- */
+/** Milliseconds until the next check of a pod that gives no answer or keeps another configuration. */
 const LATER_MS = 60_000
 
 /** The touches of one pod for a configuration, and the earliest time of the next one. */
@@ -44,10 +40,9 @@ interface Touched {
 }
 
 /**
- * Brings a changed configuration to running pods. The kubelet updates a mounted ConfigMap within about a minute, but at
- * once when the pod object changes. So the delivery touches an annotation of the pod first, then asks its data plane,
- * and touches the pod again until it has the configuration. Pods that can't be asked are touched too. While all pods
- * have the configuration, nothing is asked and nothing written.
+ * Brings a changed configuration to running pods. The kubelet updates a mounted ConfigMap within a minute, but at once
+ * when the pod object changes. So the delivery touches an annotation, asks the data plane, and repeats that. While all
+ * pods have the configuration, nothing is asked or written.
  */
 export class ConfigDelivery {
   readonly #options: DeliveryOptions
@@ -60,15 +55,11 @@ export class ConfigDelivery {
     this.#options = options
   }
 
-  /** Checks a workload whose configuration or pods have changed. */
   check(key: string): void {
     this.#queue.add(key)
   }
 
-  /**
-   * Touches the pods of a workload once after a change of a mounted Secret or ConfigMap, so that the kubelet updates
-   * the content now and not within its next minute. Nobody can be asked whether it has arrived.
-   */
+  /** Touches the pods once after a change of a mounted Secret or ConfigMap, so that the kubelet updates it now. */
   async touch(key: string): Promise<void> {
     const { kind, namespace, name } = splitKey(key)
     if (!this.#options.leading() || !this.#options.isLookedAfter(kind, namespace, name)) return

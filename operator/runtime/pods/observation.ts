@@ -95,9 +95,8 @@ interface ControllerStatus {
 const counted = (count: number, what: string) => `${count} ${count === 1 ? 'pod' : 'pods'} ${what}`
 
 /**
- * Returns what the newest revision still waits for, or undefined once it is rolled out. The conditions are those of
- * `kubectl rollout status` (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go), of a StatefulSet without a
- * partition.
+ * Returns what the newest revision still waits for, by the conditions of `kubectl rollout status`
+ * (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
  */
 function pendingRollout(live: KubernetesObject, status: ControllerStatus, wanted: number): string | undefined {
   const { observedGeneration = 0, readyReplicas = 0, updatedReplicas = 0, replicas = updatedReplicas } = status
@@ -120,9 +119,8 @@ function isOfTemplate({ metadata }: Pod, annotations: Texts): boolean {
 }
 
 /**
- * Observes a workload from its Deployment or StatefulSet and its pods. Only pods of the newest revision count for what
- * blocks its rollout: earlier pods may be well and keep serving, or have troubles that are fixed already. `refusal` is
- * the reason why pods of a StatefulSet can't be made.
+ * Observes a workload from its Deployment or StatefulSet and its pods. Only pods of the newest revision block its
+ * rollout. `refusal`: why pods of a StatefulSet can't be made.
  */
 export function observeWorkload(live: KubernetesObject, pods: readonly Pod[], refusal?: string): WorkloadObservation {
   const { replicas = 1, template } = (live['spec'] ?? {}) as {

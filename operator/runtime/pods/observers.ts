@@ -27,21 +27,16 @@ interface ObserversOptions {
   readonly api: ApiServer
   readonly world: World
   readonly group: string
-  /** Reads the status of a pod's data plane. */
   readonly readStatus: ReadPodStatus
   readonly leading: () => boolean
   /** Tells whether this installation manages an object. Another one asks and touches the pods of all others. */
   readonly isLookedAfter: (object: KubernetesObject) => boolean
   readonly log: Logger
   readonly onChild: (child: KubernetesObject) => void
-  /** Called when an observation has changed. */
   readonly onChange: (dependency: Dependency) => void
 }
 
-/**
- * Observes the operator's children, their pods and the status of their data planes, stores that in the world, and
- * delivers changed configurations to the pods.
- */
+/** Observes the operator's children, pods and data planes, and delivers changed configurations. */
 export class Observers {
   readonly children: ChildCache
   readonly pods: PodCache
@@ -115,7 +110,6 @@ export class Observers {
     this.#workloads.observe(kind, namespace, name)
   }
 
-  /** Starts to poll data planes. */
   start(): void {
     this.delivery.start()
     this.#refusals.start()

@@ -8,9 +8,8 @@ import { PODS } from './read-pod-status.ts'
 const WAIT = { first: 250, longest: 10_000 }
 
 /**
- * Reads the pod of this process. Returns undefined if there is none of that name, or if `stop` comes first. It waits
- * for an API server that is away, or that has just started and knows no rights yet: if the process ended, Kubernetes
- * would restart it after a longer pause each time. It logs a failure when it is a new one.
+ * Reads the pod of this process. Undefined if there is none, or if `stop` comes first. It waits for an API server that
+ * is away: if the process ended, Kubernetes would restart it after growing pauses.
  */
 export async function readOwnPod(
   api: ApiServer,

@@ -9,7 +9,6 @@ import type { ReadPodStatus } from './read-pod-status.ts'
 const FAILURES_IN_A_ROW = 3
 const MESSAGE_LIMIT = 300
 
-/** Failed requests in a row to the ready pods of one workload. */
 interface FailureStreak {
   readonly count: number
   readonly signature: string
@@ -28,8 +27,8 @@ const isReady = ({ status }: Pod): boolean =>
   status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false
 
 /**
- * Asks pods, and counts workloads whose ready pods give no answer, because rights, a network policy or a mesh are in
- * the way. It reports that once, in the log and to `onChange`, and once more when it is over.
+ * Asks pods, and reports workloads whose ready pods give no answer (rights, a network policy, a mesh): once at the
+ * start and once at the end.
  */
 export class PodAnswers {
   readonly #options: AnswersOptions

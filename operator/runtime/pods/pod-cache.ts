@@ -11,7 +11,6 @@ interface Container {
 
 const keyOfWorkload = ({ kind, namespace, name }: WorkloadName) => keyOf(kind, namespace, name)
 
-/** Live pods by workload. */
 export class PodCache {
   readonly #byWorkload = new Map<string, Map<string, Pod>>()
   readonly #onChange: (kind: string, namespace: string, name: string) => void
@@ -21,7 +20,6 @@ export class PodCache {
     this.#onChange = onChange
   }
 
-  /** Returns a workload's pods by name. */
   of(kind: string, namespace: string, name: string): readonly Pod[] {
     const pods = this.#byWorkload.get(keyOf(kind, namespace, name))
     return pods ? [...pods.values()].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1)) : []

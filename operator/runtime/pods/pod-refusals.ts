@@ -50,8 +50,8 @@ export function isIncomplete(live: KubernetesObject): boolean {
 }
 
 /**
- * Finds out why pods of StatefulSets are refused: by a quota, Pod Security, a webhook. A Deployment says so in its
- * status, a StatefulSet only in Events. These are requested only while pods are missing.
+ * Finds out why pods of StatefulSets are refused (quota, Pod Security, webhook), which only Events say. They are
+ * requested only while pods are missing.
  */
 export class PodRefusals {
   readonly #options: RefusalsOptions

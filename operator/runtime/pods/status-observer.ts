@@ -13,11 +13,9 @@ const SELDOM_MS = 60_000
 /** The number of workloads that are polled at once. One that does not answer delays no other. */
 const AT_A_TIME = 8
 
-/** Reads the answers of the pods of one kind. */
 export interface StatusReader {
   /** Stores the statuses that a workload's pods report. Returns undefined if they don't hold what it reads. */
   take(namespace: string, name: string, answers: readonly ReportedStatus[]): 'complete' | 'incomplete' | undefined
-  /** Forgets a workload that is gone, or whose name another one has. */
   forget(namespace: string, name: string): void
   /** Tells whether a workload has so little to report that it is polled less often. Absent: none. */
   isSeldom?(object: KubernetesObject): boolean
@@ -28,28 +26,21 @@ interface ObserverOptions {
   readonly pods: PodCache
   readonly readStatus: ReadPodStatus
   readonly leading: () => boolean
-  /** Tells whether this installation manages a workload. */
   readonly isLookedAfter: (object: KubernetesObject) => boolean
-  /** The readers by kind. Other kinds are not polled. */
   readonly readers: Readonly<Record<string, StatusReader>>
 }
 
-/**
- * Keeps in the world what only the data planes know: polls their pods, and reports only changes. Reconciling never
- * waits for it.
- */
+/** Keeps in the world what only the data planes know, by polling. Reconciling never waits for it. */
 export class StatusObserver {
   readonly #options: ObserverOptions
   readonly #queue = new KeyedQueue({ first: 1_000, longest: LATER_MS })
   readonly #running: Promise<void>[] = []
-  /** Uids of the observed objects, by key. */
   readonly #seen = new Map<string, string>()
 
   constructor(options: ObserverOptions) {
     this.#options = options
   }
 
-  /** Checks a workload whose pods have changed. */
   check(kind: string, namespace: string, name: string): void {
     if (Object.hasOwn(this.#options.readers, kind)) this.#queue.add(keyOf(kind, namespace, name))
   }

@@ -23,7 +23,6 @@ export const sourcesReader = (world: World, onChange: (dependency: Dependency) =
   },
 })
 
-/** The part of a workload's observation that its pods report themselves. */
 type PodReport = Pick<
   WorkloadObservation,
   'clashes' | 'auditLog' | 'entries' | 'issuerKeys' | 'issuerNames' | 'definitions' | 'backends' | 'reported'
@@ -32,7 +31,6 @@ type PodReport = Pick<
 /** The reports of pods by the key of their workload. Pods that have not answered yet have none. */
 export type PodReports = Map<string, PodReport>
 
-/** Reads a gateway's problems and the state of its backends. */
 export function gatewayReportIn(answers: readonly ReportedStatus[]): PodReport {
   const backends = reportedBackends(answers.map((answer) => answer.backends))
   return { ...problemsIn(answers), ...(backends.length > 0 && { backends }) }

@@ -44,7 +44,6 @@ const TYPES = new Set(['Accepted', 'ResolvedRefs'])
 
 const MESSAGE_LIMIT = 300
 
-/** Keeps the world's observations of each workload's Deployment or StatefulSet and its pods. */
 export class WorkloadObserver {
   readonly #options: ObserverOptions
 

@@ -1,17 +1,12 @@
-/** Milliseconds. */
 interface DebounceTimes {
   /** The time without a new object after which the held keys are released. */
   readonly quiet: number
-  /** The longest time that a key is held. */
   readonly longest: number
 }
 
 const now = (): number => performance.now()
 
-/**
- * Holds keys back until no object has come for a moment. Some objects that are applied together have a status that
- * names their referrers. It is then written once, and not again for each referrer that comes later.
- */
+/** Holds keys back until no object has come for a moment: a status that names referrers is then written once. */
 export class Debounce {
   readonly #release: (key: string) => void
   readonly #times: DebounceTimes
@@ -38,7 +33,6 @@ export class Debounce {
     this.#timer ??= this.#wait()
   }
 
-  /** Releases nothing any more. */
   close(): void {
     clearTimeout(this.#timer)
     this.#held.clear()

@@ -9,8 +9,5 @@ export function splitKey(key: string): { kind: string; namespace: string; name: 
 /** Returns the name of our finalizer, which keeps a config that is still referenced. */
 export const finalizerName = (group: string): string => `${group}/in-use`
 
-/**
- * Returns the name of the finalizer that keeps the operator's rights while the other one keeps a config, which is
- * released first.
- */
+/** Returns the name of the finalizer that keeps the operator's rights while the other one keeps a config. */
 export const rightsFinalizerName = (group: string): string => `${group}/release-first`

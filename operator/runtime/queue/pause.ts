@@ -1,4 +1,3 @@
-/** Resolves after `ms`, or at once when the signal aborts. Never rejects. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve()
   return new Promise((resolve) => {

@@ -1,9 +1,8 @@
 import { type Backoff, backoffDelay } from '../../../dataplane/retry/backoff.ts'
 
 /**
- * A queue of keys for several workers, with the promises of client-go's work queue: a key waits at most once however
- * often it is added; a key in work is never handed out a second time, and waits again afterwards if it was added
- * meanwhile.
+ * A queue of keys for several workers, with the promises of client-go's work queue: a key waits at most once; a key in
+ * work is not handed out again, and waits afterwards if it was added meanwhile.
  */
 export class KeyedQueue {
   readonly #backoff: Backoff
@@ -21,7 +20,6 @@ export class KeyedQueue {
     this.#backoff = backoff
   }
 
-  /** The number of keys that wait now, without those that are delayed. */
   get depth(): number {
     return this.#waiting.size
   }
@@ -30,7 +28,6 @@ export class KeyedQueue {
     return this.#working.size
   }
 
-  /** The number of times that a key has been worked on. */
   get handled(): number {
     return this.#handled
   }
@@ -68,10 +65,7 @@ export class KeyedQueue {
     this.#timers.set(key, { due, timer: setTimeout(() => this.add(key), ms) })
   }
 
-  /**
-   * Adds a key after a wait of at least `atLeast` milliseconds, which doubles with each failure since the last
-   * `forget`.
-   */
+  /** Adds a key after at least `atLeast` milliseconds, doubled with each failure since the last `forget`. */
   retry(key: string, atLeast = 0): void {
     const failures = this.#failures.get(key) ?? 0
     this.#failures.set(key, failures + 1)
@@ -102,10 +96,7 @@ export class KeyedQueue {
     this.#dirty.delete(key)
   }
 
-  /**
-   * Settles the additions of a key until now if all were `isOwn`: its worker is about to read anew what belongs to it
-   * alone. Returns whether they were.
-   */
+  /** Settles the additions of a key until now if all were `isOwn`. Returns whether they were. */
   ownSeen(key: string): boolean {
     if (this.#dirty.get(key) === false) return false
     this.#dirty.delete(key)
@@ -118,7 +109,6 @@ export class KeyedQueue {
     if (this.#dirty.delete(key)) this.add(key)
   }
 
-  /** Hands no key out any more. Waiting workers get undefined. */
   close(): void {
     this.#closed = true
     for (const { timer } of this.#timers.values()) clearTimeout(timer)

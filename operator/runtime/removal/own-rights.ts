@@ -15,8 +15,7 @@ const rbac = (plural: string, kind: string): Resource => ({
 })
 
 /**
- * The kinds that grant an installation its rights, of either variant. Roles and bindings have the installation's name,
- * the account has the Deployment's.
+ * The kinds that grant an installation its rights. Roles and bindings have its name, the account has the Deployment's.
  */
 export const clusterRights: readonly Resource[] = [
   rbac('clusterrolebindings', 'ClusterRoleBinding'),
@@ -26,10 +25,7 @@ const roleRights: readonly Resource[] = [rbac('rolebindings', 'RoleBinding'), rb
 const accounts: Resource = { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' }
 export const namespacedRights: readonly Resource[] = [...roleRights, accounts]
 
-/**
- * Removes a finalizer from all of these objects at once. When the first one goes, the right to change the others may
- * go.
- */
+/** Removes a finalizer from all of these objects at once: the first one may take the right to change the others. */
 export const takeTogether = (config: PooledKubeConfig, paths: readonly string[], finalizer: string): Promise<void> =>
   patchTogether(config, paths, { metadata: { '$deleteFromPrimitiveList/finalizers': [finalizer] } })
 
@@ -44,9 +40,8 @@ interface FoundRights {
 }
 
 /**
- * Holds the objects that grant this operator its rights, by a finalizer of their own. An object under deletion stays in
- * force until its finalizers are gone (tokens of a ServiceAccount for 60 seconds). So a user who deletes everything at
- * once leaves the operator the rights to release what it holds.
+ * Holds the objects that grant this operator its rights, by a finalizer. An object under deletion stays in force until
+ * its finalizers are gone, so the operator can release what it holds even if a user deletes everything at once.
  */
 export class OwnRights {
   readonly #api: ApiServer
@@ -54,10 +49,7 @@ export class OwnRights {
   readonly #finalizer: string
   readonly #candidates: readonly { readonly kind: string; readonly path: string }[]
 
-  /**
-   * @param where the operator's namespace, the namespaces that it manages unless it manages all, and the name of its
-   *   installation if it has one
-   */
+  /** `where`: the operator's namespace, the namespaces that it manages (none: all), and the installation's name. */
   constructor(
     config: PooledKubeConfig,
     api: ApiServer,

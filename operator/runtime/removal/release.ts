@@ -12,8 +12,7 @@ interface HeldObject {
 }
 
 /**
- * Removes one finalizer from an object, whoever added it: a manifest that was exported and applied again holds it under
- * its own field manager. Other finalizers stay. An object that is gone is a success.
+ * Removes one finalizer from an object, whoever added it. Other finalizers stay. An object that is gone is a success.
  */
 export async function takeFinalizer(
   api: ApiServer,
@@ -49,10 +48,7 @@ export interface Released {
   readonly name: string
 }
 
-/**
- * Removes a finalizer of ours from every matching object of these resources, in the given namespaces or in all, and
- * returns those that had it. Kinds that are no longer installed have none.
- */
+/** Removes a finalizer of ours from every matching object, and returns those that had it. */
 export async function releaseAll(
   api: ApiServer,
   resources: Iterable<Resource>,
@@ -78,9 +74,8 @@ interface HeldAt extends Released {
 }
 
 /**
- * Finds the objects of these resources that a finalizer of ours holds, in the given namespaces or in all. The operator
- * may read its own rights by their names alone: if a list is forbidden, the objects of these names are read, those of a
- * namespace in `own.namespace` if none is given.
+ * Finds the objects that a finalizer of ours holds. If a list is forbidden, the operator's own rights are read by their
+ * names, those of a namespace in `own.namespace` if none is given.
  */
 export async function findHeld(
   api: ApiServer,

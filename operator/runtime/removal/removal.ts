@@ -25,9 +25,8 @@ function findDeployment({ metadata }: KubernetesObject): string | undefined {
 }
 
 /**
- * Makes the function that tells at the end of this process, which runs in this pod, that no other will follow it: the
- * Deployment is gone, being deleted or scaled to zero, or the namespace is being deleted. Outside a Deployment another
- * process may always follow.
+ * Makes the function that tells that no other process will follow this one: the Deployment is gone, being deleted or
+ * scaled to zero, or the namespace is being deleted.
  */
 export function createIsRemoved(api: ApiServer, ownPod: KubernetesObject): () => Promise<boolean> {
   const deployment = findDeployment(ownPod)

@@ -9,15 +9,11 @@ const CHECK_INTERVAL_MS = 2_000
 
 interface RightsKeeperOptions extends Removal {
   readonly leading: () => boolean
-  /** Tells whether our finalizer is on any config. */
   readonly isHolding: () => boolean
   readonly log: Logger
 }
 
-/**
- * Protects the operator's rights while a config is held, and only then, so that a user who deletes everything at once
- * finds an operator that can release it. If it can't protect them, it says so once, and everything else goes on.
- */
+/** Protects the operator's rights while a config is held, and only then. If it can't, it says so once. */
 export class RightsKeeper {
   readonly #options: RightsKeeperOptions
   readonly #stopping = new AbortController()
@@ -39,7 +35,6 @@ export class RightsKeeper {
     await this.#running
   }
 
-  /** Protects the rights. Call it once a config is held. Never throws. */
   async keep(): Promise<void> {
     if (this.#kept === true || this.#givenUp) return
     try {
@@ -50,9 +45,8 @@ export class RightsKeeper {
   }
 
   /**
-   * If no process follows this one, calls `release` to remove our finalizer from its objects, and stops protecting the
-   * rights. A finalizer must not outlive the operator, or nobody can delete what it holds. Never throws, so that the
-   * stop goes on.
+   * If no process follows this one, calls `release` to remove our finalizer, and stops protecting the rights: a
+   * finalizer must not outlive the operator. Never throws.
    */
   async letGo(release: () => Promise<readonly Released[]>): Promise<void> {
     const { rights, isRemoved, log } = this.#options
@@ -67,7 +61,6 @@ export class RightsKeeper {
     }
   }
 
-  /** Tells whether protected rights are being removed. */
   async #isGoing(): Promise<boolean> {
     const { going, held } = await this.#options.rights.read()
     return going && held.length > 0

@@ -7,10 +7,7 @@ import { saysNamespaceGoes } from '../watch/namespaces.ts'
 
 const EVENTS: Resource = { group: 'events.k8s.io', version: 'v1', plural: 'events', kind: 'Event' }
 
-/**
- * Writes Events (events.k8s.io/v1). The caller records only transitions. A failed write is logged and forgotten: an
- * event is a courtesy, not state.
- */
+/** Writes Events (events.k8s.io/v1). A failed write is logged and forgotten: an event is a courtesy, not state. */
 export class EventRecorder {
   readonly #api: ApiServer
   readonly #controller: string

@@ -14,8 +14,7 @@ interface LastingWarningsOptions {
 const LASTS_MS = 5_000
 
 /**
- * Returns the condition behind an event: it has the event's reason, or is of that type and true; or, where the event
- * names a type, it is of that type and false.
+ * Returns the condition behind an event: with its reason, or true of that type; or false, where the event names a type.
  */
 export const findCondition = (
   object: KubernetesObject,
@@ -28,9 +27,8 @@ export const findCondition = (
   )
 
 /**
- * Delays warnings until they have lasted. Of objects that are applied together in any order, the first ones miss the
- * others for a moment; their conditions say so, and nobody has to be alerted. Warnings that are delayed when the
- * process ends are dropped: an event is a courtesy, and the condition stays.
+ * Delays warnings until they have lasted: of objects that are applied together, the first ones miss the others for a
+ * moment. Delayed warnings are dropped when the process ends.
  */
 export class LastingWarnings {
   readonly #options: LastingWarningsOptions

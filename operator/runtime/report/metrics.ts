@@ -25,11 +25,9 @@ interface MetricsSources {
 }
 
 export interface OperatorMetrics {
-  /** Counts one reconcile. */
   reconciled(kind: string, result: string, seconds: number): void
   /** Counts one request to the API server. `code` is its HTTP status, or `error` if there was no answer. */
   asked(verb: string, code: string, seconds: number): void
-  /** Counts one review of the admission webhook. */
   reviewed(kind: string, outcome: string): void
   /** Returns the text that Prometheus fetches. `resource` names the reporter, `accept` is the header of the request. */
   text(resource: Labels, accept: string | undefined): PrometheusText
@@ -97,7 +95,6 @@ function byProblem(objects: readonly KubernetesObject[]): Reading[] {
   return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, reading]) => ({ metric: problemsMetric, ...reading }))
 }
 
-/** Counts objects by kind and Ready condition. */
 function byReadiness(objects: readonly KubernetesObject[]): Reading[] {
   const counts = new Map<string, number>()
   for (const object of objects) {
@@ -186,8 +183,8 @@ export function startMetrics({ queue, watches, rollouts, objects, leading }: Met
 }
 
 /**
- * Returns when the hash of a config last changed, in milliseconds of Unix time, or the config's creation if its status
- * does not say. Undefined while it has no hash.
+ * Returns when the hash of a config last changed, in milliseconds of Unix time, or the config's creation. Undefined
+ * without a hash.
  */
 function changedAt({ metadata, status }: KubernetesObject): number | undefined {
   const { configHash, configHashTime } = (status ?? {}) as Readonly<Record<string, string | undefined>>

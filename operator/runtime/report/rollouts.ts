@@ -7,10 +7,9 @@ import { findController } from '../children/child-cache.ts'
 import type { ChildWrite } from '../children/child-writer.ts'
 
 /**
- * The reasons why the pods of a workload are made anew: `image` of a server; `operator` (another image of the data
- * plane, or another process that renders differently); `secret` (changed content of one that the pods hold); `spec` of
- * the workload; `reference` (a change of something that it refers to); `edit` (somebody has changed the pod template,
- * and the operator reverts it).
+ * The reasons why a workload's pods are replaced: `image` of a server; `operator` (its data plane's image or
+ * rendering); `secret` (content that the pods hold); `spec`; `reference` (of something it refers to); `edit` (somebody
+ * has changed the template).
  */
 const CAUSES = ['image', 'operator', 'secret', 'spec', 'reference', 'edit'] as const
 type RolloutCause = (typeof CAUSES)[number]
@@ -29,7 +28,6 @@ const rolloutsMetric = counter(
   'Changes of pod templates, each of which replaces the pods of a workload, by cause.',
 )
 
-/** The parts of a pod template that decide the cause. */
 interface Template {
   readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> }
   readonly spec?: Readonly<Record<'initContainers' | 'containers', readonly Container[] | undefined>>
@@ -59,15 +57,10 @@ function isSpecNew(owner: KubernetesObject | undefined): boolean {
   return owner !== undefined && observedGeneration !== owner.metadata.generation
 }
 
-/**
- * Counts rollouts by cause. A write that changes the pod template of a child counts under the first cause that holds.
- */
+/** Counts rollouts by the first cause that holds. */
 export class Rollouts {
   readonly #options: RolloutOptions
-  /**
-   * The counts by kind of the workload and cause, all present from the start: a series that begins at its first count
-   * has no rate.
-   */
+  /** By kind and cause, all present from the start: a series that begins at its first count has no rate. */
   readonly #counts: ReadonlyMap<string, Record<RolloutCause, number>>
 
   constructor(options: RolloutOptions) {
@@ -91,9 +84,7 @@ export class Rollouts {
     )
   }
 
-  /**
-   * The template holds the hash of the rendered one. If that has stayed, only an edit can have changed the template.
-   */
+  /** The template holds the hash of the rendered one. If that has stayed, somebody has edited the template. */
   #isTemplateNew({ live, written, mayBeEdited }: ChildWrite): boolean {
     const [after, before] = [readTemplate(written), readTemplate(live)]
     if (before === undefined) return false

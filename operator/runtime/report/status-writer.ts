@@ -14,13 +14,11 @@ import { findCondition, LastingWarnings } from './lasting-warnings.ts'
 export interface StatusWriterOptions {
   readonly api: ApiServer
   readonly world: World
-  /** The resource of each kind of ours. */
   readonly resources: ReadonlyMap<string, Resource>
   readonly events: EventRecorder
   readonly namespaces: Namespaces
   readonly assertLeading: () => void
   readonly leading: () => boolean
-  /** Tells whether this installation manages an object. */
   readonly isLookedAfter: (object: KubernetesObject) => boolean
   readonly log: Logger
 }
@@ -34,7 +32,6 @@ const REFUSED_AGAIN = 30_000
 /** Returns the time in RFC 3339 with whole seconds, as metav1.Time is stored. */
 export const seconds = (): string => new Date().toISOString().replace(/\.\d+Z$/, 'Z')
 
-/** A status that the API server has refused. */
 interface Refused {
   readonly text: string
   readonly until: number
@@ -56,10 +53,7 @@ export class StatusWriter {
     })
   }
 
-  /**
-   * Writes the status. Returns whether the object has the plan's status then. Throws errors that a retry may cure, and
-   * a NamespaceGoingError.
-   */
+  /** Writes the status. Returns whether the object has it then. Throws errors that a retry may cure. */
   async write(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Promise<boolean> {
     const wanted = problems.length === 0 ? plan.status : withProblems(object, plan, problems)
     const refused = this.#refused.get(object)
@@ -81,10 +75,7 @@ export class StatusWriter {
     }
   }
 
-  /**
-   * Tells whether an object has the status that is being written to it. The watch may deliver a write before its answer
-   * comes.
-   */
+  /** Tells whether an object has the status that is being written: the watch may be faster than the answer. */
   isEcho({ metadata, status }: KubernetesObject): boolean {
     const text = metadata.uid === undefined ? undefined : this.#underWay.get(metadata.uid)
     return text !== undefined && text === canonicalJson(status)
@@ -106,10 +97,7 @@ export class StatusWriter {
       await this.#recordEvents(object, [{ type: 'Warning', reason: 'StatusRefused', message: text }])
   }
 
-  /**
-   * Returns the written object, or undefined if it is gone or another one has its name. `text` is the status as
-   * canonical JSON.
-   */
+  /** Returns the written object, or undefined if it is gone. `text`: the status as canonical JSON. */
   async #replace(
     object: KubernetesObject,
     status: Plan['status'],
@@ -122,8 +110,7 @@ export class StatusWriter {
     assertLeading()
     this.#underWay.set(uid, text)
     try {
-      // The patch replaces the whole status, including what others have written into it. The uid protects an object
-      // that has taken the name.
+      // The patch replaces the whole status. The uid protects another object of the name.
       const answer = await api.jsonPatch(resource, namespace, name, {
         fieldManager: STATUS_MANAGER,
         subresource: 'status',
@@ -133,8 +120,7 @@ export class StatusWriter {
         ],
       })
       const written = keptObject(answer)
-      // The watch must still deliver any other change of the object. If it were stored from here, nobody would be told
-      // of it.
+      // The watch must still deliver any other change of the object.
       const isKnown = world.objects.get(object.kind, namespace, name) === object
       if (isKnown && isOwnAffair(object, written) && sameFinalizers(object, written)) world.objects.put(written)
       return written
@@ -171,7 +157,6 @@ export class StatusWriter {
     })
   }
 
-  /** Returns the current object while this process may report on it. */
   #current({ kind, metadata: { namespace = '', name, uid } }: KubernetesObject): KubernetesObject | undefined {
     const { world, leading, isLookedAfter } = this.#options
     const there = world.objects.get(kind, namespace, name)
@@ -195,15 +180,12 @@ export class StatusWriter {
 const timeless = (status: unknown): string =>
   canonicalJson(status ?? null).replaceAll(/"(lastTransitionTime|configHashTime)":"[^"]*"/g, '')
 
-/**
- * Reasons that waiting does not cure: the API server or the holder of the name refuses until somebody changes
- * something.
- */
+/** Reasons that waiting does not cure. */
 const FINAL: ReadonlySet<string> = new Set(['ChildRefused', 'NameTaken'])
 
 /**
- * Returns the plan's status with the problems of its children as the reason for not being ready. Its phase says the
- * same, and `Stalled` or `Reconciling` says whether waiting helps (kstatus).
+ * Returns the plan's status with the problems of its children. `Stalled` or `Reconciling` says whether waiting helps
+ * (kstatus).
  */
 export function withProblems(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Plan['status'] {
   const conditions = startConditions(object as never, seconds())

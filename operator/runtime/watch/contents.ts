@@ -9,7 +9,6 @@ import type { ReflectedStore } from './reflector.ts'
 import type { ReadRevisionKey } from './revision-key.ts'
 import type { Watches } from './watches.ts'
 
-/** A Secret or ConfigMap as the API gives it. */
 export interface ContentObject extends KubernetesObject {
   readonly data?: Record<string, string>
   readonly binaryData?: Record<string, string>
@@ -20,7 +19,6 @@ interface ContentOptions<T> {
   readonly resource: Resource
   /** The map that the view reads; keys are `namespace/name`. */
   readonly into: Map<string, T>
-  /** Returns the part of a content that is kept. */
   readonly project: (object: ContentObject) => T | Promise<T>
   /** Tells whether the last reconcile of some object has read this content. */
   readonly isWanted: (namespace: string, name: string) => boolean
@@ -28,7 +26,6 @@ interface ContentOptions<T> {
   readonly onChange: (namespace: string, name: string) => void
 }
 
-/** Contents that a view may read, by kind. */
 export type Contents = ReadonlyMap<string, ReferencedContent<unknown>>
 
 /** The number of times a read starts anew because its input has changed meanwhile. */
@@ -46,10 +43,7 @@ interface ContentsOptions {
 const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
 const CONFIG_MAPS = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }
 
-/**
- * Secrets and ConfigMaps that objects reference. All are watched by metadata alone; one is read only when it is needed
- * and has changed since.
- */
+/** Secrets and ConfigMaps that objects reference: watched by metadata, and read when needed and changed. */
 export class ReferencedContent<T> {
   readonly #options: ContentOptions<T>
   /** The version of each existing one, by `namespace/name`. */
@@ -118,8 +112,8 @@ export class ReferencedContent<T> {
 }
 
 /**
- * Makes something from a view, again until every Secret and ConfigMap that was read on the way is of its latest
- * version. `make` gets the view, and a set that collects what is read through it.
+ * Makes something from a view, again until every Secret and ConfigMap that was read is of its latest version. `make`
+ * also gets a set that collects them.
  */
 export async function onCurrentContents<T>(
   view: ClusterView,
@@ -145,10 +139,7 @@ function listRefreshes(seen: ReadonlySet<Dependency>, contents: Contents): (() =
   return refreshes
 }
 
-/**
- * Keeps only the keys of a Secret, each with a revision that changes with its value, or the Secret's version if no
- * revision key is available.
- */
+/** Keeps the keys of a Secret, each with a revision of its value, or the Secret's version without a revision key. */
 function readPresence({ data = {}, metadata }: ContentObject, key: Buffer | undefined): SecretPresence {
   const { namespace, name, resourceVersion = '' } = metadata
   const computeRevision = (field: string, value: string) =>

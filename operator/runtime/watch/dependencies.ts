@@ -2,9 +2,8 @@ import type { KindDeclaration } from '../../../crds/define.ts'
 import type { ClusterView } from '../../model/view.ts'
 
 /**
- * Something that a reconcile has read, as text: an object, the list of a kind, the referrers of an object, an
- * observation. When it changes, the objects whose last reconcile has read it are due again. So nobody has to list
- * watches by hand, and none is forgotten.
+ * Something that a reconcile has read: an object, a list, referrers, an observation. When it changes, its readers are
+ * due again, so nobody lists watches by hand.
  */
 export type Dependency = string
 
@@ -51,12 +50,10 @@ export function trackedView(view: ClusterView, seen: Set<Dependency>): ClusterVi
   }
 }
 
-/** The dependencies of each object as of its last reconcile. */
 export class DependencyGraph {
   readonly #dependents = new Map<Dependency, Set<string>>()
   readonly #dependencies = new Map<string, ReadonlySet<Dependency>>()
 
-  /** Replaces the dependencies of a key. An empty set forgets the key. */
   record(key: string, seen: ReadonlySet<Dependency>): void {
     for (const dependency of this.#dependencies.get(key) ?? []) {
       if (seen.has(dependency)) continue

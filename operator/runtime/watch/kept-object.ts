@@ -5,10 +5,7 @@ import { canonicalJson } from '../../render/object/canonical.ts'
 const formatMetadata = ({ metadata: { resourceVersion: _, finalizers: __, ...metadata } }: KubernetesObject) =>
   canonicalJson(metadata)
 
-/**
- * Tells whether a change affects only what no other object reads: status and finalizers. A new spec has a new
- * generation.
- */
+/** Tells whether a change affects only status and finalizers. A new spec has a new generation. */
 export const isOwnAffair = (before: KubernetesObject, after: KubernetesObject): boolean =>
   after.metadata.generation !== undefined && formatMetadata(before) === formatMetadata(after)
 

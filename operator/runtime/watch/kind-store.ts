@@ -16,10 +16,7 @@ interface KindStoreOptions {
   readonly log: Logger
 }
 
-/**
- * Feeds the watch of one kind into the world, and reports each change: the object, its lists, the objects that it
- * refers to.
- */
+/** Feeds the watch of one kind into the world, and reports each change. */
 export function kindStore(options: KindStoreOptions): ReflectedStore {
   const { world, kind, log } = options
   const known = new Map<string, { namespace: string; name: string }>()

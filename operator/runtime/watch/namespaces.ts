@@ -20,14 +20,9 @@ export const saysNamespaceGoes = (error: unknown): boolean =>
 
 const isDeleted = ({ metadata }: KubernetesObject): boolean => metadata.deletionTimestamp !== undefined
 
-/**
- * Knows which namespaces are being deleted: nothing can be created there, and all objects there go too. It knows the
- * namespaces that a watch shows, and asks the API for any other: for all if the operator may not watch namespaces, else
- * for one that was just created or deleted.
- */
+/** Knows which namespaces are being deleted, by a watch, or by the API for any other: nothing can be created there. */
 export class Namespaces {
   readonly #api: ApiServer
-  /** A map by name that holds true for a shown namespace that is being deleted, and false for any other shown one. */
   readonly #shown = new Map<string, boolean>()
   /** Answers that are pending or still trusted. */
   readonly #asked = new Map<string, Promise<boolean>>()
@@ -36,7 +31,6 @@ export class Namespaces {
     this.#api = api
   }
 
-  /** Returns the store for a watch of all namespaces; their metadata is enough. */
   get store(): ReflectedStore {
     const put = (object: KubernetesObject) => {
       this.#shown.set(object.metadata.name, isDeleted(object))

@@ -7,7 +7,6 @@ import { watch } from '../../cluster/kubernetes/watch.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { pause } from '../queue/pause.ts'
 
-/** The store of a reflector. Its methods are called in order, one at a time. */
 export interface ReflectedStore {
   put(object: KubernetesObject): void
   remove(object: KubernetesObject): void
@@ -54,10 +53,9 @@ const PAGE_SIZE = 100
 const ABSENT_AFTER = 10_000
 
 /**
- * Keeps a store equal to a collection of the API: lists in pages, watches from there, continues where a watch ended,
- * and lists again when the server has forgotten our version. It never ends by itself and never gives up: after each
- * failure it waits with backoff and jitter. A resource that the API lacks (a CRD that isn't installed) has no objects;
- * the reflector keeps asking for it.
+ * Keeps a store equal to a collection of the API: lists in pages, watches from there, and lists again when the server
+ * has forgotten our version. It never gives up: after each failure it waits with backoff and jitter. A resource that
+ * the API lacks has no objects.
  */
 export class Reflector {
   readonly metrics: ReflectorMetrics = { lists: 0, watches: 0, failures: 0, events: 0, lastSeen: 0 }
@@ -81,7 +79,6 @@ export class Reflector {
     return `${resource.plural}.${apiVersionOf(resource)}${namespace ? ` in ${namespace}` : ''}`
   }
 
-  /** Settles once the first list is in the store; never rejects. */
   get synced(): Promise<void> {
     return this.#synced.promise
   }
@@ -90,12 +87,10 @@ export class Reflector {
     return this.#hasSynced
   }
 
-  /** The reason for the failure of the last attempt, empty if it succeeded. */
   get lastFailure(): string {
     return this.#lastFailure
   }
 
-  /** True if the API lacks the resource. */
   get isAbsent(): boolean {
     return this.#absentSince !== undefined
   }
@@ -119,9 +114,7 @@ export class Reflector {
     while (!signal.aborted) failures = await this.#listAndWatch(failures)
   }
 
-  /**
-   * Lists if needed, watches until the watch ends or fails, and then waits. Returns the number of failures in a row.
-   */
+  /** Lists if needed, watches until that ends or fails, and waits. Returns the failures in a row. */
   async #listAndWatch(failures: number): Promise<number> {
     const { signal } = this.#stopping
     const before = this.metrics.events
@@ -212,8 +205,8 @@ export class Reflector {
   }
 
   /**
-   * Handles a resource that the API lacks: nobody waits for its first list. Its known objects are dropped only if that
-   * lasts, since an API server that has just started may not serve every resource yet.
+   * Handles a resource that the API lacks. Its objects are dropped only if that lasts: a starting API server may not
+   * serve it yet.
    */
   #absent(): void {
     this.#absentSince ??= Date.now()
@@ -270,7 +263,6 @@ export class Semaphore {
     this.#free = atOnce
   }
 
-  /** Returns what the task returns, and rejects with its error. */
   async run<T>(task: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free--
     else await new Promise<void>((resolve) => this.#waiting.push(resolve))

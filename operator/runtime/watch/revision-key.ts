@@ -11,7 +11,6 @@ const TRIES = 5
 
 interface KeyOptions {
   readonly api: ApiServer
-  /** The Secret that holds the key. */
   readonly place: { readonly namespace: string; readonly name: string }
   readonly log: Logger
 }
@@ -20,9 +19,8 @@ interface KeyOptions {
 export type ReadRevisionKey = () => Promise<Buffer | undefined>
 
 /**
- * Makes the function that reads the key of an installation once; after a failure the next call tries again. The key is
- * in a Secret that is installed empty and filled by its first reader, so that revisions stay the same when the operator
- * restarts.
+ * Makes the function that reads the key of an installation once; after a failure the next call tries again. Its first
+ * reader fills the Secret, so that revisions survive a restart.
  */
 export function revisionKeyIn(options: KeyOptions): ReadRevisionKey {
   let reading: Promise<Buffer | undefined> | undefined

@@ -3,7 +3,6 @@ import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import { type ReflectedStore, Reflector, type ReflectorMetrics, type ReflectorOptions, Semaphore } from './reflector.ts'
 
-/** Settings of every watch; tests shorten them. */
 export interface WatchSettings {
   readonly pageSize?: number
   readonly watchSeconds?: number
@@ -13,7 +12,6 @@ export interface WatchSettings {
 
 interface WatchesOptions {
   readonly api: ApiServer
-  /** The namespaces to watch; none means all. */
   readonly namespaces: readonly string[]
   readonly settings: WatchSettings
   readonly log: Logger

@@ -5,20 +5,14 @@ import { replaceFile } from '../ports/state.ts'
 import { PodProblem } from './environment.ts'
 import type { Container, Sources, Volume } from './pod.ts'
 
-/**
- * A mounted volume: a folder below the workload's root, with its files by name. Without files it is a folder to write
- * in.
- */
+/** A mounted volume: a folder below the workload's root. Without files it is a folder to write in. */
 export interface MountedFolder {
   readonly mountPath: string
   readonly path: string
   readonly files?: ReadonlyMap<string, Buffer>
 }
 
-/**
- * Returns the local path of a path in the container. Paths below the mount root stay the same below the workload's
- * root.
- */
+/** Returns the local path of a path in the container. */
 function localPath(root: string, mountPath: string): string {
   const inRoot = relative(MOUNT_ROOT, mountPath)
   const localName = inRoot === '' || inRoot.startsWith('..') ? join('writable', mountPath) : inRoot
@@ -100,10 +94,8 @@ const same = (file: string, content: Buffer) => {
 const selectFolders = (folders: readonly MountedFolder[]) => folders.filter(({ files }) => files !== undefined)
 
 /**
- * Writes those files of the folders that have changed, each by renaming, and removes all others. The configuration is
- * written last, when everything that it names exists, and removals come after it.
- *
- * @returns whether anything changed
+ * Writes changed files, each by renaming, the configuration last, and then removes all others. Returns whether anything
+ * changed.
  */
 export function writeMounts(root: string, folders: readonly MountedFolder[]): boolean {
   let changed = false

@@ -5,7 +5,6 @@ import type { ChildOptions } from '../process/child.ts'
 import { type PodOptions, RunningPod } from './running-pod.ts'
 
 interface PodSetOptions extends ChildOptions {
-  /** Returns the base URL of a workload's public listener. */
   readonly urlOf: (id: ObjectId) => string | undefined
 }
 
@@ -42,9 +41,7 @@ export class PodSet {
     return [...this.#pods.values()]
   }
 
-  /**
-   * Returns the workload's pod, or undefined while an earlier one of its name is stopping, whose end calls `onChange`.
-   */
+  /** Returns the workload's pod, or undefined while an earlier one is stopping, whose end calls `onChange`. */
   getOrAdd(id: ObjectId, root: string): RunningPod | undefined {
     const key = objectKey(id)
     if (this.#leaving.has(key)) return undefined
@@ -73,7 +70,6 @@ export class PodSet {
     return removed
   }
 
-  /** Stops everything. Resolves when the last process has ended. */
   async stopAll(): Promise<void> {
     await Promise.all([...this.all().map((pod) => pod.stop({ remove: false })), ...this.#leaving.values()])
   }

@@ -12,7 +12,6 @@ export interface Container {
   readonly name: string
   readonly image?: string
   readonly args?: readonly string[]
-  /** The container speaks on its standard input and output. */
   readonly stdin?: boolean
   readonly env?: readonly EnvVar[]
   readonly envFrom?: readonly EnvSource[]

@@ -42,7 +42,6 @@ type PodPhase = 'starting' | 'ready' | 'failed'
 const sameSpec = (child: Child | undefined, spec: ProcessSpec | undefined) =>
   JSON.stringify(child?.spec) === JSON.stringify(spec)
 
-/** A workload's pod on this machine: keeps files and processes as the last applied pod wants them. */
 export class RunningPod {
   readonly id: ObjectId
   readonly root: string
@@ -52,7 +51,6 @@ export class RunningPod {
   #server: Child | undefined
   /** The reason why there is no pod to apply; set from outside. */
   #blocked: Obstacle | undefined
-  /** The obstacle that keeps the applied pod from running as it should. */
   #obstacle: Obstacle | undefined
   /** Polls the data plane of a gateway; undefined for other kinds. */
   #gateway: GatewayPoller | undefined
@@ -72,7 +70,6 @@ export class RunningPod {
     return this.#pod
   }
 
-  /** True if it has processes, which hold its ports. */
   get isUp(): boolean {
     return this.#plane !== undefined || this.#server !== undefined
   }
@@ -88,9 +85,7 @@ export class RunningPod {
     return times.includes(undefined) ? undefined : Math.max(...times.map(Number))
   }
 
-  /**
-   * The phase of the pod. A gateway is starting until it has tried every server that is up: then its list is complete.
-   */
+  /** The phase of the pod. A gateway is starting until it has tried every server that is up. */
   get phase(): PodPhase {
     if (this.#blocked ?? this.#obstacle) return 'failed'
     const phases = [this.#server, this.#plane].flatMap((child) => (child ? [child.state.phase] : []))
@@ -128,8 +123,8 @@ export class RunningPod {
   }
 
   /**
-   * Brings files and processes to what the pod asks for: files first; a process restarts only if its own specification
-   * has changed. Returns a description for people, or undefined if nothing changes.
+   * Brings files and processes to what the pod asks for. A process restarts only if its own specification has changed.
+   * Returns a description for people, if anything changes.
    */
   apply(pod: LocalPod, port: PublicPort): string | undefined {
     const before = this.#pod
@@ -152,7 +147,6 @@ export class RunningPod {
     this.#gateway = new GatewayPoller(adminUrl, { expected, onChange })
   }
 
-  /** Polls soon, because something around the pod has changed. */
   pollSoon(): void {
     this.#gateway?.pollSoon()
   }

@@ -9,20 +9,13 @@ const POLL_INTERVAL_MS = 2_000
 
 interface PollerOptions {
   readonly pods: () => readonly RunningPod[]
-  /** Called when the state of a source has changed. */
   readonly onChange: () => void
 }
 
-/**
- * The polled kinds. Gateways have their own poller (status/gateway-poller.ts), because their start waits for the
- * answer.
- */
+/** Gateways have their own poller (status/gateway-poller.ts), because their start waits for the answer. */
 const POLLED: ReadonlySet<string> = new Set(['MCPRegistry', 'MCPServer', 'MCPRemoteProxy'])
 
-/**
- * Polls local registries and proxies for their problems, and registries for the state of their sources, as the operator
- * polls its pods.
- */
+/** Polls local registries and proxies as the operator polls its pods. */
 export class StatusPoller {
   readonly #options: PollerOptions
   readonly #found = new Map<string, NamedSources>()
@@ -61,7 +54,6 @@ export class StatusPoller {
     if (!this.#isClosed && isOther) this.#options.onChange()
   }
 
-  /** Polls one pod. Returns whether its problems have changed. */
   async #poll(running: RunningPod): Promise<boolean> {
     const { id, pod, isUp } = running
     if (!isUp || pod === undefined) return false

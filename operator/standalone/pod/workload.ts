@@ -10,12 +10,9 @@ import { buildEnvironment, PodProblem } from './environment.ts'
 import { buildMounts, type MountedFolder } from './mounts.ts'
 import { type Container, findPod, type Sources, splitContainers } from './pod.ts'
 
-/** The owner's settings for running a workload here. */
 export interface LocalCommand {
   readonly command: string
-  /** The path of the server's endpoint. */
   readonly path: string
-  /** The manifest's folder. */
   readonly folder: string
   readonly searchPath: string
 }
@@ -28,9 +25,7 @@ interface WorkloadInput {
   readonly root: string
   readonly ports: WorkloadPorts
   readonly local: LocalCommand | undefined
-  /** The API group of our kinds. */
   readonly group: string
-  /** The command line that runs Portico itself. */
   readonly self: readonly string[]
 }
 
@@ -73,9 +68,7 @@ function planeSpec(input: WorkloadInput, container: Container, here: (path: stri
   }
 }
 
-/**
- * Returns the server's process, or undefined for one on standard input and output, which is our data plane's own child.
- */
+/** Returns the server's process, or undefined for one on standard input and output, a child of our data plane. */
 function serverSpec(input: WorkloadInput, container: Container): ProcessSpec | undefined {
   const { id, local, group, ports, sources } = input
   if (!local) {
@@ -114,9 +107,8 @@ function registryNames(content: Buffer): readonly string[] {
 }
 
 /**
- * Turns a workload's children into processes on this machine: the same files that its pod would mount, our data plane
- * with the pod's own arguments, and the local command in place of the user's image. Returns undefined if the children
- * hold no pod, or no replica of it. Throws a PodProblem if something needs a cluster.
+ * Turns a workload's children into processes on this machine: the same files, our data plane, and the local command
+ * instead of the user's image. Undefined without a pod or replica. Throws a PodProblem if something needs a cluster.
  */
 export function localPod(input: WorkloadInput): LocalPod | undefined {
   const pod = findPod(input.children)

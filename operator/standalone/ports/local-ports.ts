@@ -1,9 +1,7 @@
 import { createServer } from 'node:net'
 import { type ObjectId, objectKey } from '../../cluster/files/index.ts'
 
-/** Ports and address of one workload on this machine. */
 export interface WorkloadPorts {
-  /** The address of the public listener. */
   readonly host: string
   readonly listen: number
   readonly admin: number
@@ -11,7 +9,6 @@ export interface WorkloadPorts {
   readonly server: number
 }
 
-/** A workload that needs ports. */
 interface PortRequest {
   readonly id: ObjectId
   /** The annotation `local-port`. */
@@ -32,7 +29,6 @@ const isPort = (text: string) => /^[0-9]{1,5}$/.test(text) && Number(text) >= 1 
 /** The ports given in one assignment. */
 class TakenPorts {
   readonly owners = new Map<number, ObjectId>()
-  /** The ports of public listeners, by `objectKey`. */
   readonly listenPorts = new Map<string, number>()
 
   listen(id: ObjectId, port: number): void {
@@ -41,10 +37,7 @@ class TakenPorts {
   }
 }
 
-/**
- * Gives workloads that people connect to, and that have no chosen port, ports that count up from the first of their
- * kind.
- */
+/** Gives workloads that people connect to ports that count up from the first of their kind. */
 function takeForeseeable(
   requests: readonly PortRequest[],
   taken: TakenPorts,
@@ -67,8 +60,8 @@ function takeForeseeable(
 }
 
 /**
- * Assigns ports to workloads. A workload that people connect to gets a predictable port. Everything else gets a free
- * one and keeps it, also from one run to the next if possible.
+ * Assigns ports: predictable ones to workloads that people connect to, free ones to all others, if possible the same as
+ * in the last run.
  */
 export class LocalPorts {
   readonly #host: string
@@ -85,12 +78,10 @@ export class LocalPorts {
     return this.#assigned.get(objectKey(id))
   }
 
-  /** Returns what is wrong with the port that a workload's owner chose. */
   problemOf(id: ObjectId): string | undefined {
     return this.#problems.get(objectKey(id))
   }
 
-  /** Returns the base URL of a workload's public listener. */
   urlOf(id: ObjectId): string | undefined {
     const ports = this.of(id)
     if (!ports) return undefined
@@ -151,9 +142,7 @@ export class LocalPorts {
   }
 }
 
-/**
- * Returns the error code with which listening on the port fails now, such as EADDRINUSE, or undefined if it succeeds.
- */
+/** Returns the error code of listening on the port now, such as EADDRINUSE, or undefined. */
 export function listenError(host: string, port: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const probe = createServer()
@@ -162,10 +151,8 @@ export function listenError(host: string, port: number): Promise<string | undefi
   })
 }
 
-/** Tells whether something could listen on the port now. */
 const isPortFree = async (host: string, port: number): Promise<boolean> => (await listenError(host, port)) === undefined
 
-/** Returns a port that is free now. */
 function freePort(host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer()

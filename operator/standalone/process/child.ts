@@ -5,7 +5,6 @@ import { eachLine, lastWords, shortForm } from './lines.ts'
 
 /** A process that should run. Two specifications that are equal as JSON need no restart. */
 export interface ProcessSpec {
-  /** The name for people: `MCPServer default/time`. */
   readonly title: string
   /** Our own data plane learns from its channel that we are gone. A foreign command line runs under the keeper. */
   readonly run: { readonly own: readonly string[] } | { readonly foreign: string }
@@ -22,7 +21,6 @@ export type ChildState =
 export interface ChildOptions {
   /** The environment of `portico run`. The specification's wins over it. */
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Called when the state has changed. */
   readonly onChange: () => void
   /** Called with each line that the process writes, with its name. */
   readonly log: (line: string) => void
@@ -38,13 +36,10 @@ const LONGEST_PAUSE_MS = 30_000
 const STEADY_MS = 60_000
 /** A process that doesn't answer for this long is a problem. The probes go on. */
 const START_TIMEOUT_MS = 30_000
-/** The time between SIGTERM and SIGKILL. */
 const GRACE_MS = 4_000
 /** The number of lines that are kept. Those that say why the process ended are reported. */
 const KEPT_LINES = 50
-/**
- * The longest time that the output may stay open after the end, since a process that has left the group may hold it.
- */
+/** The longest time that the output may stay open after the end: a process that has left the group may hold it. */
 const LAST_WORDS_MS = 1_000
 
 /**
