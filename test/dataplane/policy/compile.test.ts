@@ -41,7 +41,7 @@ const wrong: Readonly<Record<string, readonly [policy: string, says: RegExp]>> =
     /annotation @ID/,
   ],
   'context as a whole': [when('context == {}'), /uses context as a whole/],
-  'a forbid of a list': ['forbid(principal, action == Action::"list_tools", resource);', /lists are always given/],
+  'a forbid of a list': ['forbid(principal, action == Action::"list_tools", resource);', /lists are always answered/],
   'a forbid of no action': ['forbid(principal, action == Action::"calltool", resource);', /not an action/],
   'a forbid of no action in a condition': [
     'forbid(principal, action, resource) when { action in [Action::"call_tool", Action::"delete"] };',
