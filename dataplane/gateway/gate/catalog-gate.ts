@@ -15,7 +15,6 @@ import { SnapshotFile } from './snapshot-file.ts'
 
 interface CatalogGateOptions {
   readonly log: Logger
-  /** The folder for state on disk. */
   readonly stateDirectory: string
   /** The memory limit of this process; absent: the limit that is rendered for a gateway's container. */
   readonly memoryBytes?: number | undefined

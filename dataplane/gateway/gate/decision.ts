@@ -2,7 +2,6 @@ import { type ClaimsMap, holds, isEmpty, satisfies, type TokenClaims } from '../
 import type { GateMember, Match, NotApproved } from './match.ts'
 import type { RegistryRules, Row } from './rows.ts'
 
-/** The rows of one registry, as it last told them. */
 export interface Snapshot extends RegistryRules {
   readonly revision: string
   readonly rows: readonly Row[]
@@ -98,7 +97,6 @@ export function explainMember({ reason, detail, ways }: MemberState, claims: Tok
 
 const MOST_NAMED = 10
 
-/** The backends that some callers may use, as one object for all of them. */
 export interface MemberSet {
   /** A short text that differs if the sets differ. */
   readonly key: string

@@ -1,10 +1,8 @@
 /** The places of servers, in the form in which those of the catalog and those of backends are compared. */
 
 /**
- * Returns a URL in the form in which two that lead to the same place are equal (RFC 3986, section 6): scheme and host
- * in lower case, names in ASCII, no default port, no dot at the end of the host, dot segments resolved, no needless
- * percent-encoding, no fragment. Undefined for what is no http or https URL, and for one with credentials: it never
- * matches.
+ * Returns a URL in the form in which two that lead to the same place are equal (RFC 3986, section 6), without fragment.
+ * Undefined for what is no http or https URL, and for one with credentials.
  */
 export function comparableUrl(text: string): string | undefined {
   const url = URL.parse(text)
@@ -27,7 +25,6 @@ const plainEscapes = (text: string): string =>
     return /[A-Za-z0-9._~-]/.test(character) ? character : octet.toUpperCase()
   })
 
-/** A container image: a repository with its host, and what of it. */
 export interface Image {
   readonly repository: string
   /** The tag; undefined where a digest alone says which image it is. */
@@ -58,7 +55,6 @@ function fullRepository(path: string): string {
   return `${host}/${host === DOCKER && rest.length === 1 ? 'library/' : ''}${inHost}`
 }
 
-/** A package of an entry in the catalog. */
 export interface Package {
   readonly registryType?: string
   readonly registryBaseUrl?: string
@@ -88,8 +84,8 @@ function inHost(host: string, identifier: string, repository: string): string {
 }
 
 /**
- * Tells whether the catalog's image is the one that runs. A digest in the catalog asks for that digest. A tag asks for
- * that tag and no digest: with both, a container runtime looks at the digest alone.
+ * Tells whether the catalog's image is the one that runs. A digest in the catalog asks for that digest, a tag for that
+ * tag and no digest.
  */
 export function isSameImage(approved: Image, running: Image): boolean {
   if (approved.repository !== running.repository) return false

@@ -2,10 +2,8 @@ import { atOnce, type Steps } from '../limits/turns.ts'
 import { comparableUrl, type Image, isSameImage, parseImage } from './location.ts'
 import type { Row } from './rows.ts'
 
-/** A backend as the catalog may know it. */
 export interface GateMember {
   readonly backend: string
-  /** The name of its object. */
   readonly name?: string | undefined
   readonly uid?: string | undefined
   /** The entry that the object names by its annotation, and the version of it. */
@@ -17,7 +15,6 @@ export interface GateMember {
   readonly image?: string | undefined
 }
 
-/** Why a member is not in the catalog. */
 export type NotApproved = 'NotInCatalog' | 'LocationMismatch' | 'EntryDeleted'
 
 /** The rows of the catalog that a member is. */
@@ -54,7 +51,6 @@ class Kinds {
   }
 }
 
-/** The property of a member that a row has. */
 type Sign = 'uid' | 'name' | 'location'
 
 /** A member, and what rows have of it. Rows are marked one after another. */
@@ -110,7 +106,6 @@ class Candidate {
   }
 }
 
-/** Values by a text, several for one. */
 class Index<V> {
   readonly #values = new Map<string, V[]>()
 
@@ -136,7 +131,6 @@ interface Running {
   readonly image: Image
 }
 
-/** The members, looked up by what a row says. */
 class MemberIndex {
   readonly #by: MatchBy
   readonly #uids = new Index<Candidate>()
@@ -184,10 +178,7 @@ class MemberIndex {
 /** The most rows that are looked at in one step. */
 const STEP = 64
 
-/**
- * Finds the rows that each member is, in the order of the members, in steps. The work grows with the rows alone: members
- * are looked up by what a row says.
- */
+/** Finds the rows that each member is, in steps. Members are looked up, so the work grows with the rows alone. */
 export function* matching(members: readonly GateMember[], rows: readonly Row[], by: MatchBy): Steps<readonly Match[]> {
   const index = new MemberIndex(by)
   const candidates = members.map((member) => index.add(member))

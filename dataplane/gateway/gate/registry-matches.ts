@@ -16,8 +16,8 @@ interface Answered extends Question {
 }
 
 /**
- * Finds members in the catalog of one registry. A small catalog is searched at once, a large one in steps: until that
- * is done, unchanged members keep their earlier match, and others have none.
+ * Finds members in the catalog of one registry. A large catalog is searched in steps: until that is done, unchanged
+ * members keep their earlier match.
  */
 export class RegistryMatches {
   readonly #onAnswer: () => void
@@ -68,7 +68,6 @@ export class RegistryMatches {
     this.#answered = { ...question, matches: new Map(found) }
   }
 
-  /** Cancels the running search. */
   stop(): void {
     this.#asked = undefined
     this.pending = undefined

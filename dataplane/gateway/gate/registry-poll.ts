@@ -12,24 +12,19 @@ import { joinPages, type SnapshotFile } from './snapshot-file.ts'
 
 interface RegistryPollOptions {
   readonly config: CatalogRegistryConfig
-  /** Resolves a path of the configuration. */
   readonly fileAt: (path: string) => string
   readonly file: SnapshotFile
   /** The time after which a snapshot that nobody confirms is no longer used; in milliseconds. */
   readonly maxStaleMs: number
   /** True if the last known snapshot is not used while the registry is away. */
   readonly closesAtOnce: boolean
-  /** The most bytes of one registry's answers together. */
   readonly mostBytes: number
   readonly log: Logger
   /** Called when the rows that may be used have changed, or the state of the registry. */
   onChange(): void
 }
 
-/**
- * The state of a registry: `waiting` until it was asked, then whether it answers, and `stale` once its last answer is
- * too old.
- */
+/** `waiting` until it was asked, then whether it answers, and `stale` once its last answer is too old. */
 export type RegistryState = 'waiting' | 'current' | 'unavailable' | 'stale'
 
 /** A page and what stands around it. */
@@ -66,7 +61,6 @@ interface Answer {
 
 interface Question {
   readonly cursor?: string
-  /** The revision that is known here. */
   readonly revision?: string | undefined
   readonly known: KnownClaims
 }
@@ -75,12 +69,10 @@ interface Question {
 export class RegistryPoll {
   readonly name: string
   #snapshot: Snapshot | undefined
-  /** The `performance.now()` of the last answer. */
   #confirmedAt = Number.NEGATIVE_INFINITY
   /** The `performance.now()` of the first failure after the last answer. */
   #failingSince: number | undefined
   #hasAnswered = false
-  /** The reason of the last failure; undefined after an answer. */
   problem: string | undefined
   readonly #options: RegistryPollOptions
   readonly #fetch: GuardedFetch

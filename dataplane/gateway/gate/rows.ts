@@ -4,7 +4,6 @@ import type { Steps } from '../limits/turns.ts'
 import { Elements, Members, skipSpace } from '../mcp/json.ts'
 import { comparableUrl, type Image, type Package, packageImage } from './location.ts'
 
-/** A version of a server in the catalog: its name, its places, and the claims that decide who may use it. */
 export interface Row {
   readonly name: string
   readonly version: string
@@ -13,11 +12,9 @@ export interface Row {
   /** In the form of `comparableUrl`. */
   readonly urls: readonly string[]
   readonly images: readonly Image[]
-  /** The Kubernetes object that it stands for. */
   readonly uid: string | undefined
 }
 
-/** The rules of a registry, beside its rows. */
 export interface RegistryRules {
   readonly mode: 'anonymous' | 'auth-only' | 'full'
   readonly claims: ClaimsMap
@@ -25,7 +22,6 @@ export interface RegistryRules {
   readonly closedWithoutClaims: boolean
 }
 
-/** A registry's answer, or a page of it. */
 export interface GatePage extends RegistryRules {
   readonly revision: string
   readonly rows: readonly Row[]
@@ -38,10 +34,7 @@ const STATUSES: readonly unknown[] = ['active', 'deprecated', 'deleted'] satisfi
 /** The sets of claims that are held, each once: most rows of a catalog have one of a few. */
 export type KnownClaims = Map<string, ClaimsMap>
 
-/**
- * Reads an answer of a registry's gate. A row that can't be read is left out, which approves nothing. Throws an Error
- * if the answer as a whole is none.
- */
+/** Reads an answer of a registry's gate. An invalid row is left out. Throws an Error if the answer is invalid. */
 export function readGatePage(value: unknown, known: KnownClaims): GatePage {
   const head = headOf(value, known)
   const { servers } = value as { readonly servers?: unknown }

@@ -16,9 +16,8 @@ export interface KeptSnapshot {
 const FORMAT = 1
 
 /**
- * The last answer of one registry on disk, so that a gateway that starts while the registry is away serves what was
- * approved. The answers stand in a file named by their digest. A small file beside it names that one and tells when
- * they were confirmed. Each is replaced as a whole, so that a process that ends at any moment leaves a whole snapshot.
+ * The last answer of one registry on disk, for a gateway that starts while the registry is away. A small file names the
+ * answers by their digest and when they were confirmed. Each is replaced as a whole.
  */
 export class SnapshotFile {
   readonly #folder: string
@@ -28,11 +27,7 @@ export class SnapshotFile {
   readonly #source: string
   #written: string | undefined
 
-  /**
-   * @param folder where snapshots are kept
-   * @param name the name of the registry in the configuration: a DNS label
-   * @param source what it is read from: its address and its name there
-   */
+  /** `folder`: of snapshots; `name`: of the registry in the configuration; `source`: its address and its name there. */
   constructor(folder: string, name: string, source: string) {
     this.#folder = folder
     this.#head = join(folder, `${name}.json`)
@@ -148,7 +143,6 @@ export function joinPages([first, ...others]: readonly [GatePage, ...GatePage[]]
   return { revision, mode, claims, closedWithoutClaims, rows: [first, ...others].flatMap(({ rows }) => rows) }
 }
 
-/** Reads a list of the texts of pages. */
 function* snapshotIn(list: string, known: KnownClaims): Steps<Snapshot> {
   const pages: GatePage[] = []
   const texts = new Elements(list, 0)

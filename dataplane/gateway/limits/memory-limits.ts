@@ -8,19 +8,13 @@ const LEAST_TOTAL = 64 * MIB
 const LEAST_SHARE = 40 * MIB
 const LEAST_OF_BACKENDS = 32 * MIB
 
-/**
- * Returns how many bytes callers may make a gateway hold: three sixteenths of its memory all together, and one caller
- * half of that. The rest is for code, for garbage that is not collected yet, and for the lists of backends.
- */
+/** Returns the bytes that callers may make a gateway hold: three sixteenths of its memory, one caller half of that. */
 export function budgetLimits(memoryBytes = USUAL_MEMORY): BudgetLimits {
   const total = Math.max((memoryBytes / 16) * 3, LEAST_TOTAL)
   return { total, share: Math.max(total / 2, LEAST_SHARE), reserve: total / 8 }
 }
 
-/**
- * Returns how many bytes backends may make a gateway keep, in lists and in messages that have not arrived in whole: an
- * eighth of its memory all together, and one backend a quarter of that.
- */
+/** Returns the bytes that backends may make a gateway keep: an eighth of its memory, one backend a quarter of that. */
 export function backendLimits(memoryBytes = USUAL_MEMORY): BudgetLimits {
   const total = Math.max(memoryBytes / 8, LEAST_OF_BACKENDS)
   return { total, share: total / 4, reserve: total / 8 }

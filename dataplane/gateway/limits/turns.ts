@@ -3,10 +3,8 @@ import { setImmediate } from 'node:timers/promises'
 /** The longest time without a pause, in milliseconds. */
 const TURN_MS = 10
 
-/** Work that may pause after each step. */
 export type Steps<T> = Generator<undefined, T>
 
-/** Does the steps of one turn. Returns the last of them. */
 export function turnOf<T>(work: Steps<T>): IteratorResult<undefined, T> {
   const until = performance.now() + TURN_MS
   let step = work.next()
@@ -24,7 +22,6 @@ export async function inTurns<T>(work: Steps<T>): Promise<T> {
   return turn.value
 }
 
-/** Does all steps without a pause. */
 export function atOnce<T>(work: Steps<T>): T {
   let step = work.next()
   while (step.done !== true) step = work.next()

@@ -9,8 +9,7 @@ const DIGEST = 8
 const MEDIA_TYPE = /^[A-Za-z0-9!#$&^_.+-]{1,64}\/[A-Za-z0-9!#$&^_.+-]{1,64}$/
 
 /**
- * Returns a listed resource (JSON text) with nothing in it that a model reads as text: its URI, its name in a safe
- * form, and its media type. Undefined if its URI is long or has other characters than a URI's.
+ * Returns a listed resource as its URI, safe name and media type, nothing that a model reads. Undefined for an odd URI.
  */
 export function bareResource(text: string): string | undefined {
   const value: unknown = JSON.parse(text)

@@ -6,9 +6,7 @@ import { inTurns, type Steps } from '../limits/turns.ts'
 import { bareResource } from './bare-resource.ts'
 import { type PinKind, Pins, type Reason } from './pins.ts'
 
-/** An item of a backend's list. */
 export interface Definition {
-  /** Its name, URI or URI template. */
   readonly key: string
   /** The JSON text that is shown. */
   readonly text: string
@@ -18,7 +16,6 @@ export interface Definition {
 
 export type ListedKind = Extract<PinKind, 'tools' | 'prompts' | 'resources' | 'resourceTemplates'>
 
-/** A definition that is not approved. */
 export interface Unapproved {
   readonly name: string
   readonly reason: Reason
@@ -49,10 +46,7 @@ export function digestOf(definition: Definition): string | undefined {
   return digest === false ? undefined : digest
 }
 
-/**
- * Computes the digests of a list that has just come, in turns between which others are served: those of a list of 12 MB
- * take half a second.
- */
+/** Computes the digests of a list in turns: those of a list of 12 MB take half a second. */
 export const digestInTurns = (list: readonly Definition[]): Promise<void> => inTurns(digestSteps(list))
 
 function* digestSteps(list: readonly Definition[]): Steps<void> {
@@ -70,10 +64,7 @@ function verdictOn<T extends Definition>(pins: Pins, kind: ListedKind, item: T):
   return text === undefined ? 'unpinned' : { ...item, text, source: item.source ?? item.text }
 }
 
-/**
- * Checks the definitions of one backend against its pins, the same for all callers, and decides which are shown. Each
- * definition that goes to a client passes here.
- */
+/** Checks the definitions of one backend against its pins. Each definition that goes to a client passes here. */
 export class Definitions {
   /** The pins in force; undefined while none are. */
   pins: Pins | undefined
@@ -100,8 +91,7 @@ export class Definitions {
   }
 
   /**
-   * Returns a list that has just come, for use in the place of `before`. While pins are in force, items that were there
-   * before stay, since their digests are known, and the digests of the others are computed in turns.
+   * Returns a new list in the place of `before`. Known items stay, and the digests of the others are computed in turns.
    */
   async takeOver<T extends Definition>(before: readonly T[] | undefined, list: readonly T[]): Promise<readonly T[]> {
     if (this.pins === undefined) return list
@@ -120,7 +110,6 @@ export class Definitions {
     return this.areEnforced ? this.judged(kind, list).shown : list
   }
 
-  /** Returns the items of a list that are not shown. */
   withheld<T extends Definition>(kind: ListedKind, list: readonly T[]): readonly T[] {
     return this.areEnforced ? this.judged(kind, list).withheld : NOTHING
   }
@@ -171,10 +160,7 @@ export class Definitions {
     return this.#instructions.reason
   }
 
-  /**
-   * Returns the reason why an app's page is not approved, by the JSON text of `contents` in the result of its read
-   * (undefined if there is none); undefined if it is.
-   */
+  /** Returns why an app's page is not approved, by `contents` of its read; undefined if it is. */
   reasonAgainstPage(uri: string, contents: string | undefined): Reason | undefined {
     return this.pins?.reasonAgainst('pages', uri, contents === undefined ? undefined : pageDigest(contents))
   }

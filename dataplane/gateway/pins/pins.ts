@@ -1,10 +1,8 @@
 import type { PinningConfig } from '../../config/pinning.ts'
 import { PinTable } from './pin-table.ts'
 
-/** The kinds of what a server shows, as pins and reports name them. */
 export const PIN_KINDS = ['instructions', 'tools', 'prompts', 'resources', 'resourceTemplates', 'pages'] as const
 export type PinKind = (typeof PIN_KINDS)[number]
-/** The kinds of which a server has several, each with a name. */
 export type NamedKind = Exclude<PinKind, 'instructions'>
 
 /** The reason why a definition is not approved: it has pins of other texts, or none. */
@@ -26,9 +24,7 @@ export class Pins {
     this.#tables = new Map(Object.entries(named).map(([kind, digests]) => [kind as NamedKind, new PinTable(digests)]))
   }
 
-  /**
-   * Returns the reason why a definition of this digest (undefined if it has none) is not approved; undefined if it is.
-   */
+  /** Returns why a definition of this digest is not approved; undefined if it is. */
   reasonAgainst(kind: PinKind, name: string, digest: string | undefined): Reason | undefined {
     const isKnown = kind === 'instructions' ? this.#instructions.length > 0 : this.has(kind, name)
     if (!isKnown) return this.unlisted(kind) === 'withhold' ? 'unpinned' : undefined

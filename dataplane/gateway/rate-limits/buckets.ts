@@ -13,8 +13,8 @@ export type Taken = readonly Empty[]
 export interface Buckets {
   readonly store: 'memory' | 'redis'
   /**
-   * Takes a token from the bucket of each limit, or from none if one of them is empty. `user`: the owner of the buckets
-   * for limits per user. A promise rejects if the store is unreachable.
+   * Takes a token from the bucket of each limit, or from none. `user`: the owner of buckets per user. Rejects if the
+   * store is unreachable.
    */
   take(limits: readonly Limit[], user: string): Taken | Promise<Taken>
 }
@@ -30,14 +30,11 @@ export interface Level {
 /** The rounding error: periods are divided by tokens, so a token that is short by no more than this counts as whole. */
 export const ROUNDING = 1e-6
 
-/** One limit of the configuration: a bucket for all callers, or one for each of them. */
 export interface Limit {
   /** The limit's part of its buckets' names, unique among limits. */
   readonly id: string
   readonly bucket: 'shared' | 'perUser'
-  /** The tool whose calls it counts, by the name that clients call; undefined if it counts all. */
   readonly tool: string | undefined
-  /** The number of calls that the full bucket holds. */
   readonly maxTokens: number
   /** The time in which an empty bucket fills up, as it is written and in milliseconds. */
   readonly refillPeriod: string

@@ -17,9 +17,7 @@ interface Kept extends Level {
 }
 
 interface MemoryBucketsOptions {
-  /** The most bytes that all buckets take together. */
   readonly mostBytes: number
-  /** Milliseconds. */
   readonly now?: () => number
 }
 
@@ -33,10 +31,8 @@ const CROWDED_MS = 60_000
 const CROWD = 'crowd'
 
 /**
- * Buckets in the memory of this process, for a gateway of one replica. A full bucket is the same as none, so those are
- * dropped first when room is needed, then those that would still let a call through. One that refuses is never dropped:
- * if no other is left, new users share one bucket until there is room, so that calls under ever new names overrun
- * neither memory nor a limit.
+ * Buckets in the memory of this process. Full buckets, which equal none, are dropped first when room is needed, then
+ * those that would let a call through. One that refuses is never dropped: new users then share one bucket.
  */
 export class MemoryBuckets implements Buckets {
   readonly store = 'memory'
@@ -52,7 +48,6 @@ export class MemoryBuckets implements Buckets {
     this.#now = now
   }
 
-  /** Tells whether new users share one bucket because there is no room. */
   get isCrowded(): boolean {
     return this.#now() < this.#crowdedUntil
   }

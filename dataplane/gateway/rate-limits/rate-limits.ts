@@ -7,7 +7,6 @@ import type { Observation, Observe, Operation } from '../../telemetry/observe.ts
 import { type Buckets, type Limit, Limits, type Taken } from './buckets.ts'
 import { MemoryBuckets } from './memory-buckets.ts'
 
-/** The refusal of a call by a rate limit. */
 export interface Refusal {
   /** The number of seconds until a call may be made; at least one. */
   readonly retryAfterSeconds: number
@@ -16,14 +15,11 @@ export interface Refusal {
 interface RateLimitsOptions {
   readonly observe: Observe
   readonly log: Logger
-  /** The most bytes that buckets in memory may take. */
   readonly mostBytes: number
 }
 
-/** The refusals by a limit's buckets. */
 interface Refusals {
   count: number
-  /** Milliseconds since 1970. */
   last: number
   /** The end of the wait of the last refused call. */
   until: number
@@ -35,9 +31,8 @@ const ANONYMOUS = 'anonymous'
 const userKeys = new WeakMap<Caller, string>()
 
 /**
- * Checks each tool call against the limits. If the buckets are unreachable (Redis is down), every call is made: a limit
- * protects backends, and must not cause an outage itself. Unchecked calls are counted, reported on `/status` and
- * measured.
+ * Checks each tool call against the limits. If Redis is down, every call is made: a limit must not cause an outage.
+ * Unchecked calls are counted.
  */
 export class RateLimits {
   readonly #options: RateLimitsOptions
@@ -48,7 +43,6 @@ export class RateLimits {
   #allowed = 0
   #refused = 0
   #unchecked = 0
-  /** Tells whether the last calls went unchecked. */
   #isAway = false
 
   constructor(options: RateLimitsOptions) {
@@ -64,16 +58,12 @@ export class RateLimits {
     for (const id of this.#refusals.keys()) if (!known.has(id)) this.#refusals.delete(id)
   }
 
-  /** Sets the store of buckets; undefined: in memory. */
   follow(buckets: Buckets | undefined): void {
     this.#buckets = buckets ?? this.#memory
     this.#isAway = false
   }
 
-  /**
-   * Takes the tokens of a call. Undefined if it may be made; never rejects. `tool`: the name that the caller calls.
-   * `parent`: the operation that the call is a part of.
-   */
+  /** Takes the tokens of a call. Undefined if it may be made; never rejects. `parent`: the enclosing operation. */
   take(
     caller: Caller,
     tool: string,
@@ -122,7 +112,6 @@ export class RateLimits {
     this.#refusals.set(id, refusals)
   }
 
-  /** The rate limits' part of `/status`; null without limits. */
   get status(): RateLimitStatus | null {
     if (this.#limits.all.length === 0) return null
     const now = Date.now()
@@ -161,11 +150,7 @@ const operations: Readonly<Record<Buckets['store'], Operation>> = {
   redis: { kind: 'limit', name: 'redis' },
 }
 
-/**
- * Returns the name under which a user's buckets are kept: a digest of issuer and subject, so that its length does not
- * depend on the token and it does not reveal the user. NUL occurs in neither issuer nor subject, so no two users have
- * one name.
- */
+/** Returns the name of a user's buckets: a digest of issuer and subject, which NUL separates. */
 export function userKey(caller: Caller): string {
   if (caller.kind === 'anonymous') return ANONYMOUS
   let key = userKeys.get(caller)

@@ -3,10 +3,9 @@ import { ALL_TAKEN, type Buckets, bucketName, type Empty, type Limit, ROUNDING, 
 
 /**
  * Takes from the buckets KEYS, all or none. ARGV: for each the tokens of the full bucket, and its period in
- * microseconds. A bucket holds its tokens and their time; a missing one is full, so a bucket expires when it would be
- * full. Returns a flat list of the empty ones: their numbers, and the milliseconds until each holds a token. The clock
- * is that of Redis, so that the clocks of replicas need not agree; if it was set back, or another server with an
- * earlier clock took over, nobody waits until it has caught up. A text that is no bucket counts as a full one.
+ * microseconds. A missing bucket is full. Returns the numbers of empty ones, and the milliseconds until each holds a
+ * token. The clock is that of Redis; if it was set back, nobody waits until it has caught up. A text that is no bucket
+ * counts as a full one.
  */
 const TAKE = new RedisScript(`
 local time = redis.call('TIME')

@@ -11,8 +11,8 @@ export interface Hit {
 }
 
 /**
- * Combines the hits of several searches by their scores, the best first. A tool without a hit in a search gets no score
- * there. Tools found only by searches without weight are left out. Scores are from 0 to 1 (`relative`).
+ * Combines the hits of several searches by their scores (`relative`), the best first. Tools found only by searches
+ * without weight are left out.
  */
 export function fuse(searches: readonly Found[], most: number): readonly number[] {
   const scores = new Map<number, number>()

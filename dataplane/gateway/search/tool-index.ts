@@ -5,7 +5,6 @@ import { isObject } from '../../../crds/settings/json.ts'
 import { textsIn } from '../access/subjects.ts'
 import type { Hit } from './hits.ts'
 
-/** The indexed parts of a tool. */
 interface Indexed {
   readonly name: string
   readonly title: string
@@ -31,9 +30,7 @@ const WORD = /[\p{L}\p{N}\p{M}]+/gu
 /** Matches the beginning of a word inside a name: getWeather, HTTPServer. */
 const INNER = /(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/gu
 
-/** A full-text index of a list of tools, in memory. */
 export class ToolIndex {
-  /** The tools, as they are listed. */
   readonly tools: readonly string[]
   /** The digests of the tools' meanings. Tools with the same meaning share a vector. */
   readonly digests: string[] = []
@@ -59,7 +56,6 @@ export class ToolIndex {
     return index
   }
 
-  /** The approximate memory of the index. */
   get bytes(): number {
     return this.#bytes
   }
@@ -135,8 +131,8 @@ function spelledOut(name: string): string {
 }
 
 /**
- * Builds a query of FTS5 (https://sqlite.org/fts5.html, section 3) that matches any of the words in a text; undefined
- * if it has none. Only the words of the text enter the query, each in quotes.
+ * Builds a query of FTS5 (https://sqlite.org/fts5.html, section 3) of the words in a text, each in quotes; undefined if
+ * it has none.
  */
 export function wordQuery(text: string): string | undefined {
   const words = new Set<string>()

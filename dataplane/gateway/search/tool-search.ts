@@ -9,7 +9,6 @@ import type { ToolIndex } from './tool-index.ts'
 
 export interface ToolSearchOptions {
   readonly log: Logger
-  /** The folder where vectors are stored. */
   readonly stateDirectory: string
   readonly memoryBytes?: number | undefined
   /** Reports an error in background work. */
@@ -25,9 +24,8 @@ const DEFAULT_FURTHEST = '1.0'
 const CANDIDATES = 100
 
 /**
- * Finds tools in lists. Callers whom policies treat alike and who have the same backends see the same list. An index
- * belongs to a list, not to a session or caller. It is built when a list is first searched, and evicted when memory is
- * short or the list is no longer searched.
+ * Finds tools in lists. Callers with the same list share its index, built at the first search, and evicted when memory
+ * is short.
  */
 export class ToolSearch {
   readonly #indexes: LRUCache<string, ToolIndex>
@@ -51,9 +49,7 @@ export class ToolSearch {
     this.#indexes = new LRUCache({ maxSize: this.#mostBytes, dispose: (index) => index.close() })
   }
 
-  /**
-   * Applies settings; their file paths are relative to `directory`. Vectors are kept while the service stays the same.
-   */
+  /** Applies settings. Vectors are kept while the service stays the same. */
   apply(config: OptimizerConfig, directory: string): void {
     this.#config = config
     const key = JSON.stringify([directory, Object.entries(config).filter(([name]) => name.startsWith('embedding'))])
@@ -66,14 +62,13 @@ export class ToolSearch {
     this.#embeddings = new Embeddings({ service, config, directory, stateDirectory, mostBytes: this.#mostBytes, log })
   }
 
-  /** The most tools that a search returns. */
   get most(): number {
     return this.#config.maxToolsToReturn ?? DEFAULT_MOST
   }
 
   /**
-   * Returns the JSON texts of the tools in a list that fit a query best, the best first. `list` is the result of
-   * `tools/list`; `caller` is any value that is unique to the caller.
+   * Returns the JSON texts of the tools in a list (`tools/list`) that fit a query best. `caller` is unique to the
+   * caller.
    */
   async find(list: Buffer, query: string, most: number, caller?: unknown): Promise<readonly string[]> {
     this.#searches++

@@ -5,10 +5,7 @@ const ANONYMOUS = 'anonymous'
 /** A caller is one object for as long as its token is known, and maps find a known string faster than a new one. */
 const bindings = new WeakMap<Caller, string>()
 
-/**
- * Returns the owner of a session: issuer and subject and, if needed, the login. It never contains the token, which a
- * client renews while the session lives. NUL occurs in neither issuer nor subject, so no two callers have one binding.
- */
+/** Returns the owner of a session: issuer, subject and, if needed, the login, separated by NUL; never the token. */
 export function bindingOf(caller: Caller, login?: string): string {
   if (caller.kind === 'anonymous') return ANONYMOUS
   if (login !== undefined) return `${caller.issuer}\0${caller.subject}\0${login}`

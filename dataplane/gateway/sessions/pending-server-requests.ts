@@ -33,7 +33,6 @@ export interface ServerRequestOptions {
   readonly timeoutMs: number
   /** Sends it on another stream, such as that of its call; absent: on the client's GET stream. */
   send?(message: string): void
-  /** Cancels the request. */
   readonly signal?: AbortSignal
 }
 

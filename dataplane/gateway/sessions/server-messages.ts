@@ -6,7 +6,6 @@ import { type Session, WATCH } from './session.ts'
 import type { BusMessage, SessionBus } from './store/bus.ts'
 import type { SessionRecord } from './store/store.ts'
 
-/** The parts of this replica's sessions that subscriptions use. */
 export interface SubscribedSessions {
   /** Returns the session of this id, if it is known here. */
   known(id: string): Session | undefined
@@ -33,14 +32,12 @@ export const STREAM = 'stream'
 const PATIENCE_MS = 1_500
 
 /**
- * Subscriptions to the unsolicited messages of backends, for clients with sessions. The replica at which the client has
- * its GET stream open subscribes. Replicas share what they know of a session with a backend, so that nothing is lost
- * when one stops.
+ * Subscriptions to unsolicited messages of backends. The replica with the client's GET stream subscribes. Replicas
+ * share what they know, so that nothing is lost when one stops.
  */
 export class ServerMessages {
   readonly #sessions: SubscribedSessions
   readonly #options: ServerMessagesOptions
-  /** The calls that wait until another replica has subscribed, by session and backend. */
   readonly #waiting = new Map<string, () => void>()
   #bus: SessionBus | undefined
 
@@ -49,7 +46,6 @@ export class ServerMessages {
     this.#options = options
   }
 
-  /** Exchanges messages with other replicas on this bus; undefined if there are none. */
   follow(bus: SessionBus | undefined): void {
     this.#bus = bus
     bus?.on('linked', (message) => {

@@ -30,8 +30,8 @@ export async function copySessions(
 }
 
 /**
- * Moves the live sessions to a store that holds what was `written`: their notes get this replica's next name, later
- * changes are written again, and sessions that have ended since are removed.
+ * Moves the live sessions to a store that holds what was `written`: notes get this replica's next name, later changes
+ * are written again, and ended sessions are removed.
  */
 export async function settleSessions(
   live: ReadonlyMap<string, Session>,

@@ -2,8 +2,8 @@ import { type PromptRedis, RedisScript } from '../../storage/redis.ts'
 import { addTo, DAY_MS, MOST_ROWS, OTHER, type Rows } from './rows.ts'
 
 /**
- * Adds rows to the day KEYS[1]. ARGV: most rows of a day, seconds that the day is kept, then for each row its field, its
- * calls and its milliseconds. A day without room counts in the field of no name.
+ * Adds rows to the day KEYS[1]. ARGV: most rows of a day, seconds to keep it, then each row's field, calls and
+ * milliseconds. Without room they count in the field of no name.
  */
 const ADD = new RedisScript(`
 local most, size = tonumber(ARGV[1]), redis.call('HLEN', KEYS[1])
@@ -26,7 +26,6 @@ return size`)
 const AT_ONCE = 500
 const DAY_S = DAY_MS / 1000
 
-/** The rows that all replicas of a gateway count, a hash for each day. */
 export class RedisRows {
   readonly #redis: PromptRedis
   readonly #prefix: string

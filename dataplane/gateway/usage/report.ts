@@ -18,7 +18,6 @@ const MOST_SHOWN = 1_000
 const DAY = /^\d{4}-\d{2}-\d{2}$/
 const DEFAULT_DAYS = 30
 
-/** The report that the admin listener serves at `/usage`. */
 export interface UsageReport {
   readonly from: string
   readonly to: string

@@ -15,7 +15,6 @@ export interface Counted {
   readonly outcome: UsageOutcome
 }
 
-/** Rows by key. */
 export type Rows = Map<string, Row>
 
 /** The name of the session note with the name that the client gave itself. */

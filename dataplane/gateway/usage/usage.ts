@@ -12,9 +12,7 @@ interface UsageOptions {
   readonly log: Logger
   /** Namespace and name of the workload: digests of people differ from one to the next. */
   readonly workload: string
-  /** The most bytes that rows in memory may take. */
   readonly mostBytes: number
-  /** Milliseconds since 1970. */
   readonly now?: () => number
 }
 
@@ -22,10 +20,7 @@ interface UsageOptions {
 const WRITE_AFTER_MS = 2_000
 const DIGEST_LENGTH = 16
 
-/**
- * Counts tool calls by UTC day. In memory the days are here; with Redis, what was counted since the last write. Calls
- * beyond the most rows, or bytes, count in one row without names, so that callers can't fill the memory.
- */
+/** Counts tool calls by UTC day. Calls beyond the most rows, or bytes, count in one row without names. */
 export class Usage {
   readonly #options: UsageOptions
   readonly #days = new Map<string, Rows>()
@@ -168,7 +163,6 @@ export class Usage {
     return found
   }
 
-  /** Writes what is left. */
   async close(): Promise<void> {
     clearTimeout(this.#timer)
     await this.#write()

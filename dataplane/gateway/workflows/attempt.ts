@@ -10,7 +10,6 @@ import { StepFailure } from './failure.ts'
 import type { Ending, Host, UserAnswer } from './host.ts'
 import type { Finished, Waiting } from './records.ts'
 
-/** One attempt at a step, and the client's answers since it began. */
 export interface Attempt {
   readonly host: Host
   readonly scope: Scope

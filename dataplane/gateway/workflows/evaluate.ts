@@ -6,7 +6,6 @@ import { digitsOf } from './exact-json.ts'
 import { StepFailure } from './failure.ts'
 import { functions, isTrue, textOf } from './functions.ts'
 
-/** The values that templates see. */
 export interface Scope {
   readonly params: unknown
   readonly steps: unknown
@@ -14,8 +13,8 @@ export interface Scope {
 }
 
 /**
- * Evaluates a template: a single expression gives a value with its JSON type, everything else a text; undefined if a
- * single path leads nowhere. Throws a StepFailure if a function fails, or the text gets too long.
+ * Evaluates a template: a single expression keeps its JSON type, everything else is a text; undefined if a path leads
+ * nowhere. Throws a StepFailure.
  */
 export function evaluate({ whole, parts }: Template, scope: Scope): unknown {
   if (whole !== undefined) return evaluated(whole, scope)
@@ -24,7 +23,6 @@ export function evaluate({ whole, parts }: Template, scope: Scope): unknown {
   return text.whole
 }
 
-/** Evaluates a template as text. */
 export function textFrom(template: Template, scope: Scope): string {
   return textOf(evaluate(template, scope))
 }

@@ -1,9 +1,6 @@
 import { parseJson, structureBytes } from '../mcp/parse.ts'
 
-/**
- * JSON with integers beyond the precision of JavaScript's numbers, such as 64-bit ids: they stay as they were written
- * (`JSON.rawJSON`).
- */
+/** JSON with integers beyond the precision of JavaScript's numbers, which stay as written (`JSON.rawJSON`). */
 
 /** Declarations that TypeScript's library lacks (ECMAScript, JSON.parse source text access). */
 const json = JSON as unknown as {

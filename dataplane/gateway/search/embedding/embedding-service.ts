@@ -6,7 +6,6 @@ import type { OptimizerConfig } from '../../../config/gateway.ts'
 import { type ReadSecretFile, secretFile } from '../../../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../../net/guarded-fetch.ts'
 
-/** The protocol of one kind of embedding service: its requests, and the vectors in its answers. */
 interface Protocol {
   /** Returns the URL of requests; `service` is the configured URL. */
   url(service: string): string
@@ -22,10 +21,7 @@ const tei: Protocol = {
   vectorsIn: (answer, count) => (Array.isArray(answer) && answer.length === count ? answer : undefined),
 }
 
-/**
- * `POST /v1/embeddings` of OpenAI (https://platform.openai.com/docs/api-reference/embeddings/create) and compatible
- * services.
- */
+/** `POST /v1/embeddings` (https://platform.openai.com/docs/api-reference/embeddings/create). */
 const openai: Protocol = {
   url: (service) =>
     endpointOf(service, '/embeddings', (path) => `${path}${path.endsWith('/v1') ? '' : '/v1'}/embeddings`),
@@ -51,7 +47,7 @@ export class EmbeddingError extends Error {
 }
 
 /**
- * The most texts of a request: the least that services accept (text-embeddings-inference: `--max-client-batch-size`).
+ * The most texts of a request: services accept at least these (text-embeddings-inference: `--max-client-batch-size`).
  */
 export const MOST_TEXTS = 32
 /** The most numbers of a vector: twice those of the largest models in use. */
@@ -65,7 +61,6 @@ const OF_TEXTS: ReadonlySet<number> = new Set([400, 413, 422])
 
 /** A service that converts texts to vectors. File paths of the configuration are relative to `directory`. */
 export class EmbeddingService {
-  /** The longest wait for the service, in milliseconds. */
   readonly timeoutMs: number
   readonly #protocol: Protocol
   readonly #url: string
@@ -91,10 +86,7 @@ export class EmbeddingService {
     })
   }
 
-  /**
-   * Returns vectors of unit length, one for each text (at most `MOST_TEXTS`), all of the same dimension. Rejects with
-   * an EmbeddingError.
-   */
+  /** Returns a vector of unit length for each text (at most `MOST_TEXTS`). Rejects with an EmbeddingError. */
   async embed(texts: readonly string[]): Promise<readonly Float32Array[]> {
     const { status, text } = await this.#post(JSON.stringify(this.#protocol.body(texts, this.#model)))
     if (status !== 200) throw new EmbeddingError(`answered HTTP ${status}`, { isOfTexts: OF_TEXTS.has(status) })

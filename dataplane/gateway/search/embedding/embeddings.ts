@@ -11,18 +11,13 @@ import { closest, Vectors } from './vectors.ts'
 export interface EmbeddingsOptions {
   readonly service: string
   readonly config: OptimizerConfig
-  /** The folder of the configuration, to which its file paths are relative. */
   readonly directory: string
-  /** The folder where vectors are stored. */
   readonly stateDirectory: string
-  /** The most bytes of vectors in memory. */
   readonly mostBytes: number
   readonly log: Logger
 }
 
-/**
- * The most searches that wait for the service at a time. One caller may have 64 of them; further ones use words alone.
- */
+/** The most searches that wait for the service, 64 of one caller; further ones use words alone. */
 const MOST_WAITING = 192
 /** The milliseconds of comparing vectors after which requests get a turn. */
 const TURN_MS = 5
@@ -33,7 +28,6 @@ const AWAY = { first: 1_000, longest: 60_000 }
 const RUNNING = 2
 
 interface Own {
-  /** Running and waiting searches. */
   held: number
   running: number
   readonly waiting: (() => void)[]
@@ -66,9 +60,8 @@ export class Embeddings {
   }
 
   /**
-   * Returns the tools of an index that are closest to a query's meaning, the closest first, at most `most` and none
-   * beyond a cosine distance. Undefined if the service can't answer. It waits for the service as long as configured;
-   * tools without vectors by then are left out. `caller` is any value that is unique to the caller.
+   * Returns the tools closest to a query's meaning, at most `most` and none beyond a cosine distance. Undefined if the
+   * service can't answer in time. `caller` is unique to the caller.
    */
   closest(
     index: ToolIndex,
@@ -181,10 +174,7 @@ export class Embeddings {
     this.#problem = undefined
   }
 
-  /**
-   * Records a failure. A refusal of texts is no failure of the service: callers choose their queries, and backends
-   * their tools.
-   */
+  /** Records a failure. A refusal of texts is none: callers choose their queries, and backends their tools. */
   #failed(error: EmbeddingError): void {
     if (this.#isClosed) return
     this.#failures++
@@ -222,10 +212,7 @@ async function settledWithin(promise: Promise<void>, milliseconds: number): Prom
   }
 }
 
-/**
- * Limits the work of a slow service for each caller. A caller holds at most half of the free places, so that as many
- * stay for all others; the more callers do so, the fewer each gets.
- */
+/** Limits the work of a slow service for each caller: one holds at most half of the free places. */
 class FairQueue {
   readonly #most: number
   readonly #callers = new Map<unknown, Own>()
@@ -236,10 +223,7 @@ class FairQueue {
     this.#most = most
   }
 
-  /**
-   * Runs the work when it is the caller's turn; undefined if the caller holds too many places. `caller` is any value
-   * that is unique to the caller.
-   */
+  /** Runs the work when it is the caller's turn; undefined if the caller holds too many places. */
   async run<T>(caller: unknown, work: () => Promise<T>): Promise<T | undefined> {
     const own = this.#callers.get(caller) ?? { held: 0, running: 0, waiting: [] }
     if (own.held + 1 > (this.#most - this.#held) / 2) return undefined

@@ -20,8 +20,7 @@ const codeOf = (error: unknown): number => ((error as { errcode?: number }).errc
 const isBroken = (error: unknown): boolean => codeOf(error) !== 0 && !PASSING.has(codeOf(error))
 
 /**
- * Stores vectors by their keys in a file. The file is only a cache: vectors that can't be read or written are made
- * again. If it is full, the oldest ones are deleted.
+ * Stores vectors in a file, a cache: vectors that can't be read are made again. If it is full, the oldest are deleted.
  */
 export class VectorFile {
   readonly #path: string

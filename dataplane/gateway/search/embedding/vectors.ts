@@ -63,11 +63,8 @@ export class Vectors {
 const NONE = new Float32Array()
 
 /**
- * Returns the tools whose vectors are closest to another one, the closest first, at most `most` and none beyond a
- * distance. Their scores go from 1 for the closest to 0 for the furthest one found: models differ in what is close, and
- * words of the same subject are hardly ever beyond 0.5. All vectors are of unit length, so that the cosine of the angle
- * between two is the sum of their products; the distance is 1 less that, 0 to 2. Vectors of another dimension are
- * skipped.
+ * Returns the tools closest to a vector, at most `most` and none beyond a distance (0 to 2). Scores go from 1 for the
+ * closest to 0 for the furthest found: models differ in what is close. Vectors of another dimension are skipped.
  */
 export function closest(
   to: Float32Array,

@@ -3,11 +3,9 @@ import { setTimeout } from 'node:timers/promises'
 import type { BusMessage, Relayed, SessionBus } from '../store/bus.ts'
 import type { EventSink } from './event-sink.ts'
 
-/** The receiver of an answer from another replica. */
 export interface AnswerSink extends EventSink {
   /** Takes a whole answer with its HTTP status, instead of a stream; absent if only a stream can come. */
   answer?(status: number, body: Buffer): void
-  /** Reports that the other replica has no such answer or is gone; absent: the answer breaks off instead. */
   unknown?(): void
 }
 
@@ -104,7 +102,6 @@ export class RelayReceiver {
     if (++this.#polls % HEARTBEAT_EVERY === 0) this.#options.sink.heartbeat()
   }
 
-  /** Ends the relay after the client has gone. */
   leave(): void {
     if (!this.#over()) return
     const { bus, replica } = this.#options

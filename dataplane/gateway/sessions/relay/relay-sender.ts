@@ -6,7 +6,6 @@ interface RelaySenderOptions {
   readonly bus: SessionBus
   /** The name of the relay at both ends. */
   readonly relay: string
-  /** The replica that has the client. */
   readonly to: string
   /** The memory for what the other replica has not acknowledged. */
   readonly room: Share
@@ -18,13 +17,12 @@ interface RelaySenderOptions {
 const BATCH = 64 * 1024
 /** The most bytes that wait behind an unacknowledged message: a source that ignores backpressure loses its answer. */
 const MOST_WAITING = 4 * 1024 * 1024
-/** The memory of an event besides its bytes. */
 const OVERHEAD = 200
 
 /**
- * Sends an answer to the replica at which its client is. One message at a time is in transit and is sent again until
- * the other replica acknowledges it, which it does when its client can take more. So nothing accumulates at the other
- * end or in Redis, which disconnects a subscriber with too much unread data, and messages may be lost or duplicated.
+ * Sends an answer to the replica at which its client is. One message at a time is in transit, until the other replica
+ * acknowledges it when its client can take more. So nothing accumulates in Redis, and messages may be lost or
+ * duplicated.
  */
 export class RelaySender implements EventSink {
   /** The `performance.now()` of the other replica's last message. */
@@ -155,7 +153,6 @@ export class RelaySender implements EventSink {
     else if (hasRoom && this.#reservation.bytes < BATCH) this.#drained()
   }
 
-  /** Ends the relay: the client has gone, or its replica has. */
   gone(): void {
     this.#isClosed = true
     this.#sent = []

@@ -11,9 +11,7 @@ const SILENCE_MS = 5_000
 const MOST_SENT = 32 * 1024 * 1024
 
 interface Opened {
-  /** The relay's name, chosen by the replica that asks. */
   readonly relay: string
-  /** The replica that asks. */
   readonly to: string
   /** Called once: that replica has the whole answer or, with `isGone`, nobody waits for it there any more. */
   onOver(isGone: boolean): void

@@ -20,8 +20,8 @@ export type BusMessage =
   | RelayMessage
 
 /**
- * A client's question for an answer that another replica has: its retry of a suspended call, as the client sent it, or
- * its stream of events, after the one of this number. The answer goes to the replica `from`, as `relay`.
+ * A client's question for an answer of another replica: its retry of a suspended call, or its stream after the event of
+ * this number. The answer goes to the replica `from`, as `relay`.
  */
 type AnswerQuestion =
   | {

@@ -4,7 +4,6 @@ import { isObject } from '../../../../crds/settings/json.ts'
 import { isCluster, type RedisClient } from '../../../storage/redis.ts'
 import type { BusKind, BusMessage, Relayed, SessionBus } from './bus.ts'
 
-/** The string members that a message must have. */
 const TEXTS: Readonly<Record<BusKind, readonly string[]>> = {
   ended: ['session'],
   changed: ['session'],
@@ -23,18 +22,15 @@ const TEXTS: Readonly<Record<BusKind, readonly string[]>> = {
 }
 const isText = (value: unknown): boolean => typeof value === 'string'
 const isNumber = (value: unknown): boolean => Number.isSafeInteger(value)
-/** The other members that a message must have. */
 const NEEDED: Readonly<Partial<Record<BusKind, Shape>>> = {
   replay: { after: isNumber },
   relayed: { seq: isNumber, items: (value) => Array.isArray(value) && value.every(isRelayed) },
   awaits: { received: isNumber, hasRoom: (value) => typeof value === 'boolean' },
 }
-/** The optional members of a message. */
 const OTHERS: Shape = { ask: isText }
 
 type Shape = Readonly<Record<string, (value: unknown) => boolean>>
 
-/** The members that a piece of an answer must have. */
 const PIECES: Readonly<Record<Relayed['what'], Shape>> = {
   answer: {
     status: (value) => Number.isSafeInteger(value) && (value as number) >= 200 && (value as number) <= 599,
@@ -47,7 +43,6 @@ const PIECES: Readonly<Record<Relayed['what'], Shape>> = {
   heartbeat: {},
   unknown: {},
 }
-/** The optional members of a piece. */
 const PIECE_OTHERS: Shape = { id: isText }
 
 function isRelayed(piece: unknown): boolean {

@@ -9,7 +9,6 @@ interface RedisStoreOptions {
   /** Notifies other replicas of changes at once. */
   readonly bus: SessionBus
   readonly prefix: string
-  /** The lifetime of a session without a request, in milliseconds. */
   readonly ttlMs: number
 }
 
@@ -17,7 +16,6 @@ interface RedisStoreOptions {
 const TRUST_MS = 1_000
 const SWEEP_MS = 30_000
 
-/** The cached state of a session. */
 interface Known {
   record: SessionRecord
   checkedAt: number
@@ -35,10 +33,7 @@ return ARGV[4]`
 
 export const createRedisStore = (options: RedisStoreOptions): SessionStore => new RedisStore(options)
 
-/**
- * Keeps sessions in Redis, each as a hash under a key that expires, so that any replica serves any of them. A lookup is
- * trusted for a second, so that a busy session costs one command a second and not one a request.
- */
+/** Keeps sessions in Redis, as hashes that expire. A lookup is trusted for a second. */
 class RedisStore implements SessionStore {
   readonly provider = 'redis'
   onGone: SessionStore['onGone']

@@ -10,8 +10,8 @@ const SECRET_BYTES = 32
 const MOST_KNOWN = 3
 
 /**
- * Keys for values that clients return, the same at all replicas of a gateway. They are derived from one secret: this
- * process's own until replicas have agreed on one. The own secret stays valid here afterwards.
+ * Keys for values that clients return, the same at all replicas, from one secret: this process's own until replicas
+ * have agreed.
  */
 export class SharedKeys {
   #secrets: readonly string[] = [randomBytes(SECRET_BYTES).toString('base64url')]
@@ -27,10 +27,7 @@ export class SharedKeys {
     this.renew().then(asked, asked)
   }
 
-  /**
-   * Tells whether the others were asked for their secret, with or without success: before that this replica would seal
-   * with a key that no other one knows.
-   */
+  /** Tells whether the others were asked for their secret: before that no other replica knows this one's key. */
   get hasAsked(): boolean {
     return this.#hasAsked
   }

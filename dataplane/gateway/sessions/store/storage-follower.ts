@@ -13,9 +13,8 @@ interface StorageFollowerOptions {
 }
 
 /**
- * Moves to the storage that the newest configuration names, once it works. Until then the old one stays in use, and the
- * new one is tried again, at first after half a second and at last every half a minute. A newer configuration ends
- * that.
+ * Moves to the storage that the newest configuration names, once it works: tried after half a second at first, at last
+ * every half a minute.
  */
 export class StorageFollower {
   readonly #options: StorageFollowerOptions
@@ -74,7 +73,6 @@ export class StorageFollower {
     this.#timer.unref()
   }
 
-  /** Drops a storage that is being tried. */
   close(): void {
     clearTimeout(this.#timer)
     this.#candidate?.close()

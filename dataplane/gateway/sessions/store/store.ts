@@ -7,27 +7,23 @@ export interface SessionRecord {
   /** The owner: issuer and subject, never a token. */
   readonly binding: string
   readonly revision: string
-  /** JSON text of the capabilities that the client declared. */
   readonly capabilities: string
-  /** The notes, none of which is empty. Absent: there are none. */
   readonly notes?: Notes
 }
 
 /**
- * The store of sessions. An entry expires if it has not been touched for the store's time to live. A store that answers
- * from memory returns no promise, so that a request need not wait. An unavailable store throws `unavailable`, or
- * rejects with it.
+ * The store of sessions. An entry expires if it is not touched. A store in memory returns no promise. An unavailable
+ * store throws `unavailable`, or rejects with it.
  */
 export interface SessionStore {
   readonly provider: 'memory' | 'redis'
   add(record: SessionRecord): void | Promise<void>
-  /** Returns the session and touches it. */
   find(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   /** Writes a note or, with undefined, removes it. A session that has ended is not restored. */
   note(id: string, name: string, value: string | undefined): void | Promise<void>
   /**
-   * Writes a note if there is none of this name, or if its value is `expected`. Returns its value afterwards; undefined
-   * if the session has ended.
+   * Writes a note if there is none, or if it is `expected`. Returns its value afterwards; undefined if the session has
+   * ended.
    */
   claim(id: string, name: string, expected: string | undefined, value: string): Claimed | Promise<Claimed>
   remove(id: string): void | Promise<void>
@@ -35,10 +31,9 @@ export interface SessionStore {
   letGo(id: string): void
   /**
    * Notified of each session that is no longer here. `expired`: its time was over, so nobody else ends what belongs to
-   * it; otherwise another replica has ended it, or serves it now.
+   * it.
    */
   onGone: ((id: string, expired: boolean) => void) | undefined
-  /** The number of sessions that this process knows. */
   readonly size: number
   close(): void
 }

@@ -1,11 +1,6 @@
-/**
- * The position of an event in a stream. As text it is the event's id, unique among all streams of all replicas: a
- * client that returns it names the stream that it has lost and the replica that keeps it.
- */
+/** The position of an event in a stream. Its text, the event's id, names the stream and the replica that keeps it. */
 export interface EventId {
-  /** The replica that keeps the stream. */
   readonly replica: string
-  /** The stream's name at that replica. */
   readonly stream: string
   readonly seq: number
   /** JSON text of the id of the request that the stream answers; undefined for a GET stream. */

@@ -12,7 +12,6 @@ export interface EventLogOptions {
   readonly session: string
   readonly replica: string
   readonly stream: string
-  /** JSON text of the id of the request that the stream answers; undefined for a GET stream. */
   readonly request: string | undefined
   /** Tells whether the client takes events without data. */
   readonly isPrimed: boolean
@@ -29,13 +28,11 @@ const LARGEST = 256 * 1024
 const NOTHING = Buffer.alloc(0)
 
 /**
- * One stream of events to a client, which outlives its connection: a client that has lost the connection returns with
- * the id of its last event, and the stream continues after it (2025-03-26 to 2025-11-25, resumability). While there is
- * no connection its events are kept.
+ * One stream of events to a client, which outlives its connection: the client returns with the id of its last event,
+ * and the stream continues (2025-03-26 to 2025-11-25, resumability).
  */
 export class EventLog implements EventSink {
   readonly options: EventLogOptions
-  /** The `performance.now()` of its end. */
   overAt: number | undefined
   /** Called when its client has resumed it at another replica. */
   onTaken: (() => void) | undefined
@@ -70,8 +67,8 @@ export class EventLog implements EventSink {
   }
 
   /**
-   * Begins the stream on a connection; kept events come first. A client that takes events without data gets one at
-   * once, whose id it can resume by (2025-11-25).
+   * Begins the stream; kept events come first. A client that takes events without data gets one, whose id it can resume
+   * by (2025-11-25).
    */
   begin(sink: EventSink): void {
     this.attach(sink, 0)
@@ -91,7 +88,6 @@ export class EventLog implements EventSink {
     this.options.keep(event)
   }
 
-  /** Drops an event; called by the enforcer of the bounds. */
   forget(event: KeptEvent): void {
     this.#kept = this.#kept.filter((kept) => kept !== event)
   }
@@ -168,10 +164,7 @@ export class EventLog implements EventSink {
     return this.overAt === undefined || this.#isCut || seq < this.#seq
   }
 
-  /**
-   * Continues on another connection, after the event of this number. False if the answer is lost: it was too large to
-   * be kept, or broke off.
-   */
+  /** Continues after the event of this number. False if the answer is lost: too large to be kept, or broken off. */
   attach(sink: EventSink, after: number): boolean {
     this.#sink?.end()
     this.#sink = undefined

@@ -1,6 +1,5 @@
 import { EventLog, type EventLogOptions, type KeptEvent } from './event-log.ts'
 
-/** The most events that are kept for one session. */
 const MOST_EVENTS = 256
 const MOST_BYTES = 1024 * 1024
 const MOST_STREAMS = 64
@@ -13,7 +12,6 @@ const KEPT_MS = 2 * 60_000
 /** The memory of an event besides its bytes. */
 const OVERHEAD = 200
 
-/** The events that are kept for one session: the oldest is dropped first. */
 class Kept {
   readonly logs = new Map<string, EventLog>()
   readonly events = new Set<KeptEvent>()
@@ -28,7 +26,6 @@ export class EventLogs {
   #bytes = 0
   #count = 0
 
-  /** The number of kept bytes of all sessions. */
   get bytes(): number {
     return this.#bytes
   }
@@ -112,7 +109,6 @@ export class EventLogs {
     if (logs.size === 0) this.#sessions.delete(session)
   }
 
-  /** Drops all streams of a session that has ended. */
   forgetAll(session: string): void {
     for (const log of this.#sessions.get(session)?.logs.values() ?? []) this.forget(log)
   }

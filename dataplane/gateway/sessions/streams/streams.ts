@@ -40,10 +40,7 @@ export class Streams {
     return this.#logs.find(session, stream)
   }
 
-  /**
-   * Sends a sink the later events of another replica's stream, until the stream ends. The sink is aborted if that
-   * replica is gone or does not have the stream. Returns a function that stops this.
-   */
+  /** Sends a sink the later events of another replica's stream. Returns a function that stops this. */
   followRemote(session: string, { replica, stream, seq }: EventId, sink: EventSink): () => void {
     const bus = this.#bus
     if (bus === undefined || replica === this.#replica) {
@@ -71,12 +68,10 @@ export class Streams {
     else sender.abort()
   }
 
-  /** Drops the streams of a session that has ended. */
   forgetAll(session: string): void {
     this.#logs.forgetAll(session)
   }
 
-  /** Drops streams that no client will resume. */
   sweep(): void {
     this.#logs.sweep()
   }
