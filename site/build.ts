@@ -24,7 +24,7 @@ import { type Article, renderMarkdown, resolveLink } from './markdown.ts'
 
 const here = new URL('.', import.meta.url).pathname
 
-/** What search knows of a passage. */
+/** The fields of a passage in the search index. */
 const SEARCH = { idField: 'href', fields: ['heading', 'page', 'text'], storeFields: ['href', 'heading', 'page'] }
 
 /** Returns the address of a Markdown file below the root of a version. */

@@ -10,7 +10,7 @@ import { Comparison, type Measure, openBoth } from './turns.ts'
 const ROWS = 20_000
 const VERSIONS = 3.3
 const ROUNDS = 8
-/** Of each round. */
+/** The turns of each round. */
 const TURNS = 6
 const KINDS = ['first page', 'later page', 'versions/latest', 'search, two words'] as const
 /** Requests per turn. */

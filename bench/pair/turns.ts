@@ -6,7 +6,7 @@ export interface Cost {
   readonly user?: number
 }
 
-/** What is measured of one process of a checkout: gives the cost of a turn. */
+/** Measures one process of a checkout: returns the cost of a turn. */
 export type Measure = () => Promise<Cost>
 
 export interface Pair<T> {

@@ -67,7 +67,7 @@ createServer((request, response) => {
     })
 }).listen(Number(port), HOST)
 
-/** What `portico run` waits for. */
+/** The server that `portico run` waits for. */
 const own = toNodeHandler(createMcpHandler(() => new McpServer({ name: 'outside', version: '1.0.0' })))
 createServer((request, response) => {
   if (isLocalHost(request, response)) own(request, response).catch(() => response.destroy())

@@ -83,7 +83,7 @@ for (const { name, port } of places) {
   createServer(listener).listen(port, HOST)
 }
 
-/** What `portico run` waits for. */
+/** The server that `portico run` waits for. */
 const own = toNodeHandler(createMcpHandler(() => new McpServer({ name: 'providers', version: '1.0.0' })))
 createServer((request, response) => {
   if (isLocalHost(request, response)) own(request, response).catch(() => response.destroy())

@@ -90,7 +90,7 @@ export interface EntryVersionTable {
   status_changed_at: string
   published_at: string
   updated_at: string
-  /** When it left its source. Such a tombstone stays a while for clients who mirror us. */
+  /** The time when it left its source. Such a tombstone stays a while for clients who mirror us. */
   gone_at: string | null
   title: string | null
   description: string | null
