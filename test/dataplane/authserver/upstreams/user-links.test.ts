@@ -280,7 +280,7 @@ test('a machine is told that it has no login, on either kind of provider, and no
     raw.seen.length = 0
     for (const url of urls) {
       for (const [who, name, says] of [
-        [token, 'hub_t', 'belong to people'],
+        [token, 'hub_t', 'only people who log in here'],
         [token, 'wiki_t', 'no login'],
         [person, 'wiki_t', 'you have to log in at the provider'],
       ] as const) {

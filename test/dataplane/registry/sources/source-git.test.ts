@@ -301,7 +301,7 @@ test('neither the environment nor the working folder changes what git does', asy
     const never = new AbortController().signal
     await runGit(['ls-remote', '--', `${upstream.url}/x`], { timeoutMs: 60_000, maxBytes: 1024, signal: never }).then(
       () => assert.unreachable(),
-      (error: Error) => assert.match(error.message, 'does not let us in'),
+      (error: Error) => assert.match(error.message, 'refuses access'),
     )
     assert.equal(asked, ['undefined undefined'])
 
