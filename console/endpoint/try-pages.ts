@@ -2,7 +2,15 @@ import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import { idOf, pathOf, servesMcp } from '../facts/places.ts'
 import { keyOf } from '../facts/subjects.ts'
-import { hintsOf, type ResultFacts, resultOf, type ToolRow, type ToolsFacts, type TryFacts } from '../facts/tools.ts'
+import {
+  hintsOf,
+  plain,
+  type ResultFacts,
+  resultOf,
+  type ToolRow,
+  type ToolsFacts,
+  type TryFacts,
+} from '../facts/tools.ts'
 import { callMcp, type Listed, listTools, type Target, type Tool } from '../mcp/client.ts'
 import { answersIn, argumentsIn, type Field, fieldsOf, INPUT } from '../mcp/form-values.ts'
 import { claimsText } from '../mcp/tokens.ts'
@@ -95,7 +103,18 @@ export const tools: Page = async (visit) => {
   }
 }
 
+/** The most lines of progress that the result shows, and the most characters of one. */
 const MOST_PROGRESS = 50
+const LONGEST_PROGRESS = 300
+
+function progressLine({ progress, total, message }: Readonly<Record<string, unknown>>): string {
+  const line = [
+    plain(progress),
+    total === undefined ? '' : ` of ${plain(total)}`,
+    message === undefined ? '' : ` ${plain(message)}`,
+  ]
+  return line.join('').slice(0, LONGEST_PROGRESS)
+}
 
 async function run(
   target: Target,
@@ -112,11 +131,9 @@ async function run(
       signal,
       timeoutMs: 120_000,
       onNotification(message) {
-        const given = isObject(message['params']) ? message['params'] : {}
-        if (message['method'] !== 'notifications/progress' || progress.length >= MOST_PROGRESS) return
-        const { progress: done, total, message: said } = given
-        const line = `${String(done)}${total === undefined ? '' : ` of ${String(total)}`}${said === undefined ? '' : ` ${String(said)}`}`
-        progress.push(line)
+        if (message['method'] !== 'notifications/progress') return
+        const line = progressLine(isObject(message['params']) ? message['params'] : {})
+        if (progress.length < MOST_PROGRESS) progress.push(line)
         onProgress(line)
       },
     },

@@ -85,6 +85,10 @@ const HINTS: readonly (readonly [name: string, value: boolean, word: string])[] 
 export const hintsOf = (annotations: Readonly<Record<string, unknown>>): readonly string[] =>
   HINTS.flatMap(([name, value, word]) => (annotations[name] === value ? [word] : []))
 
+/** Writes a value that should be a text or a number, whatever it is. */
+export const plain = (value: unknown): string =>
+  typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value)
+
 /** Reads the answer to a call of a tool. */
 export function resultOf(
   answer: McpAnswer,
@@ -117,7 +121,7 @@ function errorText(
   { message, isCut, status }: McpAnswer,
   error: Readonly<Record<string, unknown>> | undefined,
 ): string | null {
-  if (error !== undefined) return `${String(error['code'])}: ${String(error['message'])}`
+  if (error !== undefined) return `${plain(error['code'])}: ${plain(error['message'])}`
   if (status === 401) return 'The token has ended or is not accepted. The call was not repeated.'
   if (isCut) return 'The answer is too long to be kept.'
   return message === undefined ? `HTTP ${status}, and no message of MCP.` : null
@@ -130,7 +134,7 @@ function partOf(part: Readonly<Record<string, unknown>>): ContentPart {
   const shown = texts.find((one): one is string => typeof one === 'string') ?? ''
   const size = typeof data === 'string' ? Math.floor((data.length * 3) / 4) : Buffer.byteLength(shown)
   return {
-    type: String(type),
+    type: plain(type),
     text: cut(shown),
     mimeType: typeof mimeType === 'string' ? mimeType : null,
     bytes: size,
@@ -147,6 +151,6 @@ function questionsIn(
     .slice(0, MOST_QUESTIONS)
     .map(([id, asked]) => {
       const params = isObject(asked) && isObject(asked['params']) ? asked['params'] : {}
-      return { id, message: String(params['message'] ?? ''), fields: fieldsIn(params['requestedSchema']) }
+      return { id, message: plain(params['message']), fields: fieldsIn(params['requestedSchema']) }
     })
 }

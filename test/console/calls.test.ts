@@ -5,7 +5,9 @@ import type { Browser, Page } from 'puppeteer-core'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { accessSteps } from '../../console/facts/access.ts'
+import { resultOf } from '../../console/facts/tools.ts'
 import { serveLocalConsole } from '../../console/local.ts'
+import { fieldsOf } from '../../console/mcp/form-values.ts'
 import { claimsText } from '../../console/mcp/tokens.ts'
 import { machinePlaces } from '../../console/places/machine.ts'
 import { fillWorld, type KubernetesObject } from '../../operator/model/index.ts'
@@ -285,6 +287,39 @@ test('a limit of each user that refuses somebody does not deny: nobody knows whe
     passed: null,
     says: 'the limit of 2 calls in 1m for each user refuses some user now',
   })
+})
+
+test('a result of any JSON is shown', () => {
+  const odd = { toString: 1, valueOf: null }
+  const read = (message: object) => {
+    const answer = {
+      ...{ status: 200, challenge: null, requestId: null, bytes: 1, isCut: false },
+      ...{ text: '', durationMs: 1 },
+    }
+    return resultOf({ ...answer, message: { ...message } }, [], fieldsOf)
+  }
+  const { content } = read({
+    result: { content: [{ type: odd, text: odd, mimeType: odd }, null, 1, [], { type: 'text' }] },
+  })
+  assert.equal(
+    content.map(({ type, text }) => [type, text]),
+    [
+      [JSON.stringify(odd), ''],
+      ['text', ''],
+    ],
+  )
+  assert.is(read({ error: { code: odd, message: odd } }).error, `${JSON.stringify(odd)}: ${JSON.stringify(odd)}`)
+  assert.is(read({ error: {} }).isError, true)
+  const asked = read({
+    result: { resultType: 'input_required', inputRequests: { a: { params: { message: odd } }, b: 1 } },
+  })
+  assert.equal(
+    asked.questions.map(({ id, message }) => [id, message]),
+    [
+      ['a', JSON.stringify(odd)],
+      ['b', ''],
+    ],
+  )
 })
 
 test('the claims of a token fill a question; what is no token of a person does not', () => {
