@@ -41,6 +41,8 @@ interface TableOptions<Row> {
   key(row: Row): string
   /** True if somebody reads the table: rows that come or go wait for a click. */
   readonly isRead?: boolean
+  /** True if a screen of middle width shows its rows as cards, too. */
+  readonly isBroad?: boolean
 }
 
 function cellOf<Row>({ title, isNumber, width, cell }: Column<Row>, row: Row, isHead: boolean): Element {
@@ -77,7 +79,7 @@ export const folded = (text: string): Child =>
 export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[], options: TableOptions<Row>): Element {
   return h(
     'div',
-    { class: 'table' },
+    { class: options.isBroad === true ? 'table broad' : 'table' },
     h(
       'table',
       {},

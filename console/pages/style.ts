@@ -1,5 +1,17 @@
 import { BASE_STYLE } from '../../dataplane/pages/style.ts'
 
+/** Each row of a table as a card. */
+const cardsOf = (table: string): string => `
+${table} thead{position:absolute;left:-999rem}
+${table},${table} table,${table} tbody,${table} caption{display:block}
+${table} tr{display:grid;grid-template-columns:minmax(0,1fr);gap:var(--p1);padding:var(--p3) var(--p4);
+border-top:1px solid var(--line)}
+${table} tr:first-child{border-top:0}
+${table} th,${table} td{border:0;padding:0;min-width:0;text-align:left;display:block}
+${table} td[data-label]{position:relative;padding-left:7rem;min-height:1.5rem}
+${table} td[data-label]::before{content:attr(data-label);color:var(--soft);font-size:var(--s1);position:absolute;left:0}
+${table} td.none{display:none}`
+
 /** The console's style sheet: the frame, tables that become cards, states, the map, and charts, on the common base. */
 export const CONSOLE_STYLE = `${BASE_STYLE}
 body{display:grid;min-height:100vh;grid-template:auto auto 1fr auto/minmax(0,1fr)}
@@ -89,7 +101,7 @@ max-width:none}
 .address{display:flex;gap:var(--p2);align-items:center;font-size:var(--s1);background:var(--code);border:1px solid var(--line);
 border-radius:var(--r1);padding:var(--p1) var(--p1) var(--p1) var(--p3);max-width:46rem}
 .address code{flex:1;min-width:0;font-size:1em}
-.table{overflow:hidden;border:1px solid var(--line);border-radius:var(--r2);background:var(--card)}
+.table{overflow:auto;border:1px solid var(--line);border-radius:var(--r2);background:var(--card)}
 .cards+.table{margin-top:var(--p4)}
 .table :is(th,td){min-width:5.5rem}
 @media(min-width:44.01rem){.table .mid{min-width:7.5rem}.table .wide{min-width:12rem}}
@@ -97,16 +109,8 @@ caption{text-align:left;padding:var(--p3) var(--p4) 0;color:var(--soft);font-siz
 td.num,th.num{text-align:right}
 tbody tr:hover,tr:focus-within{background:var(--code)}
 tr:target{background:var(--tint)}
-@media(max-width:44rem){
-.table thead{position:absolute;left:-999rem}
-.table,.table table,.table tbody,.table caption{display:block}
-.table tr{display:grid;grid-template-columns:minmax(0,1fr);gap:var(--p1);padding:var(--p3) var(--p4);
-border-top:1px solid var(--line)}
-.table tr:first-child{border-top:0}
-.table th,.table td{border:0;padding:0;min-width:0;text-align:left;display:block}
-.table td[data-label]{position:relative;padding-left:7rem;min-height:1.5rem}
-.table td[data-label]::before{content:attr(data-label);color:var(--soft);font-size:var(--s1);position:absolute;left:0}
-.table td.none{display:none}}
+@media(max-width:44rem){${cardsOf('.table')}}
+@media(max-width:75rem){${cardsOf('.table.broad')}}
 form.filter{display:flex;flex-wrap:wrap;gap:var(--p3);align-items:end;margin:var(--p4) 0}
 label{display:block;font-size:var(--s1);font-weight:600;color:var(--soft)}
 label>span{display:block;margin-bottom:var(--p1)}

@@ -4,7 +4,7 @@ import type { Branch } from '../facts/tree.ts'
 import { type Headed, partsOf, type WorkloadFacts } from '../facts/workload.ts'
 import { type Child, type Element, h } from './element.ts'
 import { impactText } from './home.ts'
-import { brief, copyable, facts as list, moment, NOTHING, note, stateTag, table, troubleItem } from './parts.ts'
+import { brief, copyable, folded, facts as list, moment, NOTHING, note, stateTag, table, troubleItem } from './parts.ts'
 
 const TITLES: Readonly<Record<string, string>> = {
   '': 'Overview',
@@ -94,7 +94,7 @@ function backends(facts: WorkloadFacts, now: number): Child {
         },
       ],
       facts.backendsSeen,
-      { caption: 'As the pods see them', key: ({ name }) => name },
+      { caption: 'As the pods see them', key: ({ name }) => name, isBroad: true },
     ),
   ]
 }
@@ -155,11 +155,14 @@ const conditions = (facts: WorkloadFacts, now: number): Child =>
           { title: 'Condition', width: 'wide', cell: ({ type }) => type },
           { title: 'Status', cell: ({ status }) => status },
           { title: 'Reason', width: 'wide', cell: ({ reason }) => reason },
-          { title: 'Message', cell: ({ message }) => (message === '' ? NOTHING : h('span', { dir: 'auto' }, message)) },
+          {
+            title: 'Message',
+            cell: ({ message }) => (message === '' ? NOTHING : h('div', { dir: 'auto' }, folded(message))),
+          },
           { title: 'Since', cell: ({ since }) => moment(since, now) },
         ],
         facts.conditions,
-        { caption: 'All conditions', key: ({ type }) => type },
+        { caption: 'All conditions', key: ({ type }) => type, isBroad: true },
       )
 
 /** The page of one object: what is wrong with it, what is behind it, what it names. */

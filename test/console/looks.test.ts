@@ -95,6 +95,18 @@ test('no page is wider than a small screen, or than a screen at 200 %', async ()
     }
 })
 
+test('no table is cut off at the widths between', async () => {
+  const page = await freshPage()
+  for (const path of ['/workloads', '/map', '/access', '/ns/default/vmcp/tools', '/ns/default/vmcp/tools/tools']) {
+    await page.goto(one.url + path)
+    for (const width of [720, 1000, 1210]) {
+      await page.setViewport({ width, height: 800 })
+      const cut = "[...document.querySelectorAll('.table')].filter((one) => one.scrollWidth > one.clientWidth).length"
+      assert.is(await page.evaluate(cut), 0, `${path} at ${width}`)
+    }
+  }
+})
+
 test('every page works without script', async () => {
   const page = await freshPage()
   await page.setJavaScriptEnabled(false)
