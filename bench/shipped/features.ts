@@ -100,10 +100,10 @@ const has = (feature: Feature, wanted: Feature) => feature === wanted || feature
 export const needsTokens = (feature: Feature): boolean =>
   has(feature, 'jwt') || feature === 'scopes' || feature === 'proofs'
 
-/** Fifty rules with two patterns each; every second call matches some of them. */
+/** Fifty rules with a hundred patterns each; every second call matches some of them. */
 export const scopeRules = Array.from({ length: 50 }, (_, index) => ({
   name: `rule-${index}`,
-  tools: [`b0_tool_${index}`, `*_${index}_drop?`],
+  tools: [`b0_tool_${index}`, ...Array.from({ length: 99 }, (_, other) => `*_${index}_drop${other}?`)],
   scopes: ['tools:call'],
 }))
 

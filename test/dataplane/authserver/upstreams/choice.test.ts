@@ -6,6 +6,7 @@ import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { secret } from '../../../secrets/watch.ts'
+import { startBrowser } from '../../../support/browser.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { injecting } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
@@ -14,6 +15,7 @@ import {
   REDIRECT,
   startAuthServer,
   TestClient,
+  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { linkIn, openLink, sendForm } from '../../../support/identity/linking.ts'
 import type { LoginProvider } from '../../../support/identity/login-provider.ts'
@@ -125,6 +127,41 @@ test('an unknown domain, one below a known one, and no address are shown the lis
     assert.equal(visitsOf(client), [])
   }
   assert.equal((await loggedIn({ email: 'a@elsewhere.example' }, { provider: 'partner' })).visits, ['partner', 'code'])
+})
+
+test('a person types an address, then chooses from the list, in Chromium: by keyboard, without scripts', async () => {
+  const browser = await startBrowser()
+  try {
+    const page = await browser.newPage()
+    page.setDefaultTimeout(120_000)
+    await page.setJavaScriptEnabled(false)
+    const client = new TestClient(server.issuer, id)
+    const answered = page.waitForRequest((request) => request.url().startsWith(REDIRECT), { timeout: 240_000 })
+    answered.catch(() => undefined)
+    await page.goto(client.authorizeUrl())
+    const focused = () => page.evaluate('document.activeElement.name + "=" + document.activeElement.value')
+    /** Goes on with Tab until this has the focus. */
+    const tabTo = async (wanted: string) => {
+      for (let tabs = 0; tabs < 10 && (await focused()) !== wanted; tabs++) await page.keyboard.press('Tab')
+      assert.is(await focused(), wanted)
+    }
+    const enter = () => Promise.all([page.waitForNavigation().catch(() => undefined), page.keyboard.press('Enter')])
+    if (await page.$('button[value=allow]')) {
+      await tabTo('decision=allow')
+      await enter()
+    }
+    await tabTo('email=')
+    await page.keyboard.type('a@elsewhere.example')
+    await enter()
+    await tabTo('provider=partner')
+    // Where the last redirect leads nobody listens.
+    await enter()
+    const code = new URL((await answered).url()).searchParams.get('code') ?? ''
+    const { access_token: token } = await tokensOf(await client.exchange(secret(code)))
+    assert.is(decodeJwt(token).sub, (await loggedIn({ provider: 'partner' })).sub)
+  } finally {
+    await browser.close()
+  }
 })
 
 test('an address that is typed is no identity, and goes nowhere', async () => {
