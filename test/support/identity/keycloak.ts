@@ -158,7 +158,11 @@ async function makeRealm(options: RealmOptions): Promise<Omit<Keycloak, 'close'>
     // Where optional ones are named, the usual ones must be too: without `basic` a token has no subject.
     defaultClientScopes: ['basic', 'profile', 'email'],
     optionalClientScopes: [scope, backend.scope],
-    attributes: { 'standard.token.exchange.enabled': 'true' },
+    attributes: {
+      'standard.token.exchange.enabled': 'true',
+      // The audience of tokens is a resource, and not the client that asks about them.
+      'allow.token.introspection.without.audience.check': 'true',
+    },
   })
   await administer(`/${REALM}/users`, {
     ...{ username: user.name, enabled: true, email: 'alice@corp.example', emailVerified: true },
