@@ -1,30 +1,38 @@
 /**
- * Measures what one author can make others pay: the processor time of each check by size (twice the size may cost at
- * most 2.5 times), and the longest pause of an operator's event loop (at most 250 ms) while it reconciles 300 configs
- * of another namespace, without and with the largest texts beside them. Usage: run.ts [operator=only]
+ * Measures what one author can make others pay: the processor time of each check and command by size (twice the size
+ * may cost at most 2.5 times), and the longest pause of an operator's event loop (at most 250 ms) while it reconciles
+ * 300 configs of another namespace, without and with the largest texts beside them. Usage: run.ts [operator=only]
  */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import { pino } from 'pino'
+import { unified } from '../../cli/diff/unified.ts'
+import { dispatch } from '../../cli/dispatch.ts'
+import { kinds } from '../../crds/index.ts'
+import { checkManifests, readManifests } from '../../operator/cluster/files/index.ts'
 import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { clusterAddress } from '../../operator/reconcile/index.ts'
 import { createParts } from '../../operator/runtime/loop/parts.ts'
 import { defaulted } from '../../test/support/operator/plans.ts'
 import { inputs } from './inputs.ts'
+import { manifests } from './manifests.ts'
 
 const SMALLEST = 16
-const ROUNDS = 3
+const ROUNDS = 2
 /** Shorter times, in milliseconds, are noise. */
 const NOISE = 30
 const log = pino({ level: 'silent' })
 
 /** Returns the least processor time of a few rounds, in milliseconds. Each round checks a new text. */
-function measureCost(run: (size: number) => void, size: number): number {
+async function measureCost(run: (size: number) => unknown, size: number): Promise<number> {
   let least = Number.POSITIVE_INFINITY
   for (let round = 0; round < ROUNDS; round++) {
     const before = process.cpuUsage()
-    run(size - round)
+    await run(size - round)
     const { user, system } = process.cpuUsage(before)
     least = Math.min(least, (user + system) / 1000)
   }
@@ -32,16 +40,44 @@ function measureCost(run: (size: number) => void, size: number): number {
 }
 
 let isTooSteep = false
-for (const [name, { most, run }] of process.argv.includes('operator=only') ? [] : Object.entries(inputs)) {
-  measureCost(run, most / SMALLEST)
+
+/** Prints how the cost of a check grows with the size. */
+async function showGrowth(name: string, most: number, run: (size: number) => unknown): Promise<void> {
+  await measureCost(run, most / SMALLEST)
   const costs: (readonly [size: number, ms: number])[] = []
-  for (let size = most / 8; size <= most; size *= 2) costs.push([size, measureCost(run, size)])
+  for (let size = most / 4; size <= most; size *= 2) costs.push([size, await measureCost(run, size)])
   const ratios = costs.slice(1).map(([, ms], index) => ms / Math.max(NOISE, costs[index]?.[1] ?? 0))
   const worst = Math.max(...ratios)
   isTooSteep ||= worst > 2.5
   const shown = costs.map(([size, ms]) => `${size}: ${ms.toFixed(0)} ms`).join(', ')
-  console.log(`${name.padEnd(30)} x${worst.toFixed(2)} for twice the size  (${shown})`)
+  console.log(`${name.padEnd(40)} x${worst.toFixed(2)} for twice the size  (${shown})`)
 }
+
+const silent = { out: () => {}, err: () => {}, env: {}, stop: new AbortController().signal }
+const folder = mkdtempSync(join(tmpdir(), 'portico-authors-'))
+const file = join(folder, 'a.yaml')
+
+/** What commands do with files. `diff` and `pin` read and check them, and ask others for the rest. */
+const commands: Readonly<Record<string, () => unknown>> = {
+  'diff, pin': () => checkManifests(readManifests([file])),
+  validate: () => dispatch(['validate', file], silent),
+  render: () => dispatch(['render', '--status', file], silent),
+  explain: () => dispatch(['explain', file, '--tool', 'x'], silent),
+}
+
+if (!process.argv.includes('operator=only')) {
+  for (const [name, { most, run }] of Object.entries(inputs)) await showGrowth(name, most, run)
+  await showGrowth('diff: lines that differ', 16_000, (size) =>
+    unified('a\nb\n'.repeat(size / 2), 'a\nc\n'.repeat(size / 2)),
+  )
+  for (const [name, { most, write }] of Object.entries(manifests))
+    for (const [command, run] of Object.entries(commands))
+      await showGrowth(`${name}: ${command}`, most, (size) => {
+        writeFileSync(file, write(size))
+        return run()
+      })
+}
+rmSync(folder, { recursive: true, force: true })
 
 const object = (kind: string, namespace: string, name: string, spec: object): KubernetesObject =>
   defaulted({
@@ -51,13 +87,16 @@ const object = (kind: string, namespace: string, name: string, spec: object): Ku
     spec,
   })
 
-const PLURALS = { MCPToolConfig: 'mcptoolconfigs', MCPAuthzConfig: 'mcpauthzconfigs', MCPRegistry: 'mcpregistries' }
+const PLURALS = Object.fromEntries(Object.values(kinds).map(({ kind, plural }) => [kind, plural]))
 
 /** Returns the longest pause of the event loop and the time for the other namespace, in milliseconds. */
 async function reconciled(hostile: readonly KubernetesObject[], others: readonly KubernetesObject[]) {
   const done = new Set<string>()
   const api = {
-    apply: async (_: unknown, one: KubernetesObject) => one,
+    apply: async (_: unknown, one: KubernetesObject) => ({
+      ...one,
+      metadata: { ...one.metadata, uid: `of-${one.metadata.name}`, resourceVersion: '1', generation: 1 },
+    }),
     jsonPatch: async (_: unknown, __: string, name: string, { operations }: { operations: { value: unknown }[] }) => {
       done.add(name)
       return { apiVersion: 'v1', kind: 'X', metadata: { name }, status: operations.at(-1)?.value }
@@ -132,7 +171,44 @@ const hostile = Array.from({ length: 5 }, (_, salt) => [
   }),
 ]).flat()
 
+/** Objects that the API server accepts, each at its bounds. */
+const large: Readonly<Record<string, KubernetesObject>> = {
+  'policies and entities': hostile[0] as KubernetesObject,
+  'keys of a configYAML': hostile[1] as KubernetesObject,
+  pins: object('MCPPin', 'hostile', 'pins', {
+    targetRef: { kind: 'MCPServer', name: 'x' },
+    tools: Array.from({ length: 10_000 }, (_, id) => ({
+      name: `t${id}`,
+      digests: [`sha256:${id.toString(16).padStart(64, '0')}`],
+    })),
+  }),
+  'arguments of a step': object('VirtualMCPCompositeToolDefinition', 'hostile', 'arguments', {
+    name: 't',
+    steps: [{ id: 's', tool: 'a.b', arguments: values(9_000) }],
+  }),
+  'arguments beyond their bound': object('VirtualMCPCompositeToolDefinition', 'hostile', 'beyond', {
+    name: 't',
+    steps: [{ id: 's', tool: 'a.b', arguments: values(50_000) }],
+  }),
+  'overrides of tools': object('MCPToolConfig', 'hostile', 'overrides', {
+    toolsOverride: Object.fromEntries(Array.from({ length: 512 }, (_, id) => [`t${id}`, { name: `u${id}` }])),
+  }),
+  'unknown fields of a pod template': object('MCPServer', 'hostile', 'unknown', {
+    image: 'x',
+    transport: 'streamable-http',
+    podTemplateSpec: { spec: values(20_000) },
+  }),
+  'a text that is no YAML': object('MCPRegistry', 'hostile', 'text', { configYAML: `x: ${'? '.repeat(400_000)}` }),
+}
+
+/** As the API server sorts them. */
+function values(count: number): Readonly<Record<string, string>> {
+  return Object.fromEntries(Array.from({ length: count }, (_, id) => [`k${String(id).padStart(6, '0')}`, 'a']))
+}
+
 await reconciled([], others('warm'))
 console.log(`\noperator, 300 configs of another namespace: ${await reconciled([], others('alone'))}`)
-console.log(`the same beside 10 texts at their bounds:    ${await reconciled(hostile, others('beside'))}`)
+for (const [name, one] of Object.entries(large))
+  console.log(`beside ${name.padEnd(36)} ${await reconciled([one], others(`beside-${one.metadata.name}`))}`)
+console.log(`beside 10 texts at their bounds:             ${await reconciled(hostile, others('beside'))}`)
 process.exit(isTooSteep ? 1 : 0)

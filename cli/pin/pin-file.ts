@@ -155,15 +155,30 @@ function textWrites(base: string, seen: readonly Shown[], after: Pinned): Readon
   const found = readTexts(base)
   const contents = new Map(found.map(({ path, content }) => [path, content]))
   const texts = new Map(seen.map(({ list, name, digest, text }) => [textKey(list, name, digest as string), text]))
+  const approved = namesByDigest(after)
   for (const { list, digest, text } of found.map((one) => ({ ...one, text: readPlainText(one) })))
-    for (const [name, digests] of after[list])
-      if (digest !== undefined && digests.includes(digest) && !texts.has(textKey(list, name, digest)))
-        texts.set(textKey(list, name, digest), text)
+    for (const name of approved.get(`${list} ${digest}`) ?? []) {
+      const key = textKey(list, name, digest as string)
+      if (!texts.has(key)) texts.set(key, text)
+    }
   const wanted = new Map(textFiles(after, texts).map(({ path, content }) => [path, content]))
   const writes = new Map<string, string | undefined>()
   for (const [path, content] of wanted) if (contents.get(path) !== content) writes.set(join(base, path), content)
   for (const path of contents.keys()) if (!wanted.has(path)) writes.set(join(base, path), undefined)
   return writes
+}
+
+/** Returns the approved names by list and digest. Many names may have many texts. */
+function namesByDigest(pinned: Pinned): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, string[]>()
+  for (const list of LISTS)
+    for (const [name, digests] of pinned[list])
+      for (const digest of digests) {
+        const names = found.get(`${list} ${digest}`)
+        if (names === undefined) found.set(`${list} ${digest}`, [name])
+        else names.push(name)
+      }
+  return found
 }
 
 const readPlainText = ({ list, content }: ReturnType<typeof readTexts>[number]) => plainText(list, content)

@@ -37,8 +37,9 @@ function compareTexts({ object, id, file, lineOf }: Manifest): readonly Manifest
   for (const list of LISTS)
     for (const [name, digests] of pinned[list])
       for (const digest of digests) unread.set(`${list} ${digest}`, [list, name])
+  const approved = new Set(unread.keys())
   for (const { list, path, digest } of texts) {
-    if (digest !== undefined && [...pinned[list].values()].some((digests) => digests.includes(digest))) {
+    if (digest !== undefined && approved.has(`${list} ${digest}`)) {
       unread.delete(`${list} ${digest}`)
       continue
     }
