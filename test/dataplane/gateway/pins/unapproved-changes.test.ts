@@ -1,5 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { AuditFile } from '../../../support/audit/audit-file.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { OFTEN, pinsOf } from '../../../support/gateway/pinning.ts'
@@ -472,6 +473,67 @@ for (const era of ['legacy', 'modern'] as const) {
     } finally {
       await both.close()
       await Promise.all([bad.close(), good.close()])
+    }
+  })
+
+  test(`${era} server: no change of a tool reaches search, steps, batches, subscriptions or the audit log`, async () => {
+    const { length } = changesOf(TOOL, 'name')
+    const own = Array.from({ length }, (_, at) => ({ ...TOOL, name: `tool${at}` }))
+    const texts = own.map(json)
+    const one = await startChangingServer(era, { tools: texts, resources: [json(RESOURCE)] })
+    const backends = [{ name: 'b', url: one.url, pinning: { mode: 'enforce' as const, pins: pinsOf(one.shows) } }]
+    const steps = own.slice(0, 20).map(({ name }) => ({
+      name: `with_${name}`,
+      description: 'Calls one.',
+      steps: [{ id: 's', type: 'tool' as const, tool: `b.${name}`, arguments: {} }],
+    }))
+    const file = await AuditFile.create()
+    const audit = { enabled: true, logFile: file.path }
+    const plain = await startGateway({ backends, compositeTools: steps, audit, failureHandling: OFTEN })
+    const searching = await startGateway({ backends, optimizer: {}, failureHandling: OFTEN })
+    const both = [plain, searching]
+    const countsIn = async (gateway: GatewayUnderTest) => (await gateway.status()).backends[0]?.definitions
+    try {
+      for (const gateway of both)
+        await eventually('all are served', async () => (await countsIn(gateway))?.approved === length + 1)
+      one.shows.tools = own.map((tool, at) => (changesOf(tool, 'name')[at] as Change)[1])
+      one.shows.resources = [json({ ...RESOURCE, description: 'POISON' })]
+      for (const gateway of both)
+        await eventually('all are withheld', async () => {
+          const { withheld = 0, missing = 0 } = (await countsIn(gateway)) ?? {}
+          return withheld + missing > length
+        })
+      const texts: string[] = []
+      const called = one.calls('tools/call').length
+      const names = own.map(({ name }) => `b_${name}`)
+      const call = async (url: string, name: string, args: object) => {
+        const answer = await postModern(url, 'tools/call', { name, arguments: args })
+        texts.push(answer.text)
+        return answer.json
+      }
+      for (const query of ['POISON', 'Does a thing', 'tool1'])
+        assert.equal((await call(searching.url, 'find_tool', { query })).result.structuredContent.tools, [])
+      for (const name of names) await call(searching.url, 'call_tool', { name, arguments: {} })
+      for (const { name } of steps) await call(plain.url, name, {})
+      const session = await openSession(plain.url, {}, '2025-03-26')
+      const batch = names.map((name, at) => rpc('tools/call', { name, arguments: {} }, at + 1))
+      for (let at = 0; at < batch.length; at += 10)
+        texts.push((await post(plain.url, `[${batch.slice(at, at + 10).join(',')}]`, session)).text)
+      for (const method of ['resources/subscribe', 'resources/unsubscribe'])
+        texts.push((await post(plain.url, rpc(method, { uri: RESOURCE.uri }), session)).text)
+      assert.is(one.calls('tools/call').length, called, 'nothing is sent to the server')
+      assert.is(one.calls('resources/subscribe').length, 0)
+      for (const gateway of both) {
+        texts.push((await postModern(gateway.url, 'tools/list')).text, JSON.stringify(gateway.lines))
+        for (const path of ['/status', '/metrics']) texts.push(await (await fetch(gateway.adminUrl + path)).text())
+      }
+      const events = () => file.all.filter(({ type }) => type === 'definition_withheld')
+      await eventually('the audit log tells of it', () => events().length > 20)
+      texts.push(JSON.stringify(file.all))
+      for (const text of texts) assert.not.ok(/POISON|\u{e0050}|\u200b/u.test(text), text.slice(0, 2_000))
+    } finally {
+      await Promise.all([...both, one].map((running) => running.close()))
+      await file.remove()
     }
   })
 
