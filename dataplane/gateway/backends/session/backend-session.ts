@@ -88,6 +88,7 @@ export class BackendSession {
   #pinged: SessionState = 'alive'
   /** The failure to open a session in place of the lost one. */
   #unopened: BackendFailure | undefined
+  #isSharing = false
   /** The shared text of the open session, and that of the last session that the backend has lost. */
   #kept: string | undefined
   #lost: string | undefined
@@ -153,11 +154,19 @@ export class BackendSession {
       )
   }
 
+  /** Shares the newest id of a session. One claim runs at a time, since each names the text of the one before. */
   async #share(opened: Opened, keeper: SessionKeeper): Promise<void> {
-    const text = sharedSessionText(opened, this.backend.url.href)
-    const before = this.#kept
-    this.#kept = text
-    await keeper.claim(before, text)
+    if (this.#isSharing) return
+    this.#isSharing = true
+    try {
+      let text = sharedSessionText(opened, this.backend.url.href)
+      while (text !== this.#kept && (await keeper.claim(this.#kept, text)) === text) {
+        this.#kept = text
+        text = sharedSessionText(opened, this.backend.url.href)
+      }
+    } finally {
+      this.#isSharing = false
+    }
   }
 
   /**
@@ -329,6 +338,7 @@ export class BackendSession {
       return 'lost'
     }
     this.#unopened = undefined
+    this.#early.clear()
     if (this.backend.hasStreamSessions === true) this.#end(opened)
     this.#stream?.keep()
     return 'renewed'
