@@ -173,12 +173,6 @@ const odd: Readonly<
     'body',
     /members of a request/,
   ],
-  'members of no answer': [
-    { before: inJson((text) => text.replace('"result"', '"ts":1,"result"')) },
-    'note',
-    'body',
-    /members that no answer has: left out/,
-  ],
   'events without an end': [
     {
       before: ({ message }, res) => {

@@ -168,8 +168,6 @@ function requestFinding(asked: string, method: string): Finding {
   return note('requests', `asks for ${shownName(method)} before it answers ${asked}: ${outcome}`)
 }
 
-const MEMBERS: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'result', 'error', 'method', 'params'])
-
 function formFindings(message: Members): readonly Finding[] {
   const { id, result, error: failure, jsonrpc } = message
   const findings: Finding[] = []
@@ -179,8 +177,6 @@ function formFindings(message: Members): readonly Finding[] {
   if (jsonrpc !== '2.0') findings.push(note('body', 'answers come without jsonrpc: added'))
   if ('method' in message || 'params' in message)
     findings.push(note('body', 'answers have members of a request: left out'))
-  if (Object.keys(message).some((name) => !MEMBERS.has(name)))
-    findings.push(note('body', 'answers have members that no answer has: left out'))
   if (failure === null) findings.push(note('body', 'answers have error null beside the result: left out'))
   if (result === null) findings.push(note('body', 'answers have a result that is null: left out, or empty'))
   return findings

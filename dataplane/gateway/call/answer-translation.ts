@@ -42,7 +42,6 @@ export function translated(asked: Asked, upstream: Upstream, hasError: boolean, 
     return era === 'legacy' ? modernForLegacy(asked, hasError, body) : modernForModern(asked, hasError, body)
   if (era === 'modern') return hasError ? modernError(body, asked) : body
   if (hasError && NAMES_RESOURCE.has(message.method)) return withCode(body, INVALID_PARAMS, NOT_FOUND)
-  if (message.method === 'tools/call' && hasOtherStructure(body)) return legacyAnswer(body)
   return upstream.tasks?.inAnswer(body, context.message) ?? body
 }
 
@@ -150,21 +149,6 @@ function structuredForSession(result: string): Readonly<Record<string, string | 
   return { structuredContent: undefined, content: JSON.stringify([{ type: 'text', text: structured }]) }
 }
 
-const STRUCTURED = Buffer.from('"structuredContent"')
-const COLON = 0x3a
-const OPEN_OBJECT = 0x7b
-
-/** Tells whether an answer may have structured content that is no object. */
-function hasOtherStructure(body: Buffer): boolean {
-  const at = body.indexOf(STRUCTURED)
-  if (at === -1) return false
-  let next = at + STRUCTURED.length
-  while (body[next] === COLON || (body[next] as number) <= SPACE) next++
-  return body[next] !== OPEN_OBJECT
-}
-
-const SPACE = 0x20
-
 /** Tells whether a result may be kept for its caller alone: what a caller reads of a skill depends on who it is. */
 export const isPrivate = ({ message, names }: Asked): boolean =>
   names !== undefined && message.method === 'resources/read' && hasSkillScheme(message.parameter('uri') ?? '')
@@ -211,7 +195,7 @@ export function checkType(type: string | undefined): void {
 }
 
 /**
- * Translates a tool's answer for a legacy client, from the modern form or from one that it does not take. It works on bytes as Latin-1, so that nothing else changes.
+ * Translates a modern backend's answer for a legacy client. It works on bytes as Latin-1, so that nothing else changes.
  * Throws a PublicError if the backend asks for input instead of answering.
  */
 function legacyAnswer(answer: Buffer): Buffer {

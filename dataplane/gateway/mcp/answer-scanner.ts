@@ -52,7 +52,7 @@ export class AnswerScanner {
   hasResult = false
   hasError = false
   hasMethod = false
-  /** True if it has members that no answer has, or a result that is no object, or a null error. */
+  /** True if it has members of a request, or a result that is no object, or a null error. */
   #isUnusual = false
   #hasVersion = false
   /** True for an element of an array that is no message: it is skipped, and the others are read. */
@@ -212,7 +212,7 @@ export class AnswerScanner {
     else if (key === 'result') this.hasResult = true
     else if (key === 'error') this.hasError = true
     else if (key === 'id') this.bad ||= this.id !== undefined
-    else {
+    else if (key === 'method' || key === 'params') {
       this.hasMethod ||= key === 'method'
       this.#isUnusual = true
     }
