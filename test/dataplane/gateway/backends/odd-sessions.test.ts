@@ -6,15 +6,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
-import { RedisStage } from '../../../support/gateway/redis-stage.ts'
-import {
-  answer,
-  OK_RESULT,
-  type RawServer,
-  type RawServerOptions,
-  startRawServer,
-  tool,
-} from '../../../support/servers/raw-server.ts'
+import { answer, OK_RESULT, type RawServerOptions, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
 const cleanups: (() => unknown)[] = []
 test.after.each(async () => {
@@ -129,23 +121,6 @@ test('a session that gets another id with each answer goes on under the newest',
   await judge(gateway.url)
   assert.is(server.calls('ping').length, 0)
   assert.is(server.calls('initialize').length, 4, 'the gateway’s own session, and one of each client')
-})
-
-let rotating: RawServer
-const stage = new RedisStage(test, () => rotating.url)
-test('replicas share the newest id of a session', async () => {
-  rotating = await startRawServer({
-    era: 'legacy',
-    call: (request) => answer(request, OK_RESULT),
-    before: renaming(),
-  })
-  cleanups.push(() => rotating.close())
-  const [one, two] = await stage.twoReplicas({ role: 'proxy' })
-  const session = await openSession(one.url)
-  const opened = rotating.calls('initialize').length
-  for (const { url } of [one, two, two, one, one, two])
-    assert.is((await post(url, rpc('tools/call', { name: 't' }), session)).json.result?.content[0].text, 'ok')
-  assert.is(rotating.calls('initialize').length, opened + 1, 'one session, which both use')
 })
 
 test('a session that gets its id after initialize has it from then on', async () => {
