@@ -208,16 +208,11 @@ export function parseMessage(body: Buffer, holder?: BytesHolder): Message | read
   try {
     value = JSON.parse(text)
   } catch (cause) {
-    // Some clients write one byte order mark, which means nothing in UTF-8.
-    if (text.startsWith(MARK) && !text.startsWith(MARK, 1))
-      return parseMessage(body.subarray(Buffer.byteLength(MARK)), holder)
     throw new PublicError('parse_error', { cause })
   }
   if (Array.isArray(value)) return elementsOf(text)
   return messageOf(text, value)
 }
-
-const MARK = '\ufeff'
 
 /** The size below which a body is covered by the fixed cost of each request. It can't be nested too deep either. */
 const SMALL = 2000
