@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { kubernetesVersion } from '../../test/setup/kubernetes.ts'
 import { median } from '../percentile.ts'
 
 /** What a phase took, by the names under which it is compared. */
@@ -118,6 +119,8 @@ export async function measureBeside(given: string, runs: number, args: readonly 
         console.log(`run ${round + 1} of ${runs}, ${side}: ${folder}`)
         const { status, stdout } = spawnSync(process.execPath, [join(folder, 'bench/operator/run.ts'), ...args], {
           cwd: folder,
+          // Both on the same API server, whatever each takes by itself.
+          env: { ...process.env, K8S: kubernetesVersion() },
           encoding: 'utf8',
           maxBuffer: 1 << 28,
           stdio: ['ignore', 'pipe', 'inherit'],
