@@ -2,7 +2,7 @@ import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { type AccessFacts, accessOf, accessSteps } from '../facts/access.ts'
-import { connectFacts } from '../facts/connect.ts'
+import { connectFacts, type LoginFacts } from '../facts/connect.ts'
 import { type DeniedCall, deniedIn } from '../facts/denied.ts'
 import { mapFacts } from '../facts/map.ts'
 import { idOf, pathOf, servesMcp } from '../facts/places.ts'
@@ -20,6 +20,7 @@ import { workloadLinks } from '../pages/rest.ts'
 import { logPage, sourcePage } from '../pages/source.ts'
 import { workloadHead } from '../pages/workload.ts'
 import { PlaceError } from '../places/place.ts'
+import { loginFacts } from './client-login.ts'
 import { askGateways, headOf, objectOf } from './pages.ts'
 import { toolNames } from './try-pages.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
@@ -181,19 +182,26 @@ export const accessHome: Page = async ({ world, places, session, now, isPage }) 
   return { title: 'Access', facts, content }
 }
 
+/** The login of a workload whose authorization server takes its time. */
+const STILL_ASKING: LoginFacts = {
+  ...{ issuer: null, host: null, resource: null, scopes: [], cimd: null, dcr: null },
+  problem: 'Still asking the authorization server.',
+}
+
 /** Shows how clients connect to a workload. */
 export const connect: Page = async (visit) => {
   const { places, query } = visit
   const object = hasPart(visit, 'connect')
   const registries = object.kind === 'MCPRegistry' ? await registriesOf(visit, object) : []
+  const asked = await patiently(loginFacts(visit, object), visit.isPage)
   const facts = connectFacts({
     head: await headOf(visit, object),
     url: places.publicUrl(object),
     name: query('name')?.slice(0, 64),
     registries,
-    login: null,
+    login: asked === undefined ? STILL_ASKING : asked,
   })
-  return { title: `${facts.name}: connect`, facts, content: connectPage(facts), isLive: false }
+  return { title: `${facts.name}: connect`, facts, content: connectPage(facts), isLive: asked === undefined }
 }
 
 /** Returns the names of the registries that a registry server reports. */

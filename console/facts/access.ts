@@ -56,7 +56,8 @@ export function accessSteps(asked: Asked): readonly Step[] {
   ]
 }
 
-function authTypeOf({ spec }: KubernetesObject): string {
+/** Returns the kind of authentication that a workload asks of its callers. */
+export function authTypeOf({ spec }: KubernetesObject): string {
   const { incomingAuth, oidcConfigRef } = isObject(spec) ? spec : {}
   if (isObject(incomingAuth) && typeof incomingAuth['type'] === 'string') return incomingAuth['type']
   return oidcConfigRef === undefined ? 'anonymous' : 'oidc'

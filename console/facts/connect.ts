@@ -18,12 +18,17 @@ export interface ConnectFacts extends Headed {
   readonly login: LoginFacts | null
 }
 
-/** The login that clients meet. */
+/** The login that clients meet. What is not known is null. */
 export interface LoginFacts {
-  readonly issuer: string
-  readonly host: string
-  /** Null where the issuer's metadata could not be read. */
+  readonly issuer: string | null
+  /** The host at which a browser logs in. */
+  readonly host: string | null
+  /** The resource that tokens are for (RFC 8707). */
+  readonly resource: string | null
+  readonly scopes: readonly string[]
+  /** True if the authorization server takes clients by document (Client ID Metadata Document). */
   readonly cimd: boolean | null
+  /** True if clients may register themselves (RFC 7591). */
   readonly dcr: boolean | null
   readonly problem: string | null
 }
@@ -31,8 +36,12 @@ export interface LoginFacts {
 /** Quotes a word for a POSIX shell. */
 const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)
 
-/** Returns a name that every client takes: letters, digits, underscores and dashes. */
-export const clientNameOf = (name: string): string => name.replace(/[^\w-]/g, '-').slice(0, 64) || 'server'
+/** Returns a name that every client takes: letters, digits, underscores and dashes, and no dash in front (an option). */
+export const clientNameOf = (name: string): string =>
+  name
+    .replace(/[^\w-]/g, '-')
+    .replace(/^-+/, '')
+    .slice(0, 64) || 'server'
 
 const json = (value: object): string => JSON.stringify(value, null, 2)
 
@@ -48,14 +57,18 @@ const listRequest = {
   },
 }
 
-/** Returns the setups of a server that is called over HTTP, by client. */
-export function setupsOf(name: string, url: string): readonly ClientSetup[] {
+/** The header with a token, for programs that don't log in by themselves. */
+const TOKEN_HEADER = '"Authorization: Bearer $TOKEN"'
+
+/** Returns the setups of a server that is called over HTTP, by client. `isClosed`: callers need a token. */
+export function setupsOf(name: string, url: string, isClosed = false): readonly ClientSetup[] {
   const server = { name, type: 'http', url }
   const cursor = new URLSearchParams({ name, config: Buffer.from(JSON.stringify({ url })).toString('base64') })
   const goose = new URLSearchParams({ type: 'streamable_http', url, id: name, name })
   const isPublic = url.startsWith('https:')
   const connector = (client: string, hint: string): readonly ClientSetup[] =>
     isPublic ? [{ client, hint, text: url, link: null }] : []
+  const lists = `Run this in a terminal${isClosed ? ', with an access token in TOKEN' : ''}: it lists the tools.`
   return [
     {
       client: 'VS Code',
@@ -97,25 +110,26 @@ export function setupsOf(name: string, url: string): readonly ClientSetup[] {
     },
     {
       client: 'MCP Inspector',
-      hint: 'Run this in a terminal: it lists the tools.',
-      text: `npx @modelcontextprotocol/inspector --cli ${quoted(url)} --transport http --method tools/list`,
+      hint: lists,
+      text: `npx @modelcontextprotocol/inspector --cli ${quoted(url)} --transport http --method tools/list${isClosed ? ` --header ${TOKEN_HEADER}` : ''}`,
       link: null,
     },
-    { client: 'curl', hint: 'Run this in a terminal: it lists the tools.', text: curl(url), link: null },
+    { client: 'curl', hint: lists, text: curl(url, isClosed), link: null },
   ]
 }
 
-const curl = (url: string): string =>
+const curl = (url: string, isClosed: boolean): string =>
   [
     `curl -s ${quoted(url)}`,
     "-H 'Content-Type: application/json'",
     "-H 'Accept: application/json, text/event-stream'",
     "-H 'MCP-Protocol-Version: 2026-07-28'",
     "-H 'Mcp-Method: tools/list'",
+    ...(isClosed ? [`-H ${TOKEN_HEADER}`] : []),
     `-d ${quoted(JSON.stringify(listRequest))}`,
   ].join(' \\\n  ')
 
-const registrySetups = (url: string, registries: readonly string[]): readonly ClientSetup[] => [
+const registrySetups = (url: string, registries: readonly string[], isClosed: boolean): readonly ClientSetup[] => [
   ...registries.slice(0, 20).map((name) => ({
     client: `Registry ${name}`,
     hint: 'The base URL for clients that read the MCP registry API.',
@@ -124,8 +138,8 @@ const registrySetups = (url: string, registries: readonly string[]): readonly Cl
   })),
   {
     client: 'curl',
-    hint: 'Run this in a terminal: it lists the servers.',
-    text: `curl -s ${quoted(`${url}/registry/${registries[0] ?? 'NAME'}/v0.1/servers`)}`,
+    hint: `Run this in a terminal${isClosed ? ', with an access token in TOKEN' : ''}: it lists the servers.`,
+    text: `curl -s ${isClosed ? `-H ${TOKEN_HEADER} ` : ''}${quoted(`${url}/registry/${registries[0] ?? 'NAME'}/v0.1/servers`)}`,
     link: null,
   },
 ]
@@ -142,6 +156,11 @@ interface Connected {
 export function connectFacts({ head, url, name, registries, login }: Connected): ConnectFacts {
   const clientName = clientNameOf(name || head.name)
   const isRegistry = head.kind === 'MCPRegistry'
-  const setups = url === undefined ? [] : isRegistry ? registrySetups(url, registries) : setupsOf(clientName, url)
+  const setups =
+    url === undefined
+      ? []
+      : isRegistry
+        ? registrySetups(url, registries, login !== null)
+        : setupsOf(clientName, url, login !== null)
   return { ...head, url: url ?? null, clientName, isRegistry, setups, login }
 }

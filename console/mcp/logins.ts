@@ -3,20 +3,15 @@ import * as client from 'openid-client'
 import { isObject } from '../../crds/settings/json.ts'
 import { isLoopback } from '../../dataplane/config/check/url.ts'
 import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
-import { PublicError } from '../../dataplane/server/errors.ts'
-import { readJson } from '../places/read-json.ts'
 import { oauthFetch } from '../session/oauth-fetch.ts'
 import { BySession } from './by-session.ts'
+import { type Asked, reachOf, readResource, readServer, refused } from './metadata.ts'
 
 /** A viewer's wish to log in for a workload. Only `values` come from a browser. */
-export interface LoginWish {
+export interface LoginWish extends Asked {
   readonly session: string
   /** The key of the workload, under which the token will be kept. */
   readonly workload: string
-  /** The URL of the workload's metadata (RFC 9728), at the address at which the console calls it. */
-  readonly metadataUrl: string
-  /** The issuers that the workload's own configuration names. */
-  readonly issuers: readonly string[]
   /** The origin of the console's pages. */
   readonly origin: string
   /** The page to go back to. */
@@ -40,12 +35,17 @@ export interface LoggedIn extends Pick<LoginWish, 'workload' | 'back' | 'values'
 }
 
 const LOGIN_MS = 600_000
+const SERVER_MS = 30_000
 /** The most sessions that log in at a time, and the most logins of one. */
 const MOST_SESSIONS = 200
 const MOST = 5
 
-const refused = (message: string, cause?: unknown): PublicError =>
-  new PublicError('forbidden', { message, ...(cause === undefined ? {} : { cause }) })
+/** A resource may name no scopes; providers of OpenID Connect grant nothing then to who asks for none. */
+function scopeOf(scopes: readonly string[], { scopes_supported: known }: client.ServerMetadata): { scope?: string } {
+  const isOpenId = Array.isArray(known) && known.includes('openid')
+  const asked = scopes.length === 0 && isOpenId ? ['openid'] : scopes
+  return asked.length === 0 ? {} : { scope: asked.join(' ') }
+}
 
 /** Returns the document by which authorization servers know the console (Client ID Metadata Document). */
 export const clientDocument = (origin: string) => ({
@@ -67,6 +67,19 @@ export class WorkloadLogins {
   /** Clients by where they were registered. */
   readonly #registered = new LRUCache<string, string>({ max: 100, ttl: 24 * 3_600_000 })
 
+  /** The metadata of issuers, for pages that tell of them. */
+  readonly #servers = new LRUCache<string, Promise<client.ServerMetadata>>({ max: 100, ttl: SERVER_MS })
+
+  /** Returns the metadata of an issuer that a workload's own configuration names, at most half a minute old. */
+  about(issuer: string): Promise<client.ServerMetadata> {
+    const known = this.#servers.get(issuer)
+    if (known !== undefined) return known
+    const asked = readServer(issuer)
+    this.#servers.set(issuer, asked)
+    asked.catch(() => this.#servers.delete(issuer))
+    return asked
+  }
+
   /** Returns where the browser logs in. Throws a PublicError that says why it can't. */
   async begin(wish: LoginWish): Promise<string> {
     const { resource, issuer, scopes } = await readResource(wish)
@@ -84,7 +97,7 @@ export class WorkloadLogins {
       code_challenge_method: 'S256',
       state,
       resource,
-      ...(scopes === '' ? {} : { scope: scopes }),
+      ...scopeOf(scopes, metadata),
     }).href
   }
 
@@ -136,65 +149,5 @@ export class WorkloadLogins {
       const said = typeof code === 'string' ? `It says: ${code.slice(0, 200)}.` : 'Its answer is invalid.'
       throw refused(`The login at ${server.serverMetadata().issuer} failed. ${said}`, error)
     }
-  }
-}
-
-const reachOf = (issuer: string) => ({ allowPrivateIP: true, allowLoopback: isLoopback(new URL(issuer)) })
-
-const isSameIssuer = (one: string, other: string): boolean => one.replace(/\/$/, '') === other.replace(/\/$/, '')
-
-/** Reads the resource's metadata, and holds it to the configuration of the workload. */
-async function readResource({ metadataUrl, issuers }: LoginWish) {
-  let found: unknown
-  try {
-    found = await readJson(metadataUrl)
-  } catch (error) {
-    throw refused('The workload has no metadata that tells where to log in.', error)
-  }
-  const { resource, authorization_servers: servers, scopes_supported: scopes } = isObject(found) ? found : {}
-  const issuer = (Array.isArray(servers) ? servers : []).find(
-    (server): server is string => typeof server === 'string' && issuers.some((known) => isSameIssuer(known, server)),
-  )
-  if (typeof resource !== 'string' || issuer === undefined)
-    throw refused('The workload names no authorization server that its configuration names. Paste a token instead.')
-  const listed = (Array.isArray(scopes) ? scopes : []).filter((scope) => typeof scope === 'string')
-  return { resource, issuer, scopes: listed.slice(0, 100).join(' ') }
-}
-
-/** Returns where an issuer's metadata may lie (RFC 8414 section 3.1, OpenID Connect Discovery section 4.1). */
-function metadataUrls(issuer: string): readonly string[] {
-  const { origin, pathname } = new URL(issuer)
-  const path = pathname.replace(/\/$/, '')
-  return [
-    `${origin}/.well-known/oauth-authorization-server${path}`,
-    `${origin}/.well-known/openid-configuration${path}`,
-    `${origin}${path}/.well-known/openid-configuration`,
-  ]
-}
-
-/** Reads an issuer's metadata. Its endpoints are https, or http on loopback where the issuer itself is. */
-async function readServer(issuer: string): Promise<client.ServerMetadata> {
-  const isLocal = isLoopback(new URL(issuer))
-  const isSafe = (endpoint: unknown) => {
-    const url = typeof endpoint === 'string' ? URL.parse(endpoint) : null
-    return url?.protocol === 'https:' || (isLocal && url?.protocol === 'http:' && isLoopback(url))
-  }
-  const ask = createGuardedFetch(reachOf(issuer))
-  try {
-    for (const url of metadataUrls(issuer)) {
-      const answer = await ask(url)
-      if (answer.status !== 200) continue
-      const found: unknown = JSON.parse(answer.text)
-      if (!isObject(found) || typeof found['issuer'] !== 'string' || !isSameIssuer(found['issuer'], issuer)) continue
-      const { authorization_endpoint, token_endpoint, registration_endpoint } = found
-      if (![authorization_endpoint, token_endpoint, registration_endpoint ?? token_endpoint].every(isSafe))
-        throw new Error('an endpoint is missing, or not https')
-      return found as unknown as client.ServerMetadata
-    }
-    throw new Error('no metadata of this issuer')
-  } catch (error) {
-    throw refused(`The metadata of ${issuer} can’t be used. Paste a token instead.`, error)
-  } finally {
-    await ask.close()
   }
 }

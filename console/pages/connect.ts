@@ -1,6 +1,6 @@
 import type { ClientSetup, ConnectFacts, LoginFacts } from '../facts/connect.ts'
 import { type Child, type Element, h } from './element.ts'
-import { copyable, copyBlock, empty, note, stateTag } from './parts.ts'
+import { copyable, copyBlock, empty, facts as list, note, stateTag } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
 const setup = ({ client, hint, text, link }: ClientSetup): Element =>
@@ -20,23 +20,53 @@ const setup = ({ client, hint, text, link }: ClientSetup): Element =>
 /** The setups of a server, as cards. */
 export const setupCards = (setups: readonly ClientSetup[]): Element => h('ul', { class: 'cards' }, setups.map(setup))
 
-const yes = (value: boolean | null, word: string): Child =>
-  value === null ? null : stateTag(value ? 'well' : 'unknown', value ? word : `no ${word}`)
-
-function login({ issuer, host, cimd, dcr, problem }: LoginFacts): Element {
-  return note(
-    '',
-    h('p', {}, 'Clients log in: a browser opens at ', h('b', {}, host), '.'),
+/** How the authorization server learns of a program that it has not met. */
+function acquaintance({ cimd, dcr, host }: LoginFacts): Child {
+  if (cimd === null && dcr === null) return null
+  const ways = [
+    cimd === true && stateTag('well', 'by its document (CIMD)'),
+    dcr === true && stateTag('well', 'it registers itself (DCR)'),
+  ].filter((way) => way !== false)
+  if (ways.length > 0) return h('span', { class: 'top' }, ways)
+  return [
+    h('span', { class: 'top' }, stateTag('attention', 'set up by hand')),
     h(
       'p',
-      { class: 'top' },
-      problem === null ? stateTag('well', 'metadata') : stateTag('attention', 'metadata'),
-      yes(cimd, 'CIMD'),
-      yes(dcr, 'DCR'),
+      {},
+      `${host ?? 'The authorization server'} takes clients neither by document nor by registration. Ask its owner for a client ID with the redirect address of your client, and enter the ID there.`,
     ),
-    problem !== null && h('p', {}, `${issuer}: ${problem}`),
-  )
+  ]
 }
+
+/** What a client does to log in. */
+const login = (facts: LoginFacts): Child => [
+  h('h2', {}, 'Login'),
+  h(
+    'p',
+    {},
+    'Callers need a token. ',
+    facts.host === null
+      ? 'A client sends it as a bearer token.'
+      : ['A client gets it by itself: a browser opens at ', h('b', {}, facts.host), '.'],
+  ),
+  facts.problem !== null && note('warn', h('p', {}, facts.problem)),
+  list([
+    ['Authorization server', facts.issuer === null ? null : h('code', {}, facts.issuer)],
+    ['Token is for', facts.resource === null ? null : h('code', {}, facts.resource)],
+    ['Scopes', facts.scopes.length === 0 ? null : facts.scopes.map((scope) => [h('code', {}, scope), ' '])],
+    ['Knows a client', acquaintance(facts)],
+    [
+      'Redirect address',
+      facts.host === null
+        ? null
+        : [
+            'that of the client; programs on a machine have ',
+            h('code', {}, 'http://127.0.0.1'),
+            ' with a port of their own',
+          ],
+    ],
+  ]),
+]
 
 /** The page that connects clients to a workload. */
 export function connectPage(facts: ConnectFacts): Child {

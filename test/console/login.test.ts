@@ -7,15 +7,18 @@ import * as assert from 'uvu/assert'
 import { WorkloadLogins } from '../../console/mcp/logins.ts'
 import { startBrowser } from '../support/browser.ts'
 import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { ownHost } from '../support/gateway/own-host.ts'
 import { type LoginProvider, startLoginProvider } from '../support/identity/login-provider.ts'
 import { freePort } from '../support/network/free-port.ts'
 import { object } from '../support/operator/standalone-run.ts'
+import { server as listed, registryFile } from '../support/registry/registry.ts'
 import { group, OpenConsole, server } from './support.ts'
 
 let provider: LoginProvider
 let one: OpenConsole
 let browser: Browser
+const folder = temporaryFolder()
 
 const gateway = (name: string, port: number, cimd: boolean) => {
   const issuer = `http://${ownHost}:${port}`
@@ -35,8 +38,20 @@ test.before(async () => {
   const ports = [await freePort(), await freePort()] as const
   provider = await startLoginProvider(ports.map((port) => `http://${ownHost}:${port}/oauth/callback`))
   provider.user = 'ada'
+  browser = await startBrowser()
   const secret = `apiVersion: v1\nkind: Secret\nmetadata: {name: corp}\nstringData: {secret: "${provider.client.secret}"}\n`
+  const source = (team: string) => {
+    const path = folder.write(`${team}.json`, registryFile([listed(`com.example/${team}`)]))
+    return `{name: ${team}, file: {path: "${path}"}, claims: {team: ${team}}}`
+  }
+  const catalog = `http://127.0.0.1:${await freePort()}`
+  const issuer = `{name: corp, issuerUrl: "${provider.issuer}", audience: "${catalog}", allowPrivateIP: true}`
   const manifests = [
+    object(
+      'MCPRegistry',
+      'catalog',
+      `  annotations: {portico.dev/local-port: "${new URL(catalog).port}"}\nspec:\n  sources: [${source('red')}, ${source('blue')}]\n  registries: [{name: main, sources: [red, blue]}]\n  auth: {mode: oauth, oauth: {resourceUrl: "${catalog}", providers: [${issuer}]}, authz: {roles: {}}}\n`,
+    ),
     group,
     server('clock'),
     secret,
@@ -48,16 +63,26 @@ test.before(async () => {
 })
 test.after(async () => {
   await browser?.close()
+  folder[Symbol.dispose]()
   await one?.[Symbol.asyncDispose]()
   await provider?.close()
 })
 
 const go = async (page: Page, selector: string) =>
   Promise.all([page.waitForNavigation({ timeout: 60_000 }), page.locator(selector).click()])
+const text = (page: Page) => page.evaluate('document.body.innerText') as Promise<string>
 const shows = (page: Page, text: RegExp) =>
   eventually(`the page shows ${text}`, async () =>
     text.test((await page.evaluate('document.body.innerText')) as string),
   )
+
+/** A browser of its own, with a session at the console. */
+async function newcomer(): Promise<Page> {
+  const page = await (await browser.createBrowserContext()).newPage()
+  page.setDefaultTimeout(60_000)
+  await page.goto(await one.link())
+  return page
+}
 
 /** Logs in from a page of the console: by the page that names the host, the gateway's consent, and the provider. */
 async function logIn(page: Page, back: string): Promise<void> {
@@ -160,6 +185,53 @@ test('the document tells authorization servers of the console, without a session
   assert.is(document['client_id'], `${one.url}/client.json`)
   assert.equal(document['redirect_uris'], [`${one.url}/client/callback`])
   assert.is(document['token_endpoint_auth_method'], 'none')
+})
+
+test('the catalog shows a team its entries after a login, and explains why others are not shown', async () => {
+  provider.isOpen = true
+  provider.resourceClaims = { team: 'red' }
+  const page = await newcomer()
+  await page.goto(`${one.url}/catalog`)
+  assert.match(await text(page), 'need a token')
+  await go(page, 'button[name=login]')
+  assert.match(await page.$eval('h1', (title) => title.textContent ?? ''), `Log in at ${new URL(provider.issuer).host}`)
+  await page.locator('.acts a.button').click()
+  await page.waitForFunction("location.pathname === '/catalog/main' && document.querySelector('main h1') !== null")
+  const names = () => page.$$eval('.cards h3', (found) => found.map(({ textContent }) => textContent))
+  await eventually('its source is read', async () => {
+    await page.reload()
+    return (await names()).length > 0
+  })
+  assert.equal(await names(), ['com.example/red'])
+  await page.type('[name=why]', 'com.example/blue')
+  await go(page, 'form:has([name=why]) button')
+  assert.match(await text(page), /not shown to you\s+com.example.blue/)
+  await page.browserContext().close()
+})
+
+test('Connect tells what a client does to log in: where, for what, with which scopes, and how it gets known', async () => {
+  const page = await newcomer()
+  const cookies = await page.browserContext().cookies()
+  one.cookie = cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
+  for (const [name, cimd, dcr, says] of [
+    ['document', true, true, 'by its document (CIMD)'],
+    ['registers', false, true, 'it registers itself (DCR)'],
+  ] as const) {
+    const { facts } = await one.json(`/ns/default/vmcp/${name}/connect`)
+    const { login, url, setups } = facts
+    const issuer = url.replace(/\/mcp$/, '')
+    const { host } = new URL(issuer)
+    assert.equal(login, { issuer, host, resource: url, scopes: ['tools'], cimd, dcr, problem: null })
+    const curl = setups.find(({ client }: { client: string }) => client === 'curl').text
+    assert.match(curl, '-H "Authorization: Bearer $TOKEN"')
+    await page.goto(`${one.url}/ns/default/vmcp/${name}/connect`)
+    const said = await text(page)
+    for (const part of ['Callers need a token', host, 'tools', says, 'Redirect address']) assert.match(said, part)
+  }
+  const { facts } = await one.json('/ns/default/mcpreg/catalog/connect')
+  assert.equal([facts.login.issuer, facts.login.cimd, facts.login.dcr], [provider.issuer, false, true])
+  assert.match(facts.setups.at(-1).text, 'Bearer $TOKEN')
+  await page.browserContext().close()
 })
 
 test.run()

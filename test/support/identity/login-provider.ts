@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 // @ts-expect-error: it brings no types, and a package with them would bring thirty more.
-import Provider from 'oidc-provider'
+import Provider, { errors } from 'oidc-provider'
 import { secret } from '../../secrets/watch.ts'
 
 /** The npm package `oidc-provider` on loopback, where a browser logs in without being asked. */
@@ -20,6 +20,10 @@ export interface LoginProvider {
   isEmailVerified: boolean | string | undefined
   /** What it says of its users as `groups`; undefined: nothing. */
   groups: unknown
+  /** Whether clients may register themselves without the initial access token. */
+  isOpen: boolean
+  /** Further claims of access tokens that are for a resource (RFC 8707); undefined: there are no resources. */
+  resourceClaims: Readonly<Record<string, unknown>> | undefined
   /** How long its access tokens live, in seconds. */
   accessTokenS: number
   /** Requests so far, as `METHOD path`. */
@@ -56,7 +60,16 @@ export async function startLoginProvider(redirectUris: readonly string[], host =
     features: {
       devInteractions: { enabled: false },
       registration: { enabled: true, initialAccessToken },
+      resourceIndicators: {
+        enabled: true,
+        getResourceServerInfo(_context: unknown, resource: string) {
+          if (found.resourceClaims === undefined) throw new errors.InvalidTarget()
+          const jwt = { sign: { alg: 'RS256' } }
+          return { scope: '', audience: resource, accessTokenTTL: found.accessTokenS, accessTokenFormat: 'jwt', jwt }
+        },
+      },
     },
+    extraTokenClaims: () => found.resourceClaims,
     interactions: { url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
     claims: { openid: ['sub'], profile: ['name', 'groups'], email: ['email', 'email_verified'] },
     conformIdTokenClaims: false,
@@ -86,6 +99,8 @@ export async function startLoginProvider(redirectUris: readonly string[], host =
     loggedInAt: undefined,
     isEmailVerified: true,
     groups: undefined,
+    isOpen: false,
+    resourceClaims: undefined,
     accessTokenS: 3600,
     requests: [],
     authorizations: [],
@@ -102,13 +117,14 @@ export async function startLoginProvider(redirectUris: readonly string[], host =
     found.requests.push(`${request.method} ${url.pathname}`)
     if (url.pathname === '/auth') found.authorizations.push(url.searchParams)
     if (await found.before?.(request, response)) return
+    if (found.isOpen && url.pathname === '/reg') request.headers.authorization = `Bearer ${initialAccessToken}`
     if (!url.pathname.startsWith('/interaction/')) return handle(request, response)
     const { params } = await provider.interactionDetails(request, response)
     const user = typeof found.user === 'function' ? found.user(request) : found.user
     if (user === undefined)
       return provider.interactionFinished(request, response, { error: 'access_denied', error_description: 'no' })
     const grant = new provider.Grant({ accountId: user, clientId: String(params.client_id) })
-    grant.addOIDCScope(params.scope)
+    if (params.scope !== undefined) grant.addOIDCScope(params.scope)
     const result = {
       login: { accountId: user, remember: false, ts: found.loggedInAt },
       consent: { grantId: await grant.save() },
