@@ -1,0 +1,61 @@
+/** The API server of the measurement, in a process of its own: 2,000 workloads in 40 namespaces. Prints its URL. */
+import type { KubernetesObject } from '../../operator/model/index.ts'
+import { startApiStandIn } from '../../test/console/api-stand-in.ts'
+
+const NAMESPACES = 40
+const count = Number(process.argv[2])
+
+const condition = (isWell: boolean) => ({
+  type: 'Ready',
+  status: isWell ? 'True' : 'False',
+  reason: isWell ? 'PodsReady' : 'ImagePullBackOff',
+  message: isWell ? '1 of 1 pods are ready' : 'the image can’t be pulled',
+  lastTransitionTime: '2026-11-20T00:00:00Z',
+})
+
+/** Returns a workload; every tenth is a gateway, every hundredth is ill. */
+function workload(index: number): KubernetesObject {
+  const namespace = `team-${index % NAMESPACES}`
+  const isGateway = index % (10 * NAMESPACES) < NAMESPACES
+  const kind = isGateway ? 'VirtualMCPServer' : 'MCPServer'
+  const name = `${isGateway ? 'gateway' : 'server'}-${index}`
+  const conditions = ['Ready', 'Progressing', 'ReferencesResolved', 'Valid'].map((type) => ({
+    ...condition(index % 100 !== 7),
+    type,
+  }))
+  // Field managers are a third of an object as an API server lists it.
+  const managedFields = [
+    { manager: 'kubectl', operation: 'Apply', fieldsV1: { 'f:spec': { 'f:image': {}, 'f:groupRef': {} } } },
+  ]
+  return {
+    apiVersion: 'portico.dev/v1beta1',
+    kind,
+    metadata: { name, namespace, uid: `uid-${index}`, resourceVersion: String(index), generation: 3, managedFields },
+    spec: isGateway
+      ? { groupRef: { name: 'all' }, incomingAuth: { type: 'anonymous' }, config: { audit: { enabled: true } } }
+      : { image: `registry.example.com/${name}:1.0.0`, transport: 'streamable-http', groupRef: { name: 'all' } },
+    status: {
+      observedGeneration: 3,
+      replicas: 1,
+      readyReplicas: 1,
+      url: `http://${name}.${namespace}.svc:4483/mcp`,
+      conditions,
+    },
+  } as unknown as KubernetesObject
+}
+
+const group = (_: unknown, index: number) =>
+  ({
+    apiVersion: 'portico.dev/v1beta1',
+    kind: 'MCPGroup',
+    metadata: { name: 'all', namespace: `team-${index}`, uid: `group-${index}` },
+    spec: {},
+    status: { conditions: [condition(true)] },
+  }) as unknown as KubernetesObject
+
+const api = await startApiStandIn([
+  ...Array.from({ length: count }, (_, index) => workload(index)),
+  ...Array.from({ length: NAMESPACES }, group),
+])
+console.log(api.url)
+process.on('message', () => process.send?.(api.asked.filter(({ path }) => path.includes('limit=')).length))
