@@ -3,6 +3,7 @@ import { serveLocalConsole } from '../console/local.ts'
 import { DEFAULT_GROUP } from '../crds/index.ts'
 import { createLog } from '../dataplane/server/log.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
+import { collectOften } from './memory.ts'
 import { apiGroup } from './options/manifests.ts'
 import { address, givenLogLevel, isLoopback, logLevel } from './options/serving.ts'
 
@@ -64,6 +65,7 @@ async function serveInPod(given: Given, io: Io): Promise<number> {
     import('../console/serve.ts'),
     import('../dataplane/config/load.ts'),
   ])
+  collectOften()
   try {
     const served = await serveConsole({
       configFile,

