@@ -1,6 +1,6 @@
 /** The console in a pod, over a real API server: whose rights count, whose token goes where, what a page says of the rest. */
 import { writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import pino from 'pino'
@@ -8,6 +8,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { serveConsole } from '../../console/serve.ts'
 import { eventually } from '../support/eventually.ts'
+import { orFail } from '../support/or-fail.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 import { gateway, group } from './support/manifests.ts'
 
@@ -229,10 +230,12 @@ test('the shipped role lets a viewer see reports and explanations, and usage tak
 
 test('34: Prometheus is only asked of workloads that the viewer may read, whatever the query says', async () => {
   const asked: string[] = []
-  const prometheus = createServer(async (request, response) => {
-    for await (const chunk of request) asked.push(new URLSearchParams(String(chunk)).get('query') ?? '')
-    response.end('{"status":"success","data":{"result":[]}}')
-  })
+  const prometheus = createServer(
+    orFail(async (request: IncomingMessage, response: ServerResponse) => {
+      for await (const chunk of request) asked.push(new URLSearchParams(String(chunk)).get('query') ?? '')
+      response.end('{"status":"success","data":{"result":[]}}')
+    }),
+  )
   await new Promise<void>((resolve) => prometheus.listen(0, '127.0.0.1', resolve))
   const prometheusUrl = `http://127.0.0.1:${(prometheus.address() as AddressInfo).port}`
   const counting = await serve(

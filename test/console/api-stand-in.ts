@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { kinds } from '../../crds/index.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
+import { orFail } from '../support/or-fail.ts'
 
 export interface ApiStandIn {
   readonly url: string
@@ -30,7 +31,7 @@ export async function startApiStandIn(objects: readonly KubernetesObject[] = [])
     const path = request.url ?? '/'
     const token = (request.headers.authorization ?? '').replace('Bearer ', '')
     found.asked.push({ path, token })
-    const give = () => answer(request, response, token)
+    const give = orFail(() => answer(request, response, token))
     const isReview = path.includes('/selfsubject')
     if (waiting === undefined || isReview) give()
     else waiting.push(give)

@@ -40,9 +40,10 @@ const EARLY_SECONDS = 8
 /** What kubelets would say of all pods, as long as they are asked. */
 async function kubelets(until: Promise<unknown>): Promise<void> {
   let isOver = false
-  void until.finally(() => {
+  const end = () => {
     isOver = true
-  })
+  }
+  until.then(end, end)
   for (; !isOver; await delay(250))
     for (const { metadata, status } of stage.podsWith('app.kubernetes.io/managed-by=portico'))
       if (status.phase !== 'Running') {
