@@ -38,7 +38,6 @@ test.before(async () => {
   const ports = [await freePort(), await freePort()] as const
   provider = await startLoginProvider(ports.map((port) => `http://${ownHost}:${port}/oauth/callback`))
   provider.user = 'ada'
-  browser = await startBrowser()
   const secret = `apiVersion: v1\nkind: Secret\nmetadata: {name: corp}\nstringData: {secret: "${provider.client.secret}"}\n`
   const source = (team: string) => {
     const path = folder.write(`${team}.json`, registryFile([listed(`com.example/${team}`)]))

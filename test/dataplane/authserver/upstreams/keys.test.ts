@@ -281,7 +281,7 @@ test('another person who follows the link is refused, and nothing is kept', asyn
   server.upstream.user = 'mallory'
   const page = await openKey(mallory.agent, url)
   assert.is(page.status, 400)
-  assert.match(page.text, 'somebody else')
+  assert.match(page.text, 'belongs to another person')
   assert.is(page.form, undefined)
   // The form of an own page does not serve a key of somebody else.
   const own = await openKey(mallory.agent, `${server.issuer}/oauth/key?provider=jira`)
@@ -318,7 +318,7 @@ test('a form token that is missing, foreign or used keeps nothing', async () => 
 test('a key of another form is refused with the reason, and the one before stays', async () => {
   const url = `${server.issuer}/oauth/key?provider=jira`
   const wrong: readonly [string, RegExp][] = [
-    ['jira-a\r\nx-evil: 1', /in one line/],
+    ['jira-a\r\nx-evil: 1', /on one line/],
     [`jira-${'a'.repeat(5000)}`, /at most 100 characters/],
     ['github-abc', /does not look like such a key/],
     ['jira-é', /letters, digits and signs/],
