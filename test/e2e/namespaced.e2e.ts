@@ -44,7 +44,8 @@ test('objects of other namespaces are none of its business', async () => {
   apply(NAMESPACE, { apiVersion: 'portico.dev/v1beta1', kind: 'MCPGroup', metadata: { name: 'ours' }, spec: {} })
   await untilReady(NAMESPACE, 'MCPGroup', 'ours')
   const theirs = admin.read('mcpg', 'theirs', OTHER)
-  assert.is(theirs.status, undefined)
+  // The default of its CRD: nobody has looked at it.
+  assert.equal(theirs.status, { observedGeneration: 0 })
   assert.is(theirs.metadata.finalizers, undefined)
   assert.is(podsOf(OTHER, 'MCPServer', 'everything').length, 0)
 })
