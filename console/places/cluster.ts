@@ -10,6 +10,7 @@ import { dataPlanePort, PODS } from '../../operator/runtime/pods/read-pod-status
 import { PlaceError, type Places, type Report, type Viewer, type World } from './place.ts'
 import { runningPods } from './pods.ts'
 import { readJson } from './read-json.ts'
+import { SharedObjects } from './shared-objects.ts'
 import { type Kept, type Room, Worlds } from './worlds.ts'
 
 interface ClusterOptions {
@@ -62,6 +63,7 @@ export class ClusterPlaces implements Places {
   readonly title: string
   readonly #options: ClusterOptions
   readonly #worlds: Worlds
+  readonly #objects = new SharedObjects()
   readonly #reports = new LRUCache<string, Asked>({ max: 2_000, maxSize: MOST_REPORT_BYTES })
   readonly #decisions = new LRUCache<string, Promise<boolean>>({ max: 10_000, ttl: DECISION_MS })
 
@@ -167,8 +169,9 @@ export class ClusterPlaces implements Places {
         const { metadata, items } = await api.list(resource, namespace, { query: { limit: PAGE, continue: token } })
         for (const item of items ?? []) {
           const object = { ...item, apiVersion, kind, metadata: withoutManagers(item.metadata) }
-          if (!room.take(JSON.stringify(object).length)) return { objects, isCut: true }
-          objects.push(object)
+          const size = JSON.stringify(object).length
+          if (!room.take(size)) return { objects, isCut: true }
+          objects.push(this.#objects.share(object, size))
         }
         token = metadata.continue
       } while (token && objects.length < MOST_OBJECTS)

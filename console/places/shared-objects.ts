@@ -1,0 +1,25 @@
+import type { KubernetesObject } from '../../operator/model/index.ts'
+
+/**
+ * The objects that viewers have read, each once in memory. Of an object of the API server, uid and resourceVersion say
+ * what it holds (Kubernetes API concepts, resource versions), so a viewer gets an object of another viewer's list only in
+ * place of an equal one of the own list. Objects that no list holds any more are collected.
+ */
+export class SharedObjects {
+  readonly #known = new Map<string, WeakRef<KubernetesObject>>()
+  readonly #gone = new FinalizationRegistry<string>((key) => {
+    if (this.#known.get(key)?.deref() === undefined) this.#known.delete(key)
+  })
+
+  /** Returns the equal object that another list holds, or else this one. `size`: characters of its JSON. */
+  share(object: KubernetesObject, size: number): KubernetesObject {
+    const { uid, resourceVersion } = object.metadata
+    if (uid === undefined || resourceVersion === undefined) return object
+    const key = `${uid} ${resourceVersion} ${size}`
+    const known = this.#known.get(key)?.deref()
+    if (known !== undefined) return known
+    this.#known.set(key, new WeakRef(object))
+    this.#gone.register(object, key)
+    return object
+  }
+}
