@@ -1,8 +1,9 @@
+import { hash, randomBytes } from 'node:crypto'
+
 /** The bytes of a digest, without its prefix. */
 const DIGEST_BYTES = 32
 const PREFIX = 'sha256:'
-const FNV_OFFSET = 0x811c9dc5
-const FNV_PRIME = 0x01000193
+const SEED = randomBytes(16)
 // biome-ignore lint/suspicious/noControlCharactersInRegex: what takes one byte
 const LATIN1 = /^[\u0000-\u00ff]*$/
 
@@ -89,9 +90,6 @@ export class PinTable {
   }
 }
 
-/** Returns a hash of 32 bits (FNV-1a over UTF-16 code units). */
-function hashOf(name: string): number {
-  let hash = FNV_OFFSET
-  for (let at = 0; at < name.length; at++) hash = Math.imul(hash ^ name.charCodeAt(at), FNV_PRIME)
-  return hash >>> 0
-}
+/** Returns a hash of 32 bits that authors of pins can't foresee, so that they can't choose names that share a place. */
+const hashOf = (name: string): number =>
+  hash('sha256', Buffer.concat([SEED, Buffer.from(name, 'utf16le')]), 'buffer').readUInt32LE()
