@@ -25,6 +25,8 @@ const CORES = availableParallelism()
 /** Files at a time, where somebody wants so many; otherwise as many as the cores have room for. */
 const JOBS = process.env['TEST_JOBS'] === undefined ? undefined : Number(process.env['TEST_JOBS'])
 const IS_CI = process.env['CI'] === 'true'
+/** Of these files at a time, those that are taken from the longest: one lane is always left for the shortest. */
+const LONG_LANES = Math.min(CORES, (JOBS ?? Number.POSITIVE_INFINITY) - 1)
 /** Between two lines of progress. */
 const TELL_MS = 30_000
 
@@ -131,23 +133,23 @@ function leaveOut(file: string, missing: readonly Error[]): void {
   }
 }
 
-/** One file at a time is taken from the longest; so no long one is left for the end. */
-let long: Turn | undefined
+/** The files at work that were taken from the longest. */
+const long = new Set<Turn>()
 let mostAtOnce = 0
 
 async function workThrough(): Promise<void> {
   const atWork = new Map<Turn, Promise<void>>()
   while (waiting.length > 0) {
     const room = JOBS === undefined ? hasRoom([...atWork.keys()], CORES, 2 * CORES + 1) : atWork.size < JOBS
-    const turn = room ? takeNext(waiting, isReady, long === undefined && JOBS !== 1) : undefined
+    const turn = room ? takeNext(waiting, isReady, long.size < LONG_LANES) : undefined
     if (turn === undefined) {
       await Promise.race([...atWork.values(), ...(room ? [nextArrival()] : [])])
       continue
     }
-    long ??= turn
+    if (long.size < LONG_LANES) long.add(turn)
     const taken = take(turn).then(() => {
       atWork.delete(turn)
-      if (long === turn) long = undefined
+      long.delete(turn)
     })
     atWork.set(turn, taken)
     mostAtOnce = Math.max(mostAtOnce, atWork.size)

@@ -20,8 +20,8 @@ export const inOrder = (turns: readonly Turn[]): Turn[] =>
 const compare = (one: Turn, other: Turn) => (one.file < other.file ? -1 : 1)
 
 /**
- * Takes the next one that is ready out of those that wait, which are in order; undefined where none is. One lane of
- * several takes the longest, so that no long one is left for the end: the lanes meet at those in the middle.
+ * Takes the next one that is ready out of those that wait, which are in order; undefined where none is. Some
+ * lanes take the longest, so that no long one is left for the end: the lanes meet at those in the middle.
  */
 export function takeNext(waiting: Turn[], isReady: (turn: Turn) => boolean, isLongLane: boolean): Turn | undefined {
   const failed = waiting.findIndex((turn) => turn.hasFailed && isReady(turn))
