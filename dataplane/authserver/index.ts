@@ -78,7 +78,7 @@ export interface AuthServer {
   readonly loginLinks: LoginLinks
   /** The keys that users have of their own. */
   readonly keys: UserKeys
-  /** Only logins of some users visit the providers after the first. */
+  /** True if logins of only some users visit the providers after the first. */
   readonly isFiltered: boolean
   /** Tells whether a path belongs to this server. */
   serves(path: string): boolean
@@ -106,7 +106,7 @@ interface Parts extends Pick<EndpointParts, 'settings' | 'store' | 'tokens' | 'r
  */
 export function createAuthServer(options: AuthServerOptions, before?: AuthServer): AuthServer {
   const { own, log, addressOf, audit, observe } = options
-  // No login visits a key: all but the keys themselves see the other providers alone.
+  // Users log in at all providers but those of keys, so only the key parts get the full list.
   const config = { ...options.config, upstreamProviders: [...loginProviders(options.config.upstreamProviders)] }
   const settings = settingsOf(config, own)
   const serverState = openServerState(options, before?.serverState)
@@ -230,7 +230,7 @@ function knownParties(
   }
 }
 
-/** Opens the limits for strangers and the checks by which clients authenticate. */
+/** Opens the rate limits of requests that are open to everybody, and the checks that authenticate clients. */
 function openGuards({ config, settings: { issuer }, store, log }: Parts, { material }: ServerState, directory: string) {
   const keys = new ClientKeys({ isLocal: isLoopback(new URL(issuer)), log })
   const { spiffeTrustDomains: domains = [], inboundGrants } = config
@@ -282,8 +282,8 @@ function openClients({ config, settings, store, log }: Parts, configured: Client
 }
 
 /**
- * Returns the function that gives the provider with the current keys. If the keys have changed, it builds another
- * provider over the same store. It throws a PublicError `unavailable` while there are no keys.
+ * Returns the function that gives the provider with the current keys. After a change of keys it builds a new provider
+ * over the same store. It throws a PublicError `unavailable` while there are no keys.
  */
 function followKeys(material: () => KeyMaterial, make: (parts: KeyMaterial) => Provider) {
   let current: { readonly material: KeyMaterial; readonly provider: Provider; readonly findKey: LocalKeys } | undefined
@@ -309,7 +309,7 @@ const openGrants = ({ config, settings, carried, ...parts }: Parts): Grants =>
     ttlS: settings.grantS,
     freshS: settings.freshGrantS,
     providers: namesOf(config),
-    // A login that ends passes nothing on to later ones.
+    // A login that has ended hands no refresh token to later ones.
     onEnded: (provider, set) => carried.forget(provider, set),
   })
 
@@ -331,7 +331,7 @@ interface PartsOfLogins extends Parts, Pick<ServerState, 'pageSealer' | 'loginsU
   readonly requests: () => AuthorizationRequests
 }
 
-/** Opens both ways to the providers: the login for a client, and the login that a client needs later. */
+/** Opens both kinds of login at providers: the one for a client, and the one that a client needs later. */
 function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<EndpointParts, 'login' | 'loginLinks'> {
   const { issuer, grantS, freshGrantS, linkEndpoint: url, callbackNames } = settings
   const loginS = LOGIN_TIME_S

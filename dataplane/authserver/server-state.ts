@@ -30,7 +30,7 @@ export interface ServerStateOptions {
   readonly log: Logger
 }
 
-/** Storage and keys. In-memory state exists only here, so a change of another setting must not lose it. */
+/** The storage and keys of a server. In-memory state exists only here, so it survives a change of other settings. */
 export interface ServerState {
   readonly storeKey: string
   readonly store: RecordStore
@@ -41,13 +41,13 @@ export interface ServerState {
   readonly material: () => KeyMaterial
   /** The keys of external issuers. */
   readonly issuers: Issuers
-  /** Seals what the store must not read. */
+  /** Seals data that the store must not reveal. */
   readonly sealer: Sealer
-  /** Seals what browsers hold but must not read. */
+  /** Seals data in pages that browsers hold and must not read. */
   readonly pageSealer: Sealer
 }
 
-/** Builds the state of a configuration. It keeps the unchanged parts of the earlier one. */
+/** Builds the state of a configuration. Parts whose settings have not changed come from `before`. */
 export function openServerState(options: ServerStateOptions, before?: ServerState): ServerState {
   const { config, directory, workload, log } = options
   const { signingKeyFiles, hmacSecretFiles, storage } = config
@@ -60,7 +60,7 @@ export function openServerState(options: ServerStateOptions, before?: ServerStat
       ? before.material
       : keyFiles({ signingKeyFiles: files(signingKeyFiles), hmacSecretFiles: files(hmacSecretFiles), log })
   const isShared = storage?.redis !== undefined
-  // Secrets open what is sealed in Redis. In memory nothing is sealed.
+  // The keys are part of the name because data in Redis is sealed with them. Data in memory is not sealed.
   const storeKey = JSON.stringify(isShared ? [storage, workload, directory, keysKey] : 'memory')
   const stores = before?.storeKey === storeKey ? before : openStores(options, () => material().secrets)
   const issuers = before?.issuers ?? new Issuers()
@@ -80,7 +80,7 @@ function openStores(
     return {
       store: createMemoryStore({ mostBytes: parts.records }),
       tokens: createMemoryTokenStore({ mostBytes: parts.tokens }),
-      // The rest is for requests that are not counted yet.
+      // The rest of the memory is for requests that are not counted yet.
       loginsUnderWay: new LoginsUnderWay({
         mostBytes: (parts.records.pending / 17) * 15,
         longestMs: LOGIN_TIME_S * 1000,

@@ -27,7 +27,7 @@ export interface AccountSessions {
   /** Returns the session with this secret, or undefined if it has ended or belongs to a different browser. */
   find(secret: string, browser: Browser): Promise<AccountSession | undefined>
   end(secret: string): Promise<void>
-  /** Returns a proof for a page of this session. It is invalid in other sessions and after the end of this one. */
+  /** Returns a proof for a page of this session. No other session accepts it, nor does this one after its end. */
   proofOf(session: AccountSession, ...what: readonly string[]): string
   isProof(given: string, session: AccountSession, ...what: readonly string[]): boolean
 }

@@ -34,7 +34,7 @@ interface LinksOptions {
   readonly carried: CarriedTokens
   /** Names of the providers whose tokens belong to logins. */
   readonly providers: readonly string[]
-  /** Names of those whose tokens belong to users. */
+  /** Names of the providers whose tokens belong to users. */
   readonly perUser: readonly string[]
   readonly issuer: string
   /** Revokes a user's consents for one client, or without a client for all. */
@@ -43,13 +43,13 @@ interface LinksOptions {
 
 /** Lists and ends what is linked to a user. All methods work on the grants of one user. */
 export interface Links {
-  /** @param address the address of the user who looks; the documents of clients may have to be fetched */
+  /** @param address the source address of the user's request, since client documents may have to be fetched */
   of(subject: string, address: string | undefined): Promise<readonly Link[]>
   /** Lists the grants without their details. */
   named(subject: string): Promise<readonly ListedGrant[]>
   /** Removes the tokens of one provider from one login. */
   unlink(subject: string, grant: string, provider: string): Promise<void>
-  /** Returns the providers whose tokens are the user's, whatever their logins. */
+  /** Returns the providers whose tokens belong to the user and to no single login. */
   ofUser(subject: string): Promise<readonly LinkedProvider[]>
   /** Removes the user's own tokens of one provider. Returns whether there were any. */
   unlinkUser(subject: string, provider: string): Promise<boolean>
@@ -116,7 +116,7 @@ export function createLinks(options: LinksOptions): Links {
       // A consent may outlast its grant.
       await forgetConsents(subject)
       await grants.endAll(subject)
-      // This comes after the end, so that a link that is followed meanwhile leaves nothing.
+      // The tokens are removed after the logins have ended, so that a link followed in between leaves no tokens.
       await tokens.removeLogin(placeOfUser({ issuer, subject }, '').login)
       await carried.forgetUser(subject)
     },

@@ -8,14 +8,14 @@ import type { LinkOffer, Place, StoredTokenSet, UpstreamTokenStore } from '../..
 import type { KeyedHash } from '../keys/keyed-hash.ts'
 import type { ShownKey } from '../pages/account-pages.ts'
 
-/** How long a key without an end is kept, in milliseconds: it ends when its owner deletes it. */
+/** The storage time of a key without an expiry, in milliseconds. Its owner can delete it at any time. */
 const KEPT_MS = 10 * 365 * 24 * 3600 * 1000
-/** The characters of a key: those of a header’s value (RFC 9110 section 5.5) in ASCII. */
+/** The characters that a key may have: ASCII that a header value may contain (RFC 9110 section 5.5). */
 const CHARACTERS = /^[\x20-\x7e]+$/
-/** A key of this length is told apart by its last characters, which reveal little of it. */
+/** A page shows the last characters of a key of at least this length. They reveal little of it. */
 const TOLD_FROM = 16
 const TOLD = 4
-/** The most steps of a match in the thread that serves requests (some 30 ms), and the longest match in another. */
+/** The most match steps on the main thread (about 30 ms), and the time limit of a match on a worker thread. */
 const MOST_STEPS = 200_000
 const LONGEST_MATCH_MS = 5_000
 const NOT_NOW = 'The key can’t be checked now. Try again in a minute.'
@@ -26,7 +26,7 @@ export interface KeyHeader {
   readonly expiresAt: number | undefined
 }
 
-/** Why a key is not kept. `text` is for its owner. */
+/** The reason why a key is not stored. `text` is shown to its owner. */
 export class KeyRefused extends Error {
   override readonly name = 'KeyRefused'
   readonly text: string
@@ -43,13 +43,13 @@ interface UserKeysOptions {
   readonly tokens: UpstreamTokenStore
   readonly keyed: () => KeyedHash
   readonly now?: () => number
-  /** Is told that a backend has refused a user's key. */
+  /** Called when a backend has refused a user's key. */
   onRefused?(subject: string, provider: string): void
 }
 
 /**
- * The keys that users have of their own at servers. Each is typed once by its owner, sealed in storage under issuer,
- * user and provider, and sent to the backends that name the provider. It is shown to nobody again.
+ * The API keys that users enter for backends. A user enters a key once. It is sealed in storage under issuer, user and
+ * provider, sent to the backends that name the provider, and never shown again.
  */
 export class UserKeys {
   readonly #options: UserKeysOptions
@@ -83,7 +83,7 @@ export class UserKeys {
     return { login: JSON.stringify(['key', this.#options.settings.issuer, subject]), provider }
   }
 
-  /** Returns the user's key; undefined if there is none, it has ended, or it belongs to somebody else. */
+  /** Returns the user's stored key; undefined if there is none, it has expired, or its owner is somebody else. */
   async #kept(subject: string, provider: string): Promise<StoredTokenSet | undefined> {
     const set = await this.#options.tokens.get(this.#place(subject, provider))
     if (set === undefined || set.owner !== subject) return undefined
@@ -91,8 +91,8 @@ export class UserKeys {
   }
 
   /**
-   * Returns the header with the user's key; undefined if there is none, 'refused' if a backend has refused it. `refused`:
-   * the value that a backend has just rejected. It is never sent again.
+   * Returns the header with the user's key; undefined if there is none, 'refused' if a backend has refused it.
+   * `refused` is the header value that a backend has just rejected; a key with this value is never sent again.
    */
   async header(subject: string, provider: string, refused?: string): Promise<KeyHeader | 'refused' | undefined> {
     const found = this.#find(provider)
@@ -112,7 +112,7 @@ export class UserKeys {
     return 'refused'
   }
 
-  /** Returns the keys of a user, with those that they could have. */
+  /** Returns every provider's entry for a user, with or without a stored key. */
   async of(subject: string): Promise<readonly ShownKey[]> {
     return Promise.all(this.#options.providers.map(({ name }) => this.show(subject, name) as Promise<ShownKey>))
   }
@@ -134,8 +134,8 @@ export class UserKeys {
   }
 
   /**
-   * Keeps a user's key. Throws KeyRefused if it has another form than it should, or the server says that it is wrong.
-   * Returns whether it replaces one.
+   * Stores a user's key. Throws KeyRefused if the key has the wrong form or the server rejects it. Returns whether it
+   * replaces an earlier key.
    */
   async set(subject: string, provider: string, typed: string): Promise<'set' | 'replaced'> {
     const found = this.#find(provider)
@@ -169,7 +169,9 @@ export class UserKeys {
     await Promise.all(this.#options.providers.map(({ name }) => this.remove(subject, name)))
   }
 
-  /** Returns the link by which this user enters a key, and nobody else. It is no secret, and has no end. */
+  /**
+   * Returns the link with which this user, and nobody else, enters a key. The link is not secret and does not expire.
+   */
   offer(subject: string, provider: string, isRefused: boolean): LinkOffer {
     const { keyed, settings } = this.#options
     const proof = keyed().of('key-link', JSON.stringify([subject, provider]))
@@ -189,7 +191,7 @@ export class UserKeys {
 
   async #checked({ keyConfig }: KeyProviderConfig, typed: string): Promise<string> {
     const { maxLength, pattern } = keyConfig
-    // Keys are pasted, often with a line break or blanks around them.
+    // Users paste keys, often with a line break or blanks around them.
     const key = typed.trim()
     if (key === '') throw new KeyRefused('No key was entered.')
     if (key.length > maxLength) throw new KeyRefused(`A key has at most ${maxLength} characters.`)
@@ -200,8 +202,8 @@ export class UserKeys {
   }
 
   /**
-   * Tells whether a key has its pattern. What could take longer than a request may hold up others is done in a thread,
-   * one key at a time.
+   * Tells whether a key matches its pattern. A match that could block other requests runs on a worker thread, one key
+   * at a time.
    */
   async #fits(pattern: string, key: string): Promise<boolean> {
     let compiled = this.#patterns.get(pattern)
@@ -218,7 +220,7 @@ export class UserKeys {
     }
   }
 
-  /** Asks the server whether the key is good. Its answer is read no further than its status. */
+  /** Asks the server whether the key is valid. Only the status of its answer is read. */
   async #verify(provider: KeyProviderConfig, key: string): Promise<void> {
     const { title, verify, headerName } = provider.keyConfig
     if (verify === undefined) return

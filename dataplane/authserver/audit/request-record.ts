@@ -52,7 +52,7 @@ export class RequestRecord {
   #target: AuditTarget = {}
   #assertion: AuditTarget = {}
   #position: FlowPosition | undefined
-  /** The presented refresh token has been replaced before. */
+  /** True if the presented refresh token has been replaced before. */
   #isReused = false
 
   /** @param operation method and path below the issuer */
@@ -72,7 +72,7 @@ export class RequestRecord {
     if (id !== undefined) this.#client = { id: plain(id) }
   }
 
-  /** Records that a client has authenticated with other keys than before: an event of its own. */
+  /** Writes a separate event: a client has authenticated with keys that it did not use before. */
   keysChanged(id: string, change: KeyChange): void {
     const { audit, requestId } = this.#options
     audit.log?.write({
@@ -93,7 +93,8 @@ export class RequestRecord {
   }
 
   /**
-   * Notes the owner of a presented refresh token and whether it was used before. Both are unknown once it is refused.
+   * Notes the owner of a presented refresh token and whether it was used before. The store no longer tells either after
+   * the token is refused.
    */
   async presented(token: string, clientId: string): Promise<void> {
     const found = await this.#options
@@ -118,7 +119,7 @@ export class RequestRecord {
     if (claims !== undefined) this.about(claims)
   }
 
-  /** Notes what is known of an assertion: why it is refused, the rules that admit its subject, its digest. */
+  /** Notes facts of an assertion: the reason of its refusal, the rules that admit its subject, and its digest. */
   assertion({ reason, rules, digest }: AssertionFacts): void {
     this.#assertion = {
       ...this.#assertion,
@@ -196,7 +197,7 @@ export class RequestRecord {
     if (this.#type === undefined) return
     const isJson = answer.headers.get('content-type') === 'application/json'
     const body = isJson ? ((await answer.clone().json()) as Answer) : {}
-    // The event of a token names the token's client, not the client that asks.
+    // An introspection event names the client that asks, not the token's client.
     if (this.#type !== 'oauth_introspection') this.#read(body)
     const error = this.#error ?? body.error ?? errorOfStatus(answer.status)
     // The consent and its result have events of their own.

@@ -16,7 +16,7 @@ const LONGEST_S = 10 * 60
 /** The clock skew that is tolerated, in seconds. */
 const SKEW_S = 30
 const LONGEST_JTI = 256
-/** The rate limit of assertions for each network: each check uses a key of a stranger's choice, and stores a mark. */
+/** The rate limit of assertions for each network. Each check uses a key that a stranger chose, and stores a record. */
 const CHECKS = { burst: 200, eachMs: 50 }
 
 interface ClientAssertionsOptions {
@@ -39,8 +39,8 @@ export class ClientAssertions {
 
   /**
    * Tells whether an assertion is from this client, for this server, and used for the first time at any replica.
-   * `address`: the source address of the request. Rejects with a PublicError if that is unknown at the moment, or if
-   * too many come from there.
+   * `address`: the source address of the request. Rejects with a PublicError if this can't be decided now, or if too
+   * many assertions come from there.
    */
   async isBy(client: ClientRecord, assertion: string, address: string | undefined): Promise<boolean> {
     try {

@@ -12,7 +12,7 @@ import { type ClientRecord, RegistrationRefused, type RegistrationRules, refuse 
 
 const MOST_DOCUMENTS = 256
 const MOST_BYTES = 32 * 1024 * 1024
-/** The most documents, whatever the configuration says. */
+/** The upper bound of the configured number of cached documents. */
 const MOST_KEPT = 65_536
 const USUAL_TTL = '5m'
 const LARGEST_DOCUMENT = 10 * 1024
@@ -23,7 +23,7 @@ const LONGEST_MS = 24 * 60 * 60_000
  * The time for which an expired document stays in use while its host is down, so that logged-in clients go on working.
  */
 const STALE_MS = 60 * 60_000
-/** The time for which an address with an unusable document is not fetched again, to protect its host from floods. */
+/** The time for which an unusable document is not fetched again. It protects its host from floods. */
 const REFUSED_MS = 60_000
 const AWAY_MS = 10_000
 const MOST_REFUSED = 1_000
@@ -31,14 +31,14 @@ const JSON_TYPE = /^application\/(?:[\w!#$&^.-]+\+)?json$/
 
 interface Known {
   readonly record: ClientRecord
-  /** The time (`performance.now()`) until which it is not fetched again. */
+  /** The time (`performance.now()`) until which the document is not fetched again. */
   readonly freshUntil: number
 }
 
 interface ClientDocumentsOptions {
   readonly config: CimdConfig
   readonly rules: RegistrationRules
-  /** The issuer is on loopback, so clients may be, too. */
+  /** True if the issuer is on loopback. Then clients may be, too. */
   readonly isLocal: boolean
   /** Returns the log of the current request. */
   log(): Logger
@@ -94,7 +94,7 @@ export class ClientDocuments {
     try {
       const { text, ttlMs } = await this.#fetch(id)
       const record = readDocument(parse(text), id, this.#options.rules, this.#options.isLocal)
-      // A key that its owner has withdrawn expires as early as other keys.
+      // Keys inside a document expire as early as fetched keys, so that a withdrawn key is refused in time.
       const keptMs = record.jwks === undefined ? ttlMs : Math.min(ttlMs, KEYS_MS)
       const size = Math.max(id.length + text.length, this.#leastBytes)
       // The entry stays with the first network that named it. A later one does not take it over.

@@ -5,7 +5,7 @@ import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.t
 import { PublicError } from '../../server/errors.ts'
 import { isKeyAddress, type KeyUse, keysIn, type PublicJwk, type StatedKeys } from './stated-keys.ts'
 
-/** The most clients whose keys are cached, with a limit of bytes of text in all. */
+/** The most clients whose keys are cached, and the most bytes of all cached keys. */
 const MOST_KEPT = 256
 const MOST_BYTES = 8 * 1024 * 1024
 /** The largest set of keys, in bytes. */
@@ -27,7 +27,7 @@ interface Known {
 }
 
 interface ClientKeysOptions {
-  /** The issuer is on loopback, so clients may be, too. */
+  /** True if the issuer is on loopback. Then clients may be, too. */
   readonly isLocal: boolean
   /** Returns the log of the current request. */
   log(): Logger
@@ -40,7 +40,7 @@ interface ClientKeysOptions {
 export class ClientKeys {
   readonly #options: ClientKeysOptions
   readonly #known = new LRUCache<string, Known>({ max: MOST_KEPT, maxSize: MOST_BYTES, ttl: KEYS_MS })
-  /** The imported keys by the set in a document: a set is imported once rather than for each assertion. */
+  /** The imported keys by their set in a document, so that a set is imported once and not for each assertion. */
   readonly #inDocuments = new WeakMap<object, JWTVerifyGetKey>()
   readonly #away = new LRUCache<string, true>({ max: MOST_KEPT * 4, ttl: AWAY_MS })
   readonly #loading = new Map<string, Promise<Known>>()
@@ -62,7 +62,7 @@ export class ClientKeys {
     return (await this.#load(url, use)).find
   }
 
-  /** Returns the keys of a client as they are cached: the same list until they are fetched again. */
+  /** Returns the cached keys of a client. The list is the same object until the keys are fetched again. */
   known({ jwks, jwks_uri: url }: StatedKeys): readonly PublicJwk[] | undefined {
     return jwks?.keys ?? (url === undefined ? undefined : this.#known.get(url)?.keys)
   }
@@ -110,7 +110,7 @@ export class ClientKeys {
   }
 }
 
-/** Returns the name under which the keys at an address are kept: the same document may have keys for several uses. */
+/** Returns the cache key of the keys at an address. One address may have keys for several uses. */
 const nameOf = (url: string, use: KeyUse | undefined): string => (use === undefined ? url : `${use} ${url}`)
 
 /** Fetches a URL that a stranger has named. `isLocal`: the URL may be on loopback. */

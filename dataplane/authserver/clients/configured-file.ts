@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { secretFile } from '../../config/secret-file.ts'
 import { PublicError } from '../../server/errors.ts'
 
-/** Where the files of configured clients are, and where it is logged that one can't be read. */
+/** The folder of the files of configured clients, and the log of files that can't be read. */
 export interface ClientFiles {
   readonly directory: string
   /** Returns the log of the current request. */
@@ -11,9 +11,9 @@ export interface ClientFiles {
 }
 
 /**
- * Follows a file that a configured client is authenticated by, and returns the function that gives what is in it.
- * `read` takes its text and throws an Error for the log if it is unusable. The function throws a PublicError
- * `unavailable` while the file can't be used. The log says so once.
+ * Follows the credential file of a configured client. Returns a function that gives the file's current value. `read`
+ * converts the text and throws an Error for the log if it is unusable. While there is no usable value, the function
+ * throws a PublicError `unavailable`; the log reports it once.
  */
 export function configuredFile<T>(
   path: string,

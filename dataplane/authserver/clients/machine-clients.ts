@@ -16,8 +16,8 @@ export interface MachineClient {
 }
 
 /**
- * Returns the subject of a client in its own tokens. No person has it: a login gives a UUID, and subjects of other
- * issuers begin with the issuer's URL (RFC 9700 section 4.15).
+ * Returns the subject of a client in its own tokens. It can't equal a user's subject: a login gives a UUID, and
+ * subjects of other issuers begin with the issuer's URL (RFC 9700 section 4.15).
  */
 export const clientSubject = (clientId: string): string => `${CLIENT_SUBJECT}${clientId}`
 
@@ -25,7 +25,7 @@ type Authentication = Pick<ClientRecord, 'token_endpoint_auth_method' | 'client_
 
 interface ConfiguredMachine extends MachineClient {
   readonly by: 'secret' | 'key' | 'svid'
-  /** Absent for a workload that proves itself by an SVID. */
+  /** Absent for a workload that authenticates with an SVID. */
   readonly authentication?: () => Authentication
 }
 
@@ -52,7 +52,7 @@ export class MachineClients {
     return this.#clients.size
   }
 
-  /** Tells whether some of them prove themselves in this way. */
+  /** Tells whether any of these clients authenticates in this way. */
   areSome(by: ConfiguredMachine['by']): boolean {
     return [...this.#clients.values()].some((client) => client.by === by)
   }
@@ -67,7 +67,7 @@ export class MachineClients {
     return client?.authentication && { ...recordFor(client), ...client.authentication() }
   }
 
-  /** Returns the record of a client that has proved itself by an SVID. It has no other credential. */
+  /** Returns the record of a client that has authenticated with an SVID. It has no other credential. */
   recordOfProven(clientId: string): ClientRecord | undefined {
     const client = this.#clients.get(clientId)
     return client?.by === 'svid'
@@ -75,7 +75,7 @@ export class MachineClients {
       : undefined
   }
 
-  /** Tells whether claims of a token from here are those of a client that is no longer configured. */
+  /** Tells whether a token's claims name a client that is no longer configured. */
   isGone({ sub }: Readonly<Record<string, unknown>>): boolean {
     return (
       typeof sub === 'string' && sub.startsWith(CLIENT_SUBJECT) && !this.#clients.has(sub.slice(CLIENT_SUBJECT.length))
@@ -93,7 +93,7 @@ const recordFor = ({ clientId, scopes }: MachineClient): Omit<ClientRecord, 'tok
   scope: scopes.join(' '),
 })
 
-/** Returns the function that gives how a client proves itself. */
+/** Returns the function that gives a client's authentication method and credentials. */
 function authenticationOf(
   { clientId, clientSecretFile: secret, jwksFile, jwksUrl }: MachineClientConfig,
   files: ClientFiles,

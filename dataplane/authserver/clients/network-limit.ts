@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { networksOf } from '../../server/network-of.ts'
 
-/** The shared limit as a multiple of one network's, and the same for the reserve of light users. */
+/** The shared limit and the reserve for light users, as multiples of one network's limit. */
 const OPEN_TIMES = 9
 const RESERVE_TIMES = 1
 const MOST_NETWORKS = 10_000
@@ -29,13 +29,13 @@ interface NetworkLimitOptions {
 export const timesOf = (length: number, large: number): number => 1 + 2 * Math.floor(length / large)
 
 /**
- * Limits what everybody may do and costs something: registrations, fetches of metadata documents, logins. A few heavy
- * networks can use up the shared limit, so light users have a reserve.
+ * Limits requests that are open to everybody and costly: registrations, fetches of metadata documents, logins. A few
+ * heavy networks can use up the shared limit, so light users have a reserve.
  */
 export class NetworkLimit {
   /** One map for each width, so that many narrow networks evict no wide one. */
   readonly #networks = WIDTHS.map(() => new LRUCache<string, Bucket>({ max: MOST_NETWORKS }))
-  /** The recent requests of networks of the greatest width. */
+  /** The recent requests of each network of the greatest width, to find the light users. */
   readonly #lately = new LRUCache<string, Bucket>({ max: MOST_NETWORKS })
   readonly #open: Bucket
   readonly #reserve: Bucket

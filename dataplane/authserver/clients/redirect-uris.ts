@@ -23,7 +23,7 @@ export function redirectProblem(uri: unknown, isPublic: boolean): string | undef
   return isPublic ? publicProblem(uri, url) : confidentialProblem(url)
 }
 
-/** An authority with an `@`, whatever stands before it. */
+/** Matches a URI with credentials: an authority with an `@`. */
 const CREDENTIALS = /^[a-z][a-z\d+.-]*:\/\/[^/?]*@/i
 
 function publicProblem(uri: string, { protocol }: URL): string | undefined {

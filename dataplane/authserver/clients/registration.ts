@@ -20,7 +20,7 @@ export interface ClientRecord extends StatedKeys {
   /** SHA-256 of the secret, base64url. */
   readonly client_secret?: string
   readonly client_secret_expires_at?: 0
-  /** The client may authenticate with its key, but need not. */
+  /** True if the client may authenticate with its key, but need not. */
   readonly isKeyOptional?: true
 }
 
@@ -35,9 +35,9 @@ export interface RegistrationRules {
   readonly allowConfidential: boolean
   /** Redirect URIs that make a client confidential, whatever it asks for. */
   readonly forceConfidential: readonly string[]
-  /** Clients may register with a key; absent: no. */
+  /** True if clients may register with a key; absent: false. */
   readonly allowKeys?: boolean
-  /** The issuer is on loopback, so keys of clients may be, too; absent: no. */
+  /** True if the issuer is on loopback. Then keys of clients may be, too; absent: false. */
   readonly isLocal?: boolean
 }
 
@@ -84,8 +84,8 @@ export function readRegistration(
   const document = withoutNulls(metadata)
   const method = authMethodOf(document, rules)
   const isByKey = method === 'private_key_jwt'
-  // A client with a key may be a program on a user's device: each installation makes its own key, which is not in the
-  // shipped program.
+  // A client with a key may be a program on a user's device. Each installation makes its own key, so the shipped
+  // program contains none.
   const redirectUris = redirectUrisOf(document['redirect_uris'], method === 'none' || isByKey)
   const keys = isByKey ? keysOf(document, rules) : {}
   const name = shown(document, 'client_name')

@@ -7,12 +7,12 @@ import { documentOf } from './metadata-document.ts'
 import type { ClientRecord } from './registration.ts'
 import type { PublicJwk } from './stated-keys.ts'
 
-/** The time for which the keys of a client are remembered after it last used one, in seconds. */
+/** The time for which the keys of a client are remembered after their last use, in seconds. */
 const REMEMBERED_S = 30 * 24 * 60 * 60
-/** A thumbprint is stored so far: 66 bits tell the keys of one client apart. */
+/** The stored length of a thumbprint: 66 bits tell the keys of one client apart. */
 const STORED = 11
 
-/** The numbers of a client's keys that have come, have gone and have stayed. */
+/** The numbers of a client's keys that are new, are gone, and are the same as before. */
 export interface KeyChange {
   readonly added: number
   readonly removed: number
@@ -24,7 +24,10 @@ interface SeenKeysOptions {
   readonly store: RecordStore
 }
 
-/** Notices when clients come with other keys than before, for the audit log. The store remembers over replicas. */
+/**
+ * Detects that a client authenticates with changed keys, for the audit log. The store holds the known keys for all
+ * replicas.
+ */
 export class SeenKeys {
   readonly #options: SeenKeysOptions
   readonly #noted = new WeakSet<object>()
@@ -34,8 +37,8 @@ export class SeenKeys {
   }
 
   /**
-   * Returns how the keys of a client that has just authenticated by one have changed; undefined if they have not, or the
-   * client is new. `address`: the source address of the request.
+   * Compares the keys of a client that has just authenticated with the stored ones. Returns the change; undefined if
+   * there is none or the client is new. `address`: the source address of the request.
    */
   async changeOf(client: ClientRecord, address: string | undefined): Promise<KeyChange | undefined> {
     const keys = mayChange(client) ? this.#options.keys.known(client) : undefined
@@ -54,7 +57,7 @@ export class SeenKeys {
   }
 }
 
-/** Tells whether somebody may change the keys of a client. Those that it has registered with stay. */
+/** Tells whether the keys of a client can change. Keys that are part of a registration can't. */
 const mayChange = ({ client_id: id, client_id_issued_at: at, jwks_uri: url }: ClientRecord): boolean =>
   url !== undefined || documentOf(id) !== undefined || at === 0
 

@@ -6,10 +6,10 @@ import { type ClientFiles, configuredFile } from './configured-file.ts'
 import { NetworkLimit } from './network-limit.ts'
 import { CLIENT_ALGORITHMS, keysIn, type StatedKeys } from './stated-keys.ts'
 
-/** A JWT-SVID as the assertion of a client (draft-ietf-oauth-spiffe-client-auth). */
+/** The assertion type of a client that authenticates with a JWT-SVID (draft-ietf-oauth-spiffe-client-auth). */
 export const SPIFFE_ASSERTION = 'urn:ietf:params:oauth:client-assertion-type:jwt-spiffe'
 
-/** The longest remaining lifetime of an SVID, in seconds. Agents hand one to many requests, so it may be used again. */
+/** The longest remaining lifetime of an SVID, in seconds. Agents use one for many requests, so reuse is allowed. */
 const LONGEST_S = 60 * 60
 /** The clock skew that is tolerated, in seconds. */
 const SKEW_S = 30
@@ -27,13 +27,13 @@ interface SpiffeClientsOptions {
   readonly keys: ClientKeys
 }
 
-/** Tells whether the subject of an assertion is a workload of SPIFFE. */
+/** Tells whether the subject of an assertion is a SPIFFE ID. */
 export const isSpiffeId = (subject: string): boolean => subject.startsWith('spiffe://')
 
-/** Workloads of SPIFFE that prove themselves by a JWT-SVID. */
+/** The SPIFFE workloads that authenticate with a JWT-SVID. */
 export class SpiffeClients {
   readonly #clients: readonly SpiffeClientConfig[]
-  /** The keys of each trust domain that takes JWT-SVIDs, by its name in the configuration. */
+  /** The keys of each trust domain that may issue JWT-SVIDs, by its name in the configuration. */
   readonly #domains: ReadonlyMap<string, { readonly trustDomain: string; readonly keys: () => StatedKeys }>
   readonly #audiences: ReadonlySet<unknown>
   readonly #keys: ClientKeys
@@ -51,9 +51,9 @@ export class SpiffeClients {
   }
 
   /**
-   * Returns the id of the client that an SVID proves; undefined if it proves none. `clientId`: the client that the
-   * request names, or undefined. `address`: the source address of the request. Rejects with a PublicError if the keys
-   * are unavailable now, or if too many SVIDs come from there.
+   * Returns the id of the client that an SVID authenticates, or undefined. `clientId`: the client that the request
+   * names, or undefined. `address`: the source address of the request. Rejects with a PublicError if the keys are
+   * unavailable now, or if too many SVIDs come from there.
    */
   async clientOf(svid: string, clientId: string | undefined, address: string | undefined): Promise<string | undefined> {
     try {
@@ -73,7 +73,7 @@ export class SpiffeClients {
     }
   }
 
-  /** Finds the client of a workload: the one that is named, else the one whose pattern is the longest. */
+  /** Finds the client of a workload: the named one or, without a name, the one with the longest matching pattern. */
   #find(subject: string, clientId: string | undefined): SpiffeClientConfig | undefined {
     const trustDomain = SPIFFE_ID.exec(subject)?.[1]
     const isItsOwn = ({ trustDomainRef }: SpiffeClientConfig) =>
@@ -88,11 +88,11 @@ export class SpiffeClients {
   }
 }
 
-/** Tells whether a pattern, exact or ending in a path's `*`, covers a SPIFFE ID. */
+/** Tells whether a pattern covers a SPIFFE ID: it is equal, or ends in `/*` and covers the paths below. */
 const matches = (pattern: string, subject: string): boolean =>
   pattern.endsWith('/*') ? subject.startsWith(pattern.slice(0, -1)) : pattern === subject
 
-/** Returns the subject of an SVID for one of these audiences. Throws an Error if its claims won't do. */
+/** Returns the subject of an SVID for one of these audiences. Throws an Error if its claims are unacceptable. */
 function requireClaims({ sub, aud, exp }: JWTPayload, audiences: ReadonlySet<unknown>): string {
   const named: readonly unknown[] = Array.isArray(aud) ? aud : [aud]
   if (named.length === 0 || !named.every((one) => audiences.has(one))) throw new Error('for another server')

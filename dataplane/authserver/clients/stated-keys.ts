@@ -31,7 +31,7 @@ export const isKeyAddress = (url: unknown, isLocal: boolean): url is string =>
   URL.canParse(url) &&
   (url.startsWith('https://') || (isLocal && /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/.test(url)))
 
-/** Tells whether a key would take long: strangers choose the keys of their clients. */
+/** Tells whether signatures of a key would take long to verify. Strangers choose the keys of their clients. */
 const isSlow = ({ kty, n, e }: Readonly<Record<string, unknown>>): boolean =>
   kty === 'RSA' && (String(n).length > LONGEST_MODULUS || String(e).length > LONGEST_EXPONENT)
 

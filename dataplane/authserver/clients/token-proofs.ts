@@ -8,7 +8,7 @@ import { networkHolder } from '../../server/network-of.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { NetworkLimit } from './network-limit.ts'
 
-/** The rate limit of proofs for each network: each check uses a key of a stranger's choice, and stores a mark. */
+/** The rate limit of proofs for each network. Each check uses a key that a stranger chose, and stores a record. */
 const CHECKS = { burst: 200, eachMs: 50 }
 const MAX_AGE_S = parseDuration(longestProofAge) / 1000
 
@@ -39,7 +39,7 @@ export class TokenProofs {
     this.#nonces = new ProofNonces(options.secrets)
   }
 
-  /** The nonce that clients are told; undefined if none is required. */
+  /** The nonce that clients must use; undefined if none is required. */
   get nonce(): string | undefined {
     return this.#needsNonce ? this.#nonces.current() : undefined
   }
@@ -63,7 +63,7 @@ export class TokenProofs {
   }
 }
 
-/** Builds the check of a configuration; undefined if proofs are not read. */
+/** Creates the check from the configuration; undefined if proofs are not read. */
 export const tokenProofs = (
   config: AuthServerConfig['dpop'],
   options: Omit<TokenProofsOptions, 'config'>,

@@ -6,9 +6,9 @@ import { jsonAnswer, NO_STORE, OAuthError } from './oauth-error.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 
 /**
- * Revokes a token (RFC 7009). Any token of a login ends the login: its refresh tokens, its access tokens, which the
- * gateway refuses from then on, and the providers' tokens. A token by which an actor acts for a user ends alone. A text
- * that is no token gets the same answer (section 2.2).
+ * Revokes a token (RFC 7009). Revoking any token of a login ends the login: its refresh tokens, its access tokens,
+ * which the gateway refuses from then on, and the providers' tokens. A token with which an actor acts for a user is
+ * revoked alone. A text that is no token gets the same answer (section 2.2).
  */
 export async function revoke(parts: EndpointParts, c: EndpointContext): Promise<Response> {
   const form = await readForm(c)
@@ -25,8 +25,8 @@ export async function revoke(parts: EndpointParts, c: EndpointContext): Promise<
 }
 
 /**
- * Introspects a token (RFC 7662). A client with a secret may ask about any token, a public client only about its own:
- * it proves nothing but that it holds them.
+ * Introspects a token (RFC 7662). A client with a secret may ask about any token. A public client may ask only about
+ * its own tokens, because it proves nothing but that it holds them.
  */
 export async function introspect(parts: EndpointParts, c: EndpointContext): Promise<Response> {
   const form = await readForm(c)
@@ -46,7 +46,7 @@ function presented(form: ReadonlyMap<string, string>): string {
 
 interface IssuedToken {
   readonly kind: 'access_token' | 'refresh_token'
-  /** The login that it comes from; absent for a token that was issued without a login. */
+  /** The login that issued it; absent for a token that was issued without a login. */
   readonly grant?: string
   /** Its `jti`, by which it can be revoked alone. */
   readonly jti?: string

@@ -16,10 +16,12 @@ import type { EndpointContext, EndpointParts } from './parts.ts'
 import { PRIVATE, problemPage, redirect, showPage } from './show.ts'
 import { traceOf } from './telemetry.ts'
 
-/** Forms are posted to this path, relative to their page, so that it works behind a proxy that adds a path prefix. */
+/**
+ * The path that forms are posted to. It is relative to the page, so it works behind a proxy that adds a path prefix.
+ */
 const ACTION = 'sessions'
 
-/** The statement of the proof that a page carries. */
+/** The text that the proof in a page signs. */
 const PAGE = 'page'
 /** The completed actions that the next page can report. */
 const DONE = ['unlinked', 'account-unlinked', 'revoked', 'revoked-all', 'key-kept', 'key-deleted'] as const
@@ -84,14 +86,14 @@ async function linkedTo(parts: EndpointParts, c: EndpointContext, session: Accou
     keys: (await keys.of(session.user.subject)).map((key) => ({ ...key, id: proof('delete-key', key.provider) })),
     hasUnlisted: trusted.linksPeople,
     isCut: found.length === MOST_MEMBERS,
-    // The proof keeps a forged link from reporting an action that has not happened.
+    // The proof keeps a forged link from reporting an action that was not performed.
     done: DONE.find((one) => accounts.isProof(said, session, one)),
     action: ACTION,
     token: proof(PAGE),
   })
 }
 
-/** Performs an action of the page of links. The form must carry a proof that was shown to this browser. */
+/** Performs an action of the account page. The form must carry a proof that was shown to this browser. */
 export async function act(parts: EndpointParts, c: EndpointContext): Promise<Response | LoginStep> {
   // This server's pages send no form that is malformed or too large.
   const form = await readForm(c).catch(() => undefined)
@@ -184,7 +186,10 @@ async function end(
   return undefined
 }
 
-/** Ends the link of an account that is the user's own and of no login. Returns undefined if they have no such link. */
+/**
+ * Ends the link of a provider account that belongs to the user and not to a login. Returns undefined if they have no
+ * such link.
+ */
 async function endOfAccount(
   { accounts, links, settings }: EndpointParts,
   session: AccountSession,
@@ -196,7 +201,7 @@ async function endOfAccount(
 }
 
 /**
- * Redirects the browser to the page of links, so that reloading it does not post the form again. `done` is the proof of
+ * Redirects the browser to the account page, so that reloading it does not post the form again. `done` is the proof of
  * the completed action.
  */
 export function back({ settings }: EndpointParts, c: EndpointContext, done?: string): Response {
@@ -228,7 +233,7 @@ const cookieName = ({ isSecure }: EndpointParts['settings']) =>
   isSecure ? '__Host-portico-account' : 'portico-account'
 
 const cookieOptions = ({ isSecure }: EndpointParts['settings']) =>
-  // Browsers come here from the provider's pages; with `Strict` they would not send the cookie.
+  // With `Strict`, browsers that come from the provider's pages would not send the cookie.
   ({ path: '/', httpOnly: true, sameSite: 'Lax', secure: isSecure }) as const
 
 /** Returns the browser's session. The span of the request links to the request that began the sign-in. */

@@ -30,7 +30,7 @@ const CALLED: Readonly<Record<(typeof FOR_CLIENTS)[number], Endpoint>> = {
   '/oauth/introspect': introspect,
 }
 
-/** Makes an endpoint wait, before a successful answer, until its records survive the loss of the store's server. */
+/** Wraps an endpoint: before a successful answer it waits until its records survive the loss of the storage server. */
 const lasting =
   (endpoint: Endpoint): Endpoint =>
   async (parts, c) => {
@@ -48,7 +48,7 @@ const callbackPaths = ({ callbackNames }: EndpointParts['settings']): readonly s
   ...[...callbackNames.values()].flatMap((name) => (name === undefined ? [] : [`${CALLBACK}/${name}`])),
 ]
 
-/** Endpoints that people visit in a browser, and that forms of these pages are posted to. */
+/** Endpoints that people visit in a browser, and that the forms of these pages are posted to. */
 const PAGES: readonly (readonly ['GET' | 'POST', Readonly<Record<string, Endpoint>>])[] = [
   [
     'GET',
@@ -63,14 +63,17 @@ const PAGES: readonly (readonly ['GET' | 'POST', Readonly<Record<string, Endpoin
   ['POST', { ...LOGIN_REQUESTS.POST, '/oauth/key': keepKey }],
 ]
 
-/** Returns an endpoint's paths: below the issuer's, bare and, for the authorization endpoint, the configured one. */
+/** Returns an endpoint's paths: below the issuer's path, bare and, for the authorization endpoint, as configured. */
 const placesOf = (settings: EndpointParts['settings'], path: string): readonly string[] => {
   const paths = path === CALLBACK ? callbackPaths(settings) : [path]
   const told = path === AUTHORIZE ? [settings.authorizationPath] : []
   return [...new Set([...paths.flatMap((one) => [one, settings.issuerPath + one]), ...told])]
 }
 
-/** Builds the application: all paths below the issuer, also bare, for a proxy that removes the issuer's path. */
+/**
+ * Builds the application. It serves each path below the issuer's path and also bare, for a proxy that removes the
+ * issuer's path.
+ */
 export function authServerApp(parts: EndpointParts): Hono<EndpointEnv> {
   const app = new Hono<EndpointEnv>()
   const below = (path: string) => placesOf(parts.settings, path)

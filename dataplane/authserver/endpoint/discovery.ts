@@ -5,7 +5,7 @@ import { CLIENT_ALGORITHMS } from '../clients/stated-keys.ts'
 import { JWT_BEARER } from '../provider/trusted-issuers.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 
-/** Names of the metadata documents: of the authorization server (RFC 8414) and of the OpenID provider. */
+/** Names of the metadata documents of the authorization server (RFC 8414) and of the OpenID provider. */
 const DOCUMENTS = ['oauth-authorization-server', 'openid-configuration'] as const
 
 /**
@@ -24,12 +24,15 @@ export function metadataPaths({ issuerPath }: Pick<EndpointParts['settings'], 'i
   ]
 }
 
-/** Assertions that an identity provider makes for one client (draft-ietf-oauth-identity-assertion-authz-grant). */
+/**
+ * The profile of assertions that an identity provider makes for one client
+ * (draft-ietf-oauth-identity-assertion-authz-grant).
+ */
 const ID_JAG = 'urn:ietf:params:oauth:grant-profile:id-jag'
 
 const PUBLIC = { 'cache-control': 'public, max-age=3600' }
 
-/** Returns the ways in which clients may authenticate, by what is configured. */
+/** Returns the client authentication methods that the configuration allows. */
 function authMethods({ settings, delegates, machines }: EndpointParts): readonly string[] {
   const { allowConfidential, allowKeys, acceptsDocuments } = settings
   const hasSecrets = allowConfidential || delegates.size > 0 || machines.areSome('secret')
@@ -51,7 +54,7 @@ export function metadata(parts: EndpointParts, c: EndpointContext): Response {
   const algorithms = methods.some((method) => method.endsWith('_jwt')) ? CLIENT_ALGORITHMS : undefined
   const document = {
     issuer,
-    // Clients of the official SDK refuse a document without it, even if nobody logs in.
+    // Clients that use the official SDK refuse a document without this member, even if no login is configured.
     authorization_endpoint: authorizationEndpoint,
     token_endpoint: `${issuer}/oauth/token`,
     registration_endpoint: `${issuer}/oauth/register`,
@@ -76,7 +79,8 @@ export function metadata(parts: EndpointParts, c: EndpointContext): Response {
     introspection_endpoint_auth_signing_alg_values_supported: algorithms,
     dpop_signing_alg_values_supported: proofs && usualProofAlgorithms,
     ...(hasLogins && { authorization_response_iss_parameter_supported: true }),
-    // An OpenID Connect member for clients that read only the document of RFC 8414: without it they expect RS256.
+    // This member of OpenID Connect is for clients that read only the document of RFC 8414. Without it they expect
+    // RS256.
     id_token_signing_alg_values_supported: [provider().keys.alg],
     ...(trusted.hasIdJags({ confidential: methods.length > 1, documents: acceptsDocuments }) && {
       authorization_grant_profiles_supported: [ID_JAG],
@@ -90,6 +94,6 @@ export function metadata(parts: EndpointParts, c: EndpointContext): Response {
   return c.json(document, 200, PUBLIC)
 }
 
-/** Returns all public keys (RFC 7517), so that tokens by an earlier key stay valid until they expire. */
+/** Returns all public keys (RFC 7517). Tokens that an earlier key signed stay valid until they expire. */
 export const keySet = ({ provider }: EndpointParts, c: EndpointContext): Response =>
   c.json({ keys: provider().keys.publicKeys }, 200, PUBLIC)

@@ -9,7 +9,7 @@ export const belowIssuer = (path: string, issuerPath: string): string =>
 
 /** Tells whether a path, bare or below the issuer's, is an endpoint or document for clients. */
 export function isForClients(path: string, issuer: string): boolean {
-  // Most paths are neither: they are decided without parsing the issuer.
+  // Most paths are neither. This check finds them without parsing the issuer.
   if (!path.includes('/oauth/') && !path.includes(DOCUMENTS)) return false
   const own = belowIssuer(path, new URL(issuer).pathname.replace(/\/$/, ''))
   return own.startsWith(DOCUMENTS) || (FOR_CLIENTS as readonly string[]).includes(own)

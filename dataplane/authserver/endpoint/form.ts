@@ -9,7 +9,7 @@ import type { EndpointContext, EndpointParts } from './parts.ts'
 /** The largest body of any endpoint, in bytes. */
 const BODY_BYTES = 64 * 1024
 
-/** Reads a request's body. It counts in the sender's share until the answer, even if it arrives byte by byte. */
+/** Reads a request's body. Its bytes count in the sender's memory share until the answer, even if it arrives slowly. */
 export const readCounted = (c: EndpointContext): Promise<Buffer> =>
   readBody(c, BODY_BYTES, (bytes) => c.var.held.demand(bytes))
 
@@ -57,7 +57,7 @@ export async function requireClient(
   return client
 }
 
-/** Tells the audit log, if there is one, of a client that has authenticated by other keys than before. */
+/** Notes in the audit log, if there is one, that a client has authenticated with changed keys. */
 async function tellOfKeys(
   { seenKeys, log }: EndpointParts,
   { var: { record } }: EndpointContext,
@@ -69,7 +69,7 @@ async function tellOfKeys(
     const change = await seenKeys.changeOf(client, address)
     if (change !== undefined) record.keysChanged(client.client_id, change)
   } catch (error) {
-    // A store that fails is no reason to refuse a client: this is only for the log.
+    // A failing store is no reason to refuse a client, because this is only for the audit log.
     log().warn({ err: error, client: client.client_id }, 'a change of keys is not audited')
   }
 }

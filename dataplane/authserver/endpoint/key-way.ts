@@ -1,13 +1,13 @@
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 
-/** How long a user may take for the sign-in that a key needs, in seconds. */
+/** The time for the sign-in before a user enters a key, in seconds. */
 const WAY_S = 600
 
 /** A key that a user is about to enter. */
 interface Way {
   readonly provider: string
-  /** The proof of the link that named its user; empty: the user came from the page of sessions. */
+  /** The proof in the link that names its user; empty if the user came from the account page. */
   readonly proof: string
 }
 
@@ -15,7 +15,7 @@ const cookieName = ({ isSecure }: EndpointParts['settings']) => (isSecure ? '__H
 const options = ({ isSecure }: EndpointParts['settings']) =>
   ({ path: '/', httpOnly: true, sameSite: 'Lax', secure: isSecure }) as const
 
-/** Has the browser come back to a key after the sign-in that it needs. */
+/** Stores in a cookie that the browser returns to this key's page after the sign-in. */
 export const keepWay = ({ settings }: EndpointParts, c: EndpointContext, { provider, proof }: Way): void =>
   setCookie(c, cookieName(settings), new URLSearchParams({ provider, for: proof }).toString(), {
     ...options(settings),
@@ -26,7 +26,9 @@ export const dropWay = ({ settings }: EndpointParts, c: EndpointContext): void =
   deleteCookie(c, cookieName(settings), options(settings))
 }
 
-/** Returns the way back to a key after a sign-in, as a URL relative to the pages; undefined if none led here. */
+/**
+ * Returns the URL of the key's page to return to after a sign-in, relative to the pages; undefined if there is none.
+ */
 export function wayToKey(parts: EndpointParts, c: EndpointContext): string | undefined {
   const query = new URLSearchParams(getCookie(c, cookieName(parts.settings)) ?? '')
   const [provider, proof] = [query.get('provider'), query.get('for')]

@@ -9,12 +9,12 @@ import { dropWay, keepWay } from './key-way.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 import { problemPage, showPage } from './show.ts'
 
-/** The statement of the proof that the form carries. */
+/** The text that the form's proof signs. */
 const FORM = 'key-form'
-/** The form’s token: what makes it unique, and the proof that it was shown in this session. */
+/** The form's token: a random part that makes it unique, and the proof that the form was shown in this session. */
 const TOKEN = /^([\w-]{43})\.([\w-]{43})$/
 
-/** Shows the page on which a user enters a key. Who is not signed in signs in first, and comes back here. */
+/** Shows the page on which a user enters a key. A user without a session signs in first and then returns here. */
 export async function keyForm(parts: EndpointParts, c: EndpointContext): Promise<Response> {
   const query = new URL(c.req.url).searchParams
   const [provider, proof] = [query.get(fields.provider) ?? '', query.get(fields.proof) ?? '']
@@ -25,13 +25,13 @@ export async function keyForm(parts: EndpointParts, c: EndpointContext): Promise
     return signInFor(parts, c, parts.keys.titleOf(provider))
   }
   dropWay(parts, c)
-  // A link names its user. From the page of sessions there is none: whoever is signed in means their own key.
+  // A link is valid for one user. The account page sends no proof, and the key then belongs to the signed-in user.
   if (proof !== '' && !parts.keys.isFor(session.user.subject, provider, proof))
     return problemPage(parts, c, 'linkPerson')
   return formFor(parts, c, session, { provider })
 }
 
-/** Keeps the key of the form. */
+/** Stores the key that the form carries. */
 export async function keepKey(parts: EndpointParts, c: EndpointContext): Promise<Response> {
   // This server's pages send no form that is malformed or too large.
   const form = await readForm(c).catch(() => undefined)
@@ -51,7 +51,7 @@ export async function keepKey(parts: EndpointParts, c: EndpointContext): Promise
   }
 }
 
-/** Tells whether a form was shown in this session for this provider, and is sent for the first time. */
+/** Tells whether a form was shown in this session for this provider and is sent for the first time. */
 async function isFirst(
   parts: EndpointParts,
   session: AccountSession,

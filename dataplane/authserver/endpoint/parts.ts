@@ -31,7 +31,7 @@ import type { RequestsUnderWay, RequestUnderWay } from './under-way.ts'
 
 /** The parts that the endpoints of an authorization server use. */
 export interface EndpointParts {
-  /** Name of the gateway, for people. */
+  /** Name of the gateway, as pages show it. */
   readonly title: string
   readonly settings: Settings
   /** Returns the provider with the current keys. Throws a PublicError `unavailable` while there are none. */
@@ -40,13 +40,13 @@ export interface EndpointParts {
   readonly findKey: JWTVerifyGetKey
   readonly store: RecordStore
   readonly clients: Clients
-  /** Authenticates clients that have keys. */
+  /** Authenticates clients by their assertions. */
   readonly assertions: ClientAssertions
-  /** Notices keys of clients that have changed. */
+  /** Detects that a client authenticates with changed keys. */
   readonly seenKeys: SeenKeys
-  /** Checks proofs of possession at the token endpoint; undefined if none are read. */
+  /** Checks proofs of possession at the token endpoint; undefined if proofs are not read. */
   readonly proofs: TokenProofs | undefined
-  /** Authenticates workloads of SPIFFE. */
+  /** Authenticates SPIFFE workloads. */
   readonly spiffe: SpiffeClients
   /** The clients that may exchange tokens. */
   readonly delegates: DelegateClients
@@ -56,16 +56,16 @@ export interface EndpointParts {
   readonly trusted: TrustedIssuers
   readonly grants: Grants
   readonly revocations: Revocations
-  /** Tells whether a token from here with these claims has ended early: by a revocation, or by the configuration. */
+  /** Tells whether a token with these claims has ended early, by a revocation or a change of the configuration. */
   hasEnded(claims: JWTPayload): boolean
   readonly registrations: NetworkLimit
   readonly logins: NetworkLimit
   readonly consents: NetworkLimit
   readonly login: ConsentedLogin
-  /** Sessions of people on the page of their linked clients and providers. */
+  /** Sessions of the account page. */
   readonly accounts: AccountSessions
   readonly links: Links
-  /** The keys that users have of their own. */
+  /** The keys that users have entered. */
   readonly keys: UserKeys
   /** Links by which users log in at a provider after the first login. */
   readonly loginLinks: LoginLinks
@@ -81,7 +81,7 @@ export interface EndpointParts {
   log(): Logger
 }
 
-/** Node's objects of a request, and the share that the memory of the request counts in. */
+/** Node's objects of a request, and the share that the request's memory counts in. */
 export interface EndpointBindings extends HttpBindings {
   readonly share: Share
 }
@@ -94,7 +94,7 @@ export interface EndpointEnv {
     request: RequestUnderWay
     /** The audit record of this request; undefined without an audit log. */
     record: RequestRecord | undefined
-    /** Trace context of the request that began the login which this request continues, if that one is traced. */
+    /** Trace context of the request that began the login that this request continues, if it is traced. */
     loginTrace: string | undefined
     /** The grant type of a token request, once it is known to be supported. */
     grantType: string | undefined

@@ -3,7 +3,7 @@ import { mediaType, readCounted } from './form.ts'
 import { jsonAnswer, OAuthError } from './oauth-error.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 
-/** A registration counts once more for each 2 kB of its body. */
+/** The number of bytes after which a registration counts as one more: 2 kB of its body. */
 const LARGE_BYTES = 2048
 
 /** Registers a client (RFC 7591). Registration is open to everybody, within limits. */

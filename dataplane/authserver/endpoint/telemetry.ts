@@ -5,7 +5,7 @@ import { errorOfStatus } from '../audit/events.ts'
 import type { FlowPosition } from '../login/login.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 
-/** Returns the measured operation of an endpoint. `route` is its path below the issuer. */
+/** Returns the operation under which a request to an endpoint is measured. `route` is its path below the issuer. */
 export const operationOf = (method: string, route: string): Operation => ({
   kind: 'auth-request',
   name: `${method} ${route}`,
@@ -42,7 +42,7 @@ const originOf = (parts: EndpointParts, c: EndpointContext): Origin => {
   }
 }
 
-/** Returns the error code of an answer; for a page, the code that is nearest to its status. */
+/** Returns the error code of an answer. A page has none, so its status gives the nearest code. */
 async function errorIn(response: Response): Promise<string | undefined> {
   if (response.status < 400) return undefined
   const isJson = response.headers.get('content-type') === 'application/json'
@@ -53,7 +53,7 @@ async function errorIn(response: Response): Promise<string | undefined> {
 const outcomeOf = (code: string | undefined): Outcome =>
   code === undefined ? { result: 'ok' } : { result: code === 'access_denied' ? 'denied' : 'error', code }
 
-/** Returns the trace context of a request if it has a sampled span. A login that it begins keeps it. */
+/** Returns the trace context of a request if its span is sampled. A login that the request begins stores it. */
 export const traceOf = ({ var: { request } }: EndpointContext): string | undefined =>
   request.observation?.isSampled === true ? request.observation.trace?.traceparent : undefined
 

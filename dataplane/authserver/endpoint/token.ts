@@ -19,10 +19,13 @@ import { linkByToken } from './telemetry.ts'
 
 const GRANT_TYPES: ReadonlySet<string> = new Set(['authorization_code', 'refresh_token', TOKEN_EXCHANGE, JWT_BEARER])
 
-/** Grants that begin with a login. A server without providers has none. */
+/** Grant types that begin with a login. A server without providers does not offer them. */
 const OF_LOGINS: ReadonlySet<string> = new Set(['authorization_code', 'refresh_token'])
 
-/** Tells whether this server has a grant type: those of logins need a provider, that of machines needs a client. */
+/**
+ * Tells whether this server offers a grant type. Those of logins need a provider, and `client_credentials` needs a
+ * client.
+ */
 function isServed(grantType: string, { settings, machines }: EndpointParts): boolean {
   if (OF_LOGINS.has(grantType)) return settings.primaries.length > 0
   return grantType === CLIENT_CREDENTIALS ? machines.size > 0 : GRANT_TYPES.has(grantType)
@@ -35,7 +38,7 @@ export async function token(parts: EndpointParts, c: EndpointContext): Promise<R
   return response
 }
 
-/** Reads the proof of possession of a request, if any: every token that it gets is bound to the key of the proof. */
+/** Reads the request's proof of possession, if any. Every token in the answer is bound to the proof's key. */
 async function readProof({ proofs, addressOf }: EndpointParts, c: EndpointContext): Promise<void> {
   try {
     c.var.request.proofKey = await proofs?.keyOf(c.env.incoming, addressOf(c.env.incoming))
@@ -49,7 +52,9 @@ async function readProof({ proofs, addressOf }: EndpointParts, c: EndpointContex
 const nonceHeader = (proofs: EndpointParts['proofs']): Readonly<Record<string, string>> =>
   proofs?.nonce === undefined ? {} : { 'DPoP-Nonce': proofs.nonce }
 
-/** Completes a successful answer: the type of a bound token (RFC 9449 section 5), and the nonce for the next request. */
+/**
+ * Completes a successful answer with the type of a bound token (RFC 9449 section 5) and the nonce for the next request.
+ */
 async function boundAnswer({ proofs }: EndpointParts, c: EndpointContext, answer: Response): Promise<Response> {
   if (c.var.request.proofKey === undefined || answer.status !== 200) return answer
   const document = (await answer.json()) as object
@@ -87,7 +92,7 @@ async function grantIn(answer: Response): Promise<HeldBy | undefined> {
   return grant === undefined ? undefined : { grant }
 }
 
-/** Authenticates the client of a request that may come without one; returns undefined if it names none. */
+/** Authenticates the client of a request that needs none. Returns undefined if the request names no client. */
 async function namedClient(
   parts: EndpointParts,
   c: EndpointContext,
@@ -132,7 +137,7 @@ async function requireKey(parts: EndpointParts, token: string): Promise<void> {
     throw new OAuthError('invalid_grant', TEXTS['invalid_grant'] as string)
 }
 
-/** Hands the request to the library, with the client that was authenticated here. */
+/** Passes the request to the library, with the client that was authenticated here. */
 function send(parts: EndpointParts, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<InnerResponse> {
   const parameters = new URLSearchParams([...form])
   parameters.set('client_id', client.client_id)
@@ -141,7 +146,7 @@ function send(parts: EndpointParts, client: ClientRecord, form: ReadonlyMap<stri
   if (resource !== undefined) parameters.set('resource', parts.settings.resourceNamed(resource))
   const secret = client.client_secret
   if (secret === undefined) parameters.delete('client_secret')
-  // The library knows the digest as the secret, so it compares the digest.
+  // The library stores the digest as the secret, so it gets the digest to compare.
   else parameters.set('client_secret', secret)
   return parts.provider().send({ method: 'POST', path: '/oauth/token', body: parameters.toString() })
 }
@@ -170,11 +175,10 @@ const LONGEST_WAIT_MS = 4_000
 
 /**
  * Exchanges a refresh token once, however often it is sent at the same time or within ten seconds. A client that lost
- * the answer, or processes that share one token, get the same answer. `exchange` returns the body of the answer, or
+ * the answer, and processes that share one token, get the same answer. `exchange` returns the body of the answer, or
  * undefined if the exchange was refused; it runs at one replica at a time. Throws an OAuthError `invalid_grant` if the
- * answer is bound to another key than that of the request.
- *
- * The stored answer is sealed with a key that only the token yields, so the record is useless without the token.
+ * answer is bound to a different key than the request's.
+ * The stored answer is sealed with a key that is derived from the token, so the record is useless without the token.
  */
 async function exchangeOnce(
   parts: EndpointParts,
@@ -190,14 +194,14 @@ async function exchangeOnce(
 
   const grantId = refresh.grantOf(token)
   const grant = grantId === undefined ? undefined : await parts.grants.find(grantId)
-  // The token belongs to no live grant of this client, so the library refuses it at once.
+  // The token belongs to no live grant of this client, so the library refuses it.
   if (grantId === undefined || grant?.['clientId'] !== clientId) return exchange()
   const answered = async () => {
     const text = await store.get('rotated', name)
     // An answer is not returned again once its grant has ended.
     if (text === undefined || (await parts.grants.find(grantId)) === undefined) return undefined
     const answer = sealer.open(text, bound)
-    // The token has been exchanged for tokens that are bound to another key, or to none. The login goes on with those.
+    // The token was exchanged for tokens with a different key or none. The login goes on with those.
     if (answer === undefined) throw new OAuthError('invalid_grant', TEXTS['invalid_grant'] as string)
     return answer
   }

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { traceIdOf } from '../../server/log.ts'
 import type { Observation } from '../../telemetry/observe.ts'
 
-/** A request that is being answered. */
+/** A request that is not answered yet. */
 export class RequestUnderWay {
   /** The request id in the answer, the log and the audit log. */
   readonly id: string
@@ -27,8 +27,8 @@ export class RequestUnderWay {
 }
 
 /**
- * The requests that are being answered. Logs and measurements of all work for a request, however deep, belong to it.
- * Work that outlasts a request, or serves several, uses the server's log.
+ * The requests that are not answered yet. Logs and measurements of all work for a request belong to it, wherever that
+ * work is done. Work that outlasts a request, or serves several, uses the server's log.
  */
 export class RequestsUnderWay {
   readonly #storage = new AsyncLocalStorage<RequestUnderWay>()

@@ -12,7 +12,7 @@ export interface KeyMaterial {
 }
 
 interface KeyFilesOptions {
-  /** Absolute paths; undefined for a key that is lost at a restart. */
+  /** Absolute paths; undefined for a key that exists until this process ends. */
   readonly signingKeyFiles: readonly string[] | undefined
   readonly hmacSecretFiles: readonly string[] | undefined
   readonly log: Logger

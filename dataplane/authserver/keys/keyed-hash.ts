@@ -1,10 +1,10 @@
 import { createHmac, createSecretKey, type KeyObject, randomBytes, timingSafeEqual } from 'node:crypto'
 
-/** Derives names with secrets and stores no secret: HMAC-SHA256, with one domain for each purpose. */
+/** Derives record names and proofs by HMAC-SHA256, with a separate domain for each purpose. It stores no secret. */
 export interface KeyedHash {
   /** Returns the digest with the active secret, base64url. */
   of(purpose: string, text: string): string
-  /** Returns the digests with all secrets, the active one first, to look up names from an earlier secret. */
+  /** Returns the digests with all secrets, the active one first, to find records that an earlier secret named. */
   all(purpose: string, text: string): readonly string[]
   /** Tells whether a digest matches one of the secrets, in constant time. */
   matches(purpose: string, text: string, digest: string): boolean
@@ -21,7 +21,8 @@ export function keyedHash(secrets: readonly string[]): KeyedHash {
     const key = Buffer.from(secret)
     if (key.length < SHORTEST_SECRET_BYTES)
       throw new Error(`hmac secret ${index + 1} is shorter than ${SHORTEST_SECRET_BYTES} bytes`)
-    // From bytes Node would create such an object for each digest, which costs ten times as much as the digest.
+    // A key object is made once. From bytes, Node would make one for each digest, which takes ten times as long as the
+    // digest.
     return createSecretKey(key)
   })
   const [first] = keys

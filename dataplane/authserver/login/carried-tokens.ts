@@ -31,7 +31,7 @@ export class CarriedTokens {
     return isSameUser && before.refreshToken !== undefined ? { ...set, refreshToken: before.refreshToken } : set
   }
 
-  /** Returns the tokens of earlier logins. If they can't be read, the login succeeds but has no refresh token. */
+  /** Returns the tokens of earlier logins. If they can't be read, the login succeeds without a refresh token. */
   async #earlier(provider: string, set: UpstreamTokenSet): Promise<UpstreamTokenSet | undefined> {
     const { tokens, log } = this.#options
     return tokens.get(placeOf(provider, set)).catch((error: unknown) => {
@@ -59,7 +59,9 @@ export class CarriedTokens {
     await this.#options.tokens.removeLogin(placeOf('', { owner }).login)
   }
 
-  /** Keeps the refresh token of a set. On failure this login succeeds, and a later login may lack a refresh token. */
+  /**
+   * Keeps the refresh token of a set. If that fails, this login succeeds and a later login may lack a refresh token.
+   */
   async keep(provider: string, { owner, subject, refreshToken }: UpstreamTokenSet): Promise<void> {
     const { tokens, keepS, log } = this.#options
     if (refreshToken === undefined) return
@@ -69,7 +71,7 @@ export class CarriedTokens {
   }
 }
 
-/** Returns a place that no token can name as its login: names of logins have no blanks. */
+/** Returns a place that can't be that of a login: names of logins have no blanks. */
 const placeOf = (provider: string, { owner }: Pick<UpstreamTokenSet, 'owner'>): Place => ({
   login: `of user ${owner}`,
   provider,

@@ -32,15 +32,17 @@ import { visitedBy } from './upstream-filter.ts'
 
 interface ChainLoginOptions extends LoginParts {
   readonly issuer: string
-  /** At least one, in the order in which users log in. */
+  /** The providers in the order in which users log in; at least one. */
   readonly upstreams: readonly Upstream[]
-  /** Names of the providers that identify users. If they are several, the user chooses one, which comes first. */
+  /**
+   * Names of the providers that identify users. If there are several, the user chooses one, and the login begins there.
+   */
   readonly primaries: readonly string[]
-  /** Seals the login in the page on which a user chooses; needed where there is a choice. */
+  /** Seals the login in the page on which a user chooses; needed if there are several providers to choose from. */
   readonly pageSealer?: Sealer
   /** The last path segment of each provider's callback, by the provider's name; absent: the shared callback. */
   readonly callbackNames?: ReadonlyMap<string, string | undefined>
-  /** Chooses the providers after the first by what it says of the user; absent: a login visits all of them. */
+  /** Chooses the providers after the first one by the user's claims; absent: a login visits all of them. */
   readonly filter?: AuthServerConfig['upstreamFilter']
   /** Names of the providers that a login does not visit; absent: none. */
   readonly onDemand?: ReadonlySet<string>
@@ -60,14 +62,14 @@ interface Known {
 interface SoFar {
   readonly login: string
   readonly known?: Known
-  /** Names of all providers that this login visits, if the first one has chosen them. */
+  /** Names of all providers that this login visits, if the filter has chosen them. */
   readonly visits?: readonly string[]
 }
 
 /** A login whose user has yet to choose where to log in. */
 type Undecided = Open<LoginFlow> & { readonly bytes: number }
 
-/** A login that is under way at a provider. The `state` from the provider finds it. */
+/** A login that waits for its user at a provider. It is found by the `state` that the provider returns. */
 interface Underway extends LoginFlow {
   readonly upstream: string
   readonly nonce: string
@@ -107,7 +109,7 @@ class StaleLogin extends Error {}
 /** The owner of tokens while the user is unknown. Nobody can use them. */
 const NOBODY = ''
 
-/** Returns whom the records of a login count for: its user or, without a known user, the network. */
+/** Returns the holder of a login's records: the user or, without a known user, the network. */
 const holderOf = (known: Known | undefined, address: string | undefined): Holder =>
   known === undefined || known.isSynthetic === true ? networkHolder(address) : [known.user.subject]
 
@@ -115,7 +117,7 @@ const holderOf = (known: Known | undefined, address: string | undefined): Holder
 const LOGIN_BYTES = 3072
 const TIMES_KEPT = 3
 
-/** Tokens of one provider outlast the time for the next provider by this margin, in seconds. */
+/** The time by which tokens outlast the login at the next provider, in seconds. */
 const MARGIN_S = 30
 
 const nowS = () => Math.floor(Date.now() / 1000)
@@ -159,10 +161,10 @@ export class ChainLogin implements Login {
     const { purpose, uid, trace } = undecided
     onFound?.({ purpose, uid, ...(trace !== undefined && { trace }) })
     if (provider === undefined) return { kind: 'choose', purpose, uid, token, isListed: true }
-    // The page is older than the configuration.
+    // The page is from an earlier configuration.
     if (!this.#isChoice || !this.#options.primaries.includes(provider)) return { kind: 'refused' }
     const { bytes, ...flow } = undecided
-    // The page may be answered again. Each of its answers takes one place, and one state that no other answer has.
+    // The page may be answered again. Each provider gets one place and one `state` of its own.
     const name = choiceName(uid, provider)
     const state = this.#options.keyed().of('choice', name)
     return this.#pass({ ...flow, providers: this.#way(purpose, provider) }, browser, { bytes, name, state })
@@ -172,12 +174,12 @@ export class ChainLogin implements Login {
     return this.#options.primaries.length > 1
   }
 
-  /** Returns the providers of a login that begins at this one of the providers that identify users. */
+  /** Returns the providers that a login visits if it begins at this one. */
   #way(purpose: Purpose, primary: string): readonly string[] {
     return purpose === 'authorize' ? this.#required(primary) : [primary]
   }
 
-  /** Begins a login; its user chooses where if there is a choice. */
+  /** Begins a login. If several providers identify users, the user chooses first. */
   async #enter({ bytes, ...flow }: Undecided, browser: Browser): Promise<Respond | Choose | Failed> {
     const { primaries, loginsUnderWay } = this.#options
     const { purpose, uid, providers } = flow
@@ -219,7 +221,7 @@ export class ChainLogin implements Login {
     if (underway === undefined) return { kind: 'refused' }
     const { purpose, uid, upstream: provider, trace } = underway
     onFound?.({ purpose, uid, provider, ...(trace !== undefined && { trace }) })
-    // The code belongs to a different provider: it must not go to the one of this login (mix-up, RFC 9700 section 4.4).
+    // The code belongs to a different provider and must not go to this one (mix-up attack, RFC 9700 section 4.4).
     const isMixedUp = this.#options.callbackNames?.get(provider) !== at
     const step = await this.#goOn(parameters, isMixedUp ? undefined : browser, { ...underway, state })
     if (step.kind !== 'respond')
@@ -283,12 +285,12 @@ export class ChainLogin implements Login {
     const found = await upstream.exchange(parameters, { state, nonce, verifier })
     if (isStale(found, maxAge, sentAt)) throw new StaleLogin()
     const known = primaries.includes(name) ? this.#userOf(upstream, found) : soFar?.known
-    // This check comes before the next provider: somebody else's link must not collect the tokens of this user.
+    // This check comes before the next provider, so that somebody else's link can't collect this user's tokens.
     if (subject !== undefined && known !== undefined && !isEqual(known.user.subject, subject)) throw new OtherUser()
     const visits = soFar?.visits ?? this.#chosen(flow, found.tokens.idToken)
     const visited = visits ?? providers
     const next = visited[visited.indexOf(name) + 1]
-    // Nothing acts by this login, so none of its tokens are kept.
+    // This login only identifies the user for the account page, so none of its tokens are kept.
     if (purpose === 'account' && next === undefined)
       return { kind: 'done', purpose, uid, login, ...this.#identified(known) }
     // The records expire, so an abandoned login leaves nothing.
@@ -296,7 +298,7 @@ export class ChainLogin implements Login {
     const holder = holderOf(known, address)
     await tokens.put({ login, provider: name }, { ...found.tokens, owner: NOBODY }, { ttlMs, holder })
     if (next === undefined) {
-      // The tokens of a link have no owner until the login that began it takes them.
+      // The tokens of a link have no owner until the login that the link belongs to takes them.
       const who = purpose === 'link' ? this.#identified(known) : await this.#owned({ login, holder }, visited, known)
       return { kind: 'done', purpose, uid, login, ...who }
     }
@@ -304,7 +306,10 @@ export class ChainLogin implements Login {
     return this.#goTo(this.#upstream(next), { ...flow, browser, soFar: after })
   }
 
-  /** Names of the providers that a login passes, in order. If users have a choice, the chosen one comes first. */
+  /**
+   * Returns the names of the providers that a login visits, in order. If users have a choice, the chosen one comes
+   * first.
+   */
   #required(chosen: string | undefined): readonly string[] {
     const { upstreams, onDemand, primaries } = this.#options
     const names = upstreams.map(({ name }) => name).filter((name) => onDemand?.has(name) !== true)
@@ -313,7 +318,7 @@ export class ChainLogin implements Login {
     return chosen !== undefined && primaries.includes(chosen) ? [chosen, ...others] : []
   }
 
-  /** Chooses the providers of a login whose user has just come back from the first one. Undefined: all of them. */
+  /** Chooses the providers of a login after the user has returned from the first one. Undefined means all of them. */
   #chosen({ purpose, providers }: LoginFlow, idToken: string | undefined): readonly string[] | undefined {
     const { filter, primaries } = this.#options
     if (filter === undefined || purpose !== 'authorize') return undefined
@@ -347,7 +352,7 @@ export class ChainLogin implements Login {
       const place = { login, provider }
       const given = await tokens.get(place)
       const owned = given && { ...given, owner: who.user.subject }
-      // A synthetic user has no later login.
+      // A synthetic user has no later login that could use the refresh token.
       const own = owned && (who.isSynthetic === true ? owned : await carried.completed(provider, owned))
       const options = { replaces: given?.version, ttlMs: keepS * 1000, holder }
       if (own === undefined || (await tokens.put(place, own, options)) === undefined)
@@ -396,7 +401,7 @@ export class ChainLogin implements Login {
   }
 }
 
-/** Returns the name under which a login is counted that begins where its user has chosen. */
+/** Returns the name under which a login counts that begins at the provider that its user has chosen. */
 const choiceName = (uid: string, provider: string | undefined): string => JSON.stringify([uid, provider])
 
 /** Tells whether a login is older than requested. Providers may ignore `max_age` (OpenID Connect Core 1.0 section 3.1.2.1). */

@@ -21,7 +21,7 @@ import { createQuestions } from './questions.ts'
 /** A login that begins with the user's consent to the client. */
 export interface ConsentedLogin extends Pick<Login, 'pass' | 'choose' | 'close'> {
   begin(authorization: PendingAuthorization, browser: Browser): Promise<Ask | Respond | Choose | Failed>
-  /** Continues as `Login` does, but asks for consent again if a different user of this browser gave it. */
+  /** Continues as `Login` does, but asks for consent again if a different user of this browser gave the consent. */
   callback(...back: Parameters<Login['callback']>): Promise<LoginStep>
   /** Handles the answer from the consent page with this token. `onFound` receives the login that it belongs to. */
   decide(
@@ -30,7 +30,7 @@ export interface ConsentedLogin extends Pick<Login, 'pass' | 'choose' | 'close'>
     browser: Browser | undefined,
     onFound?: (position: FlowPosition) => void,
   ): Promise<Respond | Choose | Failed | Refused>
-  /** Revokes a user's consents in all browsers: for one client, or without one for all. */
+  /** Revokes a user's consents in all browsers, for one client or, without `clientId`, for all. */
   forget(subject: string, clientId?: string): Promise<void>
 }
 
@@ -96,7 +96,7 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
     const { authorization, by } = allowed
     const asked = askedBy(authorization)
     const { subject } = done.user
-    // A different user of this browser gave the consent, or it has been revoked in the meantime.
+    // A different user of this browser gave the consent, or it was revoked during the login.
     if (by !== undefined && (by !== subject || (await consents.find(browser, asked)) !== subject)) {
       await forgetTokens(done.login)
       await consents.forget(browser, asked)
@@ -141,5 +141,5 @@ const askedBy = ({ clientId, redirectUri, resource, scope }: PendingAuthorizatio
   scopes: scope.split(' '),
 })
 
-/** An authorization request that waits for consent. It is not stored during that time. */
+/** An authorization request that waits for consent. The consent page holds it, not the store. */
 type AskedRequest = Omit<PendingAuthorization, 'uid'>

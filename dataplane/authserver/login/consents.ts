@@ -3,7 +3,7 @@ import type { KeyedHash } from '../keys/keyed-hash.ts'
 import { firstRecord, type RecordStore } from '../store/record-store.ts'
 import type { Browser } from './login.ts'
 
-/** The consent that a client needs from a user. */
+/** The consent that a client asks for. */
 export interface Asked {
   readonly clientId: string
   readonly redirectUri: string
@@ -23,7 +23,7 @@ interface Consent {
 /** A consent that is unused for this time is asked for again, in seconds. */
 export const CONSENT_S = 30 * 24 * 60 * 60
 
-/** The consents of users, by browser: the user is not yet known when the client asks. */
+/** The consents of users, by browser, because the user is not known yet when the client asks. */
 interface Consents {
   /** Returns the user who has consented to all of this in this browser, or undefined. */
   find(browser: Browser, asked: Asked): Promise<string | undefined>
@@ -31,13 +31,13 @@ interface Consents {
   keep(browser: Browser, asked: Asked, subject: string): Promise<void>
   /** Removes the consent in this browser, whoever gave it. */
   forget(browser: Browser, asked: Asked): Promise<void>
-  /** Revokes a user's consents in all browsers: for one client, or without one for all. */
+  /** Revokes a user's consents in all browsers, for one client or, without `clientId`, for all. */
   forgetOf(subject: string, clientId?: string): Promise<void>
 }
 
 /**
- * Each consent holds two marks of its user: one for all clients, one for its client. Deleting a mark revokes the
- * consents that hold it. This needs no knowledge of the client, and if a mark is lost, the user is asked again.
+ * Each consent holds two marks of its user: one for all clients and one for its client. Deleting a mark revokes the
+ * consents that hold it, even if the client is no longer known. If a mark is lost, the user is asked again.
  */
 export function createConsents(store: RecordStore, keyed: () => KeyedHash): Consents {
   const nameOf = ({ id }: Browser, { clientId, redirectUri, resource }: Asked) =>
@@ -58,7 +58,10 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
   const marksOf = (subject: string, clientId: string): Promise<readonly (string | undefined)[]> =>
     Promise.all(markNames(subject, clientId).map((name) => read<string>(MARK, name)))
 
-  /** Returns an existing mark with a longer life, or makes a new one. A mark that is removed now stays removed. */
+  /**
+   * Returns an existing mark and extends its lifetime, or makes a new one. A mark that is deleted at the same time
+   * stays deleted.
+   */
   async function marked(name: string, subject: string): Promise<string> {
     const digest = keyed().of(MARK, name)
     const before = await store.get('consent', digest)

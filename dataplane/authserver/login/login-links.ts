@@ -11,30 +11,33 @@ interface LoginLinksOptions extends Omit<LoginParts, 'log'> {
   readonly login: Pick<Login, 'pass'>
   /** Names of the providers that identify users. */
   readonly primaries: readonly string[]
-  /** Names of the providers that are linked here. */
+  /** Names of the providers at which users log in later, by a link. */
   readonly onDemand: ReadonlySet<string>
-  /** Names of the linked providers whose tokens belong to a user, not to a login. */
+  /** Names of those among them whose tokens belong to a user and not to a login. */
   readonly perUser: ReadonlySet<string>
   readonly url: string
   /** Milliseconds since 1970. */
   readonly now?: () => number
 }
 
-/** The caller who needs a link, as their token says. */
+/** The caller who needs a link, as their token identifies them. */
 interface Asking {
   readonly subject: string
   readonly login?: string | undefined
-  /** The provider at which they log in, if the token is of no login. */
+  /** The provider at which the caller logs in, if the token belongs to no login. */
   readonly loginProvider?: string | undefined
   readonly name?: string | undefined
   readonly email?: string | undefined
 }
 
-/** A link of a user that belongs to none of their logins. */
+/** The user of a link that belongs to no login. */
 interface OfUser {
   /** The provider that knows the user. */
   readonly by: string
-  /** The second in which the link was made, since 1970. What has ended of the user by then includes it. */
+  /**
+   * The second in which the link was made, since 1970. The link ends if everything of the user ends in this second or
+   * later.
+   */
   readonly since: number
   readonly name?: string | undefined
   readonly email?: string | undefined
@@ -54,27 +57,27 @@ interface LinkRecord extends Wanted {
 }
 
 /**
- * The time for which tokens of a user are kept after the link and each refresh, in seconds. They end sooner when the user
- * unlinks them or the provider takes them back.
+ * The time for which a user's tokens are kept after the link and after each refresh, in seconds. They end earlier if
+ * the user unlinks them or the provider revokes them.
  */
 export const KEPT_S = 365 * 24 * 3600
 /** The lifetime of a link, in seconds. */
 const LINK_S = 600
-/** A link that is older than this, in milliseconds, is not offered again: its user would have too little time. */
+/** The age in milliseconds from which a link is not offered again, because its user would have too little time. */
 const GIVEN_MS = 300_000
 /** A ticket: the name of its record, and the proof that it was made here. */
 const TICKET = /^([\w-]{43})\.([\w-]{43})$/
 
-/** Returns whom the records of a link count for. */
+/** Returns the holder of a link's records. */
 const heldBy = ({ login, owner, ofUser }: Wanted): HeldBy => (ofUser === undefined ? { grant: login } : [owner])
 
 const nameOf = (place: Place) => JSON.stringify([place.login, place.provider])
 
 /**
- * Links by which users log in at a provider that a call needs and that logins do not visit. A link names the login that
- * gets the provider's tokens, or the user if they belong to the user. Only that user can use it, because following it
- * begins with a login that identifies the user. There is one link at a time for each of them and a provider, over all
- * replicas.
+ * Links by which users log in at a provider that a call needs and that logins do not visit. The provider's tokens go to
+ * the login that the link names, or to the user if they belong to the user. Only that user can use the link, because
+ * following it begins with a login that identifies the user. At any time there is one link for each login (or user) and
+ * provider, over all replicas.
  */
 export class LoginLinks {
   readonly #options: LoginLinksOptions
@@ -95,7 +98,7 @@ export class LoginLinks {
     return this.#options.perUser.has(provider)
   }
 
-  /** Returns the names of the providers that the user visits, in order: first the one that knows the user. */
+  /** Returns the names of the providers that the user visits, in order. The first one identifies the user. */
   async way({ login, provider, ofUser }: Pick<Wanted, 'login' | 'provider' | 'ofUser'>): Promise<readonly string[]> {
     return [ofUser === undefined ? await this.#primaryOf({ login }) : this.#known(ofUser.by), provider]
   }
@@ -107,7 +110,7 @@ export class LoginLinks {
     return { ...(name !== undefined && { name }), ...(email !== undefined && { email }) }
   }
 
-  /** Returns the name of the provider that knows the user. */
+  /** Returns the name of the provider that identifies the user. */
   async #primaryOf({ login, loginProvider }: Pick<Asking, 'login' | 'loginProvider'>): Promise<string> {
     const { primaries, grants } = this.#options
     if (primaries.length < 2 || login === undefined) return this.#known(loginProvider)
@@ -119,7 +122,7 @@ export class LoginLinks {
     return name !== undefined && primaries.includes(name) ? name : (primaries[0] ?? '')
   }
 
-  /** Returns the link that the user may follow now. */
+  /** Returns the link that the user can follow now. */
   async offer(place: Place, asking: Asking): Promise<LinkOffer> {
     const { store, keyed, url } = this.#options
     const { login, provider } = place
@@ -151,7 +154,7 @@ export class LoginLinks {
     return record !== undefined && this.#now() - record.madeAt < GIVEN_MS ? record : undefined
   }
 
-  /** Stores a record. Returns the one that exists then, since another replica may store one at the same time. */
+  /** Stores a record unless another replica has stored one. Returns the stored record. */
   async #keep(name: string, made: LinkRecord): Promise<LinkRecord> {
     const { store } = this.#options
     const text = JSON.stringify(made)
@@ -184,7 +187,7 @@ export class LoginLinks {
     return this.#options.keyed().of('link-form', JSON.stringify([ticket, id]))
   }
 
-  /** Uses a link up, and sends the browser to the providers. `trace` is the request's trace context, if traced. */
+  /** Uses up a link and sends the browser to the providers. `trace` is the request's trace context, if traced. */
   async begin(
     ticket: string,
     formToken: string,
@@ -218,7 +221,7 @@ export class LoginLinks {
 
   /**
    * Moves the provider's tokens to the login or user of the link, if that still exists and belongs to the user who has
-   * just logged in. Returns the provider's name. Otherwise removes the tokens and returns undefined.
+   * just logged in. Returns the provider's name. Otherwise it removes the tokens and returns undefined.
    */
   async finish({ uid, login, user }: Done): Promise<string | undefined> {
     const { store, keyed, tokens } = this.#options
@@ -242,13 +245,16 @@ export class LoginLinks {
     const set = await carried.completed(provider, { ...others, owner })
     await tokens.put({ login, provider }, set, { ttlMs: (wanted.ofUser === undefined ? keepS : KEPT_S) * 1000 })
     if (await this.#lives(wanted)) return true
-    // The login, or all of the user, ended at this moment, and the tokens may have been removed before these were stored.
+    // The login, or all of the user, ended while these tokens were stored, so that end may have missed them.
     await carried.forget(provider, set)
     await tokens.removeLogin(login)
     return false
   }
 
-  /** Tells whether the login still exists and belongs to this user, or nothing has ended all that the user has. */
+  /**
+   * Tells whether the login still exists and belongs to this user or, for a link of a user, that the user has not ended
+   * everything since.
+   */
   async #lives({ login, owner, ofUser }: Wanted): Promise<boolean> {
     const { grants, revocations } = this.#options
     if (ofUser !== undefined) return !(await grants.haveEnded(owner, ofUser.since))

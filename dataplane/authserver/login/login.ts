@@ -9,7 +9,7 @@ export interface LoginParts {
   readonly keyed: () => KeyedHash
   readonly tokens: UpstreamTokenStore
   readonly carried: CarriedTokens
-  /** The time for the login at one provider, which is also how long its tokens are kept until then, in seconds. */
+  /** The time for the login at one provider, in seconds. Tokens of earlier providers are kept for as long. */
   readonly loginS: number
   /** The time for which the tokens of a completed login are kept, in seconds. */
   readonly keepS: number
@@ -32,7 +32,7 @@ export interface PendingAuthorization {
   readonly subject?: string
   /** The longest time since the last login at providers, in seconds (`max_age`); 0: a new login (`prompt=login`). */
   readonly maxAge?: number
-  /** The user is asked even after an earlier consent (`prompt=consent`). */
+  /** True if the user is asked even after an earlier consent (`prompt=consent`). */
   readonly isAskedAnew?: boolean
   /** Trace context (W3C) of the request, if it is traced. */
   readonly trace?: string
@@ -63,7 +63,7 @@ export interface LoginFlow {
   readonly trace?: string
 }
 
-/** A flow whose providers may be open. */
+/** A flow whose providers may not be chosen yet. */
 export type Open<Of extends LoginFlow> = Omit<Of, 'providers'> & Partial<Pick<Of, 'providers'>>
 
 /** The browser is redirected. */
@@ -83,7 +83,7 @@ export interface Ask {
 export interface Choose extends Pick<LoginFlow, 'purpose' | 'uid'> {
   readonly kind: 'choose'
   readonly token: string
-  /** All providers are listed, and no address is asked for. */
+  /** True if the page lists all providers and asks for no address. */
   readonly isListed: boolean
 }
 
@@ -99,17 +99,17 @@ export interface Done {
   readonly by: string
   /** The time of the login, in seconds since 1970, if the provider reports it. */
   readonly authTime?: number
-  /** The subject is valid for this login only, and never recurs. */
+  /** True if the subject is valid for this login only and never recurs. */
   readonly isSynthetic?: boolean
 }
 
-/** The client is told that it failed. */
+/** The login has failed, and the client is told. */
 export interface Failed {
   readonly kind: 'failed'
   readonly purpose: Purpose
   readonly uid: string
   readonly error: LoginError
-  /** Present for a provider's fault. Users can't fix it, so the page shows it before the client is told. */
+  /** Present if the provider is at fault. Users can't fix that, so a page shows it before the client is told. */
   readonly fault?: LoginFault
 }
 
@@ -132,9 +132,9 @@ export type LoginStep = Respond | Ask | Choose | Done | Failed | Refused
  */
 export type LoginError = 'access_denied' | 'server_error' | 'other_user' | 'stale_login' | 'busy'
 
-/** A login that somebody has come back to. */
+/** The login that a browser has returned to. */
 export interface FlowPosition extends Pick<LoginFlow, 'purpose' | 'uid' | 'trace'> {
-  /** Name of the provider that they come from; absent: they come from a page of this server. */
+  /** Name of the provider that the browser comes from; absent: it comes from a page of this server. */
   readonly provider?: string
 }
 
@@ -146,7 +146,7 @@ export interface Browser {
   readonly address?: string | undefined
 }
 
-/** Identifies the user, between an authorization request and its code. */
+/** Identifies the user between an authorization request and its code. */
 export interface Login {
   begin(authorization: PendingAuthorization, browser: Browser): Promise<Respond | Choose | Failed>
   /**
@@ -155,8 +155,8 @@ export interface Login {
    */
   pass(flow: Open<LoginFlow>, browser: Browser): Promise<Respond | Choose | Failed>
   /**
-   * Goes on from the page on which the user chooses, whose token this is, to the provider of that name; undefined: the
-   * user is shown all of them. `onFound` receives the login that the page belongs to.
+   * Continues from the page on which the user chooses a provider. `token` is the page's. If `provider` is undefined,
+   * the page is shown again with all providers. `onFound` receives the login that the page belongs to.
    */
   choose(
     token: string,
@@ -165,8 +165,8 @@ export interface Login {
     onFound?: (position: FlowPosition) => void,
   ): Promise<Respond | Choose | Failed | Refused>
   /**
-   * Handles the parameters of a callback, without any that occurred more than once. `onFound` receives the login that
-   * they belong to. `at` is the path segment that names the provider.
+   * Handles the parameters of a callback, each of which occurs once. `onFound` receives the login that they belong to.
+   * `at` is the path segment that names the provider.
    */
   callback(
     parameters: URLSearchParams,

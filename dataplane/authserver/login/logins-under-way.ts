@@ -15,13 +15,13 @@ interface Held {
 }
 
 /**
- * The logins that are under way, if their records are in memory. New logins never evict earlier ones. A network gets at
- * most half of the free memory, so it leaves as much for all others, and less the more other networks do the same.
+ * The logins in progress, if their records are in memory. New logins never evict earlier ones. A network gets at most
+ * half of the memory that is still free, so some is always left for others.
  */
 export class LoginsUnderWay {
   readonly #options: LoginsUnderWayOptions
   readonly #now: () => number
-  /** Logins by name, in the order in which they end. */
+  /** Logins by name, the first to end first. */
   readonly #held = new Map<string, Held>()
   readonly #byNetwork = new Map<string, number>()
   #total = 0
@@ -31,7 +31,9 @@ export class LoginsUnderWay {
     this.#now = options.now ?? (() => performance.now())
   }
 
-  /** Begins a login if there is room, and tells whether there was. It counts until it ends or its time is over. */
+  /**
+   * Begins a login if there is room, and returns whether there was. The login counts until it ends or its time is over.
+   */
   begin(name: string, address: string | undefined, bytes: number): boolean {
     const { mostBytes, longestMs } = this.#options
     const now = this.#now()
@@ -42,7 +44,7 @@ export class LoginsUnderWay {
     this.end(name)
     const networks = networksOf(address ?? '')
     const own = (network: string) => this.#byNetwork.get(network) ?? 0
-    // The widest network counts: an IPv6 /48 gets no more than one address.
+    // The widest network counts, so an IPv6 /48 gets no more than one IPv4 address.
     if (own(networks.at(-1) as string) + bytes > (mostBytes - this.#total) / 2) return false
     this.#held.set(name, { networks, bytes, until: now + longestMs })
     for (const network of networks) this.#byNetwork.set(network, own(network) + bytes)

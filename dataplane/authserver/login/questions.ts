@@ -8,18 +8,18 @@ interface Question<Subject> {
 }
 
 /**
- * Seals the subjects of pages for the browser that shows them. Nothing is stored here, so endless requests of an
- * attacker do not affect users who look at such a page.
+ * Seals the data of a page for the browser that shows it. Nothing is stored here, so an attacker's endless requests do
+ * not affect users who look at such a page.
  */
 interface Questions<Subject> {
-  /** Returns the text that comes back with the answer. */
+  /** Returns the token that the page sends back with the answer. */
   seal(subject: Subject, browser: Browser): string
-  /** Returns what was sealed, or undefined for a different browser or after too long a time. */
+  /** Returns the sealed data; undefined for a different browser or an expired token. */
   open(token: string, browser: Browser): Subject | undefined
 }
 
 interface QuestionsOptions {
-  /** The name of the page: the token of one is no token of another. */
+  /** The name of the page. A token of one page is not accepted from another. */
   readonly page: string
   /** The time that a user may take, in seconds. */
   readonly lifeS: number

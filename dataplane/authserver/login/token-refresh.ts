@@ -16,7 +16,7 @@ interface TokenRefreshOptions {
   readonly upstreams: readonly Upstream[]
   readonly tokens: UpstreamTokenStore
   readonly carried: CarriedTokens
-  /** The time for which a login is kept after a refresh, in seconds. Tokens of users have a time of their own. */
+  /** The time for which a login is kept after a refresh, in seconds. Tokens of users have their own time. */
   readonly keepS: number
   readonly log: Logger
 }
@@ -27,8 +27,9 @@ const LOOK_AGAIN_MS = 100
 const WRITES = 4
 
 /**
- * Refreshes the providers' tokens, one request at a time for a login and provider, over all replicas: a provider that
- * rotates refresh tokens treats the reuse of an old one as theft. A caller that leaves does not cancel the refresh.
+ * Refreshes the providers' tokens, one request at a time for a login and provider, over all replicas, because a
+ * provider that rotates refresh tokens treats the reuse of an old one as theft. A caller that disconnects does not
+ * cancel the refresh.
  */
 export class TokenRefresh {
   readonly #options: TokenRefreshOptions
@@ -84,7 +85,7 @@ export class TokenRefresh {
       await this.#written(place, before, rest)
       return undefined
     }
-    // A new refresh token is kept first: even an otherwise unusable answer has used up the old one.
+    // A new refresh token is stored first, because even an otherwise unusable answer has used up the old one.
     const { refreshToken = before.refreshToken } = answer
     const problem = 'problem' in answer ? answer.problem : wrongSubject(answer.tokens, before)
     if (problem !== undefined) {
@@ -103,7 +104,7 @@ export class TokenRefresh {
     }
   }
 
-  /** Replaces `before`. Returns the set that is stored then. */
+  /** Replaces `before`. Returns the set that is then stored. */
   async #written(place: Place, before: StoredTokenSet, set: UpstreamTokenSet): Promise<StoredTokenSet | undefined> {
     const { tokens, keepS, carried } = this.#options
     if (set.refreshToken !== before.refreshToken) await carried.keep(place.provider, set)

@@ -4,8 +4,8 @@ import type { AuthServerConfig } from '../../config/auth-server.ts'
 type Filter = NonNullable<AuthServerConfig['upstreamFilter']>
 
 /**
- * Returns the names of the providers that a login goes on to after the first one, by the claims of the first one's ID
- * token. Its signature has been checked on receipt. Without an ID token no claim is there.
+ * Returns the names of the providers that a login visits after the first one, by the claims of the first one's ID
+ * token. The signature was checked on receipt. Without an ID token there are no claims.
  */
 export function visitedBy(filter: Filter, idToken: string | undefined): ReadonlySet<string> {
   const groups = groupsIn(filter.claim, idToken)

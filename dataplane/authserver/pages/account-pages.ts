@@ -49,11 +49,11 @@ export interface LinkedToUser {
   readonly links: readonly LinkedClient[]
   /** The user's accounts at providers that all of their clients reach. */
   readonly accounts: readonly LinkedAccount[]
-  /** Keys of the user’s own, kept or not; empty if there are none to enter. */
+  /** The keys of providers at which this user can enter one; empty if there are none. */
   readonly keys: readonly OwnKey[]
-  /** Tells whether the list was cut. */
+  /** True if the list was cut. */
   readonly isCut: boolean
-  /** There may be access that no list shows, by assertions of the person. */
+  /** True if an assertion may have given access that no list shows. */
   readonly hasUnlisted?: boolean
   /** The action that was just done. */
   readonly done: keyof typeof SAID | undefined
@@ -172,12 +172,12 @@ export interface ShownKey {
     /** Milliseconds since 1970; absent: it does not end. */
     readonly endsAt?: number
     readonly isEnding: boolean
-    /** The server has refused it. */
+    /** True if the server has refused it. */
     readonly isRefused: boolean
   }
 }
 
-/** A key of the user’s own at a server. */
+/** A key that the user entered, or can enter, for a server. */
 interface OwnKey extends ShownKey {
   /** The key’s value in the form that deletes it. */
   readonly id: string
@@ -216,7 +216,7 @@ interface SignIn {
   readonly action: string
   /** The token that the form returns, which proves that it was sent from this page. */
   readonly token: string
-  /** The title of the key that they are about to enter; undefined: they want to see the page. */
+  /** The title of the key that the user is about to enter; undefined if they want to see their account page. */
   readonly key?: string | undefined
 }
 

@@ -1,13 +1,13 @@
 import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
 
-/** The question where a user logs in. */
+/** The question at which provider the user logs in. */
 export interface ChoiceQuestion {
   readonly gateway: string
   readonly providers: readonly { readonly name: string; readonly host: string }[]
-  /** The user is asked for an e-mail address first, and sees the providers only if it leads to none. */
+  /** True if the user enters an e-mail address first, and sees the providers only if it matches none. */
   readonly asksForAddress: boolean
-  /** The address before has led nowhere. */
+  /** True if the address that the user has just entered matches no provider. */
   readonly isUnknown: boolean
   /** The URL that the form is posted to. */
   readonly action: string

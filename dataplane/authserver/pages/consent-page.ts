@@ -13,7 +13,7 @@ export interface ConsentQuestion {
   }
   /** The URI that gets the client's response. */
   readonly redirectUri: string
-  /** Tells whether the consent is remembered for a while. */
+  /** True if the consent is remembered for a while. */
   readonly isRemembered: boolean
   /** The resource that the client's tokens would be for. */
   readonly resource: string

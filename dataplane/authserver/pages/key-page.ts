@@ -12,19 +12,19 @@ export interface KeyQuestion {
   readonly title: string
   readonly helpUrl: string | undefined
   readonly maxLength: number
-  /** When the key before was entered, in milliseconds since 1970; undefined if there is none. */
+  /** The time when the stored key was entered, in milliseconds since 1970; undefined if there is none. */
   readonly since: number | undefined
-  /** Why the last try was not kept. */
+  /** The reason why the last entry was not stored. */
   readonly problem: string | undefined
   /** The URL that the form is posted to. */
   readonly action: string
-  /** The token that the form returns, which is good once. */
+  /** The token that the form returns. It is valid once. */
   readonly token: string
 }
 
 const FOOTER = html`The key is encrypted under your name. It is never shown again, and you can delete it at any time.`
 
-/** Renders the page on which a user enters a key of their own. It works without scripts. */
+/** Renders the page on which a user enters a key. It works without scripts. */
 export function keyPage(question: KeyQuestion): Page {
   const { gateway, user, provider, title, helpUrl, maxLength, since, problem, action, token } = question
   const who = user.name ?? user.email

@@ -1,7 +1,7 @@
 import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
 
-/** The question to the user before they log in at a provider for a program that already has their account. */
+/** The question to a user before they log in at a further provider, for a program that already acts for them. */
 export interface LinkQuestion {
   readonly gateway: string
   /** The owner of the account, as the primary provider has reported. */

@@ -71,7 +71,9 @@ function libraryClient(record: ClientRecord): Payload {
   return isByKey ? { ...client, token_endpoint_auth_method: 'none' } : { ...client }
 }
 
-/** Returns an adapter for records that a secret from a request finds: their names are digests of the secret. */
+/**
+ * Returns an adapter for records that a request finds by a secret. The names of the records are digests of the secret.
+ */
 function secretAdapter(
   model: string,
   kind: 'interaction' | 'code',
@@ -112,7 +114,7 @@ function codeAdapter(options: AdapterOptions): LibraryAdapter {
       const found = await codes.find(id)
       const { dpopJkt, ...payload } = found ?? {}
       if (found === undefined) return undefined
-      // A code that is bound to a key is for its holder alone (RFC 9449 section 10).
+      // A code that is bound to a key is accepted with a proof of that key only (RFC 9449 section 10).
       if (dpopJkt !== undefined && dpopJkt !== proofKey()) throw new InvalidGrant('the code is bound to another key')
       if ((await store.get('usedCode', markOf(id))) === undefined) return payload
       return { ...payload, consumed: Math.floor(Date.now() / 1000) }
@@ -137,7 +139,7 @@ const refreshAdapter = ({ refresh, grants, clients, proofKey }: AdapterOptions) 
       await refresh.keep(id, payload, seconds(expiresIn), isBound ? jkt : undefined)
       await grants.renew(refresh.grantOf(id) as string, String(payload['accountId']))
     },
-    // The token endpoint has checked that the client has the key that the token is bound to.
+    // The token endpoint has checked that the client has the token's key.
     find: (id) => refresh.find(id),
     consume: nothing,
     destroy: nothing,
@@ -145,7 +147,7 @@ const refreshAdapter = ({ refresh, grants, clients, proofKey }: AdapterOptions) 
   })
 
 /**
- * Tells whether the client of a token need not authenticate: its refresh tokens are bound to its key instead (RFC 9449
+ * Tells whether a token's client need not authenticate. Its refresh tokens are bound to its key instead (RFC 9449
  * section 5).
  */
 async function isPublic(clients: Clients, { clientId }: Payload): Promise<boolean> {
@@ -153,7 +155,7 @@ async function isPublic(clients: Clients, { clientId }: Payload): Promise<boolea
   return client === undefined || client.token_endpoint_auth_method === 'none' || client.isKeyOptional === true
 }
 
-/** Returns the adapter for grants. Each rotation of its refresh token renews a grant in the store. */
+/** Returns the adapter for grants. The store renews a grant with each rotation of its refresh token. */
 const grantAdapter = ({ grants }: AdapterOptions) =>
   kept('Grant', {
     upsert: (id, payload) => grants.keep(id, { ...payload, exp: undefined, jti: undefined }),

@@ -1,4 +1,4 @@
-/** Decides what an assertion is a grant for (RFC 7523, and draft-ietf-oauth-identity-assertion-authz-grant, "ID-JAG"). */
+/** Decides what access an assertion gives (RFC 7523, and draft-ietf-oauth-identity-assertion-authz-grant, "ID-JAG"). */
 import type { JWTPayload } from 'jose'
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import { isObject } from '../../../crds/settings/json.ts'
@@ -22,13 +22,13 @@ export interface AssertionPolicy {
 }
 
 interface SubjectRule {
-  /** The name of the rule; of a binding, its subject. */
+  /** The name of the rule or, for a binding, its subject. */
   readonly name: string
   readonly allowedResources: readonly string[]
-  /** Undefined: all that clients may ask for. */
+  /** The scopes of the rule; undefined: all that clients may ask for. */
   readonly scopes: readonly string[] | undefined
   readonly fits: ClaimMatcher
-  /** The mark by which tokens end with the rule. */
+  /** The mark in tokens. If the rule is removed, tokens with its mark end. */
   readonly mark: string
 }
 
@@ -39,7 +39,7 @@ export type AssertionSettings = Pick<Settings, 'issuer' | 'audiences' | 'resourc
 export interface AssertionRequest {
   readonly claims: AssertionClaims
   readonly typ: string | undefined
-  /** `resource` and `scope` of the request. */
+  /** The parameters `resource` and `scope` of the request. */
   readonly resource: string | undefined
   readonly scope: string | undefined
 }
@@ -57,15 +57,15 @@ export interface RedeemableAs {
   readonly groups?: readonly string[]
 }
 
-/** The codes that the client gets. */
+/** The error codes for the client. */
 type Code = 'invalid_grant' | 'invalid_scope' | 'invalid_target'
 
-/** The reason why an assertion is not redeemed. `reason` is for the audit log and for `portico explain`. */
+/** The reason why an assertion is refused. `reason` is for the audit log and `portico explain`. */
 export class AssertionRefused extends Error {
   override readonly name = 'AssertionRefused'
   readonly reason: string
   readonly code: Code
-  /** The rules that admitted the subject before it was refused. */
+  /** The names of the rules that admitted the subject before the refusal. */
   readonly rules: readonly string[]
 
   constructor(reason: string, code: Code = 'invalid_grant', rules: readonly string[] = []) {
@@ -102,13 +102,13 @@ export function compilePolicy(config: JwtBearerPolicy, issuer: Parameters<typeof
   }
 }
 
-/** A subject, or the beginning of one before a `*`. */
+/** Returns the matcher of a subject or, for a text that ends in `*`, of subjects that begin with it. */
 function subjectMatcher(subject: string): ClaimMatcher {
   const prefix = subject.endsWith('*') ? subject.slice(0, -1) : undefined
   return ({ sub }) => typeof sub === 'string' && (prefix === undefined ? sub === subject : sub.startsWith(prefix))
 }
 
-/** `typ` of an assertion for one client, in lower case. */
+/** The values of `typ` for an assertion for one client, in lower case. */
 const ID_JAG_TYPES: ReadonlySet<unknown> = new Set(['oauth-id-jag+jwt', 'application/oauth-id-jag+jwt'])
 
 /** Tells whether an assertion is for one client (ID-JAG), by the `typ` of its header in lower case. */
@@ -124,8 +124,8 @@ const MOST_GROUP_BYTES = 4096
 const MOST_NAME_BYTES = 1024
 
 /**
- * Checks what an assertion says of itself: kind, age, the restrictions that it carries, its tenant. Throws an
- * AssertionRefused. The signature, `exp` and `aud` have been checked.
+ * Checks an assertion's own claims: its kind, its age, its restrictions and its tenant. Throws an AssertionRefused. The
+ * signature, `exp` and `aud` have been checked before.
  * @param nowS seconds since 1970
  */
 export function checkAssertion(
@@ -146,15 +146,15 @@ export function checkAssertion(
   if (fault !== undefined) throw new AssertionRefused(fault)
 }
 
-/** Returns the end of an assertion's use, in seconds since 1970. */
+/** Returns the time until which an assertion is accepted, in seconds since 1970. */
 export const endOfUse = ({ maxAgeS }: AssertionPolicy, { iat, exp }: AssertionClaims): number =>
   Math.min(exp, (iat ?? exp) + maxAgeS) + SKEW_S
 
-/** Tells whether an assertion may be redeemed once only. */
+/** Tells whether an assertion may be redeemed only once. */
 export const isOnce = ({ config }: AssertionPolicy, typ: string | undefined): boolean =>
   config.replay !== 'reusable' || isIdJag(typ)
 
-/** Returns what a checked assertion is good for. Throws an AssertionRefused. */
+/** Returns the access that a checked assertion gives. Throws an AssertionRefused. */
 export function redeemableAs(
   policy: AssertionPolicy,
   settings: AssertionSettings,
@@ -184,7 +184,10 @@ export function redeemableAs(
   }
 }
 
-/** Returns the audience: the resource that request and assertion name, or the only one; undefined for any other. */
+/**
+ * Returns the audience: the resource that the request and the assertion name, or the only one; undefined for any other
+ * resource.
+ */
 function audienceOf(
   fitting: readonly SubjectRule[],
   { audiences, resourceNamed }: AssertionSettings,
@@ -204,8 +207,9 @@ function audienceOf(
 }
 
 /**
- * Returns the resource that an ID-JAG states: of several, the one that is asked for (enterprise-managed authorization
- * 7.6.2). `unfit` if the asked one is not stated, or if several are stated and none is asked for.
+ * Returns the resource that an ID-JAG states. If it states several, the request must ask for one of them
+ * (enterprise-managed authorization 7.6.2). Returns `unfit` if the requested one is not stated, or several are stated
+ * and none is requested.
  */
 function oneOfStated(
   resource: unknown,
@@ -220,7 +224,7 @@ function oneOfStated(
   return typeof one === 'string' ? { resource: one } : 'unfit'
 }
 
-/** Returns the resource that a plain assertion states; `unfit` for several or for another value. */
+/** Returns the resource that a plain assertion states. Returns `unfit` for several, and for a value that is no text. */
 function onlyStated(resource: unknown): { readonly resource?: string } | 'unfit' {
   const one = Array.isArray(resource) && resource.length === 1 ? resource[0] : resource
   if (one === undefined) return {}
@@ -237,7 +241,9 @@ function statedScopes(allowed: readonly string[], stated: unknown, rules: readon
   return allowed.filter((scope) => known.includes(scope))
 }
 
-/** Returns the scopes for a plain assertion. Asking for too many is an error. Where no scopes are known, it gets none. */
+/**
+ * Returns the scopes for a plain assertion. Asking for too many is an error. A server that knows no scopes grants none.
+ */
 function plainScopes(
   allowed: readonly string[],
   { claims, scope }: AssertionRequest,
@@ -253,8 +259,8 @@ function plainScopes(
 }
 
 /**
- * Returns the scopes for an ID-JAG that are allowed, stated and asked for (enterprise-managed authorization 7.5). One
- * that states none has the default ones. If scopes are known and none is left, it is refused.
+ * Returns the scopes for an ID-JAG: those that are allowed, stated and requested (enterprise-managed authorization
+ * 7.5). An ID-JAG that states none gets the default ones. If scopes are known and none is left, it is refused.
  */
 function sharedScopes(
   allowed: readonly string[],
@@ -269,18 +275,18 @@ function sharedScopes(
   return shared
 }
 
-/** The most bytes of the claims by which policies judge, as JSON. */
+/** The most bytes of the claims on which policies decide, as JSON. */
 const MOST_CLAIM_BYTES = 8 * 1024
 
-/** Claims that say what an assertion is for, and nothing of the person: these can't stand in for an ID token. */
+/** Claims about the assertion and not about the person. They don't replace claims of an ID token. */
 const OF_THE_ASSERTION: ReadonlySet<string> = new Set([
   ...['aud', 'exp', 'nbf', 'iat', 'jti', 'client_id', 'resource', 'scope', 'authorization_details'],
   ...['act', 'may_act', 'cnf', 'aud_tenant', 'aud_sub', 'sub_id'],
 ])
 
 /**
- * Returns the claims of an assertion that stand in for those of an ID token, as JSON. Throws an AssertionRefused if they
- * are too large: nothing is cut. An address that the issuer does not vouch for is left out.
+ * Returns the claims of an assertion that replace those of an ID token, as JSON. Throws an AssertionRefused if they are
+ * too large; they are never cut. An e-mail address that the issuer does not vouch for is left out.
  */
 export function personalClaims(claims: AssertionClaims): string {
   const isUnverified = isRefuted(claims['email_verified'])
@@ -292,7 +298,9 @@ export function personalClaims(claims: AssertionClaims): string {
   return text
 }
 
-/** Returns the claims that the token gets. Nothing is cut: what is too long or of another form refuses the assertion. */
+/**
+ * Returns the claims for the token. A claim that is too long or has another form refuses the assertion; none is cut.
+ */
 function keptClaims(
   { config: { claims: names }, keepsGroup }: AssertionPolicy,
   claims: AssertionClaims,
@@ -330,12 +338,12 @@ function groupsAt(
   const found = claim === undefined ? undefined : claimAt(claims, claim)
   if (!isThere(found)) return undefined
   const groups: readonly unknown[] = Array.isArray(found) ? found : [found]
-  // Leaving one out could lift what policies forbid its members.
+  // A group that is left out could lift a restriction that a policy puts on its members.
   if (!groups.every((group) => typeof group === 'string')) throw new AssertionRefused('groups', 'invalid_grant', rules)
   return [...new Set(groups)]
 }
 
-/** Returns the claim of exactly this name, else the one at its dotted path. */
+/** Returns the claim of exactly this name or, without one, the value at the dotted path. */
 function claimAt(claims: AssertionClaims, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name]
   let value: unknown = claims
@@ -368,7 +376,7 @@ function faultOfIdJag({ aud, jti, iat, exp }: AssertionClaims, issuer: string): 
   return typeof iat !== 'number' || exp - iat > LONGEST_LIFE_S ? 'lifetime' : undefined
 }
 
-/** Returns the name of a claim that restricts an assertion in a way that is not enforced here, or undefined. */
+/** Returns the name of a claim that restricts an assertion in a way that this server can't enforce, or undefined. */
 function unenforcedRestriction(claims: AssertionClaims): string | undefined {
   if (isThere(claims['authorization_details'])) return 'authorization_details'
   const subjectId = claims['sub_id']
@@ -384,8 +392,8 @@ function namesSubject(subjectId: unknown, { iss, sub }: AssertionClaims): boolea
 }
 
 /**
- * Returns what does not fit of the tenants. An ID-JAG that names a tenant is refused where none are configured: the
- * same subject may be somebody else in each tenant.
+ * Returns the name of the claim whose tenant is not accepted, or undefined. An ID-JAG that names a tenant is refused if
+ * none are configured, because the same subject may be somebody else in each tenant.
  */
 function faultOfTenant(config: JwtBearerPolicy, claims: AssertionClaims, isForOneClient: boolean): string | undefined {
   const { tenant, aud_tenant: audTenant } = claims
@@ -397,16 +405,16 @@ function faultOfTenant(config: JwtBearerPolicy, claims: AssertionClaims, isForOn
   return isThere(tenant) && tenant !== found ? 'tenant' : undefined
 }
 
-/** Returns the tenant that claims name, if it is a listed one. */
+/** Returns the tenant that the claims name, if the policy lists it. */
 function tenantIn({ tenants }: Pick<JwtBearerPolicy, 'tenants'>, claims: AssertionClaims): string | undefined {
   const found = tenants && claimAt(claims, tenants.claim)
   return typeof found === 'string' && tenants?.allowed.includes(found) ? found : undefined
 }
 
 /**
- * Returns the subject of an issuer's user in our tokens, or undefined for a tenant that is not let in. An issuer has no
- * `#` (RFC 8414 section 2) and neither have tenants, so no two people share a name, and none has the name of a user who
- * logs in here.
+ * Returns the subject of an issuer's user in our tokens, or undefined for a tenant that is not accepted. An issuer
+ * contains no `#` (RFC 8414 section 2), and neither do tenants, so no two people share a subject, and none has the
+ * subject of a user who logs in here.
  */
 export function outsideSubject(
   issuer: string,
@@ -419,8 +427,8 @@ export function outsideSubject(
 }
 
 /**
- * Returns the subject of a person who brings an assertion, or undefined for a tenant that is not let in. With `linkTo`
- * it is the subject of the same person's login. `server` is the issuer of this authorization server.
+ * Returns the subject of a person whose assertion was presented, or undefined for a tenant that is not accepted. With
+ * `linkTo` it is the subject of the same person's login. `server` is the issuer of this authorization server.
  */
 export function assertedSubject(
   { issuer, server }: { readonly issuer: string; readonly server: string },
@@ -430,7 +438,7 @@ export function assertedSubject(
   const { linked } = policy
   if (linked === undefined) return outsideSubject(issuer, claims, policy)
   const { name, issuer: home, subjectClaim } = linked
-  // As at a login, it is the claim of exactly this name.
+  // The claim is read as at a login: by its exact name.
   const found = providerSubject(Object.hasOwn(claims, subjectClaim) ? claims[subjectClaim] : undefined)
   if (found === undefined) throw new AssertionRefused('subject')
   return subjectOf(server, name, home, found)

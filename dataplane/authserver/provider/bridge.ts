@@ -3,7 +3,7 @@ import { Socket } from 'node:net'
 import { PublicError } from '../../server/errors.ts'
 import type { Library } from './library.ts'
 
-/** A request to the library. It holds client input only where it is copied in explicitly. */
+/** A request to the library. It contains client input only where that is copied explicitly. */
 export interface InnerRequest {
   readonly method: 'GET' | 'POST'
   /** The path below the issuer, with a query. */
@@ -25,13 +25,13 @@ export interface InnerResponse {
 type Send = (request: InnerRequest) => Promise<InnerResponse>
 
 /**
- * Returns the function that passes requests to the library. The library sees the issuer's host and scheme and never the
- * client's, because the URLs that it builds follow the Host header. Its cookies stay here.
+ * Returns the function that passes requests to the library. The library sees the host and scheme of the issuer and
+ * never those of the request, because it builds URLs from the Host header. Its cookies stay in this process.
  */
 export function bridgeTo(library: Library, issuer: string): Send {
   const { host, protocol } = new URL(issuer)
   const handle = library.callback()
-  // The library answers every failure in the same way, and reports the reason before that response ends.
+  // The library gives all failures the same response and reports the reason by this event before the response ends.
   const failures = new WeakMap<IncomingMessage, PublicError>()
   library.on('server_error', ({ req }, error) => {
     if (error instanceof PublicError) failures.set(req, error)
@@ -67,7 +67,7 @@ export function bridgeTo(library: Library, issuer: string): Send {
 /** A response without a socket, which collects everything that is written. */
 class CapturedResponse extends ServerResponse {
   captured: (response: InnerResponse) => void = () => {
-    // The property is set before the request is handled.
+    // This no-op is replaced before the request is handled.
   }
   readonly #chunks: Buffer[] = []
 

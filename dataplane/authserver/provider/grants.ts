@@ -24,15 +24,15 @@ interface GrantRecord {
 export interface ListedGrant {
   readonly id: string
   readonly payload: Payload
-  /** The expiry if it is not used again, in milliseconds since 1970. */
+  /** The time when the grant expires if it is not used again, in milliseconds since 1970. */
   readonly endsAt: number
 }
 
-/** The grants of users to clients. A grant is one login: access tokens name the login by its id. */
+/** The grants of users to clients. A grant is one login, and its id names the login in access tokens. */
 export interface Grants {
   /**
-   * Stores the user and the trace context of the request that began the login, if it is traced, before the library
-   * stores the grant. `holder`: who holds the record.
+   * Stores the user of a login and, if it is traced, the trace context of the request that began it. The library stores
+   * the grant afterwards. `holder`: the holder of the record.
    */
   describe(
     id: string,
@@ -42,11 +42,11 @@ export interface Grants {
   keep(id: string, payload: Payload): Promise<void>
   find(id: string): Promise<Payload | undefined>
   userOf(id: string): Promise<UserClaims>
-  /** Returns the name of the provider that has identified the user; undefined if that was not noted. */
+  /** Returns the name of the provider that identified the user; undefined if none was stored. */
   identifiedBy(id: string): Promise<string | undefined>
   /** Returns the trace context of the request that began the login; undefined if it is not traced. */
   traceOf(id: string): Promise<string | undefined>
-  /** Returns the last used grants of a user, at most `MOST_MEMBERS`. */
+  /** Returns the most recently used grants of a user, at most `MOST_MEMBERS`. */
   ofUser(subject: string): Promise<readonly ListedGrant[]>
   /** Marks a grant as used: it lives for another full lifespan. */
   renew(id: string, subject: string): Promise<void>
@@ -54,10 +54,10 @@ export interface Grants {
   end(id: string): Promise<void>
   /**
    * Ends all grants of a user, listed or not, and all tokens that were issued for the user until now. It takes up to a
-   * second: tokens state the second of their issue alone, and a login after this is not to be taken for one before.
+   * second, because tokens state the second of their issue only: a login after this call must have a later second.
    */
   endAll(subject: string): Promise<void>
-  /** Tells whether everything of a user has ended since a second (since 1970), in which something of theirs was issued. */
+  /** Tells whether everything of a user has ended in or after a second (since 1970). */
   haveEnded(subject: string, since: unknown): Promise<boolean>
 }
 
@@ -78,7 +78,7 @@ interface GrantsOptions {
 
 const nowS = (): number => Math.floor(Date.now() / 1000)
 
-/** Keeps when everything of a user has ended, as long as a grant from before may live. */
+/** Stores when everything of a user has ended, for as long as an earlier grant may live. */
 function endedUsers({ store, revocations, ttlS }: Pick<GrantsOptions, 'store' | 'revocations' | 'ttlS'>) {
   return {
     /** Ends everything of a user. Returns the second up to which it has ended. */
@@ -88,7 +88,7 @@ function endedUsers({ store, revocations, ttlS }: Pick<GrantsOptions, 'store' | 
       await revocations.addUser(subject, second)
       return second
     },
-    /** Tells whether something that was issued in a second is from before that. */
+    /** Tells whether something that was issued in this second has ended with everything of its user. */
     async haveEnded(subject: string, since: unknown): Promise<boolean> {
       const second = await store.get('endedUser', subject)
       return second !== undefined && !(Number(since) > Number(second))
@@ -99,7 +99,7 @@ function endedUsers({ store, revocations, ttlS }: Pick<GrantsOptions, 'store' | 
 /** Keeps the tokens that providers gave at logins for as long as the login's grant. */
 function tokensOfLogins({ tokens, providers, onEnded, ttlS }: GrantsOptions) {
   return {
-    /** Extends the lifetime of provider tokens to that of the grant. A concurrent write has done so itself. */
+    /** Extends the lifetime of provider tokens to that of the grant. A concurrent write has already extended it. */
     async keep(login: string): Promise<void> {
       for (const provider of providers) {
         const set = await tokens.get({ login, provider })
@@ -128,7 +128,7 @@ export function createGrants(options: GrantsOptions): Grants {
 
   async function end(id: string): Promise<void> {
     const reading = read(id).then((record) => record?.payload?.['accountId'])
-    // Issued tokens are revoked first, whoever owns them. The rest only frees memory.
+    // Issued tokens are revoked first, whoever owns them. The rest frees memory only.
     await revocations.add(id, await reading.then(userHolder, () => undefined))
     const subject = await reading
     await Promise.all([
@@ -139,7 +139,9 @@ export function createGrants(options: GrantsOptions): Grants {
     await tokens.forget(id).catch((error: unknown) => log().warn({ err: error }, 'tokens of a login are not forgotten'))
   }
 
-  /** Ends a grant that has left a user's full set. A login that is under way ends by itself, unless it is used. */
+  /**
+   * Ends a grant that was evicted from a user's full set. A login in progress is spared: it expires if it is not used.
+   */
   async function endOld(id: string, subject: string): Promise<void> {
     const payload = (await read(id))?.payload
     if (payload?.['accountId'] === subject && nowS() - Number(payload['iat']) > freshS) await end(id)
@@ -150,7 +152,7 @@ export function createGrants(options: GrantsOptions): Grants {
     const found = await Promise.all(
       members.map(async ({ member: id, endsAt }) => ({ id, endsAt, payload: (await read(id))?.payload })),
     )
-    // A grant that ended during a write may still be a member.
+    // A grant that ended during a write may still be a member of the set.
     return found.filter((one): one is ListedGrant => one.payload?.['accountId'] === subject)
   }
 
@@ -158,7 +160,7 @@ export function createGrants(options: GrantsOptions): Grants {
     describe: (id, login, holder) => write(id, login, holder),
     async keep(id, payload) {
       const record = { ...(await read(id)), payload }
-      // The member is added before the grant, so that its user can see every grant.
+      // The member is added before the grant is stored, so that its user can see every grant.
       await store.addMember('user', String(payload['accountId']), id, { ttlS: freshS, by: { grant: id } })
       await write(id, record)
     },

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-// @ts-expect-error: it brings no types; those that are used here are below.
+// @ts-expect-error: the package has no types; the ones used here are declared below.
 import OidcProvider, { errors as oidcErrors } from 'oidc-provider'
 
-/** The part of the npm package `oidc-provider` that is used here, as its documentation describes it. */
+// The types of the used part of the npm package `oidc-provider`, as its documentation describes them.
 
 /** The stored metadata of a client (RFC 7591 section 2). */
 type ClientMetadata = Readonly<Record<string, unknown>>
@@ -63,7 +63,7 @@ export interface LibraryAdapter {
 export type Payload = Record<string, unknown>
 
 export interface Library {
-  /** Tells whether X-Forwarded headers are trusted. Here the gateway itself always sets them. */
+  /** True if X-Forwarded headers are trusted. The gateway always sets them itself. */
   proxy: boolean
   callback(): (request: IncomingMessage, response: ServerResponse) => Promise<void>
   on(event: 'server_error', listener: (context: { readonly req: IncomingMessage }, error: Error) => void): void

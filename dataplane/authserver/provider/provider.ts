@@ -35,7 +35,7 @@ export interface ProviderOptions {
   readonly store: RecordStore
   readonly clients: Clients
   readonly grants: Grants
-  /** Tells whether proofs of possession are read, so that a code can be bound to a key. */
+  /** True if proofs of possession are read, so that a code can be bound to a key. */
   readonly bindsCodes: boolean
   /** Returns the thumbprint of the key that the client of the current request has proven to have. */
   proofKey(): string | undefined
@@ -44,13 +44,16 @@ export interface ProviderOptions {
 }
 
 /**
- * The npm package `oidc-provider` as configured here: codes, refresh tokens and JWTs; no page, no session, no cookie.
+ * The npm package `oidc-provider`, configured for codes, refresh tokens and JWTs, without pages, sessions and cookies.
  */
 export interface Provider {
   readonly refresh: RefreshTokens
   readonly keys: SigningKeys
   readonly keyed: KeyedHash
-  /** Passes a request to the library. An authorization request that needs a login gets a redirect to `loginUidOf`. */
+  /**
+   * Passes a request to the library. For an authorization request that needs a login, it answers with a redirect
+   * (`loginUidOf`).
+   */
   send(request: InnerRequest): Promise<InnerResponse>
   interaction(uid: string): Promise<LibraryInteraction | undefined>
   /** Stores an authorization request with these parameters. Returns its uid; undefined if the request is invalid. */
@@ -98,7 +101,7 @@ export function createProvider(options: ProviderOptions): Provider {
     drop: async (uid) => (await library.Interaction.find(uid))?.destroy(),
     async grant({ login, subject, clientId, resource, scope }) {
       const grant = new library.Grant({ jti: login, accountId: subject, clientId })
-      // The library treats configured scopes as OpenID Connect scopes, so they are granted as both kinds.
+      // The library treats configured scopes as OpenID Connect scopes, so each scope is granted as both kinds.
       grant.addOIDCScope(scope)
       grant.addResourceScope(resource, scope)
       await grant.save()
@@ -107,7 +110,7 @@ export function createProvider(options: ProviderOptions): Provider {
   }
 }
 
-/** Overrides two behaviors of the library by its prototypes, as its documentation does for redirect URIs. */
+/** Overrides two behaviors of the library through its prototypes, as its documentation does for redirect URIs. */
 function adapt(library: Library, refresh: RefreshTokens): void {
   library.Client.prototype.redirectUriAllowed = function redirectUriAllowed(this: LibraryClient, uri: string) {
     return isRedirectAllowed(this.redirectUris, uri, this.clientAuthMethod === 'none')
@@ -177,7 +180,7 @@ function configuration({ settings, keys, grants, bindsCodes, proofKey }: Provide
   }
 }
 
-/** Returns the claim of a token that is bound to a key (RFC 9449 section 6.1). */
+/** Returns the claim that binds a token to a key (RFC 9449 section 6.1). */
 const bindingTo = (jkt: string | undefined) => (jkt === undefined ? {} : { cnf: { jkt } })
 
 /** Checks the thumbprint that an authorization request binds its code to (RFC 9449 section 10). */

@@ -3,14 +3,14 @@ import { firstRecord, type RecordStore } from '../store/record-store.ts'
 import type { Payload } from './library.ts'
 
 /**
- * A refresh token is `GRANT.ROTATION.RANDOM.MAC`. Its MAC proves that it was issued here, so no token is stored: a
+ * A refresh token is `GRANT.ROTATION.RANDOM.MAC`. Its MAC proves that it was issued here, so tokens are not stored: a
  * grant takes one record however often its token rotates, and the reuse of any earlier token is still detected (RFC
  * 9700 section 4.14.2).
  */
 const TOKEN = /^([\w-]{43})\.(\d{1,9})\.([\w-]{43})\.([\w-]{43})$/
 const PURPOSE = 'refresh-token'
 
-/** The time within which a repeated exchange gets the same answer: the client may have lost the first one. */
+/** The time within which a repeated exchange gets the same answer, because the client may have lost the first one. */
 export const GRACE_MS = 10_000
 
 /** The record of a grant's refresh tokens. */
@@ -30,7 +30,7 @@ export interface RefreshTokens {
   make(grantId: string, rotation: number): string
   /** Returns the grant that a token was issued for; undefined if it was not issued here. */
   grantOf(token: string): string | undefined
-  /** Stores a token of a grant. `jkt`: the key that the first one is bound to (RFC 9449 section 5), and so all are. */
+  /** Stores a token of a grant. `jkt`: the key that all tokens of the grant are bound to (RFC 9449 section 5). */
   keep(token: string, payload: Payload, ttlS: number, jkt?: string): Promise<void>
   /** Returns the record of a token that was issued here, with `consumed` if it has been replaced. */
   find(token: string): Promise<Payload | undefined>
@@ -74,8 +74,8 @@ export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => n
       if (record === undefined) return undefined
       const payload = { ...record.payload, jti: token }
       if (isToken(token, record.current)) return payload
-      // The token was replaced a moment ago and no answer was stored: the process ended in between. Its replacement has
-      // reached nobody.
+      // The token was replaced a moment ago, but the process ended before it stored the answer, so nobody has the
+      // replacement.
       const isRecent = record.replacedAt !== undefined && now() - record.replacedAt < GRACE_MS
       if (isRecent && isToken(token, record.previous)) return payload
       return { ...payload, consumed: Math.floor(now() / 1000) }

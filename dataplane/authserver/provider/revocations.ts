@@ -4,24 +4,24 @@ import { purgeRegularly } from '../../storage/purge.ts'
 import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
 import type { RecordStore } from '../store/record-store.ts'
 
-/** The claim with the user's login behind an exchanged token, if the token itself does not name it. */
+/** The claim with the login that an exchanged token ends with, if the token can't use that login's provider tokens. */
 export const DELEGATED_CLAIM = 'delegated_login'
 
-/** The poll interval: other replicas learn of the end of a grant within this time. */
+/** The poll interval, and so the delay until other replicas learn that a grant has ended. */
 const POLL_MS = 2_000
-/** The overlap of polls, since clocks of replicas differ and a write may become visible late. */
+/** The overlap of polls, because clocks of replicas differ and a write may become visible late. */
 const OVERLAP_MS = 60_000
 const MOST_ENDED = 200_000
-/** Users who end no more grants than this count as equal. */
+/** Users with at most this many ended grants count as equal. */
 const EVEN_ENDED = 16
 
-/** The name under which the store has that all tokens of a user up to a second have ended. */
+/** Returns the name that the store has for the end of all tokens of a user up to a second. */
 const ofUser = (subject: string, second: number): string => `before:${subject}:${second}`
 const OF_USER = /^before:([\w-]+):(\d+)$/
 
 /**
- * The ended grants whose access tokens may still be in use. Verifiers of tokens ask here, in memory. Grants that end at
- * another replica are read from the store.
+ * The ended grants whose access tokens may still be in use. Verifiers of tokens look them up here, in memory. Grants
+ * that end at another replica are read from the store.
  */
 export class Revocations {
   readonly #store: RecordStore
@@ -52,8 +52,8 @@ export class Revocations {
   }
 
   /**
-   * Tells whether a token with these claims is revoked: itself, its login, the login that it was exchanged for, or all
-   * that its user had.
+   * Tells whether a token with these claims is revoked: by itself, with its login, with the login that it was exchanged
+   * for, or with everything of its user.
    */
   hasEnded(claims: Readonly<Record<string, unknown>>): boolean {
     const { jti, [LOGIN_CLAIM]: login, [DELEGATED_CLAIM]: delegated, sub, iat } = claims
@@ -88,7 +88,7 @@ export class Revocations {
     await this.#first
   }
 
-  /** Tells whether the last poll of the store succeeded (one every two seconds); null before the first. */
+  /** Tells whether the last poll of the store succeeded (one every two seconds); null before the first poll. */
   get isAnswered(): boolean | null {
     return this.#failed ? false : this.#askedAt === 0 ? null : true
   }

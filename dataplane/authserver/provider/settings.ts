@@ -15,7 +15,7 @@ import {
 /** OpenID Connect scopes that every client may ask for. */
 const OPENID_SCOPES = ['openid', 'profile', 'email', 'offline_access']
 
-/** The server's view of its gateway. */
+/** The gateway's part of the server's settings. */
 export interface OwnResource {
   /** The public URL of the MCP endpoint, which clients request tokens for. */
   readonly resource: string
@@ -23,19 +23,19 @@ export interface OwnResource {
   readonly audience: string
   /** The scopes that the gateway advertises. */
   readonly scopes: readonly string[]
-  /** Further scopes that single tools need: clients get them if they ask, as after a 403. */
+  /** Further scopes that single tools need. Clients get them only on request, for example after a 403. */
   readonly toolScopes: readonly string[]
-  /** Name of the provider by whose claims policies judge; absent: by those of its tokens. */
+  /** Name of the provider on whose claims policies decide; absent: they decide on the token's claims. */
   readonly judgedBy?: string
 }
 
-/** The configuration in the form that the server uses; times in seconds. */
+/** The server's settings, derived from its configuration. Times are in seconds. */
 export interface Settings {
   readonly issuer: string
   /** The path of the issuer, without a trailing slash; usually empty. */
   readonly issuerPath: string
   readonly authorizationEndpoint: string
-  /** The path of the authorization endpoint, which is served besides those below the issuer. */
+  /** The configured path of the authorization endpoint. It is served in addition to the paths below the issuer. */
   readonly authorizationPath: string
   /**
    * The URL to which the authorization endpoint redirects browsers, at the host of callbacks: the cookie that binds a
@@ -44,14 +44,17 @@ export interface Settings {
   readonly loginEndpoint: string | undefined
   /** The account page at the host of callbacks; undefined if everything is at that host. */
   readonly accountEndpoint: string | undefined
-  /** Tells whether cookies are for https alone. */
+  /** True if cookies are sent over https only. */
   readonly isSecure: boolean
   readonly accessTokenS: number
   readonly refreshTokenS: number
   readonly codeS: number
-  /** The lifetime of a grant without a refresh: as long as any of its tokens may be used. */
+  /** The lifetime of a grant without a refresh: as long as any of its tokens is valid. */
   readonly grantS: number
-  /** The lifetime of a grant before its first refresh token. Most grants whose code nobody exchanges never get one. */
+  /**
+   * The lifetime of a grant before its first refresh token. Most grants without one are of logins whose code was never
+   * exchanged.
+   */
   readonly freshGrantS: number
   readonly scopes: readonly string[]
   /** The scopes that single tools need. */
@@ -60,7 +63,7 @@ export interface Settings {
   readonly ownScopes: readonly string[]
   /** The scopes of a request that names none. */
   readonly defaultScope: string
-  /** Name of the provider by whose claims policies judge; undefined: by those of tokens. */
+  /** Name of the provider on whose claims policies decide; undefined: they decide on the token's claims. */
   readonly judgedBy: string | undefined
   /** The audience of tokens by resource. */
   readonly audiences: ReadonlyMap<string, string>
@@ -69,20 +72,22 @@ export interface Settings {
   /** The resource of a request without `resource`; undefined if there are several. */
   readonly defaultResource: string | undefined
   readonly allowConfidential: boolean
-  /** Clients may register with a key. */
+  /** True if clients may register with a key. */
   readonly allowKeys: boolean
-  /** Clients may have a metadata document. */
+  /** True if clients may have a metadata document. */
   readonly acceptsDocuments: boolean
   readonly providers: readonly ShownProvider[]
-  /** The name of each provider at the end of its callback path; undefined if the path has none. */
+  /** The last segment of each provider's callback path; undefined for the shared callback. */
   readonly callbackNames: ReadonlyMap<string, string | undefined>
-  /** The providers that identify users, of which a login visits one; none if nobody logs in here. */
+  /** The providers that identify users. A login visits one of them. The list is empty if nobody logs in here. */
   readonly primaries: readonly PrimaryProvider[]
-  /** The hosts of the providers that a login visits, in order; those of a choice are one text. */
+  /**
+   * The hosts of the providers that a login visits, in order. Hosts of which the user chooses one are a single text.
+   */
   readonly providerHosts: readonly string[]
   /** The page where users log in later at an on-demand provider, at the host of callbacks. */
   readonly linkEndpoint: string
-  /** URL of the page on which users enter keys of their own. */
+  /** URL of the page on which users enter keys. */
   readonly keyEndpoint: string
 }
 
@@ -160,12 +165,12 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
   }
 }
 
-/** Tells whether the login pages, which have the callback's host, are also next to the authorization endpoint. */
+/** Tells whether the login pages are next to the authorization endpoint. They are always at the callback's host. */
 const isBeside = (authorization: URL, callback: URL, issuerPath: string): boolean =>
   authorization.host === callback.host &&
   ['/oauth/authorize', `${issuerPath}/oauth/authorize`].includes(authorization.pathname)
 
-/** Returns the hosts of providers of which a user visits one, as one text. */
+/** Returns the hosts of providers of which a user chooses one, as one text. */
 export const alternatives = (providers: readonly ShownProvider[]): string =>
   providers.map(({ host }) => host).join(' or ')
 
@@ -192,8 +197,9 @@ const DEFAULT_PORTS: Readonly<Record<string, string>> = { http: ':80', https: ':
 
 /**
  * Normalizes a resource for comparison: scheme and host in lower case, without the default port and without one
- * trailing slash of the path (RFC 3986 sections 6.2.2.1 and 6.2.3; clients write the URL of a server in each of these
- * ways). Any other difference makes another resource. So does a text that is not a URL with a host, or has a fragment.
+ * trailing slash of the path (RFC 3986 sections 6.2.2.1 and 6.2.3). Clients write a server's URL in each of these ways.
+ * Any other difference makes a different resource. A text that is not a URL with a host, or has a fragment, stays as it
+ * is.
  */
 function comparable(resource: string): string {
   const [, scheme, authority, path = '', query = ''] = URL_PARTS.exec(resource) ?? []

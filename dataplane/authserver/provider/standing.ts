@@ -2,21 +2,21 @@ import { hash } from 'node:crypto'
 import type { AuthServerConfig } from '../../config/auth-server.ts'
 import { delegateClientsIn, type IssuerPolicies, issuerPolicies } from '../../config/authserver/inbound-grants.ts'
 
-/** The claim with the marks of what a token was issued by: rules, issuers and clients of the configuration. */
+/** The claim with the marks of the rules, issuers and clients in the configuration that a token depends on. */
 export const STANDING_CLAIM = 'tiss'
 
 const MARK_LENGTH = 22
 
-/** Returns the mark of a part of the configuration: the same for the same part, whatever else changes. */
+/** Returns the mark of a part of the configuration. It depends on nothing but that part. */
 const markFor = (...what: readonly unknown[]): string =>
   hash('sha256', JSON.stringify(what), 'base64url').slice(0, MARK_LENGTH)
 
-/** The fields of an issuer that say whose tokens are accepted: its name, and where its keys are from. */
+/** The fields that identify a trusted issuer: its name and the source of its keys. */
 type IssuerSource = Pick<IssuerPolicies['issuer'], 'issuerUrl' | 'jwksUrl' | 'keySource'>
 
 const sourceOf = ({ issuerUrl, jwksUrl = '', keySource = 'discovery' }: IssuerSource) => [issuerUrl, jwksUrl, keySource]
 
-/** A rule, or a binding of a subject, which is a rule with nothing but a subject. */
+/** A rule, or a binding of a subject, which is a rule with a subject only. */
 interface Rule {
   readonly name?: string
   readonly subject?: string
@@ -40,10 +40,13 @@ export const exchangeMark = (issuer: IssuerSource): string => markFor('exchange'
 /** Returns the mark of a configured client. */
 export const clientMark = (clientId: string): string => markFor('client', clientId)
 
-/** Tells whether a token was issued by something that the configuration no longer has. */
+/** Tells whether a token depends on a rule, issuer or client that the configuration no longer has. */
 export type HasFallen = (claims: Readonly<Record<string, unknown>>) => boolean
 
-/** Creates the function for one configuration. A token without the claim stands: it was issued at a login. */
+/**
+ * Creates the function for one configuration. A token without the claim was issued at a login and does not end this
+ * way.
+ */
 export function createHasFallen(config: AuthServerConfig): HasFallen {
   const standing = new Set(delegateClientsIn(config).map(({ clientId }) => clientMark(clientId)))
   for (const { issuer, tokenExchange, jwtBearer } of issuerPolicies(config)) {

@@ -2,8 +2,9 @@ import { hash } from 'node:crypto'
 
 /**
  * Returns a user's subject in our tokens, a UUID (RFC 9562 section 5.8). The same user of the same provider gets the
- * same one at every replica and after every restart; every other user gets a different one. It is made from the issuer,
- * the provider's name and issuer, and the user's name there, each with its length, so that no two combinations collide.
+ * same subject at every replica and after every restart; every other user gets a different one. It is derived from this
+ * issuer, the provider's name and issuer, and the user's name there, each with its length, so that no two combinations
+ * collide.
  */
 export function subjectOf(...parts: readonly [issuer: string, provider: string, home: string, name: string]): string {
   const text = parts.map((part) => `${Buffer.byteLength(part)}:${part}`).join('')

@@ -11,12 +11,12 @@ import { type AssertionPolicy, compilePolicy } from './assertion-policy.ts'
 /** A JWT as a grant (RFC 7523 section 2.1). */
 export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 
-/** An external issuer whose tokens are accepted in exchange for something here. */
+/** An external issuer whose tokens are accepted, for an exchange or as assertions. */
 export interface TrustedIssuer {
   readonly config: TrustedIssuerConfig
-  /** Undefined if its tokens have no part in an exchange. */
+  /** Undefined if its tokens are not accepted for an exchange. */
   readonly tokenExchange: TokenExchangePolicy | undefined
-  /** The policy for its assertions; undefined if they are no grant. */
+  /** The policy for its assertions; undefined if they are not accepted. */
   readonly assertions: AssertionPolicy | undefined
   /** The matcher for the actor; absent for every actor. */
   readonly matchesActor: ClaimMatcher | undefined
@@ -26,9 +26,9 @@ export interface TrustedIssuer {
 interface Expected {
   /** The accepted audiences: one of them is in `aud`. */
   readonly audiences: readonly string[]
-  /** The accepted `typ` of the header, in lower case; absent for an access token or a plain JWT. */
+  /** The accepted `typ` of the header, in lower case; absent: an access token or a plain JWT. */
   readonly types?: ReadonlySet<string>
-  /** The token may be bound to a key, which the caller asks to be proven. */
+  /** True if the token may be bound to a key. The caller then checks the proof. */
   readonly mayBeBound?: boolean | undefined
 }
 
@@ -49,7 +49,10 @@ interface TrustedIssuersOptions {
   readonly log: Logger
 }
 
-/** Returns the API server that has the keys of ServiceAccounts: the configured one, or the one of the pod's cluster. */
+/**
+ * Returns the API server whose keys verify tokens of ServiceAccounts: the configured one, or the one of the pod's
+ * cluster.
+ */
 function clusterOf(cluster: AuthServerConfig['cluster'], directory: string): NonNullable<Provider['cluster']> {
   const ofPod = { tokenFile: SERVICE_ACCOUNT_TOKEN, caFile: SERVICE_ACCOUNT_CA }
   const { apiServer = API_SERVER, tokenFile, caFile }: NonNullable<AuthServerConfig['cluster']> = cluster ?? ofPod
@@ -60,7 +63,7 @@ function clusterOf(cluster: AuthServerConfig['cluster'], directory: string): Non
   }
 }
 
-/** The external issuers, found by name alone: what a token says about its keys is ignored. */
+/** The external issuers by name. Keys come from the configuration only; a token's statements about keys are ignored. */
 export class TrustedIssuers {
   readonly #issuers: ReadonlyMap<string, TrustedIssuer & { readonly open: OpenProvider }>
 
@@ -75,7 +78,7 @@ export class TrustedIssuers {
           caBundleFile: ca === undefined ? undefined : resolve(directory, ca),
           allowPrivateIP: allowPrivateIPs,
           insecureAllowHTTP,
-          // Each call states the expected `aud`.
+          // Each call states the expected audience.
           audience: '',
         }
         const actorMatcher = tokenExchange?.actorMatcher
@@ -86,19 +89,19 @@ export class TrustedIssuers {
     )
   }
 
-  /** Tells whether people who log in here can also come by an assertion of one of them. */
+  /** Tells whether any issuer's assertions are linked to people who log in here. */
   get linksPeople(): boolean {
     return [...this.#issuers.values()].some(({ assertions }) => assertions?.config.linked !== undefined)
   }
 
-  /** Tells whether one of them issues assertions that are accepted as a grant. */
+  /** Tells whether any issuer's assertions are accepted. */
   get hasAssertions(): boolean {
     return [...this.#issuers.values()].some(({ assertions }) => assertions !== undefined)
   }
 
   /**
-   * Tells whether one of them issues assertions for one client (ID-JAG) that some client may redeem.
-   * @param knows the kinds of clients that there are
+   * Tells whether any issuer makes assertions for one client (ID-JAG) that some client can redeem.
+   * @param knows the kinds of clients that the server has
    */
   hasIdJags(knows: { readonly confidential: boolean; readonly documents: boolean }): boolean {
     return [...this.#issuers.values()].some(({ assertions }) => {
@@ -109,7 +112,9 @@ export class TrustedIssuers {
     })
   }
 
-  /** Returns the issuers in the configuration's order, with the reason why keys are not to be had, if there is one. */
+  /**
+   * Returns the issuers in the order of the configuration, with the reason why their keys are unavailable, if they are.
+   */
   get states(): readonly { readonly issuer: string; readonly problem: { code: string; message: string } | null }[] {
     return [...this.#issuers].map(([issuer, { open }]) => ({ issuer, problem: open.keys.problem ?? null }))
   }
@@ -142,5 +147,8 @@ export class TrustedIssuers {
   }
 }
 
-/** The subject becomes part of a subject here. Characters that end a line or reverse a text could deceive readers. */
+/**
+ * The form of a subject, which becomes part of a subject here. Characters that end a line or reverse a text could
+ * deceive readers.
+ */
 export const SUBJECT = /^[^\p{C}\p{Zl}\p{Zp}]{1,512}$/u

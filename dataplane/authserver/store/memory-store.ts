@@ -16,7 +16,7 @@ import {
   YOUNGEST_EVICTED_MS,
 } from './record-store.ts'
 
-/** The size of an entry besides its texts, and of a holder: 230 and 220 bytes measured. */
+/** The size of an entry without its texts, and of a holder: 230 and 220 bytes measured. */
 const ENTRY_BYTES = 230
 const HOLDER_BYTES = 220
 
@@ -35,7 +35,7 @@ interface MemoryStore extends RecordStore {
   readonly size: number
 }
 
-/** Users with no more bytes of logins than this count as equal. The one away for longest is evicted first. */
+/** Users with at most this many bytes of logins count as equal. The one who was away for longest is evicted first. */
 const EVEN_BYTES: Partial<Record<Pool, number>> = { grants: 8 * 1024 }
 const MOST_ENDED = 100_000
 const EVEN_ENDED = 16
@@ -54,8 +54,9 @@ function openPools({ mostBytes, now, purgeMs }: MemoryStoreOptions & { now: () =
 }
 
 /**
- * The pools of marks, of which none leaves before its time: how much of what is free a holder may have, by the parts of
- * its path, the widest first. An issuer may have more than one of its subjects: there is often one.
+ * The pools whose records are never evicted. For each part of a holder's path, the widest first, it says how much of
+ * the free space that part may hold. An issuer gets a larger part than one of its subjects, because often there is only
+ * one issuer.
  */
 const OF_FREE: Partial<Readonly<Record<Pool, readonly number[]>>> = {
   marks: [3, 1 / 2],
@@ -115,7 +116,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
     async useClient(name, ttlS, by) {
       const used = get('client', name)
       const text = used ?? get('newClient', name)
-      // The new client is removed first, which makes its own room.
+      // The new client is removed first, so that the used one fits into its space.
       remove('newClient', name)
       // The client belongs to the first user who used it.
       if (text !== undefined) set('client', name, text, { ttlS, by: used === undefined ? by : undefined })
@@ -135,8 +136,8 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
 }
 
 /**
- * Rejects a mark if there is no room for it: without its mark an assertion could be used again. A known holder, and each
- * group above it, gets a part of the free space alone, which leaves some for all others.
+ * Rejects a record of use if there is no room for it: without the record an assertion could be used again. A known
+ * holder, and each group above it, may use a part of the free space only, so that some is left for all others.
  */
 function checkMark(marks: FairCache<string>, { holder, bytes }: Needed, ofFree: readonly number[]): void {
   const isShared = () =>
@@ -151,7 +152,7 @@ function checkMark(marks: FairCache<string>, { holder, bytes }: Needed, ofFree: 
 const memoryOf = (text: string): number => (/[^\0-\xff]/.test(text) ? 2 * text.length : text.length)
 
 interface ClientPools {
-  /** The clients that somebody has got tokens for. */
+  /** The clients that have tokens. */
   readonly clients: Pick<FairCache<unknown>, 'size' | 'held' | 'most' | 'needed' | 'delete' | 'leaver' | 'purgeLately'>
   readonly newClients: ClientPools['clients']
 }
@@ -167,13 +168,13 @@ interface ClientBounds {
   now(): number
 }
 
-/** The share of the clients' memory for clients that somebody has got tokens for. New clients always keep the rest. */
+/** The share of the clients' memory for clients with tokens. New clients always keep the rest. */
 const USED = 3 / 4
 
 /**
- * Makes room for one more new client. It evicts the oldest new client of the network that holds most, so a network that
- * registers without end evicts its own clients and none with tokens. Throws a PublicError `unavailable` if the
- * candidate has just registered from a network that holds no more than this one.
+ * Makes room for one more new client. It evicts the oldest new client of the network that holds the most. A network
+ * that registers without end therefore evicts its own clients, and never one with tokens. Throws a PublicError
+ * `unavailable` if that client registered a moment ago and its network holds no more than this one.
  */
 function makeRoom(
   { clients, newClients }: ClientPools,
@@ -193,7 +194,7 @@ function makeRoom(
   }
 }
 
-/** Makes room for one more client with tokens if users have used too many. */
+/** Makes room for one more client with tokens, by evicting the oldest of the user who holds the most. */
 function makeUsedRoom(
   { clients }: ClientPools,
   { holder, bytes }: Needed,
@@ -235,7 +236,7 @@ function memorySets({ now, ...texts }: Texts): Pick<RecordStore, 'addMember' | '
     async addMember(kind, name, member, term) {
       const added = { member, endsAt: Math.ceil(now() / 1000 + secondsOf(term)) * 1000 }
       write(kind, name, withMember(membersOf(kind, name), added), holderIn(term))
-      // A member that has left still counts in the share of its holder.
+      // A member that has left still counts in the share of its holder, so none is reported.
       return []
     },
     members: async (kind, name) => membersOf(kind, name),
@@ -251,7 +252,7 @@ function textOfMembers(members: readonly Member[]): string {
   return members.map(({ member, endsAt }) => `${member}:${(endsAt / 1000).toString(36)}`).join(',')
 }
 
-/** Returns the members that have not expired, those that stay longest first. */
+/** Returns the members that have not expired, the last to expire first. */
 function readMembers(text: string | undefined, now: number): readonly Member[] {
   if (text === undefined || text === '') return []
   const members = text.split(',').map((part) => {
@@ -271,10 +272,10 @@ function withMember(members: readonly Member[], added: Member): readonly Member[
 
 const MIB = 1024 * 1024
 
-/** The size of what is remembered of the keys of clients. */
+/** The memory limit of remembered client keys. */
 const CLIENT_KEYS = MIB / 4
 
-/** The limits if the memory of the process is unlimited, or so large that a quarter of it is more. */
+/** The limits for a process with unlimited memory, or with so much that a quarter of it exceeds them. */
 const MOST = {
   // The sum of both client pools.
   clients: 64 * MIB,
@@ -282,16 +283,18 @@ const MOST = {
   grants: 164 * MIB - CLIENT_KEYS,
   tokens: 64 * MIB,
 }
-/** The size of the marks: small, and never evicted, since without its mark an assertion could be used again. */
+/**
+ * The limit of used assertions. They are small and never evicted: without its record an assertion could be used again.
+ */
 const MARKS = 4 * MIB
-/** The same for assertions that authenticate clients. */
+/** The same limit for assertions that authenticate clients. */
 const CLIENT_MARKS = 2 * MIB
-/** The same for proofs of possession: 7,000 of the last five minutes. */
+/** The same limit for proofs of possession: 7,000 of the last five minutes. */
 const PROOF_MARKS = 2 * MIB
-/** The size of logins in progress and of pages for users who have logged in. */
+/** The limit of logins in progress and of pages for users who have logged in. */
 const MOST_PENDING = 20 * MIB
 const LEAST_PENDING = 4 * MIB
-/** The share of those pages, so that a user with many pages evicts no login. */
+/** The share of those pages in that limit, so that a user with many pages evicts no login. */
 const PAGES = 3 / 20
 const MOST_SCALED = MOST.clients + MOST.grants + MOST.tokens
 const MOST_IN_ALL = MOST_SCALED + MOST_PENDING + MARKS + CLIENT_MARKS + PROOF_MARKS + CLIENT_KEYS

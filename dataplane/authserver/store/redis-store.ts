@@ -26,8 +26,8 @@ interface RedisStoreOptions extends ClientBounds {
 }
 
 /**
- * Adds a member to a sorted set by its expiry, and extends the set to its longest-lived member. Returns the members that
- * have left to make room, those that would end first.
+ * Adds a member to a sorted set by its expiry, and extends the set to its longest-lived member. Returns the members
+ * that were evicted to make room: the first to expire.
  */
 const ADD_MEMBER = `
 redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
@@ -42,14 +42,14 @@ local left = tonumber(ARGV[2]) - tonumber(ARGV[3])
 if redis.call('PTTL', KEYS[1]) < left then redis.call('PEXPIRE', KEYS[1], left) end
 return gone`
 
-/** The most members of a set that are kept, and the most clients that one user was the first to use. */
+/** The most members of a set, and the limits of the clients that one user was the first to use. */
 const MOST_KEPT_MEMBERS = 1_000
 const MOST_USED = 1_000
 const MOST_USED_BYTES = 4 * 1024 * 1024
 
 /**
- * Stores a record that has holders. Where one of them has too much, the record of theirs that would end first leaves,
- * or this one is refused (-1). Returns 0 if there is a record already that is not to be replaced.
+ * Stores a record with its holders. If a holder is over its limit, the holder's record that expires first is evicted,
+ * or this one is refused (-1). Returns 0 if a record exists that must not be replaced.
  */
 const SET_HELD = new RedisScript(`${SHARES}
 local name, text, ttl, now = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -73,7 +73,7 @@ end
 each(function(list, count, most) evict(list, count, most, name, delete) end)
 return 1`)
 
-/** Extends the lifetime of a record, in the shares of its holders too. */
+/** Extends the lifetime of a record, also in the lists of its holders. */
 const EXTEND_HELD = new RedisScript(`${SHARES}
 local name, ttl, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if redis.call('EXPIRE', KEYS[1], ttl) == 0 then return 0 end
@@ -167,7 +167,7 @@ interface HeldRecord {
 /** Creates the operations on records of kinds whose holders have shares. */
 function heldRecords(client: RedisClient, prefix: string, keyOf: (kind: Kind, name: string) => string) {
   return {
-    /** Stores a record. Resolves to undefined if its kind has no shares, and to false if there is one already. */
+    /** Stores a record. Resolves to undefined if its kind has no limits, and to false if a record exists already. */
     async set({ kind, name, text, term, isAdded }: HeldRecord): Promise<boolean | undefined> {
       const shares = sharesOf(prefix, kind, holderIn(term))
       if (shares === undefined) return undefined
@@ -180,7 +180,7 @@ function heldRecords(client: RedisClient, prefix: string, keyOf: (kind: Kind, na
       if (kept === -1) throw full(`records of the kind ${kind} of one holder`)
       return kept === 1
     },
-    /** Extends the lifetime of a record. Resolves to false if its kind has no shares. */
+    /** Extends the lifetime of a record. Resolves to false if its kind has no limits. */
     async extend(kind: Kind, name: string, term: Term): Promise<boolean> {
       const shares = sharesOf(prefix, kind, holderIn(term))
       if (shares === undefined) return false
@@ -194,10 +194,10 @@ function heldRecords(client: RedisClient, prefix: string, keyOf: (kind: Kind, na
 const full = (what: string) =>
   new PublicError('unavailable', { headers: { 'Retry-After': '60' }, cause: new Error(`there are too many ${what}`) })
 
-/** The longest time that ended grants are kept: access tokens live for a day at most, and clocks differ. */
+/** The longest storage time of ended grants: access tokens live for a day at most, and clocks differ. */
 const LONGEST_KEPT_MS = 25 * 60 * 60_000
 
-/** A script with each kind of command that the store needs, on keys that nothing else uses. */
+/** A script with each kind of command that the store uses, on keys of its own. */
 const TRY = `
 redis.call('SET', KEYS[1], '1', 'EX', 5)
 redis.call('RENAME', KEYS[1], KEYS[2])
@@ -217,7 +217,7 @@ export function tryRights(client: RedisClient, prefix: string): void {
       await redis.multi().exists(keys[0]).exec()
       await redis.eval(TRY, 2, ...keys)
     }).catch(() => {
-      // `logRefusals` has logged a permanent refusal, and the creator of the connection an outage.
+      // The error is already logged: a refusal by `logRefusals`, an outage by the creator of the connection.
     })
   })
 }
@@ -239,8 +239,9 @@ interface ClientBounds {
 
 /**
  * The bookkeeping of new clients. A hash maps each client to its holder, the widest network first, separated by blanks.
- * `held:` and the path of a group hold the count of each part, `names:` and a full path the names of a holder by age.
- * All scripts begin with this. KEYS[2] is the list by age, KEYS[3] that hash, `fresh` the prefix of new clients' keys.
+ * `held:` with the path of a group holds the count of each part; `names:` with a full path holds the names of a holder
+ * by age. All scripts begin with this text. KEYS[2] is the list by age, KEYS[3] the hash, `fresh` the key prefix of new
+ * clients.
  */
 const HOLDERS = `
 local function below(path, part) return path == '' and part or path .. ' ' .. part end
@@ -262,10 +263,10 @@ local function forget(fresh, name)
 end`
 
 /**
- * Stores a client under its key and in the lists of new ones, by age. Beyond the limit it evicts the oldest client of
- * the largest holder. Returns 0 if there is no room. It writes what takes memory first: a full Redis refuses only that,
- * and refuses nothing more once a script has written. It deletes at most a hundred expired clients, since nobody adds
- * more at once.
+ * Stores a client under its key and in the lists of new clients, by age. Beyond the limit it evicts the oldest client
+ * of the largest holder. Returns 0 if there is no room. It begins with the writes that take memory: a full Redis
+ * refuses a script at its first such write, and lets a script that has already written go on. It deletes at most a
+ * hundred expired clients, since a call adds only one.
  */
 const ADD = `${HOLDERS}
 local name, text, now, ttl, fresh = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[7]
@@ -323,8 +324,8 @@ end
 return 1`
 
 /**
- * Extends the lifetime of a client. A new client becomes a used one, of the user who was the first to use it. Beyond the
- * bound the client of that user goes that nobody has used for longest.
+ * Extends the lifetime of a client. A new client becomes a used one, held by the user who was the first to use it.
+ * Beyond the limit that user's least recently used client is evicted.
  */
 const USE = `${HOLDERS}
 ${SHARES}
@@ -356,7 +357,7 @@ function userOf(grant: string | null): string {
   return typeof payload?.accountId === 'string' ? hash('sha256', payload.accountId, 'base64url') : ''
 }
 
-/** Returns the parts of a holder for a script. An unknown holder is one of them. */
+/** Returns the parts of a holder for a script. An unknown holder has one part. */
 const partsOf = (by: HeldBy | undefined): readonly string[] => {
   const parts = by === undefined || 'grant' in by ? [] : by.filter((part) => part !== '')
   return parts.length === 0 ? ['-'] : parts
@@ -368,7 +369,7 @@ function redisClients(
   { used, fresh, grant }: ClientKeys,
   { mostClients = MOST_CLIENTS, mostUsed = MOST_USED, now = Date.now }: ClientBounds = {},
 ): Pick<RecordStore, 'addClient' | 'useClient'> {
-  // No client has these names.
+  // These keys can't clash with those of clients.
   const [list, holders] = [`${fresh}by-age`, `${fresh}holders`]
   return {
     addClient: (name, text, ttlS, by) =>

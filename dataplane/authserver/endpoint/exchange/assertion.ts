@@ -27,15 +27,15 @@ import type { EndpointParts } from '../parts.ts'
 import { actOf, actorsOf, issue } from './issue.ts'
 import { reasonOf } from './presented-token.ts'
 
-/** The accepted types. An access token is no assertion, whatever its audience. */
+/** The accepted types of an assertion. An access token is never an assertion, whatever its audience. */
 const TYPES = new Set(['jwt', 'application/jwt', 'oauth-id-jag+jwt', 'application/oauth-id-jag+jwt'])
-/** The longest lifetime of an access token. There is no refresh token: the client brings another assertion. */
+/** The longest lifetime of an access token, in seconds. There is no refresh token: the client sends a new assertion. */
 const LONGEST_S = 60 * 60
 
 /**
- * Issues an access token for an assertion of a trusted issuer. Unless the policy says otherwise, an assertion works
- * once. A client need not authenticate for a plain one, because the assertion identifies the subject. An assertion for
- * one client (ID-JAG) works for that client only.
+ * Issues an access token for an assertion of a trusted issuer. Unless the policy says otherwise, an assertion is
+ * accepted once. A client need not authenticate for a plain assertion, because the assertion identifies the subject. An
+ * assertion for one client (ID-JAG) is accepted from that client only.
  */
 export async function redeemAssertion(
   parts: EndpointParts,
@@ -55,7 +55,7 @@ export async function redeemAssertion(
   }
 }
 
-/** The texts for the client, which say nothing of what is trusted here. */
+/** The error texts for the client. They reveal nothing about the trusted issuers. */
 const TEXTS: Readonly<Record<AssertionRefused['code'], string>> = {
   invalid_grant: 'The assertion is not valid, has expired, or is not meant for this server.',
   invalid_scope: 'The scope is wider than what is allowed.',
@@ -90,7 +90,7 @@ async function redeem(
     assertedSubject({ issuer: issuer.config.issuerUrl, server: settings.issuer }, claims, policy.config),
   ]
   if (name === undefined || subject === undefined) throw new AssertionRefused('tenant')
-  // A person who logs in here, too, can end everything. An assertion from before would begin it anew.
+  // A person who also logs in here can end all their access. An assertion from before that moment must not restore it.
   if (policy.config.linked !== undefined && (await parts.grants.haveEnded(subject, claims.iat)))
     throw new AssertionRefused('ended')
   const judged = judgedClaims(policy, settings, claims)
@@ -101,10 +101,10 @@ async function redeem(
   }
   const lifespanS = Math.min(LONGEST_S, settings.accessTokenS)
   const act = actOf(actorsOf(claims['act'], issuer.config.issuerUrl))
-  // No client has the subject of a person who logs in (RFC 9700 section 4.15).
+  // No client has the same subject as a person who logs in (RFC 9700 section 4.15).
   const clientId = client?.client_id ?? name
   const standing = [...marks, ...(parts.delegates.find(clientId) === undefined ? [] : [clientMark(clientId)])]
-  // Several providers may know people: a link of this one has to lead to theirs.
+  // If several providers identify people, a link of this person has to lead to their own provider.
   const loginProvider = settings.primaries.length > 1 ? policy.config.linked?.name : undefined
   const kept = judged && (await keepClaims(parts, judged, { subject, lifespanS, name: claims.sub }))
   const granted = {
@@ -127,14 +127,17 @@ async function redeem(
   })
 }
 
-/** Returns the claims by which policies judge tokens of the assertion's issuer; undefined if they judge by the tokens. */
+/**
+ * Returns the claims on which policies decide for tokens of this issuer; undefined if they use the claims of the
+ * tokens.
+ */
 const judgedClaims = (
   { config: { linked } }: AssertionPolicy,
   { judgedBy }: EndpointParts['settings'],
   claims: OutsideToken['claims'],
 ): string | undefined => (linked !== undefined && linked.name === judgedBy ? personalClaims(claims) : undefined)
 
-/** Keeps the claims by which policies judge a token, as long as that lives. Returns the name under which they are kept. */
+/** Stores the claims on which policies decide, for as long as the token lives. Returns the name of the record. */
 async function keepClaims(
   { tokens, settings }: EndpointParts,
   claims: string,
@@ -151,7 +154,8 @@ async function verified({ trusted, settings }: EndpointParts, assertion: string)
   const name = issuerNamed(assertion)
   const policy: TrustedIssuer['assertions'] = trusted.find(name)?.assertions
   if (policy === undefined) {
-    // A slash more or less makes another issuer, and this is the place where people find that out.
+    // An issuer with one slash more or less is a different issuer. The reason in the log points out this common
+    // mistake.
     const other = name.endsWith('/') ? name.slice(0, -1) : `${name}/`
     throw new AssertionRefused(trusted.find(other) === undefined ? 'untrusted_issuer' : 'issuer_spelling')
   }
@@ -181,7 +185,7 @@ function issuerNamed(assertion: string): string {
   return typeof name === 'string' ? name : ''
 }
 
-/** Checks that an ID-JAG is for the client that brings it. A public client is known by its metadata document. */
+/** Checks that an ID-JAG is for the client that sends it. A public client is identified by its metadata document. */
 function requireOwnClient(
   claims: OutsideToken['claims'],
   client: ClientRecord | undefined,
@@ -195,24 +199,24 @@ function requireOwnClient(
 }
 
 /**
- * Checks that the client has proven to have the key that an assertion is bound to. Only an ID-JAG may be bound: its
- * draft says what that means.
+ * Checks that the client has proven possession of the key that an assertion is bound to. Only an ID-JAG may be bound to
+ * a key, because only its draft defines the meaning.
  */
 function requireProof({ claims, typ }: OutsideToken, jkt: string | undefined): void {
   if (!isBoundToKey(claims)) return
   if (!isIdJag(typ) || jkt === undefined || boundKey(claims) !== jkt) throw new AssertionRefused('cnf')
 }
 
-/** Returns the digest by which an assertion is remembered. */
+/** Returns the digest under which the use of an assertion is recorded. */
 function markOf(assertion: string, { iss, jti }: OutsideToken['claims']): string {
-  // Without `jti`, the signed part identifies the assertion: the same content may get another signature without the
-  // key.
+  // Without `jti` the signed part identifies the assertion: anybody can change the encoding of a signature and keep it
+  // valid.
   const signed = assertion.slice(0, assertion.lastIndexOf('.'))
   const name = typeof jti === 'string' && jti !== '' ? ['jti', iss, jti] : ['signed', signed]
   return hash('sha256', JSON.stringify(name), 'base64url')
 }
 
-/** Lets one of several requests with the same assertion through, over all replicas (RFC 7523 section 3, item 7). */
+/** Accepts only one of several requests with the same assertion, over all replicas (RFC 7523 section 3, item 7). */
 async function useOnce(
   { store }: EndpointParts,
   mark: string,

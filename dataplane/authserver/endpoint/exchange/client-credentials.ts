@@ -3,7 +3,7 @@ import { jsonAnswer } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 import { audienceFor, issue, scopesFor } from './issue.ts'
 
-/** The longest lifetime of an access token of a machine, in seconds. It asks for another without anybody's help. */
+/** The longest lifetime of a machine's access token, in seconds. The machine can request the next one by itself. */
 const LONGEST_S = 60 * 60
 
 /**

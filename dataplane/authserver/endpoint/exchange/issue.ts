@@ -30,8 +30,8 @@ export function actOf(actors: readonly Actor[]): Act | undefined {
 }
 
 /**
- * Returns the actors of a verified token, the latest first. The first invalid one ends the list. An actor without an
- * issuer gets `issuer`.
+ * Returns the actors of a verified token, the latest first. The list ends before the first invalid one. An actor
+ * without an issuer gets `issuer`.
  */
 export function actorsOf(claim: unknown, issuer: string): readonly Actor[] {
   const actors: Actor[] = []
@@ -58,20 +58,22 @@ export interface GrantedToken {
   readonly act?: Act | undefined
   /** The login whose provider tokens this token can use. */
   readonly login?: string | undefined
-  /** The login that this token ends with, without access to its provider tokens. */
+  /** The login with which this token ends. The token gives no access to the login's provider tokens. */
   readonly delegatedLogin?: string | undefined
-  /** The provider at which the subject logs in, in a token without a login. */
+  /** The provider at which the subject logs in, if the token belongs to no login. */
   readonly loginProvider?: string | undefined
-  /** The name under which claims of the assertion are kept that the token is issued for. */
+  /** The record name of the claims of the assertion that the token is issued for. */
   readonly assertion?: string | undefined
   readonly name?: string | undefined
   readonly email?: string | undefined
   readonly groups?: readonly string[] | undefined
-  /** The marks of what it was issued by, with which it ends. */
+  /** The marks of the rules, issuers and clients that the token depends on. It ends when one of them is removed. */
   readonly standing?: readonly string[] | undefined
 }
 
-/** Signs an access token (RFC 9068), bound to the key that the client of the current request has proven to have. */
+/**
+ * Signs an access token (RFC 9068). It is bound to the key that the client of the current request has proven to have.
+ */
 export async function issue({ provider, settings, underWay }: EndpointParts, granted: GrantedToken): Promise<string> {
   const { alg, kid, privateKeys } = provider().keys
   const {
@@ -118,8 +120,8 @@ export async function issue({ provider, settings, underWay }: EndpointParts, gra
 }
 
 /**
- * Chooses the audience of a token from the allowed ones: the one in `resource` or `audience` (RFC 8693 section 2.1), or
- * the only one. Throws an OAuthError `invalid_target`.
+ * Chooses the audience of a token: the allowed one that `resource` or `audience` names (RFC 8693 section 2.1), or the
+ * only allowed one. Throws an OAuthError `invalid_target`.
  */
 export function audienceFor(
   asked: readonly (string | undefined)[],

@@ -46,7 +46,7 @@ export async function readPresented(
   }
 }
 
-/** Returns what may be logged of an error. Errors about tokens carry claims, which must not be logged. */
+/** Returns the part of an error that may be logged. Errors about tokens carry claims, which must not be logged. */
 export const reasonOf = (error: unknown): string => {
   const { code, name } = error as { code?: unknown; name?: unknown }
   return String(code ?? name)
@@ -60,13 +60,13 @@ async function readOwn(
   const required = { issuer: settings.issuer, typ: 'at+jwt', requiredClaims: ['exp', 'sub', 'aud'] }
   const { payload } = await jwtVerify(token, findKey, required)
   if (hasEnded(payload)) throw new Error('the token has been revoked')
-  // Whoever has taken a bound token must not get another one for it, which its key does not bind (RFC 9449 section 1).
+  // A stolen bound token must not be exchanged for one that its key does not bind (RFC 9449 section 1).
   if (isBoundToKey(payload) && !isProven(payload, underWay.proofKey()))
     throw new Error('the token is bound to a key that the request does not prove')
   return { subject: payload.sub as string, claims: payload, expiresAt: payload.exp as number }
 }
 
-/** Tells whether a request's proof is of the key that a token is bound to. `jkt` is the thumbprint of the proof's key. */
+/** Tells whether the request proves the key that a token is bound to. `jkt` is the thumbprint of the proof's key. */
 const isProven = (claims: JWTPayload, jkt: string | undefined): boolean => jkt !== undefined && boundKey(claims) === jkt
 
 async function readOutside(

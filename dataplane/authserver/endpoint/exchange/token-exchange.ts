@@ -7,12 +7,12 @@ import { type Actor, actOf, actorsOf, audienceFor, type GrantedToken, issue, sco
 import { loginOfPresented, type PresentedToken, readPresented } from './presented-token.ts'
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
-/** The longest lifetime of a token by which an actor acts for a subject, in seconds. */
+/** The longest lifetime of a token with which an actor acts for a subject, in seconds. */
 const LONGEST_S = 15 * 60
 
 /**
- * Exchanges a token (RFC 8693) for a client of the configuration. With the new token the client acts for the subject of
- * the presented one, at one of the client's audiences, within its scopes, and no longer than the presented token lives.
+ * Exchanges a token (RFC 8693) for a configured client. With the new token the client acts for the subject of the
+ * presented one, at one of the client's audiences, within its scopes, and no longer than the presented token lives.
  */
 export async function exchangeToken(
   parts: EndpointParts,
@@ -59,14 +59,14 @@ async function readActor(parts: EndpointParts, form: ReadonlyMap<string, string>
   return undefined
 }
 
-/** Returns the marks of what the new token depends on: its client, and what the presented token depends on. */
+/** Returns the marks that the new token depends on: its client's, and those of the presented token. */
 function standingOf({ clientId }: DelegateClient, { claims, issuer }: PresentedToken): readonly string[] {
   const own = claims[STANDING_CLAIM]
   const inherited = issuer === undefined ? (Array.isArray(own) ? own : []) : [exchangeMark(issuer.config)]
   return [clientMark(clientId), ...inherited]
 }
 
-/** Returns the client's scopes; for a token that was issued here, only those that the token has. */
+/** Returns the client's scopes. For a token that was issued here, only scopes of that token remain. */
 function allowedScopes({ scopes }: DelegateClient, { claims, issuer }: PresentedToken): readonly string[] {
   if (issuer !== undefined) return scopes
   const own = typeof claims['scope'] === 'string' ? claims['scope'].split(' ') : []
@@ -110,7 +110,7 @@ interface Named extends Actor {
 
 /**
  * Returns the actors of the new token, the current one first. Throws an OAuthError if the issuer of the subject's token
- * does not allow them: by its list of clients, by its list of actors, or by the claim `may_act` (RFC 8693 section 4.4).
+ * does not allow them: by its list of clients, its list of actors, or the claim `may_act` (RFC 8693 section 4.4).
  */
 function requireActors({ client, subject, actor }: Acting, ownIssuer: string): readonly Actor[] {
   const { claims, issuer } = subject
@@ -133,7 +133,7 @@ function mayAct({ claims, issuer }: PresentedToken, client: Actor, named: Named 
   const { issuerUrl } = issuer.config
   const { matchesActor, tokenExchange: { actorClaim, allowedActors, allowMayAct } = {} } = issuer
   const stated = claims['may_act']
-  // A token with `may_act` requires the party that it names. With `allowMayAct`, that alone is enough.
+  // A token with `may_act` can be used by the named party only. With `allowMayAct` no further permission is needed.
   const isStated = isNamed(stated, client, [client.iss, issuerUrl]) || isNamed(stated, named, [issuerUrl])
   if (stated !== undefined && !isStated) return false
   if (actorClaim !== undefined && named === undefined) return false
@@ -141,13 +141,13 @@ function mayAct({ claims, issuer }: PresentedToken, client: Actor, named: Named 
   if (allowedActors === undefined && matchesActor === undefined) return !allowMayAct
   if (named === undefined) return false
   const isOwn = named.iss === issuerUrl
-  // A matcher is written for claims of this issuer, so it does not see the claims of other issuers.
+  // A matcher is written for claims of this issuer, so it is not applied to claims of other issuers.
   if (allowedActors === undefined && !isOwn) return false
   return allowedActors?.some((name) => isCalled(name, named, isOwn)) !== false && matchesActor?.(named.claims) !== false
 }
 
 /**
- * Tells whether `may_act` names a party. Without an issuer it means a party of the token's issuer, or the client that
+ * Tells whether `may_act` names a party. Without `iss` it means a party of the token's issuer, or the client that
  * presents the token, because other issuers may use the same name (RFC 8693 section 4.4). `homes` holds these issuers.
  */
 function isNamed(stated: unknown, one: Actor | undefined, homes: readonly string[]): boolean {

@@ -15,9 +15,9 @@ import type { EndpointContext, EndpointParts } from '../parts.ts'
 import { problemPage, redirect, showMessage } from '../show.ts'
 import { traceOf } from '../telemetry.ts'
 
-/** The longest URL of a request: longer than any client needs. The library parses all of it. */
+/** The longest query of a request. No client needs a longer one, and the library parses all of it. */
 const LONGEST_QUERY = 16 * 1024
-/** A longer URL counts as several logins, because all waiting logins share the memory for their requests. */
+/** A query of this length counts as several logins, because all waiting logins share the memory for their requests. */
 const LARGE_QUERY = 1024
 
 /** Serves the authorization endpoint: redirects the browser to the host of the login if that is a different one. */
@@ -43,7 +43,7 @@ export async function login(parts: EndpointParts, c: EndpointContext): Promise<R
   c.var.record?.client(id)
   const client = await parts.clients.find(id, parts.addressOf(c.env.incoming))
   if (client === undefined) return problemPage(parts, c, documentOf(id) === undefined ? 'client' : 'document')
-  // A client with a key also has a metadata document, and is just as often an app on a device.
+  // A client that authenticates with a key may also be an app on a device, so it may use any loopback port.
   const isPublic = ['none', 'private_key_jwt'].includes(client.token_endpoint_auth_method)
   if (!isRedirectAllowed(client.redirect_uris, redirectUri[0] as string, isPublic))
     return problemPage(parts, c, 'redirect')
@@ -59,7 +59,7 @@ export async function login(parts: EndpointParts, c: EndpointContext): Promise<R
   return begin(parts, c, { uid, request: parameters.toString() }, client)
 }
 
-/** Returns the parameters for the library: each once, and only with known scopes. */
+/** Returns the parameters for the library: each one once, with known scopes only. */
 function normalized(
   { settings }: EndpointParts,
   query: URLSearchParams,
@@ -110,7 +110,10 @@ async function begin(
   )
 }
 
-/** Returns a request's conditions for its login (OpenID Connect Core 1.0 section 3.1.2.1), checked by the library. */
+/**
+ * Returns the conditions that a request sets for its login (OpenID Connect Core 1.0 section 3.1.2.1). The library has
+ * checked them.
+ */
 function conditionsIn({ prompt, max_age: maxAge, id_token_hint: hint }: LibraryInteraction['params']) {
   const prompts = String(prompt ?? '').split(' ')
   return {
@@ -132,9 +135,9 @@ function errorLocation({ settings }: EndpointParts, query: URLSearchParams, { co
 }
 
 /**
- * Reports an invalid request to the client before its user has been asked anything. Anybody may register a client, so a
- * link to this server must not lead to a site, or open an app, before the user has seen its name (RFC 9700 section
- * 4.11.2). A program on the user's own computer is told at once.
+ * Answers an invalid request before its user was asked anything. Anybody may register a client, so a link to this
+ * server must not lead to a site, or open an app, before the user has seen its name (RFC 9700 section 4.11.2). The user
+ * therefore gets a page first; only a program on the user's own computer gets the error at once.
  */
 async function refusedRequest(parts: EndpointParts, c: EndpointContext, location: string): Promise<Response> {
   const { searchParams, hash } = new URL(location)

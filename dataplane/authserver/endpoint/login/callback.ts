@@ -6,7 +6,7 @@ import type { EndpointContext, EndpointParts } from '../parts.ts'
 import { problemPage, redirect, showMessage } from '../show.ts'
 import { found } from '../telemetry.ts'
 
-/** Parameters of a provider's answer that are read (RFC 6749 section 4.1.2, RFC 9207). */
+/** The parameters of a provider's answer that are used (RFC 6749 section 4.1.2, RFC 9207). */
 const PARAMETERS = ['state', 'code', 'error', 'iss', 'error_description', 'error_uri', 'session_state', 'scope']
 
 /** Serves the endpoint that providers redirect browsers to. */
@@ -17,7 +17,7 @@ export async function callback(parts: EndpointParts, c: EndpointContext): Promis
   return parts.login.callback(query, knownBrowser(parts, c), found(c), at)
 }
 
-/** Keeps the grant of an identified user, and sends the client its code. */
+/** Stores the grant of an identified user, and sends the code to the client. */
 export async function grant(parts: EndpointParts, c: EndpointContext, step: Done): Promise<Response> {
   const { uid, login, user, by, authTime: ts, isSynthetic } = step
   const { subject, ...claims } = user
@@ -27,7 +27,7 @@ export async function grant(parts: EndpointParts, c: EndpointContext, step: Done
       await parts.tokens.removeLogin(login)
       return problemPage(parts, c, 'login')
     }
-    // A synthetic subject occurs once, so it can't limit repeated logins. The network does.
+    // A synthetic subject is used for one login, so it can't limit repeated logins. The network limits them instead.
     const holder = isSynthetic === true ? networkHolder(parts.addressOf(c.env.incoming)) : [subject]
     await parts.grants.describe(login, { user: claims, trace: c.var.loginTrace, by }, holder)
     await parts.provider().grant({
@@ -39,7 +39,7 @@ export async function grant(parts: EndpointParts, c: EndpointContext, step: Done
     })
     const result = { login: { accountId: subject, remember: false, ts }, consent: { grantId: login } }
     const answer = await answerClient(parts, c, uid, result)
-    // The browser receives the code, so a failover must not lose the record that the code stands for.
+    // The browser is about to receive the code, so a failover must not lose the code's record.
     await parts.store.settled()
     return answer
   } catch (error) {
@@ -67,8 +67,8 @@ export const refuseClient = (parts: EndpointParts, c: EndpointContext, { uid, er
   answerClient(parts, c, uid, FAILED[error])
 
 /**
- * Shows the user a fault that they did not cause, and what to report to whom: most clients show only that a login was
- * refused. If a client waits, the page links to it.
+ * Shows the user a fault that they did not cause, with what to report to whom, because most clients only show that a
+ * login was refused. If a client waits, the page has a link to it.
  */
 export async function faultPage(
   parts: EndpointParts,

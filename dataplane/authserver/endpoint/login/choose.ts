@@ -22,7 +22,7 @@ export function askChoice(parts: EndpointParts, c: EndpointContext, { token, isL
   return showPage(c, page)
 }
 
-/** Handles the answer of that page. An address only leads to a provider: nothing of it is kept, sent on or logged. */
+/** Handles the answer of that page. An e-mail address only selects a provider; it is not stored, sent on or logged. */
 export async function choose(parts: EndpointParts, c: EndpointContext): Promise<Response | LoginStep> {
   // This server's pages send no form that is malformed or too large.
   const form = await readForm(c).catch(() => undefined)
@@ -33,7 +33,7 @@ export async function choose(parts: EndpointParts, c: EndpointContext): Promise<
   return parts.login.choose(token, named, knownBrowser(parts, c), found(c))
 }
 
-/** Returns the name of the provider to which the domain of an address leads. */
+/** Returns the name of the provider that is configured for the domain of an address. */
 function providerOf({ settings }: EndpointParts, address = ''): string | undefined {
   const domain = domainToASCII(address.trim().replace(/^.*@/, '')).toLowerCase()
   return domain === '' ? undefined : settings.primaries.find(({ domains }) => domains.includes(domain))?.name

@@ -27,7 +27,7 @@ export function askConsent(parts: EndpointParts, c: EndpointContext, { authoriza
   return showPage(c, page)
 }
 
-/** A token that is longer counts as several consents, as the sealed request counted as several logins. */
+/** A token of this length counts as several consents, just as the sealed request counted as several logins. */
 const LARGE_TOKEN = 2048
 
 /** Handles the answer of the consent page. Anything but a clear consent is a denial. */

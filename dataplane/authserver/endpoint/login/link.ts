@@ -7,8 +7,8 @@ import { problemPage, showMessage, showPage } from '../show.ts'
 import { linkToLogin, traceOf } from '../telemetry.ts'
 
 /**
- * Shows the page of a link, by which a user logs in at a provider that a call needs. It does not use the link up,
- * because others may fetch the page before the user does, such as a chat that shows previews.
+ * Shows the page of a link, by which a user logs in at a provider that a call needs. It does not use up the link: a
+ * chat program that shows previews may fetch the page before the user does.
  */
 export async function linkPage(parts: EndpointParts, c: EndpointContext): Promise<Response> {
   const [ticket, ...others] = new URL(c.req.url).searchParams.getAll('ticket')

@@ -9,15 +9,15 @@ import { askConsent, consent } from './consent.ts'
 import { link, linked, notLinked } from './link.ts'
 
 /**
- * The requests of a login. Each begins or continues one. The request answers by itself if it belongs to no login;
- * otherwise the next step answers it (`ANSWERS`). Between two requests only what each step lists is kept: records of
- * the store, which expire, and tokens of providers.
+ * The requests of a login. Each begins or continues one. A request that belongs to no login answers by itself; for all
+ * others the next step answers (`ANSWERS`). Between two requests the server stores only what the step lists: records,
+ * which expire, and tokens of providers.
  */
 export const LOGIN_REQUESTS = {
   GET: {
     /** A client sends its user. On the host of the callbacks the login begins at once. */
     '/oauth/authorize': stepped(authorize),
-    /** The same on the host of the callbacks, if the issuer has a different one. */
+    /** The same request on the host of the callbacks, if the issuer has a different host. */
     '/oauth/login': stepped(login),
     /** A provider sends the browser back. */
     '/oauth/callback': stepped(callback),
@@ -39,37 +39,37 @@ type Answer<Step> = (parts: EndpointParts, c: EndpointContext, step: Step) => Re
 /** The steps of a login: each says which requests lead to it, what is kept, and which request continues it. */
 const ANSWERS: { readonly [K in LoginStep['kind']]: Answer<Extract<LoginStep, { kind: K }>> } = {
   /**
-   * The page asks for consent. Follows `GET /oauth/login` if nobody has allowed the client in this browser, or if it
-   * has to ask each time, and `GET /oauth/callback` if a different user had allowed it. Nothing is kept: the page holds
-   * the request, sealed for its browser. `POST /oauth/consent` continues the login.
+   * The page asks for consent. Follows `GET /oauth/login` if this browser has no consent for the client or consent must
+   * be asked each time, and `GET /oauth/callback` if a different user gave it. Nothing is stored: the page holds the
+   * request, sealed for its browser. `POST /oauth/consent` continues the login.
    */
   ask: askConsent,
   /**
-   * The page asks where the user logs in. Follows whatever else begins a login at a provider, where several providers
-   * identify users. Nothing is kept but `interaction` and `allowed` for a client: the page holds the login, sealed for
-   * its browser. `POST /oauth/choose` continues the login.
+   * The page asks where the user logs in. Follows every request that begins a login, if several providers identify
+   * users. For a client `interaction` and `allowed` are stored; the page holds the login, sealed for its browser. `POST
+   * /oauth/choose` continues the login.
    */
   choose: askChoice,
   /**
    * The browser goes to a provider. Follows `GET /oauth/login` of an allowed client, `POST /oauth/consent` that allows
    * one, `POST /oauth/choose`, `POST /oauth/link`, `POST /oauth/sessions`, and `GET /oauth/callback` from any provider
-   * but the last. Kept:
-   * `login` under the `state`; under the `uid` `interaction` and `allowed` for a client, or `linking` for a link; and
-   * the tokens of earlier providers, which have no owner yet. `GET /oauth/callback` continues the login.
+   * but the last. Stored: `login` under the `state`; under the `uid` `interaction` and `allowed` for a client, or
+   * `linking` for a link; and the tokens of earlier providers, which have no owner yet. `GET /oauth/callback` continues
+   * the login.
    */
   respond: (_front, c, { response }) => withCookies(c, privately(response)),
   /**
-   * The user is known. Follows `GET /oauth/callback` from the last provider. Kept: for a client its grant, the
-   * providers' tokens, and the consent if the client is a web site; for the page of links an `account`; for a link the
+   * The user is known. Follows `GET /oauth/callback` from the last provider. Stored: for a client its grant, the
+   * providers' tokens, and the consent if the client is a web site; for the account page an `account`; for a link the
    * provider's tokens, in the login that the link is for.
    */
   done: (parts, c, step) => ENDS[step.purpose].done(parts, c, step),
-  /** The user, a provider, or this server has refused. Follows every request. Nothing is kept; tokens are removed. */
+  /** The user, a provider, or this server has refused. Follows every request. Nothing is stored; tokens are removed. */
   failed: (parts, c, step) =>
     step.fault === undefined ? ENDS[step.purpose].failed(parts, c, step) : faultPage(parts, c, step, step.fault),
   /**
-   * No login waits for this request. Follows `POST /oauth/consent` and `GET /oauth/callback`; `POST /oauth/link` has a
-   * message of its own. Nothing is kept.
+   * No login waits for this request. Follows `POST /oauth/consent` and `GET /oauth/callback`; `POST /oauth/link` has
+   * its own message. Nothing is stored.
    */
   refused: (parts, c) => problemPage(parts, c, 'login'),
 }
@@ -81,7 +81,7 @@ const ENDS: Readonly<Record<Purpose, { readonly done: Answer<Done>; readonly fai
   link: { done: linked, failed: notLinked },
 }
 
-/** Makes an endpoint of a request that answers by itself or through the next step. */
+/** Wraps a request of a login as an endpoint. The request answers by itself or through the next step. */
 function stepped(request: (parts: EndpointParts, c: EndpointContext) => Promise<Response | LoginStep>) {
   return async function answerStep(parts: EndpointParts, c: EndpointContext): Promise<Response> {
     const step = await request(parts, c)

@@ -3,7 +3,7 @@ import { isEmailVerified } from '../../../identity/index.ts'
 import { LONGEST_NAME, providerSubject } from '../../provider/subject.ts'
 import { UnusableAnswer } from './provider-fetch.ts'
 
-/** The identity of a user at a provider. */
+/** A user as a provider identifies them. */
 export interface Identity {
   /** The user's name at the provider. */
   readonly subject: string
@@ -12,7 +12,7 @@ export interface Identity {
   readonly email?: string
 }
 
-/** The paths of an identity in an answer. The first path of each list that exists counts. */
+/** The paths of an identity in an answer. Of each list, the first path that exists counts. */
 interface IdentityPaths {
   readonly subject: readonly string[]
   readonly name: readonly string[]
@@ -22,8 +22,7 @@ interface IdentityPaths {
 /**
  * Returns the value at a path: the member of exactly this name or, with dots, a nested one. Members that every object
  * inherits (`__proto__`, `constructor`) count only if the document itself has them.
- *
- * @param open reads a text as a document when the path leads through it
+ * @param open parses a text as a document if the path leads into it
  */
 export function valueAt(document: unknown, path: string, open: (text: string) => unknown = closed): unknown {
   if (isObject(document) && Object.hasOwn(document, path)) return document[path]

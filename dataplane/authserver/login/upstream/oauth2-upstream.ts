@@ -28,8 +28,8 @@ interface OAuth2UpstreamOptions {
 }
 
 /**
- * A provider that supports OAuth 2 only. The answer of the token endpoint or a separate request identifies the user. If
- * neither is configured, each login is a user of its own.
+ * Creates a provider that supports only OAuth 2. The answer of the token endpoint or a separate request identifies the
+ * user. If neither is configured, each login counts as a new user.
  */
 export function oauth2Upstream(options: OAuth2UpstreamOptions): Upstream {
   const { name, config, directory, redirectUri, others } = options
@@ -109,7 +109,7 @@ function withoutIssuer(callback: URLSearchParams, others: readonly string[]): UR
   return rest
 }
 
-/** The answer to one request at the token endpoint; the request fills it in. */
+/** The answer to one request to the token endpoint. The request fills it in. */
 interface Answered {
   /** The document in the provider's own form. */
   document?: unknown
@@ -118,7 +118,7 @@ interface Answered {
 
 /** The gateway as a client of one OAuth 2 provider, based on the npm package openid-client. */
 interface OAuth2Client {
-  /** Returns the library's configuration, for building URLs without a request. */
+  /** Returns the library's configuration, which builds URLs without a request. */
   described(): Promise<client.Configuration>
   /** Lets the library call the token endpoint. It checks the answer after the conversion to the standard form. */
   ask<T>(grant: (provider: client.Configuration) => Promise<T>, answered: Answered): Promise<T>
@@ -142,7 +142,7 @@ function createOAuth2Client({ config, directory, registration }: OAuth2ClientOpt
   const { authorizationEndpoint, tokenEndpoint } = config
   const fetch = providerFetch(tokenEndpoint, config, directory)
   const metadata = {
-    // No metadata gives the issuer, and nothing that names an issuer reaches the library.
+    // The provider has no metadata with an issuer, and no parameter with an issuer reaches the library.
     issuer: new URL(tokenEndpoint).origin,
     authorization_endpoint: authorizationEndpoint,
     token_endpoint: tokenEndpoint,
@@ -180,7 +180,7 @@ function createOAuth2Client({ config, directory, registration }: OAuth2ClientOpt
           way = place
           return found
         } catch (error) {
-          // The provider may accept the other method: it does not publish which one it accepts.
+          // The provider may accept the other method, because it does not publish which one it accepts.
           const isRefused = error instanceof client.ResponseBodyError && error.error !== 'invalid_grant'
           if (!isRefused) throw error
           refusal = error
@@ -194,7 +194,10 @@ function createOAuth2Client({ config, directory, registration }: OAuth2ClientOpt
   }
 }
 
-/** Returns a configured client that reads its secret for each request. Providers accept one of the methods or both. */
+/**
+ * Returns the configured client, which reads its secret for each request. Providers accept one of the two methods or
+ * both.
+ */
 function givenClient({ clientId = '', clientSecretFile }: OAuth2UpstreamConfig, directory: string): Own {
   if (clientSecretFile === undefined) return { id: clientId, ways: [client.None()] }
   const read = secretFile(resolve(directory, clientSecretFile))
@@ -217,7 +220,7 @@ function ownOf({ id, secret, method }: RegisteredClient): Own {
 /** Tells whether a response may hold tokens: providers answer with 200 or 201. */
 const isAnswer = ({ ok, status }: ProviderResponse): boolean => ok && status !== 204
 
-/** Builds an error response for the library, which reads only the code. */
+/** Builds an error response for the library, which reads its code only. */
 function errorResponse(response: ProviderResponse, code: string | undefined, document: unknown): ProviderResponse {
   const { status, secrets } = response
   const isRefusal = status >= 400 && status < 500 && status !== 429

@@ -23,17 +23,17 @@ interface OidcUpstreamOptions {
 type TokenAnswer = Awaited<ReturnType<typeof client.authorizationCodeGrant>>
 
 const USUAL_SCOPES = ['openid', 'offline_access']
-/** Metadata and keys are fetched again after this time. */
+/** The time after which metadata and keys are fetched again. */
 const DISCOVERED_MS = 60 * 60_000
 
-/** An OpenID Connect provider, based on the npm package openid-client. Its requests go through the address check. */
+/** Creates an OpenID Connect provider, based on the npm package openid-client. Its requests pass the address check. */
 export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstreamOptions): Upstream {
   const { issuerUrl, scopes = USUAL_SCOPES, additionalAuthorizationParams = {}, subjectClaim = 'sub' } = config
   const fetch = providerFetch(issuerUrl, config, directory)
   const userInfo = config.userInfoOverride && createUserInfo(config.userInfoOverride, config, directory)
   let discovered: { readonly at: number; readonly config: Promise<client.Configuration> } | undefined
 
-  /** Returns one discovery for all logins that wait. The next login retries a failed one. */
+  /** Returns one discovery for all logins that wait. If it fails, the next login starts another. */
   function configuration(): Promise<client.Configuration> {
     const now = performance.now()
     if (discovered !== undefined && now - discovered.at < DISCOVERED_MS) return discovered.config
@@ -96,8 +96,8 @@ export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstr
 }
 
 /**
- * Finds the provider's endpoints. Throws for one without https, unless the issuer uses plain http too and the endpoint
- * is on loopback or `insecureAllowHTTP` is set.
+ * Finds the provider's endpoints. Throws for an endpoint without https, unless the issuer is also on plain http and the
+ * endpoint is on loopback or `insecureAllowHTTP` is set.
  */
 async function discover(
   { issuerUrl, clientId, clientSecretFile, insecureAllowHTTP }: OidcUpstreamConfig,
@@ -129,7 +129,7 @@ async function discover(
         'metadata',
       )
   }
-  // Signatures of ID tokens are checked although the token endpoint itself sends them: it costs little.
+  // Signatures of ID tokens are checked although they come directly from the token endpoint, because it costs little.
   client.enableNonRepudiationChecks(found)
   return found
 }
@@ -153,7 +153,7 @@ function fetchFor(guarded: GuardedFetch) {
 
 const errorOf = ({ document }: ProviderResponse): unknown => isObject(document) && document['error']
 
-/** Moves the client's credentials from HTTP Basic into the form: some providers take them there alone. */
+/** Moves the client's credentials from HTTP Basic into the form, because some providers accept them only there. */
 function withCredentialsInForm(options: Request[1]): Request[1] | undefined {
   const { authorization = '', ...headers } = options.headers
   const basic = /^Basic (.+)$/.exec(authorization)?.[1]
@@ -164,7 +164,7 @@ function withCredentialsInForm(options: Request[1]): Request[1] | undefined {
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-/** Returns a member of metadata in its own type, where a provider writes a text for a list or for a boolean. */
+/** Converts a metadata member to its standard type if a provider writes a text instead of a list or a boolean. */
 function standardMember(name: string, value: unknown): unknown {
   if (typeof value !== 'string') return value
   if (name.endsWith('_parameter_supported') && /^(?:true|false)$/i.test(value)) return value.toLowerCase() === 'true'
@@ -172,8 +172,8 @@ function standardMember(name: string, value: unknown): unknown {
 }
 
 /**
- * Returns metadata or keys in the form of the specifications, whatever media type they came with, without members that
- * are null and keys that are none.
+ * Converts metadata or keys to the form of the specifications, whatever their media type. Members that are null and
+ * entries that are no keys are dropped.
  */
 function standardDocument(response: ProviderResponse): ProviderResponse {
   const { status, document, secrets } = response
@@ -186,7 +186,7 @@ function standardDocument(response: ProviderResponse): ProviderResponse {
   return new ProviderResponse(text, 200, JSON_TYPE, { status, document, secrets })
 }
 
-/** Returns an answer of the token endpoint in the form of RFC 6749 section 5, whatever its media type and status. */
+/** Converts an answer of the token endpoint to the form of RFC 6749 section 5, whatever its media type and status. */
 function standardTokens(response: ProviderResponse): ProviderResponse {
   if (!response.ok) return response
   const { status, secrets } = response
@@ -200,7 +200,7 @@ function standardTokens(response: ProviderResponse): ProviderResponse {
   return new ProviderResponse(JSON.stringify(answer), 200, JSON_TYPE, from)
 }
 
-/** Returns the provider for one request, and keeps the new refresh token even of an answer that the library refuses. */
+/** Returns the provider for one request. It notes the new refresh token even if the library refuses the answer. */
 function notingRefreshTokens(
   found: client.Configuration,
   { clientId, clientSecretFile, issuerUrl }: OidcUpstreamConfig,
@@ -230,9 +230,9 @@ function notingRefreshTokens(
 }
 
 /**
- * Returns the parameters that force a new login if the last one is older than `maxAge` seconds, or than the
- * configuration allows. `max_age=0` equals `prompt=login` (OpenID Connect Core 1.0 section 3.1.2.1), which more
- * providers support.
+ * Returns the parameters that force a new login if the last one is older than `maxAge` seconds or than the
+ * configuration allows. `max_age=0` has the same meaning as `prompt=login` (OpenID Connect Core 1.0 section 3.1.2.1),
+ * which more providers support.
  */
 function freshness(
   maxAge: number | undefined,

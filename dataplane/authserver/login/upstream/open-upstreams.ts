@@ -8,7 +8,7 @@ import { ProviderFault } from './provider-fault.ts'
 import type { RegistrationStore } from './registered-client.ts'
 import { type Upstream, UpstreamDenied } from './upstream.ts'
 
-/** Opens the providers of a configuration, in its order. It sends no requests yet. */
+/** Opens the configured providers, in their order. It sends no requests yet. */
 export const openUpstreams = (
   config: AuthServerConfig,
   directory: string,
@@ -34,7 +34,7 @@ const originsOf = ({ oidcConfig, oauth2Config }: UpstreamProviderConfig): readon
 /** The state of a provider, from the logins and refreshes at this replica. */
 type UpstreamState = AuthServerStatus['providers'][number]
 
-/** An error and its time. Errors that the provider did not cause have only a code. */
+/** An error and its time. An error that the provider did not cause has only a code. */
 type UpstreamFailure = NonNullable<UpstreamState['lastError']>
 
 /** A provider whose state is known. */
@@ -45,7 +45,7 @@ export interface WatchedUpstream extends Upstream {
 /** Begins the measurement of an operation at a provider. */
 export type ObserveProvider = (operation: Operation) => Observation
 
-/** Measures a provider's operations and keeps its state. A refusal by the user or provider counts as an answer. */
+/** Measures a provider's operations and tracks its state. A refusal by the user or the provider counts as an answer. */
 function watchedUpstream(upstream: Upstream, observe: ObserveProvider): WatchedUpstream {
   let lastSuccess: UpstreamState['lastSuccess'] = null
   let lastError: UpstreamState['lastError'] = null
@@ -63,7 +63,7 @@ function watchedUpstream(upstream: Upstream, observe: ObserveProvider): WatchedU
     try {
       const answer = await ask()
       observed.end({ result: 'ok' })
-      // The URL for browsers may be known without a request to the provider.
+      // `prepare` may return the browser's URL without a request to the provider, so it proves nothing.
       if (operation !== 'prepare') noteSuccess()
       return answer
     } catch (error) {

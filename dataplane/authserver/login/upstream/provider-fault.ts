@@ -12,7 +12,7 @@ export interface Said {
   /** Code of the error (RFC 6749 sections 4.1.2.1 and 5.2), if the answer has one. */
   readonly error?: string
   readonly errorDescription?: string
-  /** The claim or metadata member that does not match, with the values unless they are secret. */
+  /** The claim or metadata member that does not match, with both values unless they are secret. */
   readonly claim?: string
   readonly expected?: string
   readonly found?: string
@@ -29,7 +29,7 @@ export class ProviderFault extends Error {
   /** The provider's code or, without one, a code of the gateway. */
   readonly code: string
   readonly said: Said
-  /** Advice for the operator. */
+  /** The advice for the operator. */
   readonly next: string
   /** True if the provider answered. */
   readonly isAnswer: boolean
@@ -55,15 +55,15 @@ export function toldOf(error: unknown): object {
 /** The code of a refusal by the user or by a rule of the provider. The operator can't fix it. */
 const DENIED = 'access_denied'
 
-/** Statuses after which the same request may succeed a moment later. */
+/** The statuses after which the same request may succeed a moment later. */
 const PASSING: ReadonlySet<number> = new Set([408, 429])
-/** Error codes with the same meaning, in answers with status 200. */
+/** The error codes with that meaning, in answers with status 200. */
 const PASSING_ERRORS: ReadonlySet<string> = new Set([
   ...['server_error', 'temporarily_unavailable', 'internal_error', 'fatal_error', 'service_unavailable'],
   ...['slow_down', 'ratelimited', 'rate_limited', 'request_timeout'],
 ])
 
-/** Tells whether a provider has refused a request for good: with a 4xx that is not temporary, or an error in a 2xx. */
+/** Tells whether a provider has refused a request for good: with a 4xx other than 408 and 429, or an error in a 2xx. */
 export function isRefusal(error: unknown): boolean {
   const { status, error: code } = saidIn(error)
   if (status === undefined) return false
@@ -126,7 +126,7 @@ const saidBy = (answer: ProviderResponse): Said => ({
 const suffix = (code: string | undefined, own: string): string =>
   code === undefined || code === own ? '' : ` (${code})`
 
-/** Returns the provider's statements in the answer that an error is about. */
+/** Returns what the provider states in the answer that an error is about. */
 export function saidIn(error: unknown): Said {
   if (error instanceof client.AuthorizationResponseError) {
     const secrets = error.cause.getAll('state')
@@ -161,7 +161,7 @@ function plainly(description: string, secrets: readonly string[]): string {
   return line.trim().slice(0, LONGEST_DESCRIPTION)
 }
 
-/** Claims whose values may be logged: they name parties and times. */
+/** Claims whose values may be logged, because they name parties and times. */
 const TOLD: ReadonlySet<string> = new Set(['iss', 'aud', 'azp', 'exp', 'iat', 'nbf', 'auth_time', 'issuer'])
 
 /** Returns the claim of an ID token that is missing or has the wrong type. */
@@ -199,7 +199,7 @@ function ownWords(error: unknown): { readonly code?: string; readonly words?: st
     const { code: own } = at as { code?: unknown }
     if (typeof own !== 'string' || !/^[\w-]{1,64}$/.test(own)) continue
     code = own
-    // Messages of other errors vary and contain addresses.
+    // Messages of other errors may contain addresses.
     words = own.startsWith('OAUTH_') ? at.message.slice(0, 120) : undefined
   }
   return { ...(code !== undefined && { code }), ...(words !== undefined && { words }) }
@@ -279,8 +279,8 @@ const BY_STEP: Readonly<Record<Step, string>> = {
 }
 
 /**
- * Makes the result of a refresh from a request. `rotated` returns the refresh token of an otherwise unusable answer:
- * the provider has already replaced the old one.
+ * Returns the result of a refresh request. `rotated` returns the new refresh token of an otherwise unusable answer,
+ * because the provider has already replaced the old one.
  */
 export async function refreshed(
   request: () => Promise<RefreshedTokens & { readonly refreshToken?: string }>,
@@ -291,7 +291,8 @@ export async function refreshed(
     return { ...(next !== undefined && { refreshToken: next }), tokens }
   } catch (error) {
     const fault = faultOf(error, 'refresh')
-    // Codes differ: `unauthorized_client` at 403, `invalid_token` at 401, one of the provider's own at 400, or any at 200.
+    // Providers use different codes for it: `unauthorized_client` with 403, `invalid_token` with 401, their own with
+    // 400, or any with 200.
     if (isRefusal(error)) throw new UpstreamDenied('the refresh token is no longer valid', { cause: fault })
     const next = rotated()
     if (next === undefined) throw fault

@@ -10,7 +10,7 @@ export interface Reach {
   readonly allowPrivateIPs?: boolean
 }
 
-/** Makes a fetch whose requests go through the address check. Loopback is allowed only if `url` itself is there. */
+/** Creates a fetch whose requests pass the address check. Loopback is allowed only if `url` itself is on loopback. */
 export const providerFetch = (url: string, { caBundleFile, allowPrivateIPs }: Reach, directory: string): GuardedFetch =>
   createGuardedFetch({
     caBundleFile: caBundleFile === undefined ? undefined : resolve(directory, caBundleFile),
@@ -46,7 +46,7 @@ function secretsIn(form: string | undefined, headers: Readonly<Record<string, st
   return [...found, basic, secret, ...new URLSearchParams(`s=${secret}`).getAll('s')]
 }
 
-/** The provider's original answer, if the library reads a converted one. */
+/** The provider's original answer, for a response that was converted for the library. */
 interface Answered {
   readonly secrets: readonly string[]
   readonly status?: number
@@ -54,8 +54,8 @@ interface Answered {
 }
 
 /**
- * A response for the library that keeps the provider's original answer. The library's errors refer only to the
- * response, which may have been converted.
+ * A response for the library that holds the provider's original answer. The library's errors refer to the response
+ * alone, which may have been converted.
  */
 export class ProviderResponse extends Response {
   /** The original status. */
@@ -73,7 +73,7 @@ export class ProviderResponse extends Response {
     this.#document = from.document
   }
 
-  /** The document of the original text, as this reads it by its media type. */
+  /** Parses the original text. `read` gets the text and the media type. */
   documentAs(read: (text: string, contentType: string) => unknown): unknown {
     return read(this.#text, this.headers.get('content-type') ?? '')
   }
@@ -84,7 +84,7 @@ export class ProviderResponse extends Response {
       try {
         this.#document = JSON.parse(this.#text)
       } catch {
-        // The reader of the answer reports that it is not JSON.
+        // The document stays undefined, and its reader reports that.
       }
     return this.#document
   }
@@ -103,7 +103,7 @@ export function objectIn(text: string, message: string): Readonly<Record<string,
   try {
     document = JSON.parse(text)
   } catch {
-    // The check below reports it.
+    // The check below throws for it.
   }
   if (!isObject(document)) throw new UnusableAnswer(message)
   return document

@@ -22,7 +22,7 @@ export interface RegisteredClient {
 
 type AuthMethod = (typeof METHODS)[number]
 
-/** The store of the registrations of all replicas. */
+/** The storage of the registrations, which all replicas share. */
 export interface RegistrationStore {
   readonly store: RecordStore
   /** Seals the records, because they hold secrets. */
@@ -37,7 +37,7 @@ interface RegistrationOptions extends RegistrationStore {
 }
 
 export interface Registration {
-  /** Returns the client, and registers one if there is none. Rejects with an Error for the log. */
+  /** Returns the client, and registers one if none is stored. Rejects with an Error for the log. */
   client(): Promise<RegisteredClient>
   close(): Promise<void>
 }
@@ -49,14 +49,14 @@ const KNOWN_MS = 60_000
 const PAUSE_MS = 5_000
 /** A registration that is unused for this time is made again, in seconds. */
 const UNUSED_S = 365 * 24 * 60 * 60
-/** The lease of a registration, in seconds: longer than one may take. Others wait this long if a replica dies. */
+/** The lease of a registration, in seconds, longer than one takes. If a replica dies, others wait this long. */
 const LOCK_S = 30
 const LOOK_AGAIN_MS = 100
-/** A secret is replaced a day before its end, or after nine tenths of its life. */
+/** The time before its end at which a secret is replaced, at most a tenth of its life. */
 const EARLY_S = 24 * 60 * 60
 const TEXT = /^[\x21-\x7e]{1,4096}$/
 
-/** Registers the gateway at a provider as one client for all its replicas. */
+/** Registers the gateway at a provider, as one client for all replicas. */
 export function createRegistration(options: RegistrationOptions): Registration {
   const { config, store, sealer, now = Date.now } = options
   const { dcrConfig } = config
@@ -111,7 +111,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
   }
 }
 
-/** Returns the name of the record. Equal registrations share one record. */
+/** Returns the name of the record. Equal registrations share a record. */
 const nameOf = ({ config, redirectUri }: RegistrationOptions): string => {
   const { tokenEndpoint, scopes = [], dcrConfig } = config
   const { discoveryUrl, registrationEndpoint, softwareId, softwareStatement } = dcrConfig

@@ -6,7 +6,7 @@ import { UnusableAnswer } from './provider-fetch.ts'
 
 type Mapping = NonNullable<OAuth2UpstreamConfig['tokenResponseMapping']>
 
-/** An answer of a token endpoint that is no HTTP error, in the form of RFC 6749 section 5.1. */
+/** A successful answer of a token endpoint, in the form of RFC 6749 section 5.1. */
 interface StandardAnswer {
   readonly access_token: unknown
   readonly token_type: unknown
@@ -15,13 +15,15 @@ interface StandardAnswer {
   readonly scope?: string
 }
 
-/** Codes that providers send at 200 (GitHub, Slack), or instead of `invalid_grant`, for an ended refresh token. */
+/**
+ * Codes for an ended refresh token that providers send with status 200 (GitHub, Slack), or instead of `invalid_grant`.
+ */
 const ENDED: ReadonlySet<unknown> = new Set([
   ...['invalid_grant', 'bad_refresh_token', 'invalid_refresh_token', 'token_revoked', 'token_expired'],
 ])
 
 const FORM_TYPE = /^application\/x-www-form-urlencoded\b/i
-/** A form that some providers send under the media type of a text. */
+/** Matches a form body. Some providers send it with the media type of a text. */
 const FORM = /^(?:[\w.~%-]+=[^&\s<]*&)*(?:access_token|error)=[^\s<]*$/
 
 /**
@@ -47,8 +49,8 @@ export function errorIn(document: unknown): string | undefined {
 }
 
 /**
- * Converts an answer to the standard form. It drops optional members that are unusable, and leaves required ones for
- * the check of the form. It also drops the ID token, because nothing here can verify it.
+ * Converts an answer to the standard form. Unusable optional members are dropped; required ones stay, for the library
+ * to check. The ID token is dropped, because nothing here can verify it.
  */
 export function standardAnswer(document: unknown, mapping: Mapping | undefined): StandardAnswer {
   const at = (path: string) => valueAt(document, path)
@@ -59,7 +61,7 @@ export function standardAnswer(document: unknown, mapping: Mapping | undefined):
   ]
   return {
     access_token: textOf(at(mapping?.accessTokenPath ?? 'access_token')),
-    // A mapping means nested tokens, whose type may have any name. Without a mapping only a missing type is tolerated.
+    // A mapping means nested tokens, whose type may have any name. Without a mapping only a missing type is accepted.
     token_type: mapping === undefined ? typeOf(at('token_type')) : 'Bearer',
     ...(typeof refreshToken === 'string' && refreshToken !== '' && { refresh_token: refreshToken }),
     ...(expiresIn !== undefined && { expires_in: expiresIn }),
@@ -67,16 +69,19 @@ export function standardAnswer(document: unknown, mapping: Mapping | undefined):
   }
 }
 
-/** Returns a token as text: some providers write one of digits as a number. */
+/** Returns a token as text, because some providers write a token of digits as a number. */
 const textOf = (token: unknown): unknown => (Number.isSafeInteger(token) ? String(token) : token)
 
-/** Returns the type of a token. An empty one is none, and blanks around it mean nothing. */
+/** Returns the token type without surrounding blanks. An empty type counts as missing. */
 const typeOf = (type: unknown): unknown => (typeof type === 'string' ? type.trim() || 'Bearer' : (type ?? 'Bearer'))
 
-/** The longest lifetime of a token, in seconds. A longer one is some other value. */
+/** The longest lifetime of a token, in seconds. A larger number has some other meaning. */
 const LONGEST_S = 10 * 365 * 24 * 60 * 60
 
-/** Reads a lifetime in seconds, a number or digits. With undefined, the token is used until a server refuses it. */
+/**
+ * Reads a lifetime in seconds, from a number or digits. If it returns undefined, the token is used until a server
+ * refuses it.
+ */
 export function secondsOf(value: unknown): number | undefined {
   const seconds = typeof value === 'string' && /^\d{1,12}$/.test(value) ? Number(value) : value
   return typeof seconds === 'number' && seconds > 0 && seconds <= LONGEST_S ? seconds : undefined
@@ -105,7 +110,7 @@ export function tokensIn(answer: Awaited<ReturnType<typeof client.authorizationC
   }
 }
 
-/** Returns scopes separated by blanks. Some providers send commas, or a list. */
+/** Returns scopes separated by blanks, because some providers send commas or a list. */
 function scopeOf(value: unknown): string | undefined {
   const parts = Array.isArray(value) ? value : typeof value === 'string' ? value.split(/[ ,]+/) : []
   const scopes = parts.filter((part): part is string => typeof part === 'string' && part !== '')

@@ -9,7 +9,7 @@ export interface UpstreamChecks {
 }
 
 export interface UpstreamLogin {
-  /** The issuer that the user belongs to: two providers may use the same name for different users. */
+  /** The issuer that names the user. Two issuers may use the same name for different users. */
   readonly issuer: string
   readonly name?: string
   readonly email?: string
@@ -17,7 +17,7 @@ export interface UpstreamLogin {
   readonly authTime?: number
   /** True if nothing identifies the user: the subject is valid for this login only. */
   readonly isSynthetic?: boolean
-  /** Tokens, and the user's name at the provider. */
+  /** The tokens, and the user's name at the provider. */
   readonly tokens: Omit<UpstreamTokenSet, 'owner'>
 }
 
@@ -52,9 +52,8 @@ export interface Upstream {
   readonly name: string
   /**
    * Returns the URL at which a browser logs in. Rejects with an Error for the log if the provider is unreachable.
-   *
-   * @param maxAge the longest time since the user's last login there, in seconds; 0 forces a new login. OAuth 2 alone
-   * does not support it.
+   * @param maxAge the longest time since the user's last login there, in seconds; 0 forces a new login. A provider with
+   * OAuth 2 only ignores it.
    */
   authorizationUrl(checks: UpstreamChecks, maxAge?: number): Promise<string>
   /**

@@ -7,7 +7,7 @@ import { objectIn, ProviderResponse, providerFetch, type Reach, UnusableAnswer }
 interface UserInfo {
   /** Returns the user's identity. Rejects with an Error for the log that holds nothing of the request or answer. */
   ask(accessToken: string): Promise<Identity>
-  /** Returns the shown claims of a known user. The answer may omit the name, but must not name a different user. */
+  /** Returns the claims to show for a known user. The answer may omit the user's name but not name a different user. */
   confirm(accessToken: string, names: readonly unknown[]): Promise<Omit<Identity, 'subject'>>
   close(): Promise<void>
 }
@@ -36,7 +36,7 @@ export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: 
     return objectIn(text, 'the userinfo endpoint of the provider answered with something other than a JSON object')
   }
 
-  /** Reads an answer. A failure to read it is a fault at this endpoint. */
+  /** Reads an answer. An error while reading is a fault of this endpoint. */
   async function reading<T>(accessToken: string, read: (document: Readonly<Record<string, unknown>>) => T): Promise<T> {
     try {
       return read(await get(accessToken))
