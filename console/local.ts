@@ -4,27 +4,27 @@ import type { Places } from './places/place.ts'
 import { LocalDoors } from './session/local.ts'
 
 interface LocalConsoleOptions {
-  /** Makes the place that is shown, when somebody looks for the first time. */
+  /** Creates the place to show, at the first request. */
   readonly places: () => Promise<Places>
-  /** `HOST:PORT`, a loopback address. */
+  /** `HOST:PORT` with a loopback address. */
   readonly listen: string
-  /** The name under which the viewer is shown. */
+  /** The displayed name of the viewer. */
   readonly viewer: string
   readonly log: () => Logger
-  /** Called when a link was used, and the next one is there. */
+  /** Called when a one-time link was used and replaced by the next one. */
   readonly onOpened?: () => void
 }
 
 export interface ServedConsole {
   readonly url: string
-  /** Returns the URL that lets one browser in; another one after it was used. */
+  /** Returns the current one-time URL, which admits one browser. */
   openUrl(): string
   close(): Promise<void>
 }
 
 /**
- * Serves the console to one's own machine. Its pages are loaded with the first request: until then it is a listener and
- * a secret. Throws an Error that names the address if it is not available.
+ * Serves the console on the viewer's own machine. Pages are loaded with the first request, so until then only a
+ * listener and a secret exist. Throws an Error that names the address if it is in use.
  */
 export async function serveLocalConsole(options: LocalConsoleOptions): Promise<ServedConsole> {
   const doors = new LocalDoors({ name: options.viewer, onOpened: options.onOpened })

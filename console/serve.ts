@@ -32,7 +32,7 @@ interface PodConsoleOptions {
 const CA_FILE = '/etc/portico/ca/ca.crt'
 const MOST_CLIENTS = 100
 
-/** Returns the API server's address and CA: by the configuration, else by the usual environment of a pod. */
+/** Returns the API server's address and CA, from the configuration or else from the usual environment of a pod. */
 function clusterOf(
   { kubernetes = {} }: ConsoleConfig,
   environment: PodConsoleOptions['environment'],
@@ -49,7 +49,7 @@ function clusterOf(
   return { name: 'cluster', server, caFile }
 }
 
-/** The clients of the API server, one for each token. The console has no credential of its own. */
+/** The API server clients, one for each token. The console has no credential of its own. */
 class ApiClients {
   readonly #clients: LRUCache<string, { readonly config: PooledKubeConfig; readonly api: ApiServer }>
   readonly #cluster: ReturnType<typeof clusterOf>
@@ -58,7 +58,7 @@ class ApiClients {
     this.#cluster = cluster
     this.#clients = new LRUCache({
       max: MOST_CLIENTS,
-      // Requests that still run on them end first.
+      // The delay lets requests that still use the client end first.
       dispose: ({ config }) => setTimeout(() => config.closePool().catch(() => undefined), 60_000).unref(),
     })
   }
@@ -71,7 +71,10 @@ class ApiClients {
     return made.api
   }
 
-  /** Asks with a token that nobody has accepted yet: a client of its own, so that strangers push out nobody's. */
+  /**
+   * Sends a request with a token that is not accepted yet. It uses a separate client, so that strangers evict no cached
+   * one.
+   */
   async once<T>(token: string, ask: (api: ApiServer) => Promise<T>): Promise<T> {
     const { config, api } = this.#make(token)
     try {
@@ -83,7 +86,8 @@ class ApiClients {
 
   #make(token: string | undefined) {
     const config = new PooledKubeConfig()
-    // The client wants it of a server on plain http, which only loopback may be; there is no TLS to verify then.
+    // The client library requires this for a server on plain http, which is allowed on loopback only and has no TLS to
+    // verify.
     const cluster = { skipTLSVerify: this.#cluster.server.startsWith('http:'), ...this.#cluster }
     config.loadFromOptions({
       clusters: [cluster],
@@ -99,7 +103,7 @@ class ApiClients {
   }
 }
 
-/** Says who a token's owner is (SelfSubjectReview, authentication.k8s.io/v1). Throws a PlaceError. */
+/** Returns the user name of a token's owner (SelfSubjectReview, authentication.k8s.io/v1). Throws a PlaceError. */
 async function whoIs(api: ApiServer, refusal: string): Promise<string> {
   try {
     const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' }
@@ -118,7 +122,7 @@ function refusalOf({ login }: ConsoleConfig): string {
   return `the cluster does not accept tokens of ${issuerUrl} for ${clientId}: compare the API server’s --oidc-issuer-url and --oidc-client-id (or its AuthenticationConfiguration) with them`
 }
 
-/** Serves the console from a pod. Throws a ConfigError with all findings, and an Error if the address is taken. */
+/** Serves the console in a pod. Throws a ConfigError with all findings, or an Error if the address is in use. */
 export async function serveConsole({ configFile, listen: address, log: logFor, environment }: PodConsoleOptions) {
   const config = parseConsole(await readFile(configFile, 'utf8'), configFile)
   const directory = dirname(resolve(configFile))

@@ -29,7 +29,7 @@ const proxy = Type.Object(
   strict,
 )
 
-/** The configuration file of a console in a pod. */
+/** The schema of the configuration file of a console in a pod. */
 const schema = Type.Object(
   {
     publicUrl: url,
@@ -77,7 +77,7 @@ export const milliseconds = (given: string): number =>
     0,
   )
 
-/** Checks what the schema can't say: whether URLs are safe. */
+/** Checks that URLs are safe, which the schema can't express. */
 function check({ publicUrl, login, kubernetes, metrics }: ConsoleConfig): readonly Finding[] {
   const findings: Finding[] = []
   const mustBeSafe = (given: string | undefined, pointer: string, isAllowed = false) => {

@@ -27,7 +27,7 @@ export interface AppOptions {
   readonly places: Places
   readonly doors: Doors
   readonly names: HostNames
-  /** The origin of the pages; undefined: that of the Host header, over http. */
+  /** The origin of the pages; undefined: derived from the Host header, over http. */
   readonly origin: string | undefined
   readonly log: Logger
   readonly prometheus?: Prometheus | undefined
@@ -36,10 +36,10 @@ export interface AppOptions {
 type Env = { Variables: RequestVariables & { session?: Session } }
 
 const VIEW = 'application/vnd.portico.view+json'
-/** Largest form: claims of 64 KiB, percent-encoded, with the rest. */
+/** The largest body of a form, in bytes: 64 KiB of claims, percent-encoded, and the other fields. */
 const LARGEST_FORM = 256 * 1024
 const REFRESH_SECONDS = 10
-/** The most sessions whose typed values are kept over a login, and the longest time that a login may take. */
+/** The most sessions whose input is kept during a login, and the longest time for a login in milliseconds. */
 const MOST_TYPED = 200
 const TYPED_MS = 600_000
 
@@ -62,7 +62,7 @@ export function consoleApp(options: AppOptions): Hono<Env> {
   assets.routes(app as unknown as Hono)
   for (const path of ['/healthz', '/readyz']) app.get(path, (c) => c.json({ status: 'ok' }))
   app.get('/status', (c) => c.json({ sessionsInMemory: doors.inMemory }))
-  // Authorization servers read it.
+  // Authorization servers fetch this document.
   app.get('/client.json', (c) => c.json(clientDocument(originOf(c, origin))))
   doors.routes(app as unknown as Hono)
   app.use(async function identify(c, next) {
@@ -180,8 +180,8 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
 }
 
 /**
- * Answers a form of the script with lines of JSON: `{progress}` while it runs, then `{tree}` or `{error}`. The work is
- * aborted when the browser has gone.
+ * Answers a form that the script has sent with JSON lines: `{progress}` while the work runs, then `{tree}` or
+ * `{error}`. The work is aborted if the browser disconnects.
  */
 function streamed(c: Context<Env>, work: (running: Pick<Visit, 'signal' | 'onProgress'>) => Promise<object>): Response {
   const stop = new AbortController()
@@ -251,7 +251,7 @@ function answer(
 
 const treesOf = (content: Child) => h('main', {}, content).children.map(treeOf)
 
-/** Returns the notes about the facts: that they are old, cut, or incomplete. */
+/** Returns the notes that facts are old, cut, or incomplete. */
 function notes({ asOf, cut, notReadable, namespaces, stale, needsNamespaces }: WorldNotes): Child {
   const time = new Date(asOf).toISOString().slice(11, 19)
   return [
@@ -278,7 +278,7 @@ const namespaceForm = (): Child => [
   ),
 ]
 
-/** Returns the path above a path, for a page that is not there. */
+/** Returns the link target of a "not found" page: the list of the namespace, or the first page. */
 const above = (path: string): string => (path.startsWith('/ns/') ? `/workloads?ns=${path.split('/')[2] ?? ''}` : '/')
 
 function failed(c: Context, error: PublicError, frameOf: FrameOf): Response {

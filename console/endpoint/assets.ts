@@ -6,14 +6,14 @@ import { CONSOLE_STYLE } from '../pages/style.ts'
 const ICON =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#5b6ee0" stroke-width="2" stroke-linecap="round" stroke-linejoin="round"><path d="M3 8 12 3l9 5v2H3z"/><path d="M5 10v9M10 10v9M14 10v9M19 10v9M3 21h18"/></svg>'
 
-/** The files that pages load, and the paths of the two that change. */
+/** The assets of the pages. The paths of `style` and `script` change with their content. */
 export interface Assets {
   readonly style: string
   readonly script: string
   routes(app: Hono): void
 }
 
-/** Reads the files. A path holds the hash of the content, so a browser may keep it for ever. */
+/** Reads the assets. A path contains the hash of the content, so browsers may cache it without limit. */
 export function readAssets(): Assets {
   const source = readFileSync(new URL('../browser/console.js', import.meta.url), 'utf8')
   const nameOf = (text: string, type: string) => `/assets/console.${hash('sha256', text, 'hex').slice(0, 16)}.${type}`

@@ -15,7 +15,7 @@ function needsToken(object: KubernetesObject): boolean {
   return isObject(auth) && auth['mode'] === 'oauth'
 }
 
-/** Returns the resource and the scopes that the configuration has, for where the workload can't be asked. */
+/** Returns the resource and scopes from the workload's configuration, for a workload that can't be asked. */
 function configured({ spec }: KubernetesObject): Pick<LoginFacts, 'resource' | 'scopes'> {
   const { incomingAuth, oidcConfigRef, auth } = isObject(spec) ? spec : {}
   const oauth = isObject(auth) ? auth['oauth'] : undefined
@@ -31,7 +31,9 @@ function configured({ spec }: KubernetesObject): Pick<LoginFacts, 'resource' | '
 
 type Found = Pick<LoginFacts, 'resource' | 'scopes' | 'problem'> & { readonly issuer: string | undefined }
 
-/** Asks the workload what it tells clients. The console itself may not reach it; its configuration says the same then. */
+/**
+ * Asks the workload for its resource metadata. If the console can't reach it, the configuration gives the same facts.
+ */
 async function resourceOf(visit: Visit, object: KubernetesObject): Promise<Found> {
   const { places, session, world } = visit
   const issuers = issuersOf(object, world.objects)
@@ -47,10 +49,10 @@ async function resourceOf(visit: Visit, object: KubernetesObject): Promise<Found
   }
 }
 
-/** Says why something is not known. What to do instead of a login of the console is nothing to a client. */
+/** Returns the text of an error, without the advice that helps only a viewer of the console and not a client. */
 const said = (error: unknown): string => (error as Error).message.replace(' Paste a token instead.', '')
 
-/** Collects what a client meets that logs in at a workload; null where callers need no token. */
+/** Collects the facts about a client's login at a workload; null if callers need no token. */
 export async function loginFacts(visit: Visit, object: KubernetesObject): Promise<LoginFacts | null> {
   if (!needsToken(object)) return null
   const { resource, scopes, issuer, problem } = await resourceOf(visit, object)

@@ -3,20 +3,20 @@ import { PublicError } from '../../dataplane/server/errors.ts'
 import { checkHost, type HostNames } from '../../dataplane/server/hosts.ts'
 
 interface GuardOptions {
-  /** Host names that are answered besides loopback names and addresses. */
+  /** Host names that are accepted besides loopback names and addresses. */
   readonly names: HostNames
-  /** The origin of the pages; undefined: that of the Host header, over http. */
+  /** The origin of the pages; undefined: derived from the Host header, over http. */
   readonly origin: string | undefined
-  /** True on one's own machine. */
+  /** True for a console that the viewer runs on their own machine. */
   readonly isLocal: boolean
 }
 
-/** Paths to which another site leads a browser back after a login. */
+/** The paths at which a browser returns from another site after a login. */
 const RETURNS: ReadonlySet<string> = new Set(['/login/callback', '/client/callback'])
 
 /**
- * Refuses requests under foreign host names (DNS rebinding) and those of pages of other origins. Cookies are sent to all
- * ports of a machine, so on one's own machine a page at another port is a stranger, too.
+ * Refuses requests with foreign host names (DNS rebinding) and requests from pages of other origins. On a viewer's own
+ * machine this includes pages at other ports, because browsers send cookies to all ports of a host.
  */
 export function guard({ names, origin, isLocal }: GuardOptions): MiddlewareHandler {
   return async function guardRequest(c, next) {
@@ -58,7 +58,7 @@ const HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': POLICY,
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
-  // Under `no-referrer` browsers give `null` as the Origin of a form.
+  // With `no-referrer`, browsers would send `null` as the Origin of a form.
   'referrer-policy': 'same-origin',
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
@@ -66,7 +66,7 @@ const HEADERS: Readonly<Record<string, string>> = {
   vary: 'Accept, Cookie',
 }
 
-/** Gives every answer the headers that keep a page to itself. */
+/** Sets security headers on every answer. */
 export const securityHeaders: MiddlewareHandler = async function securityHeaders(c, next) {
   for (const [name, value] of Object.entries(HEADERS)) c.header(name, value)
   await next()

@@ -8,13 +8,13 @@ import type { Answer, Page, Visit } from './visit.ts'
 
 interface LoginFor {
   readonly object: KubernetesObject
-  /** The page to go back to. */
+  /** The path of the page to return to. */
   readonly back: string
-  /** The values that the viewer has typed there. */
+  /** The values that the viewer has entered there. */
   readonly values?: Readonly<Record<string, string>>
 }
 
-/** Begins a login at the authorization server of a workload: a page that names its host, before the browser goes there. */
+/** Begins a login at a workload's authorization server. A page names its host before the browser goes there. */
 export async function beginLogin(visit: Visit, { object, back, values = {} }: LoginFor): Promise<Answer> {
   const { places, session, world, logins, origin } = visit
   const base = places.address(session.viewer, object)
@@ -48,7 +48,7 @@ export async function beginLogin(visit: Visit, { object, back, values = {} }: Lo
   return { title: `Log in at ${host}`, facts: { host, url }, content, isLive: false }
 }
 
-/** Keeps the token for a workload that a viewer has pasted, or forgets it, as the form says. */
+/** Stores or deletes the token that a viewer has pasted for a workload, as the form says. */
 export function keepToken({ session, tokens }: Visit, object: KubernetesObject, form: URLSearchParams): void {
   const key = keyOf(idOf(object))
   if (form.has('forget')) tokens.delete(session.id, key)
@@ -56,7 +56,7 @@ export function keepToken({ session, tokens }: Visit, object: KubernetesObject, 
     throw new PublicError('invalid_request', { message: 'This is not a token.' })
 }
 
-/** The page at which the authorization server of a workload gives the browser back. */
+/** Serves the page to which a workload's authorization server redirects the browser. */
 export const loginCallback: Page = async ({ c, session, logins, tokens, typed }) => {
   const { workload, back, values, token, endsAt } = await logins.finish(new URL(c.req.url).search, session.id)
   if (!tokens.set(session.id, workload, token, endsAt))

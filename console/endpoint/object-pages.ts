@@ -31,7 +31,7 @@ const hasPart = (visit: Visit, part: string) => {
   return object
 }
 
-/** The whole map. */
+/** Shows the whole map. */
 export const map: Page = async (visit) => {
   const { reports } = await askGateways(visit)
   const facts = mapFacts(visit.world.objects, reports, {
@@ -41,7 +41,7 @@ export const map: Page = async (visit) => {
   return { title: 'Map', facts, content: mapPage(facts) }
 }
 
-/** The map around one object. */
+/** Shows the map around one object. */
 export const workloadMap: Page = async (visit) => {
   const object = objectOf(visit)
   const id = idOf(object)
@@ -56,7 +56,7 @@ export const workloadMap: Page = async (visit) => {
   return { title: `${id.name}: map`, facts: { ...head, ...facts }, content }
 }
 
-/** Reads a JSON text of a form; throws `invalid_request`. */
+/** Parses JSON from a form field. Throws `invalid_request`. */
 function readJsonField(name: string, text: string): unknown {
   try {
     return JSON.parse(text)
@@ -65,7 +65,7 @@ function readJsonField(name: string, text: string): unknown {
   }
 }
 
-/** Asks a workload's pod about a call, and puts the steps together. */
+/** Asks a pod of the workload to explain a call, and derives the steps from its answer. */
 async function explained(
   visit: Visit,
   facts: AccessFacts,
@@ -99,10 +99,10 @@ async function explained(
   }
 }
 
-/** The most tools to choose from. */
+/** The most tools in the selection. */
 const MOST_NAMES = 500
 
-/** Returns what is asked: what the form says, else what is known of a denied call, else the viewer's own claims. */
+/** Returns the values for the form: as sent, else from a denied call, else with the viewer's own claims. */
 function questionOf(visit: Visit, object: KubernetesObject, call: DeniedCall | undefined): AccessFacts['question'] {
   const { form, query, session, tokens } = visit
   if (form !== undefined) {
@@ -111,13 +111,13 @@ function questionOf(visit: Visit, object: KubernetesObject, call: DeniedCall | u
   }
   const tool = (call?.tool ?? query('tool') ?? '').slice(0, 500)
   const mine = claimsText(tokens.get(session.id, keyOf(idOf(object))))
-  // The log has no claims; those of one's own calls are known.
+  // The audit log contains no claims. Those of the viewer's own calls are known from their token.
   const isMine = call === undefined || (mine !== '' && JSON.parse(mine).sub === call.sub)
   const claims = isMine ? mine : call.sub === '' ? '' : JSON.stringify({ sub: call.sub })
   return { tool, claims, arguments: '' }
 }
 
-/** The page that explains a call. */
+/** Shows the page that explains a call. */
 export const access: Page = async (visit) => {
   const { form, query, places, session, now } = visit
   const object = hasPart(visit, 'access')
@@ -147,7 +147,7 @@ export const access: Page = async (visit) => {
 
 const MOST_LOGS = 20
 
-/** The page that leads to the workloads whose calls can be explained, with what was denied lately. */
+/** Shows the workloads whose calls can be explained, and the calls that were denied lately. */
 export const accessHome: Page = async ({ world, places, session, now, isPage }) => {
   const workloads = world.objects.all().filter(({ kind }) => servesMcp(kind))
   const asked = places.kind === 'machine' ? workloads.slice(0, MOST_LOGS) : []
@@ -182,7 +182,7 @@ export const accessHome: Page = async ({ world, places, session, now, isPage }) 
   return { title: 'Access', facts, content }
 }
 
-/** The login of a workload whose authorization server takes its time. */
+/** The login facts of a workload whose authorization server has not answered in time. */
 const STILL_ASKING: LoginFacts = {
   ...{ issuer: null, host: null, resource: null, scopes: [], cimd: null, dcr: null },
   problem: 'Still asking the authorization server.',
@@ -215,7 +215,7 @@ export async function registriesOf(
   return [...new Set(names)].slice(0, 200)
 }
 
-/** The manifest of an object. */
+/** Shows the manifest of an object. */
 export const source: Page = async (visit) => {
   const object = objectOf(visit)
   const facts = sourceFacts(object, await headOf(visit, object), visit.places.fileOf(object))
@@ -224,7 +224,7 @@ export const source: Page = async (visit) => {
 
 const MOST_LINES = 200
 
-/** The latest lines of the audit log. */
+/** Shows the latest lines of the audit log. */
 export const log: Page = async (visit) => {
   const { places, session, isPage } = visit
   const object = hasPart(visit, 'log')

@@ -1,6 +1,6 @@
 import type { Hono } from 'hono'
 
-/** The form of every page's JSON. */
+/** The schema of every page's JSON. */
 const page = {
   type: 'object',
   required: ['facts', 'asOf', 'cut', 'notReadable'],

@@ -11,10 +11,13 @@ import { workloadsPage } from '../pages/workloads.ts'
 import type { Report } from '../places/place.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
 
-/** Most gateways whose pods are asked for one page. */
+/** The most gateways whose pods are asked for one page. */
 const MOST_ASKED = 50
 
-/** Asks the pods of the gateways, on one's own machine; in a cluster the operator's status has what is needed. */
+/**
+ * Asks the gateways' pods for their status on the viewer's own machine. In a cluster the status of the objects
+ * suffices.
+ */
 export async function askGateways({
   places,
   session,
@@ -34,14 +37,14 @@ export async function askGateways({
   return { reports: new Map(reports), pending: gateways.length - reports.size }
 }
 
-/** Returns what the head of each page of an object shows. */
+/** Returns the facts for the head of an object's page. */
 export async function headOf(visit: Visit, object: KubernetesObject): Promise<Headed> {
   const { reports } = await askGateways(visit)
   const { kind, namespace, name, href, state } = subjectOf(visit.world.objects, reports, idOf(object))
   return { kind, namespace, name, href, state }
 }
 
-/** The first page. */
+/** Shows the first page. */
 export const home: Page = async (visit) => {
   const { world, places, now } = visit
   const { reports, pending } = await askGateways(visit)
@@ -49,7 +52,7 @@ export const home: Page = async (visit) => {
   return { title: 'Home', facts, content: homePage(facts, places, now) }
 }
 
-/** The list of workloads. */
+/** Shows the list of workloads. */
 export const workloads: Page = async (visit) => {
   const { reports } = await askGateways(visit)
   const facts = listFacts(visit.world.objects, reports, readListQuery(visit.query))
@@ -65,7 +68,7 @@ export function objectOf({ world, param }: Visit): KubernetesObject {
   return object
 }
 
-/** The page of one object. */
+/** Shows the page of one object. */
 export const workload: Page = async (visit) => {
   const { world, places, session, isPage, now } = visit
   const object = objectOf(visit)

@@ -47,10 +47,10 @@ function mcpObject(visit: Visit) {
   return object
 }
 
-/** Returns the folder of the manifests for a command; in a cluster nobody knows it. */
+/** Returns the folder of the manifests, for a command. In a cluster it is unknown, so the result is a placeholder. */
 const folderOf = ({ kind, title }: Visit['places']): string => (kind === 'machine' ? title : 'DIR')
 
-/** The definitions of one workload's servers. */
+/** Shows the definitions of one workload's servers. */
 export const changes: Page = async (visit) => {
   const { places, session, isPage } = visit
   const object = mcpObject(visit)
@@ -61,7 +61,7 @@ export const changes: Page = async (visit) => {
 
 const MOST_ASKED = 20
 
-/** Shows the definitions that wait for an approval. */
+/** Shows the definitions that wait for approval. */
 export const changesHome: Page = async (visit) => {
   const { places, session, isPage } = visit
   const workloads = callable(visit, 'changes')
@@ -73,7 +73,7 @@ export const changesHome: Page = async (visit) => {
     return report ? [{ kind, namespace, name, href, ...definitionsIn(report) }] : []
   })
   const found = known.filter(({ changed }) => changed.length > 0)
-  // A gateway reports the definitions of its members, too.
+  // A gateway reports its members' definitions too, so other workloads would count them twice.
   const gateways = known.filter(({ kind }) => kind === 'VirtualMCPServer')
   const sum = (of: 'approved' | 'unchecked') =>
     (gateways.length > 0 ? gateways : known).reduce((total, one) => total + one[of], 0)
@@ -105,11 +105,11 @@ export const changesHome: Page = async (visit) => {
   return { title: 'Changes', facts, content }
 }
 
-/** Tells that counters are off, in words that say what to do. */
+/** The text for a workload whose counters are off. */
 const NOT_COUNTED =
   'Nothing counts its calls. Set usage.enabled on the workload, as below, or metrics.prometheusUrl in the configuration of a console in a pod.'
 
-/** Tells what the workload answers where it does not count, or not by person. */
+/** Returns the text for a workload that counts no calls, or does not count them by person. */
 function plainly(missing: string | null): string | null {
   if (missing?.startsWith('HTTP 404') === true) return NOT_COUNTED
   return missing?.startsWith('HTTP 400') === true
@@ -149,7 +149,7 @@ export const usage: Page = async (visit) => {
   return { title: `${facts.name}: usage`, facts, content: usagePage(facts), ...(csv !== undefined && { csv }) }
 }
 
-/** The workloads whose usage can be seen. */
+/** Shows the workloads whose usage can be displayed. */
 export const usageHome: Page = async (visit) => {
   const { places, session, isPage, now } = visit
   const all = callable(visit, 'usage')
@@ -241,7 +241,7 @@ async function readEntries(
   }
 }
 
-/** Asks the registry why the viewer sees an entry, or does not. */
+/** Asks the registry whether and why the viewer sees an entry. */
 async function askWhy({ base, name: registry }: Registry, token: string | undefined, name: string): Promise<WhyFacts> {
   const nothing = { name, visible: null, checks: [] }
   try {
@@ -267,7 +267,7 @@ async function askWhy({ base, name: registry }: Registry, token: string | undefi
   }
 }
 
-/** Returns the registry of a name; without a name the first, if there is one. Throws a PublicError `not_found`. */
+/** Returns the registry with this name; without a name the first one, if any. Throws a PublicError `not_found`. */
 function namedIn(registries: readonly Registry[], wanted: string): Registry | undefined {
   if (wanted === '') return registries[0]
   const found = registries.find(({ name }) => name === wanted)
@@ -275,7 +275,7 @@ function namedIn(registries: readonly Registry[], wanted: string): Registry | un
   return found
 }
 
-/** The entries of a registry, as the viewer sees them: of the one in the path, else of the first. */
+/** Shows the entries that the viewer sees in the registry that the path names, or in the first one. */
 export const catalog: Page = async (visit) => {
   const { param, query, form } = visit
   const registries = await registriesIn(visit)
@@ -300,7 +300,7 @@ export const catalog: Page = async (visit) => {
   return { title: 'Catalog', facts, content: catalogPage(facts, formToken), isLive: form === undefined }
 }
 
-/** One entry of a registry. */
+/** Shows one entry of a registry. */
 export const catalogEntry: Page = async (visit) => {
   const { param } = visit
   const registry = (await registriesIn(visit)).find(({ name }) => name === param('registry'))

@@ -19,7 +19,9 @@ import { beginLogin, keepToken } from './login-pages.ts'
 import { headOf, objectOf } from './pages.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
 
-/** Returns the workload and where the console calls it. The address comes from the place, never from the object's own words. */
+/**
+ * Returns the workload and the target of calls to it. The address comes from `places`, never from the object itself.
+ */
 function targetOf(visit: Visit) {
   const object = objectOf(visit)
   if (!servesMcp(object.kind)) throw new PublicError('not_found')
@@ -67,21 +69,21 @@ async function toolsFacts(visit: Visit, listed: Listed | undefined): Promise<Too
   }
 }
 
-/** The most characters of typed values that are kept over a login. */
+/** The most characters of input that are kept during a login. */
 const MOST_TYPED = 16_384
 
-/** Returns what was typed into the form of a tool. */
+/** Returns the input in the form of a tool. */
 const typedIn = (form: URLSearchParams): Readonly<Record<string, string>> =>
   Object.fromEntries([...form].filter(([name]) => name === 'raw' || name.startsWith(INPUT)))
 
-/** Returns the same, or nothing if it is too much to keep. */
+/** Returns the input in the form of a tool, or nothing if it is too large to keep. */
 function keptOver(form: URLSearchParams): Readonly<Record<string, string>> {
   const typed = typedIn(form)
   const size = Object.entries(typed).reduce((sum, [name, value]) => sum + name.length + value.length, 0)
   return size > MOST_TYPED ? {} : typed
 }
 
-/** The tools of a workload; a POST logs in for it, or keeps or forgets the viewer's token for it. */
+/** Shows the tools of a workload. A POST begins a login for it, or stores or deletes the viewer's token for it. */
 export const tools: Page = async (visit) => {
   const { form } = visit
   const { object } = targetOf(visit)
@@ -103,7 +105,7 @@ export const tools: Page = async (visit) => {
   }
 }
 
-/** The most lines of progress that the result shows, and the most characters of one. */
+/** The most progress lines in the result, and the most characters of one line. */
 const MOST_PROGRESS = 50
 const LONGEST_PROGRESS = 300
 
@@ -147,7 +149,7 @@ const isDestructive = ({ annotations }: Tool): boolean =>
 interface Outcome {
   readonly problem: string | null
   readonly result: ResultFacts | null
-  /** The arguments of the call; undefined if there was none. */
+  /** The arguments of the call; undefined if there was no call. */
   readonly given?: Readonly<Record<string, unknown>>
 }
 
@@ -173,7 +175,7 @@ async function outcomeOf(visit: Visit, target: Target, tool: Tool, fields: reado
   }
 }
 
-/** Takes what was typed on this page before a login led away from it. */
+/** Returns, and deletes, the input that was entered on this page before a login. */
 function typedBefore({ typed, session }: Visit, path: string): Readonly<Record<string, string>> {
   const before = typed.get(session.id)
   if (before?.path !== path) return {}
@@ -181,7 +183,7 @@ function typedBefore({ typed, session }: Visit, path: string): Readonly<Record<s
   return before.values
 }
 
-/** The page that calls a tool, as the viewer. */
+/** Shows the page that calls a tool as the viewer. */
 export const tryTool: Page = async (visit) => {
   const { form, param } = visit
   const { target } = targetOf(visit)
@@ -204,7 +206,7 @@ export const tryTool: Page = async (visit) => {
   }
   const fields = fieldsOf(tool.inputSchema)
   const { problem, result, given } = await outcomeOf(visit, target, tool, fields)
-  // The list was shown, and the call was not: the token has ended in between, or lacks a right.
+  // The list was readable but the call was refused: the token has expired in between, or lacks a right.
   const needsToken = facts.needsToken || result?.status === 401
   const row = rowOf(tool, facts.href)
   const typed = form === undefined ? typedBefore(visit, row.href) : typedIn(form)

@@ -7,7 +7,7 @@ import type { Places, World } from '../places/place.ts'
 import type { Prometheus } from '../places/prometheus.ts'
 import type { Session } from '../session/doors.ts'
 
-/** The values that a viewer had typed on a page when a login led away from it. */
+/** The input that a viewer had entered on a page before a login. */
 export interface TypedBefore {
   readonly path: string
   readonly values: Readonly<Record<string, string>>
@@ -19,24 +19,24 @@ export interface Visit {
   readonly places: Places
   readonly session: Session
   readonly world: World
-  /** Undefined where none is configured. */
+  /** Undefined if none is configured. */
   readonly prometheus: Prometheus | undefined
   readonly tokens: WorkloadTokens
-  /** The logins that viewers have begun for workloads. */
+  /** The logins for workloads that viewers have begun. */
   readonly logins: WorkloadLogins
-  /** The values that viewers had typed on a page before a login, by session. */
+  /** The input that viewers entered on a page before a login, by session. */
   readonly typed: LRUCache<string, TypedBefore>
   /** The origin of the console's pages. */
   readonly origin: string
   /** Milliseconds since 1970. */
   readonly now: number
-  /** True if a page is wanted, which does not wait long for slow parts; false for JSON, which waits. */
+  /** True for a page, which does not wait long for slow parts; false for JSON, which waits. */
   readonly isPage: boolean
   query(name: string): string | undefined
   param(name: string): string
-  /** Aborted when the viewer waits no longer. */
+  /** Aborted when the viewer disconnects. */
   readonly signal: AbortSignal
-  /** Tells the viewer how far a call is, where the page shows it. */
+  /** Reports the progress of a call, if the page shows it. */
   onProgress(line: string): void
   /** The fields of a form that was sent; undefined for a GET. */
   readonly form: URLSearchParams | undefined
@@ -44,16 +44,19 @@ export interface Visit {
   formToken(path: string): string
 }
 
-/** A page: its facts, and how they look. */
+/** The result of a page: its facts and their view. */
 export interface Answer {
   readonly title: string
   readonly facts: object
   readonly content: Child
-  /** False for pages that stay as they are, such as forms. */
+  /** False for pages that are not refreshed, such as forms. */
   readonly isLive?: boolean
-  /** The facts as CSV, in place of the page. */
+  /** The facts as CSV, which is sent instead of the page. */
   readonly csv?: string
-  /** A page of the console to go on to. A redirect would be the end of a chain that began at another site. */
+  /**
+   * The console page to go to next. An HTTP redirect would continue a chain that began at another site, and the guard
+   * refuses requests of other sites (`Sec-Fetch-Site`).
+   */
   readonly goTo?: string
   readonly status?: 200 | 400 | 403 | 404 | 413 | 502
 }
@@ -63,7 +66,7 @@ export type Page = (visit: Visit) => Promise<Answer>
 /** The time that a page waits for slow parts, in milliseconds. */
 export const PATIENCE_MS = 2_000
 
-/** Waits for a part, or returns undefined after two seconds where a page is wanted. */
+/** Waits for a part. For a page it returns undefined after two seconds. */
 export async function patiently<T>(work: Promise<T>, isPage: boolean): Promise<T | undefined> {
   if (!isPage) return work
   let timer: NodeJS.Timeout | undefined

@@ -6,27 +6,27 @@ import { idOf, type ObjectId } from './places.ts'
 import { membersByName } from './subjects.ts'
 import type { Headed } from './workload.ts'
 
-/** A step on the way of a call. */
+/** A check that a call passes through. */
 export interface Step {
   readonly step: 'token' | 'scope' | 'tool filter' | 'catalog' | 'policy' | 'rate'
-  /** Null if the step does not exist here, or nobody knows. */
+  /** Null if the check does not apply, or its result is unknown. */
   readonly passed: boolean | null
   readonly says: string
 }
 
 export interface AccessFacts extends Headed {
-  /** Names of tools that the viewer sees, to choose from. */
+  /** Names of the tools that the viewer sees, for the selection. */
   readonly tools: readonly string[]
   readonly question: { readonly claims: string; readonly tool: string; readonly arguments: string }
-  /** Null until something was asked. */
+  /** Null until a question was asked. */
   readonly verdict: 'allowed' | 'denied' | null
   readonly steps: readonly Step[]
   /** The answer of `POST /explain`; null if nothing was asked, or there are no policies. */
   readonly explanation: unknown
   readonly error: string | null
-  /** The right that is missing, as a line for kubectl. */
+  /** The missing right, as a `kubectl` command line. */
   readonly right: string | null
-  /** The denied call that filled the form. */
+  /** The denied call that the form was filled from. */
   readonly filledFrom: DeniedCall | null
   readonly denied: readonly DeniedCall[]
   readonly deniedMissing: string | null
@@ -38,13 +38,15 @@ interface Asked {
   readonly question: AccessFacts['question']
   readonly caller: Readonly<Record<string, unknown>> | undefined
   readonly reports: readonly Report[]
-  /** The answer; null if there are no policies, scopes and gate. */
+  /** The answer; null if there are no policies, scopes or catalog gate. */
   readonly explanation: unknown
   /** The tools that the viewer sees; undefined if they can't be listed. */
   readonly listed: readonly string[] | undefined
 }
 
-/** Explains a call step by step: the token, its scopes, the tools that are shown, the catalog, the policies, the limits. */
+/**
+ * Explains a call check by check: the token, its scopes, the tool filter, the catalog, the policies, the rate limits.
+ */
 export function accessSteps(asked: Asked): readonly Step[] {
   return [
     tokenStep(asked),
@@ -56,7 +58,7 @@ export function accessSteps(asked: Asked): readonly Step[] {
   ]
 }
 
-/** Returns the kind of authentication that a workload asks of its callers. */
+/** Returns the type of authentication that a workload requires of its callers. */
 export function authTypeOf({ spec }: KubernetesObject): string {
   const { incomingAuth, oidcConfigRef } = isObject(spec) ? spec : {}
   if (isObject(incomingAuth) && typeof incomingAuth['type'] === 'string') return incomingAuth['type']
@@ -70,7 +72,7 @@ function tokenStep({ object, caller }: Asked): Step {
     : { step: 'token', passed: true, says: 'a token with these claims, from an issuer that is trusted' }
 }
 
-/** The scopes that the tool needs, where it needs any. */
+/** Returns the step for the scopes that the tool needs, if it needs any. */
 function scopeStep({ explanation }: Asked): readonly Step[] {
   const scopes = isObject(explanation) ? explanation['scopes'] : undefined
   if (!isObject(scopes)) return []
@@ -89,11 +91,11 @@ function catalogStep({ explanation }: Asked): readonly Step[] {
     : []
 }
 
-/** Returns the name of a tool at its server; undefined if its name does not begin with that of the server. */
+/** Returns a tool's name at its server; undefined if the name does not begin with the server's prefix. */
 const ownName = (tool: string, server: string): string | undefined =>
   tool.startsWith(`${server}_`) ? tool.slice(server.length + 1) : undefined
 
-/** Tells whether the gateway's own configuration, or that of the tool's server, leaves a tool out. */
+/** Tells whether the configuration of the gateway, or of the tool's server, filters a tool out. */
 function isFilteredOut({ object, objects, question: { tool } }: Asked): boolean {
   const spec = isObject(object['spec']) ? object['spec'] : {}
   const config = isObject(spec['config']) ? spec['config'] : {}
@@ -127,12 +129,12 @@ function filterStep(asked: Asked): Step {
   if (isFilteredOut(asked)) return of(false, 'the filter of its server leaves this tool out')
   const exists = isObject(explanation) ? explanation['exists'] : listed?.includes(question.tool)
   if (exists === true) return of(true, 'the tool is shown')
-  // Where tools are searched, the list has none of the servers.
+  // With tool search the list contains no tools of the servers.
   if (exists === undefined || listed?.includes(SEARCH) === true) return of(null, 'nobody knows whether it is shown')
   return of(false, 'there is no tool of this name')
 }
 
-/** The tool that lists in place of all others where tools are searched. */
+/** With tool search this tool is listed in place of all others. */
 const SEARCH = 'find_tool'
 const NO_POLICIES = 'no policies are in force'
 
@@ -140,7 +142,7 @@ function policyStep({ explanation }: Asked): Step {
   if (!isObject(explanation)) return { step: 'policy', passed: null, says: NO_POLICIES }
   const { allowed, reason } = isObject(explanation['policy']) ? explanation['policy'] : explanation
   if (reason === NO_POLICIES) return { step: 'policy', passed: null, says: NO_POLICIES }
-  // Scopes have a step of their own.
+  // Scopes are a separate step.
   if (String(reason).startsWith('the token lacks the scope'))
     return { step: 'policy', passed: true, says: 'the policies allow it' }
   return { step: 'policy', passed: allowed === true, says: String(reason).slice(0, 500) }
@@ -163,7 +165,7 @@ function rateStep({ reports, question: { tool } }: Asked): Step {
 const limitText = ({ maxTokens, refillPeriod }: Readonly<Record<string, unknown>>): string =>
   `the limit of ${maxTokens} ${maxTokens === 1 ? 'call' : 'calls'} in ${refillPeriod}`
 
-/** Returns the facts of the page before anything was asked. */
+/** Returns the page's facts before a question was asked. */
 export const accessOf = (head: Headed, question: AccessFacts['question']): AccessFacts => ({
   ...head,
   tools: [],

@@ -5,7 +5,7 @@ import type { KubernetesObject } from '../../operator/model/index.ts'
 import type { Report } from '../places/place.ts'
 import { type State, type Trouble, trouble } from './verdict.ts'
 
-/** A server behind a gateway or proxy, as the pods see it. */
+/** A server behind a gateway or proxy, as the pods report it. */
 export interface Backend {
   readonly name: string
   readonly state: State
@@ -14,9 +14,9 @@ export interface Backend {
   readonly circuit: string | null
   readonly tools: number | null
   readonly latencyMs: number | null
-  /** The time since when it has not answered (RFC 3339); null while it does, or if nobody knows. */
+  /** The time since which it has not answered (RFC 3339); null if it answers or the time is unknown. */
   readonly since: string | null
-  /** The last error that still matters; null while the backend answers. */
+  /** The last error, if it is not resolved; null if the backend answers. */
   readonly error: { readonly code: string; readonly message: string; readonly at: string | null } | null
 }
 
@@ -29,7 +29,7 @@ const STATE: Readonly<Record<string, State>> = {
   unauthenticated: 'ill',
   unknown: 'unknown',
 }
-/** The words of an object's status for those of `/status`. */
+/** Maps the health in an object's status to that in `/status`. */
 const HEALTH: Readonly<Record<string, string>> = { ready: 'healthy', unavailable: 'unhealthy' }
 const BADNESS = ['unknown', 'well', 'attention', 'ill']
 const MOST = 10_000
@@ -39,8 +39,8 @@ const text = (value: unknown): string | null =>
 const number = (value: unknown): number | null => (typeof value === 'number' && Number.isFinite(value) ? value : null)
 
 /**
- * Merges what the pods report of their backends: of each name the worst, by name. An error of a backend that answers is
- * over and is left out. Reports come from pods and are untrusted.
+ * Merges the pods' reports of their backends: for each name the worst state. The result is sorted by name. An error of
+ * a backend that answers is over and left out. The reports are untrusted.
  */
 export function backendsIn(reports: readonly Report[]): readonly Backend[] {
   const found = new Map<string, Backend>()
@@ -85,7 +85,7 @@ function backendOf(item: Readonly<Record<string, unknown>>): Backend {
   }
 }
 
-/** Returns the backends in the status that an operator has written, for where no pod is asked. */
+/** Returns the backends from the status that the operator has written, for when no pod was asked. */
 export function backendsInStatus({ status }: KubernetesObject): readonly Backend[] {
   const { discoveredBackends } = isObject(status) ? status : {}
   if (!Array.isArray(discoveredBackends)) return []
@@ -111,7 +111,7 @@ export function backendsInStatus({ status }: KubernetesObject): readonly Backend
   )
 }
 
-/** Returns what is wrong with a backend as a trouble of its server. */
+/** Returns the problem of a backend, as a trouble of its server. */
 export function backendTrouble({ state, health, error, since }: Backend): Trouble | undefined {
   if (state !== 'ill' && state !== 'attention') return undefined
   const message = error === null ? `the server is ${health}` : `${error.code}: ${error.message}`

@@ -1,6 +1,6 @@
 import { isObject } from '../../crds/settings/json.ts'
 
-/** An entry of a registry, as a card shows it. Publishers wrote it. */
+/** An entry of a registry, as a card shows it. Its texts come from publishers and are untrusted. */
 export interface CatalogEntry {
   readonly name: string
   readonly title: string
@@ -11,7 +11,7 @@ export interface CatalogEntry {
   readonly commands: readonly string[]
 }
 
-/** Why an entry is visible or not, as the registry explains it. */
+/** The registry's explanation whether an entry is visible. */
 export interface WhyFacts {
   readonly name: string
   readonly visible: boolean | null
@@ -26,16 +26,16 @@ export interface CatalogFacts {
   readonly entries: readonly CatalogEntry[]
   readonly next: string | null
   readonly missing: string | null
-  /** True if the registry wants a token, and the console has none of this viewer that it takes. */
+  /** True if the registry requires a token, and the console has no valid one of this viewer. */
   readonly needsToken: boolean
   readonly hasToken: boolean
-  /** The answer to the question why an entry is not shown; null if nobody asked. */
+  /** The explanation why an entry is not shown; null if nobody asked for it. */
   readonly why: WhyFacts | null
 }
 
 const text = (value: unknown, most = 2_000): string => (typeof value === 'string' ? value.slice(0, most) : '')
 
-/** Reads an entry of the registry API (v0.1): the document is in `server`. */
+/** Reads an entry of the registry API (v0.1), whose document is in `server`. */
 export function entryOf(item: unknown, registry: string): CatalogEntry | undefined {
   const server = isObject(item) && isObject(item['server']) ? item['server'] : undefined
   const name = text(server?.['name'], 300)

@@ -1,7 +1,7 @@
 import { isObject } from '../../crds/settings/json.ts'
 import type { Report } from '../places/place.ts'
 
-/** A definition of a server (a tool, a prompt, its instructions) that is not served as it was approved. */
+/** A definition of a server (a tool, a prompt, its instructions) that differs from the approved one. */
 export interface ChangedDefinition {
   readonly backend: string
   readonly kind: string
@@ -13,14 +13,14 @@ export interface ChangedDefinition {
 }
 
 export interface DefinitionFacts {
-  /** Definitions that are approved, and those that nobody checks. */
+  /** The numbers of definitions that are approved, and of those that are not checked. */
   readonly approved: number
   readonly unchecked: number
-  /** Definitions that are withheld, or reported as changed. */
+  /** Definitions that are withheld or reported as changed. */
   readonly changed: readonly ChangedDefinition[]
-  /** Approved names that the backend does not show. */
+  /** Approved names that the backend does not list. */
   readonly missing: readonly string[]
-  /** The reason why nothing is known; null if something is. */
+  /** The reason why the definitions are unknown; null if they are known. */
   readonly silence: string | null
 }
 
@@ -29,7 +29,7 @@ const LONGEST = 10_000
 
 const text = (value: unknown): string | null => (typeof value === 'string' ? value.slice(0, LONGEST) : null)
 
-/** Reads the definitions that a data plane reports. It may report anything. */
+/** Reads the definitions that a data plane reports. The report is untrusted. */
 export function definitionsIn(report: Report): DefinitionFacts {
   if ('missing' in report) return { approved: 0, unchecked: 0, changed: [], missing: [], silence: report.missing }
   const { backends } = report.status

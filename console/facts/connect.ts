@@ -18,7 +18,7 @@ export interface ConnectFacts extends Headed {
   readonly login: LoginFacts | null
 }
 
-/** The login that clients meet. What is not known is null. */
+/** The facts about a client's login. Unknown facts are null. */
 export interface LoginFacts {
   readonly issuer: string | null
   /** The host at which a browser logs in. */
@@ -26,7 +26,7 @@ export interface LoginFacts {
   /** The resource that tokens are for (RFC 8707). */
   readonly resource: string | null
   readonly scopes: readonly string[]
-  /** True if the authorization server takes clients by document (Client ID Metadata Document). */
+  /** True if the authorization server accepts Client ID Metadata Documents. */
   readonly cimd: boolean | null
   /** True if clients may register themselves (RFC 7591). */
   readonly dcr: boolean | null
@@ -36,7 +36,10 @@ export interface LoginFacts {
 /** Quotes a word for a POSIX shell. */
 const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)
 
-/** Returns a name that every client takes: letters, digits, underscores and dashes, and no dash in front (an option). */
+/**
+ * Returns a name that every client accepts: letters, digits, underscores and dashes, not beginning with a dash (an
+ * option).
+ */
 export const clientNameOf = (name: string): string =>
   name
     .replace(/[^\w-]/g, '-')
@@ -60,7 +63,7 @@ const listRequest = {
 /** The header with a token, for programs that don't log in by themselves. */
 const TOKEN_HEADER = '"Authorization: Bearer $TOKEN"'
 
-/** Returns the setups of a server that is called over HTTP, by client. `isClosed`: callers need a token. */
+/** Returns the setup steps for a server over HTTP, by client. `isClosed`: callers need a token. */
 export function setupsOf(name: string, url: string, isClosed = false): readonly ClientSetup[] {
   const server = { name, type: 'http', url }
   const cursor = new URLSearchParams({ name, config: Buffer.from(JSON.stringify({ url })).toString('base64') })

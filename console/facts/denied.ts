@@ -1,6 +1,6 @@
 import { isObject } from '../../crds/settings/json.ts'
 
-/** A call that was denied, as the audit log has it. */
+/** A denied call, as recorded in the audit log. */
 export interface DeniedCall {
   readonly time: string
   readonly type: string
@@ -17,7 +17,7 @@ const MOST = 50
 
 const text = (value: unknown): string => (typeof value === 'string' ? value.slice(0, 300) : '')
 
-/** Returns the latest denied calls in audit lines, the newest first. Lines of another form are left out. */
+/** Returns the latest denied calls in audit lines, the newest first. Lines that can't be read are skipped. */
 export function deniedIn(lines: readonly string[]): readonly DeniedCall[] {
   const found: DeniedCall[] = []
   for (const line of lines.toReversed()) {

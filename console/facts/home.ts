@@ -7,20 +7,20 @@ import { byState } from './verdict.ts'
 /** The facts of the first page. */
 export interface HomeFacts {
   readonly counts: { readonly ill: number; readonly attention: number; readonly well: number; readonly unknown: number }
-  /** What is ill or needs a look, the worst first; at most `MOST_SHOWN`. */
+  /** The objects that are ill or need attention, the worst first; at most `MOST_SHOWN`. */
   readonly subjects: readonly Subject[]
   readonly more: number
-  /** The endpoints that clients connect to, gateways first; `offered`: the tools that the pods report. */
+  /** The endpoints that clients connect to, gateways first. `offered`: the number of tools that the pods report. */
   readonly served: readonly (Subject & { readonly url: string | null; readonly offered: number | null })[]
   readonly servedMore: number
-  /** Pods that have not answered yet. */
+  /** The number of pods that have not answered yet. */
   readonly pending: number
 }
 
 const MOST_SHOWN = 50
 const MOST_SERVED = 12
 
-/** Returns the number of tools that a workload offers; null if no pod has said. */
+/** Returns the number of tools that a workload offers; null if no pod reports it. */
 function offeredBy(object: KubernetesObject | undefined, reports: ReportsByObject): number | null {
   const counts = object === undefined ? [] : backendsOf(object, reports).flatMap(({ tools }) => tools ?? [])
   return counts.length === 0 ? null : counts.reduce((sum, count) => sum + count, 0)

@@ -3,7 +3,7 @@ import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.t
 
 type Part = Readonly<Record<string, unknown>>
 
-/** Returns what lies below a value at a path; undefined if there is nothing. */
+/** Returns the value at a path; undefined if there is none. */
 const at = (value: unknown, ...path: readonly string[]): unknown =>
   path.reduce<unknown>((part, name) => (isObject(part) ? part[name] : undefined), value)
 
@@ -11,8 +11,8 @@ const texts = (...values: readonly unknown[]): readonly string[] =>
   values.filter((value): value is string => typeof value === 'string' && value !== '')
 
 /**
- * Returns the issuers that a workload's own configuration names: those of its MCPOIDCConfig, of its own authorization
- * server, or of the providers of a registry. The console logs in at no other.
+ * Returns the issuers that a workload's configuration names: those of its MCPOIDCConfig, of its own authorization
+ * server, or of the providers of a registry. The console logs in at no other issuer.
  */
 export function issuersOf(object: KubernetesObject, objects: ObjectIndex): readonly string[] {
   const { kind, metadata } = object

@@ -3,7 +3,7 @@ import type { ObjectIndex } from '../../operator/model/index.ts'
 import { type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
 import { byState, type State } from './verdict.ts'
 
-/** The question to the list of workloads, as its query has it. */
+/** The filter and order of the list of workloads, as in its query. */
 export interface ListQuery {
   readonly ns: string
   readonly kind: string
@@ -15,7 +15,7 @@ export interface ListQuery {
 
 export interface ListFacts {
   readonly rows: readonly Subject[]
-  /** The first row's number, from 1, and the number of all that match. */
+  /** The number of the first row, from 1, and the number of all matching rows. */
   readonly first: number
   readonly total: number
   readonly next: string | null
@@ -30,7 +30,7 @@ const LONGEST_QUERY = 200
 export const STATES: readonly State[] = ['ill', 'attention', 'unknown', 'well']
 export const SORTS = ['state', 'name', 'kind', 'namespace'] as const
 
-/** The kinds on the list: whatever runs or is called. */
+/** The kinds on the list: those that run or that clients call. */
 export const LISTED: readonly string[] = Object.values(kinds)
   .filter(({ role }) => role === 'workload' || role === 'entry')
   .map(({ kind }) => kind)
@@ -46,7 +46,7 @@ const ORDERS: Readonly<Record<string, (left: Subject, right: Subject) => number>
   namespace: byName,
 }
 
-/** Reads the query of the list; values without a meaning count as absent. */
+/** Reads the query of the list. Unknown values count as absent. */
 export function readListQuery(query: (name: string) => string | undefined): ListQuery {
   const text = (name: string) => (query(name) ?? '').slice(0, LONGEST_QUERY)
   const oneOf = (name: string, known: readonly string[]) => (known.includes(text(name)) ? text(name) : '')

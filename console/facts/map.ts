@@ -9,7 +9,7 @@ export interface Box {
   readonly kind: string
   readonly namespace: string
   readonly name: string
-  /** `missing`: something names it, and it is not there. `folded`: a whole namespace. */
+  /** `missing`: the object is referenced but does not exist. `folded`: a whole namespace. */
   readonly state: State | 'missing' | 'folded' | 'outside'
   readonly href: string | null
   readonly x: number
@@ -28,7 +28,7 @@ export interface MapFacts {
   readonly edges: readonly Edge[]
   readonly width: number
   readonly height: number
-  /** Objects in namespaces that are folded. */
+  /** The number of objects in folded namespaces. */
   readonly folded: number
   readonly namespaces: readonly string[]
   readonly ns: string
@@ -51,7 +51,7 @@ interface Node {
   y: number
 }
 
-/** The column of a kind: gateways, groups, servers, settings, what lies outside. */
+/** Returns the column of a kind: gateways, groups, servers, settings, then objects outside. */
 function rankOf(kind: string): number {
   if (kind === 'VirtualMCPServer' || kind === 'MCPRegistry') return 0
   if (kind === 'MCPGroup') return 1
@@ -62,15 +62,15 @@ function rankOf(kind: string): number {
 
 interface MapQuery {
   readonly ns: string
-  /** Shows Secrets and ConfigMaps that are named. Nobody asks whether they exist. */
+  /** True to show referenced Secrets and ConfigMaps. The console does not check whether they exist. */
   readonly outside: boolean
-  /** The object around which the map is drawn; undefined for all. */
+  /** The object at the center of the map; undefined to show all objects. */
   readonly center?: ObjectId
 }
 
 type Pair = readonly [from: ObjectId, to: ObjectId]
 
-/** Returns what leads to what: a gateway to its group, the group to its members, anything to its settings. */
+/** Returns the edges: from a gateway to its group, from the group to its members, from any object to its settings. */
 function pairsIn(objects: ObjectIndex, shown: readonly Subject[], outside: boolean): readonly Pair[] {
   return shown.flatMap((from) =>
     objects.references(from.kind, from.namespace, from.name).flatMap((reference): readonly Pair[] => {
@@ -82,7 +82,7 @@ function pairsIn(objects: ObjectIndex, shown: readonly Subject[], outside: boole
   )
 }
 
-/** Returns the keys that can be reached along the pairs, in one direction. */
+/** Returns the keys that are reachable along the edges, in one direction. */
 function reached(start: string, pairs: readonly (readonly [string, string])[]): ReadonlySet<string> {
   const next = Map.groupBy(pairs, ([from]) => from)
   const found = new Set([start])
@@ -96,7 +96,7 @@ function around(center: ObjectId, pairs: readonly Pair[]): ReadonlySet<string> {
   return new Set([...reached(keyOf(center), forward), ...reached(keyOf(center), backward)])
 }
 
-/** Chooses the namespaces whose objects are shown, so that there are not too many boxes; the others are folded. */
+/** Chooses the namespaces whose objects are shown, to limit the number of boxes. The others are folded. */
 function shownNamespaces(all: readonly Subject[]): ReadonlySet<string> {
   const sizes = Map.groupBy(all, ({ namespace }) => namespace)
   const shown = new Set<string>()
@@ -109,7 +109,7 @@ function shownNamespaces(all: readonly Subject[]): ReadonlySet<string> {
   return shown
 }
 
-/** Builds the map: boxes in columns by kind, with as few crossings as a few sweeps bring. */
+/** Builds the map: boxes in columns by kind. A few sweeps reduce the crossings. */
 export function mapFacts(objects: ObjectIndex, reports: ReportsByObject, query: MapQuery): MapFacts {
   const everything = subjectsIn(objects, reports)
   const namespaces = [...new Set(everything.map(({ namespace }) => namespace))]
@@ -185,7 +185,10 @@ interface Line {
   readonly through: readonly Node[]
 }
 
-/** Joins two boxes; where columns lie between them, through a point in each, so that no line runs behind a box. */
+/**
+ * Connects two boxes. The line passes through a point in each column between them, so that it does not run behind a
+ * box.
+ */
 function lineOf(nodes: Map<string, Node>, [from, to]: Pair, near: ReadonlySet<string> | undefined): readonly Line[] {
   if (near !== undefined && !(near.has(keyOf(from)) && near.has(keyOf(to)))) return []
   const [source, target] = [from, to].map((id) => nodes.get(keyOf(id)) ?? addMissing(nodes, id)) as [Node, Node]
@@ -212,7 +215,10 @@ function addMissing(nodes: Map<string, Node>, id: ObjectId): Node {
 
 const xOf = (rank: number): number => MARGIN + rank * (BOX.width + GAP.x)
 
-/** Orders the columns by sweeps: each box goes to the mean place of its neighbours. Returns the last column's number. */
+/**
+ * Orders the columns by sweeps: each box moves to the mean position of its neighbours. Returns the last column's
+ * number.
+ */
 function arrange(nodes: ReadonlyMap<string, Node>): number {
   const columns = Map.groupBy(nodes.values(), ({ rank }) => rank)
   const ranks = [...columns.keys()].sort((a, b) => a - b)

@@ -14,18 +14,18 @@ export const idOf = ({ kind, metadata: { namespace = 'default', name } }: Kubern
   name,
 })
 
-/** Returns the short name of a kind, as it stands in paths. */
+/** Returns the short name of a kind, which is a segment of paths. */
 const shortOf = (kind: string): string => kindNamed(kind)?.shortNames[0] ?? kind.toLowerCase()
 
-/** Returns the kind with a short name; undefined if there is none. */
+/** Returns the kind with this short name; undefined if there is none. */
 export const kindOfShort = (short: string) => Object.values(kinds).find(({ shortNames }) => shortNames[0] === short)
 
-/** Returns the path of an object's page, or of a part of it. The one function that writes these paths. */
+/** Returns the path of an object's page, or of a part of it. No other function builds these paths. */
 export const pathOf = ({ kind, namespace, name }: ObjectId, part = ''): string =>
   `/ns/${encodeURIComponent(namespace)}/${shortOf(kind)}/${encodeURIComponent(name)}${part === '' ? '' : `/${part}`}`
 
 export const isWorkload = (kind: string): boolean => kindNamed(kind)?.role === 'workload'
-/** Tells whether a kind speaks MCP at a listener of its own. */
+/** Tells whether a kind serves MCP at its own listener. */
 export const servesMcp = (kind: string): boolean => isWorkload(kind) && kind !== 'MCPRegistry'
 
 const NAMES: Readonly<Record<string, string>> = {

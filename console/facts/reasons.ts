@@ -1,6 +1,6 @@
 import { fileReasons, reasons as operatorReasons } from '../../operator/model/reasons.ts'
 
-/** A reason of a condition, for people: what it means, and what to do. */
+/** The text for a reason of a condition: its meaning and what to do. */
 export interface ReasonText {
   readonly meaning: string
   readonly next: string | null
@@ -10,7 +10,7 @@ const ofOperator = Object.entries({ ...fileReasons, ...operatorReasons }).map(
   ([reason, { means, next }]): [string, ReasonText] => [reason, { meaning: means, next: next ?? null }],
 )
 
-/** Reasons of conditions, and the health of servers as gateways report it. The help pages list them all. */
+/** The texts of the conditions' reasons and of the server health that gateways report. The help pages list them all. */
 export const reasons: Readonly<Record<string, ReasonText>> = {
   ...Object.fromEntries(ofOperator),
   unhealthy: { meaning: 'The server does not answer.', next: 'Check that it runs, its address and its port.' },
@@ -24,10 +24,10 @@ export const reasons: Readonly<Record<string, ReasonText>> = {
   },
 }
 
-/** Returns the text of a reason; undefined for one that is not known. */
+/** Returns the text of a reason; undefined for an unknown one. */
 export const reasonText = (reason: string): ReasonText | undefined =>
   Object.hasOwn(reasons, reason) ? reasons[reason] : undefined
 
-/** Returns the place of a reason in the help pages. */
+/** Returns the path of a reason in the help pages. */
 export const reasonHelp = (reason: string): string =>
   Object.hasOwn(reasons, reason) ? `/help/conditions#${reason}` : '/help/conditions'

@@ -6,7 +6,7 @@ import type { Headed } from './workload.ts'
 export interface SourceFacts extends Headed {
   readonly yaml: string
   readonly file: string | null
-  /** The tool that writes the object: Argo CD, Flux or Helm; null if it is not known. */
+  /** The tool that manages the object: Argo CD, Flux or Helm; null if unknown. */
   readonly managedBy: string | null
 }
 
@@ -16,7 +16,7 @@ const MARKS: readonly (readonly [string, RegExp])[] = [
   ['Helm', /^meta\.helm\.sh\/|^helm$/],
 ]
 
-/** Returns who writes an object, by its labels, annotations and field managers. */
+/** Returns the tool that manages an object, by its labels, annotations and field managers. */
 export function managedBy({ metadata }: KubernetesObject): string | null {
   const {
     labels = {},
@@ -28,7 +28,7 @@ export function managedBy({ metadata }: KubernetesObject): string | null {
   return MARKS.find(([, mark]) => words.some((word) => mark.test(word)))?.[0] ?? null
 }
 
-/** Returns the manifest of an object: what its author wrote, without what the cluster adds. */
+/** Returns the manifest of an object as its author wrote it, without the members that the cluster adds. */
 export function sourceFacts(object: KubernetesObject, head: Headed, file: string | undefined): SourceFacts {
   const { apiVersion, kind, metadata, status: _, ...rest } = object
   const { name, namespace, labels, annotations } = metadata

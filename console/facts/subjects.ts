@@ -4,11 +4,11 @@ import { type Backend, backendsIn, backendsInStatus, backendTrouble } from './ba
 import { idOf, type ObjectId, pathOf } from './places.ts'
 import { byState, type State, type Trouble, verdictOf } from './verdict.ts'
 
-/** An object with its state, as it stands on the list of workloads and on the first page. */
+/** An object with its state, for the list of workloads and the first page. */
 export interface Subject extends ObjectId {
   readonly state: State
   readonly troubles: readonly Trouble[]
-  /** Gateways that lose something, and how many tools, while it is ill. */
+  /** The gateways that lose tools while the object is ill, and the number of those tools. */
   readonly gateways: readonly string[]
   readonly tools: number
   readonly backends: number
@@ -20,14 +20,14 @@ export type ReportsByObject = ReadonlyMap<string, readonly Report[]>
 
 export const keyOf = ({ kind, namespace, name }: ObjectId): string => `${kind}/${namespace}/${name}`
 
-/** Returns the backends of a workload: by the pods' reports where they were asked, else by its status. */
+/** Returns the backends of a workload: from the reports of its pods if they were asked, else from its status. */
 export function backendsOf(object: KubernetesObject, reports: ReportsByObject): readonly Backend[] {
   const asked = reports.get(keyOf(idOf(object)))
   const reported = asked === undefined ? [] : backendsIn(asked)
   return reported.length > 0 ? reported : backendsInStatus(object)
 }
 
-/** The reports of gateways on one member of their group. */
+/** The reports of gateways about one member of their group. */
 interface Seen {
   readonly gateways: string[]
   tools: number
@@ -67,8 +67,8 @@ function seenBy(objects: ObjectIndex, gateways: readonly KubernetesObject[], rep
 const worst = (...states: readonly State[]): State => [...states].sort(byState)[0] as State
 
 /**
- * Judges every object: by its own conditions and, of the members of groups, by what the gateways say of them. `reports`
- * holds the answers of the pods that were asked.
+ * Returns every object with its state, from its own conditions and, for members of groups, from the reports of
+ * gateways. `reports` holds the answers of the pods that were asked.
  */
 export function subjectsIn(objects: ObjectIndex, reports: ReportsByObject): readonly Subject[] {
   const all = objects.all()
@@ -100,6 +100,6 @@ export function subjectsIn(objects: ObjectIndex, reports: ReportsByObject): read
   })
 }
 
-/** Judges one object, which has to be there, as `subjectsIn` does. */
+/** Returns one object, which must exist, with its state as in `subjectsIn`. */
 export const subjectOf = (objects: ObjectIndex, reports: ReportsByObject, id: ObjectId): Subject =>
   subjectsIn(objects, reports).find((one) => keyOf(one) === keyOf(id)) as Subject

@@ -14,7 +14,7 @@ export interface ToolRow {
 export interface ToolsFacts extends Headed {
   readonly tools: readonly ToolRow[]
   readonly missing: string | null
-  /** True if callers need a token and the console has none for this viewer. */
+  /** True if callers need a token, and the console has none of this viewer. */
   readonly needsToken: boolean
   readonly hasToken: boolean
 }
@@ -26,10 +26,10 @@ export interface TryFacts extends ToolsFacts {
   readonly values: Readonly<Record<string, string>>
   readonly raw: string
   readonly problem: string | null
-  /** True if the tool may destroy something, and has to be confirmed. */
+  /** True if the tool may destroy something, so that the viewer must confirm the call. */
   readonly asksAgain: boolean
   readonly result: ResultFacts | null
-  /** What the call had, for its explanation; null unless it was denied. */
+  /** The input of a denied call, for its explanation; null unless the call was denied. */
   readonly why: { readonly arguments: string; readonly claims: string } | null
 }
 
@@ -51,7 +51,7 @@ export interface ResultFacts {
   readonly structured: string | null
   readonly error: string | null
   readonly raw: string
-  /** Progress that was told before the answer. */
+  /** The progress that was reported before the answer. */
   readonly progress: readonly string[]
   readonly questions: readonly InputQuestion[]
   readonly requestState: string | null
@@ -62,15 +62,15 @@ export interface ContentPart {
   readonly text: string
   readonly mimeType: string | null
   readonly bytes: number
-  /** The number of its first characters that are shown; null if all are. */
+  /** The number of leading characters that are shown; null if all are. */
   readonly shown: number | null
 }
 
-/** Most characters of a part, and of the raw answer, that a page shows. */
+/** The most characters of a part, and of the raw answer, on a page. */
 const MOST_SHOWN = 20_000
 const MOST_PARTS = 200
 
-/** Cuts a text that is too long for a page, between two characters. */
+/** Cuts a text that is too long for a page, not within a surrogate pair. */
 const cut = (value: string): string =>
   value.length > MOST_SHOWN ? `${value.slice(0, MOST_SHOWN).replace(/[\ud800-\udbff]$/, '')}…` : value
 
@@ -81,15 +81,15 @@ const HINTS: readonly (readonly [name: string, value: boolean, word: string])[] 
   ['openWorldHint', true, 'open-world'],
 ]
 
-/** Returns the hints of a tool as words. They are the server's own claims. */
+/** Returns the hints of a tool as words. The server states them, and nobody checks them. */
 export const hintsOf = (annotations: Readonly<Record<string, unknown>>): readonly string[] =>
   HINTS.flatMap(([name, value, word]) => (annotations[name] === value ? [word] : []))
 
-/** Writes a value that should be a text or a number, whatever it is. */
+/** Returns any value as text. */
 export const plain = (value: unknown): string =>
   typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value)
 
-/** Reads the answer to a call of a tool. */
+/** Reads the answer to a tool call. */
 export function resultOf(
   answer: McpAnswer,
   progress: readonly string[],

@@ -4,7 +4,7 @@ import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.t
 import type { Condition } from '../../operator/reconcile/index.ts'
 import { idOf, type ObjectId } from './places.ts'
 
-/** A line of a tree, with its branches. */
+/** A line of a tree, and the lines below it. */
 export interface Branch {
   readonly text: string
   /** The object that the line is about; undefined for other lines. */
@@ -12,9 +12,9 @@ export interface Branch {
   readonly branches: readonly Branch[]
 }
 
-/** Conditions that are good if True; the others then indicate trouble. */
+/** Matches the types of conditions whose good status is True. The other types indicate trouble if they are True. */
 const GOOD = /(Ready|Valid|Resolved|Accepted|Synced|Listed|Healthy|Approved)$/
-/** Conditions whose content `Ready` repeats. */
+/** Types of conditions that `Ready` summarizes. */
 const REPEATED = new Set(['Ready', 'Progressing', 'Stalled', 'Reconciling'])
 
 const roleOf = (kind: string) => kinds[kind as KindName]?.role
@@ -62,9 +62,7 @@ function placesOf(object: KubernetesObject): readonly Branch[] {
   ]
 }
 
-/**
- * Formats the report of a workload's pod on one of its backends or sources. It is untrusted: a pod may report anything.
- */
+/** Formats a pod's report on one of its backends or sources. The report is untrusted. */
 function reportText(report: Readonly<Record<string, unknown>>): string {
   const { health, state, revision, tools, servers, lastError, error } = report
   const failure = [lastError, error].find(isObject)
@@ -77,10 +75,10 @@ function reportText(report: Readonly<Record<string, unknown>>): string {
   ].join(', ')
 }
 
-/** What a pod says of each backend or source, by name. */
+/** The reports of a pod on its backends or sources, by name. */
 export type Reports = ReadonlyMap<string, string>
 
-/** Returns what a pod's `/status` says of each backend or source, by name. */
+/** Returns the reports in a pod's `/status` on its backends or sources, by name. */
 export function reportsIn({ backends, sources }: Readonly<Record<string, unknown>>): Reports {
   const named = [backends, sources].flatMap((list) => (Array.isArray(list) ? list.filter(isObject) : []))
   return new Map(named.map((report) => [String(report['name']), reportText(report)]))
@@ -114,7 +112,10 @@ function referencesOf(objects: ObjectIndex, workload: KubernetesObject, reports:
   })
 }
 
-/** Builds the tree of a workload, as the command and the console show it; `found` is the report of one of its pods, or the reason why there is none. */
+/**
+ * Builds the tree of a workload, for the command and the console. `found` is the report of one of its pods, or the
+ * reason why there is none.
+ */
 export function treeOf(objects: ObjectIndex, workload: KubernetesObject, found: Reports | string): Branch {
   const [reports, silence]: [Reports, Branch[]] = typeof found === 'string' ? [new Map(), [leaf(found)]] : [found, []]
   // The backends of a gateway are the members of its group.

@@ -8,28 +8,28 @@ export interface UsageRow {
   readonly name: string
   readonly calls: number
   readonly errors: number
-  /** Calls that were refused; null where the source does not tell them apart. */
+  /** The number of refused calls; null if the source does not count them separately. */
   readonly denied: number | null
 }
 
 export interface UsageFacts extends Headed {
-  /** UTC days, both included. */
+  /** UTC days, both inclusive. */
   readonly from: string
   readonly to: string
   readonly by: UsageBy
-  /** The dimensions by which calls can be shown. */
+  /** The available dimensions. */
   readonly choices: readonly UsageBy[]
   readonly source: 'Prometheus' | 'counters'
-  /** The first day of which the counters may know anything; null for Prometheus. */
+  /** The first day with counters; null for Prometheus. */
   readonly since: string | null
   readonly rows: readonly UsageRow[]
-  /** Calls beyond the rows; null if there are none. */
+  /** The number of calls that are not in the rows; null if there are none. */
   readonly other: number | null
-  /** The reason why there are no numbers, or fewer than all; null if there are. */
+  /** The reason why numbers are missing; null if all are there. */
   readonly missing: string | null
-  /** The part of a manifest that makes the workload count; null where it counts, or nobody knows. */
+  /** The part of a manifest that turns on the counters; null if they are on or nothing is known. */
   readonly manifest: string | null
-  /** The missing right, as a line for a terminal. */
+  /** The missing right, as a command line. */
   readonly right: string | null
 }
 
@@ -49,7 +49,7 @@ export interface Period {
   readonly end: number
 }
 
-/** Reads a period of UTC days; odd values count as absent. The default is the last 30 days. */
+/** Reads a period of UTC days. Invalid values count as absent. The default is the last 30 days. */
 export function readPeriod(from: string | undefined, to: string | undefined, now: number): Period {
   const isDay = (given: string | undefined): given is string =>
     given !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(given) && Number.isFinite(secondsOf(given))
@@ -61,7 +61,7 @@ export function readPeriod(from: string | undefined, to: string | undefined, now
   return { from: first, to: last, days, end: Math.min(secondsOf(last) + DAY, Math.floor(now / 1000)) }
 }
 
-/** The dimensions that Prometheus has: metrics never name a caller. */
+/** The dimensions of the metrics in Prometheus, which never name a caller. */
 export const MEASURED = ['tool', 'backend'] as const
 type Measured = (typeof MEASURED)[number]
 export const COUNTED: readonly UsageBy[] = [...MEASURED, 'client', 'person']
@@ -75,7 +75,7 @@ export function usageQuery({ namespace, name }: ObjectId, by: Measured, { days, 
   return `sum by (${LABELS[by]}, error_type) (increase(portico_tool_calls_total[${seconds}s]) * on (job, instance) group_left () max by (job, instance) (${target}))`
 }
 
-/** Adds up the samples of an answer, the most called first. */
+/** Sums the samples of an answer, the most called first. */
 export function usageRows(samples: readonly Sample[], by: Measured): readonly UsageRow[] {
   const rows = new Map<string, { calls: number; errors: number }>()
   for (const { labels, value } of samples) {
@@ -103,12 +103,12 @@ export function usageCsv({ by, rows }: UsageFacts): string {
 
 const count = (value: unknown): number => (typeof value === 'number' && Number.isFinite(value) ? value : 0)
 
-/** Most rows that are taken of a report. */
+/** The most rows that are read from a report. */
 const MOST_ROWS = 1_000
 
 type CountedRow = UsageRow & { readonly denied: number }
 
-/** The sum of the counters of a workload's pods. */
+/** The summed counters of a workload's pods. */
 type CountedUsage = Pick<UsageFacts, 'rows' | 'since' | 'other' | 'missing' | 'right'>
 
 const rowsIn = ({ rows }: Readonly<Record<string, unknown>>): readonly CountedRow[] =>
@@ -129,7 +129,7 @@ function joined(rows: readonly CountedRow[]): readonly CountedRow[] {
   return [...sums.values()].sort((left, right) => right.calls - left.calls || (left.name < right.name ? -1 : 1))
 }
 
-/** Adds up the counters of pods; those in Redis are the same at each. */
+/** Sums the counters of pods. Counters in Redis are shared, so only one pod's count. */
 export function countedUsage(reports: readonly Report[]): CountedUsage {
   const found = reports.flatMap((report) => ('status' in report ? [report.status] : []))
   const silent = reports.find((report) => 'missing' in report)
@@ -147,23 +147,23 @@ export function countedUsage(reports: readonly Report[]): CountedUsage {
   }
 }
 
-/** Returns the part of a manifest that makes a workload count its calls. */
+/** Returns the part of a manifest that turns on a workload's counters. */
 export function countingManifest({ kind, namespace, name }: ObjectId): string {
   const usage = kind === 'VirtualMCPServer' ? '  config:\n    usage: {enabled: true}' : '  usage: {enabled: true}'
   return `kind: ${kind}\nmetadata: {name: ${name}, namespace: ${namespace}}\nspec:\n${usage}`
 }
 
-/** The calls of one workload, added up. */
+/** The number of calls of one workload. */
 export interface UsageSum extends ObjectId {
   readonly href: string
   readonly calls: number
   readonly errors: number
   readonly denied: number
-  /** False if the workload does not count, or does not answer. */
+  /** False if the workload does not count calls or does not answer. */
   readonly isCounted: boolean
 }
 
-/** Adds up what the pods of a workload have counted. */
+/** Sums the counters of a workload's pods. */
 export function usageSum(id: ObjectId & { readonly href: string }, reports: readonly Report[]): UsageSum {
   const { rows, other } = countedUsage(reports)
   const sum = (of: (row: UsageRow) => number) => rows.reduce((total, row) => total + of(row), 0)

@@ -6,13 +6,13 @@ import { reasonHelp, reasonText } from './reasons.ts'
 
 export type State = 'ill' | 'attention' | 'well' | 'unknown'
 
-/** Something that is wrong, with its meaning and the next step. */
+/** A problem, with its meaning and the next step. */
 export interface Trouble {
   readonly condition: string
   readonly severity: 'error' | 'warning'
   readonly reason: string
   readonly message: string
-  /** RFC 3339; null if it is not known. */
+  /** RFC 3339; null if unknown. */
   readonly since: string | null
   readonly meaning: string | null
   readonly next: string | null
@@ -25,25 +25,25 @@ export interface Verdict {
 }
 
 const SEVERITY: Readonly<Record<State, number>> = { ill: 0, attention: 1, unknown: 2, well: 3 }
-/** Orders states: the worst first. */
+/** Compares states, the worst first. */
 export const byState = (left: State, right: State): number => SEVERITY[left] - SEVERITY[right]
 
 const isCondition = (value: unknown): value is Condition =>
   isObject(value) && ['type', 'status', 'reason', 'message'].every((name) => typeof value[name] === 'string')
 
-/** Returns the conditions of an object that have the form of conditions. */
+/** Returns the valid conditions of an object. */
 export function conditionsOf({ status }: KubernetesObject): readonly Condition[] {
   const { conditions } = isObject(status) ? status : {}
   return Array.isArray(conditions) ? conditions.filter(isCondition) : []
 }
 
-/** Describes a trouble with the text of its reason. */
+/** Adds the text of its reason to a problem. */
 export function trouble(given: Omit<Trouble, 'meaning' | 'next' | 'help'>): Trouble {
   const text = reasonText(given.reason)
   return { ...given, meaning: text?.meaning ?? null, next: text?.next ?? null, help: reasonHelp(given.reason) }
 }
 
-/** Judges an object by its conditions. */
+/** Derives an object's state from its conditions. */
 export function verdictOf(object: KubernetesObject): Verdict {
   const conditions = conditionsOf(object)
   const ready = conditions.find(({ type }) => type === 'Ready')
@@ -55,7 +55,7 @@ export function verdictOf(object: KubernetesObject): Verdict {
     return trouble({ condition, severity, reason, message, since: typeof since === 'string' ? since : null })
   })
   if (troubles.some(({ severity }) => severity === 'error')) return { state: 'ill', troubles }
-  // A roll-out is under way, which is no trouble yet.
+  // A roll-out is in progress, which is not a problem yet.
   if (ready.status !== 'True') return { state: 'attention', troubles: [...troubles, ofReady(ready)] }
   return { state: troubles.length > 0 ? 'attention' : 'well', troubles }
 }

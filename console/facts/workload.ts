@@ -7,7 +7,7 @@ import { keyOf, membersByName, type ReportsByObject, type Subject, subjectOf } f
 import { type Branch, reportsIn, treeOf } from './tree.ts'
 import { conditionsOf, type State } from './verdict.ts'
 
-/** What the head of each page of an object shows. */
+/** The facts for the head of each page of an object. */
 export interface Headed extends ObjectId {
   readonly href: string
   readonly state: State
@@ -19,7 +19,7 @@ export interface WorkloadFacts extends Subject {
   readonly replicas: number | null
   readonly readyReplicas: number | null
   readonly backendsSeen: readonly Backend[]
-  /** The objects behind a gateway that the viewer may read. */
+  /** The members behind a gateway that the viewer may read. */
   readonly members: readonly (ObjectId & { readonly href: string })[]
   readonly sources: readonly Readonly<Record<string, string | number | null>>[]
   readonly conditions: readonly {
@@ -31,14 +31,14 @@ export interface WorkloadFacts extends Subject {
   }[]
   readonly references: readonly (ObjectId & { readonly exists: boolean; readonly href: string | null })[]
   readonly referrers: readonly (ObjectId & { readonly href: string })[]
-  /** The same tree as that of `kubectl portico status`. */
+  /** The tree that `kubectl portico status` prints, too. */
   readonly tree: Branch
-  /** Pods that could not be asked, with the reason and the right that is missing. */
+  /** Pods that could not be asked, each with the reason and the missing right. */
   readonly silent: readonly { readonly missing: string; readonly right: string | null }[]
   /** Warnings that the pods report. */
   readonly problems: readonly { readonly code: string; readonly message: string }[]
   readonly file: string | null
-  /** The parts of the page that this object has. */
+  /** The parts of this object's page. */
   readonly parts: readonly string[]
   readonly pending: number
 }
@@ -48,7 +48,7 @@ interface Told {
   readonly object: KubernetesObject
   /** The reports of the object's own pods. */
   readonly reports: readonly Report[]
-  /** The reports of gateways, which tell of the servers behind them. */
+  /** The reports of gateways, which include the servers behind them. */
   readonly gateways: ReportsByObject
   readonly places: Places
   readonly pending: number

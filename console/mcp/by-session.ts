@@ -8,7 +8,7 @@ interface Bounds {
   readonly ttl: number
 }
 
-/** Values that are kept in memory by session and name. A session with many pushes out its own. */
+/** Values in memory by session and name. A session with too many values evicts its own. */
 export class BySession<T extends object | string> {
   readonly #bounds: Bounds
   readonly #sessions: LRUCache<string, LRUCache<string, T>>
@@ -22,7 +22,7 @@ export class BySession<T extends object | string> {
     return this.#sessions.get(session)?.get(name)
   }
 
-  /** Keeps a value for `ttl` milliseconds. */
+  /** Stores a value for `ttl` milliseconds. */
   set(session: string, name: string, value: T, ttl = this.#bounds.ttl): void {
     const own = this.#sessions.get(session) ?? new LRUCache<string, T>({ max: this.#bounds.values })
     own.set(name, value, { ttl })

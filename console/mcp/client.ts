@@ -1,7 +1,7 @@
 import { request } from 'undici'
 import { isObject } from '../../crds/settings/json.ts'
 
-/** The address and the credential of a call. Only the token comes from a browser. */
+/** The address and the credential for a call. Only the token comes from a browser. */
 export interface Target {
   /** The URL of the MCP endpoint. */
   readonly url: string
@@ -10,12 +10,12 @@ export interface Target {
 
 export interface McpAnswer {
   readonly status: number
-  /** `WWW-Authenticate`, where the workload wants a token. */
+  /** `WWW-Authenticate`, if the workload requires a token. */
   readonly challenge: string | null
   readonly requestId: string | null
-  /** The JSON-RPC message that answers; undefined if there is none. */
+  /** The JSON-RPC message that answers the request; undefined if there is none. */
   readonly message: Readonly<Record<string, unknown>> | undefined
-  /** The bytes of the body that were read, and whether there were more. */
+  /** The number of body bytes that were read, and whether there were more. */
   readonly bytes: number
   readonly isCut: boolean
   readonly text: string
@@ -31,20 +31,26 @@ interface CallOptions {
 
 const REVISION = '2026-07-28'
 const TIMEOUT_MS = 60_000
-/** Most bytes of an answer that are kept. */
+/** The most bytes of an answer that are read. */
 const MOST_BYTES = 16 * 1024 * 1024
 
-/** The name of the request's subject, which the modern era repeats in a header (MCP 2026-07-28, Streamable HTTP). */
+/**
+ * Returns the header with the name of the tool, which the modern era repeats from the body (MCP 2026-07-28, Streamable
+ * HTTP).
+ */
 const nameIn = (params: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> =>
   typeof params['name'] === 'string' ? { 'mcp-name': headerText(params['name']) } : {}
 
-/** A header holds visible ASCII; other names go as the specification encodes them. */
+/**
+ * Returns a name as a header value. A name with other characters than visible ASCII is encoded as the specification
+ * says.
+ */
 const headerText = (text: string): string =>
   /^[\x21-\x7e]+$/.test(text) && !text.startsWith('=?') ? text : `=?base64?${Buffer.from(text).toString('base64')}?=`
 
 /**
- * Sends one request of the modern era. Redirects are not followed: the token is for this workload alone. Throws an Error
- * if nothing answers.
+ * Sends one request of the modern era. It does not follow redirects, because the token is for this workload only.
+ * Throws an Error if nothing answers.
  */
 export async function callMcp(
   { url, token }: Target,
@@ -138,7 +144,7 @@ function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
   }
 }
 
-/** A tool as a workload lists it. Nothing of it is trusted. */
+/** A tool in a workload's list. None of its members is trusted. */
 export interface Tool {
   readonly name: string
   readonly title: string
@@ -154,7 +160,7 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : ''
 /** The list of tools, or the reason why there is none. */
 export type Listed = { readonly tools: readonly Tool[] } | { readonly refused: McpAnswer } | { readonly failed: string }
 
-/** Lists the tools that the token's owner sees. Never rejects. */
+/** Lists the tools that the token's owner sees. It never rejects. */
 export async function listTools(target: Target): Promise<Listed> {
   const tools: Tool[] = []
   let cursor: string | undefined

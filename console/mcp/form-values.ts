@@ -21,7 +21,10 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : ''
 const number = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isFinite(value) ? value : undefined
 
-/** Returns the fields for a schema of arguments. Whatever is no plain value is typed as JSON. */
+/**
+ * Returns the form fields for a schema of arguments. A value that is not a string, number or boolean is entered as
+ * JSON.
+ */
 export function fieldsOf(schema: unknown): readonly Field[] {
   const { properties, required } = isObject(schema) ? schema : {}
   const needed = new Set(Array.isArray(required) ? required : [])
@@ -58,10 +61,13 @@ function kindOf({ type, oneOf, anyOf, allOf }: Readonly<Record<string, unknown>>
   return (typeof type === 'string' && Object.hasOwn(PLAIN, type) ? PLAIN[type] : undefined) ?? 'json'
 }
 
-/** The prefix of the names of inputs. */
+/** The prefix of the inputs' names. */
 export const INPUT = 'arg.'
 
-/** Reads the arguments of a form: the raw JSON if it was typed, else the fields. Returns a message if one is wrong. */
+/**
+ * Reads the arguments from a form: the raw JSON if it was entered, else the fields. Returns a message for an invalid
+ * one.
+ */
 export function argumentsIn(
   form: URLSearchParams,
   fields: readonly Field[],
@@ -82,10 +88,12 @@ export function argumentsIn(
   return Object.fromEntries(found)
 }
 
-/** The name of the input for a field of a question: it holds the field's kind, so that the answer has its type. */
+/**
+ * Returns the input's name for a field of a question. It contains the field's kind, which gives the answer its type.
+ */
 export const answerName = (question: number, { kind, name }: Field): string => `in.${question}.${kind}.${name}`
 
-/** Reads the answers to a tool's questions; undefined if none was asked. Returns a message if one is wrong. */
+/** Reads the answers to a tool's questions; undefined if there were none. Returns a message for an invalid one. */
 export function answersIn(form: URLSearchParams): Readonly<Record<string, unknown>> | string | undefined {
   const ids = form.getAll('ask').slice(0, MOST_QUESTIONS)
   if (ids.length === 0) return undefined

@@ -7,16 +7,16 @@ import { oauthFetch } from '../session/oauth-fetch.ts'
 import { BySession } from './by-session.ts'
 import { type Asked, reachOf, readResource, readServer, refused } from './metadata.ts'
 
-/** A viewer's wish to log in for a workload. Only `values` come from a browser. */
+/** A viewer's request to log in for a workload. Only `values` come from a browser. */
 export interface LoginWish extends Asked {
   readonly session: string
-  /** The key of the workload, under which the token will be kept. */
+  /** The key of the workload under which the token will be stored. */
   readonly workload: string
   /** The origin of the console's pages. */
   readonly origin: string
-  /** The page to go back to. */
+  /** The path of the page to return to. */
   readonly back: string
-  /** The values that the viewer has typed there. */
+  /** The input that the viewer has entered there. */
   readonly values: Readonly<Record<string, string>>
 }
 
@@ -28,7 +28,7 @@ interface Begun {
   readonly redirect: string
 }
 
-/** A login that has ended well. Times are milliseconds since 1970. */
+/** A completed login. Times are milliseconds since 1970. */
 export interface LoggedIn extends Pick<LoginWish, 'workload' | 'back' | 'values'> {
   readonly token: string
   readonly endsAt: number | undefined
@@ -36,18 +36,21 @@ export interface LoggedIn extends Pick<LoginWish, 'workload' | 'back' | 'values'
 
 const LOGIN_MS = 600_000
 const SERVER_MS = 30_000
-/** The most sessions that log in at a time, and the most logins of one. */
+/** The most sessions with logins in progress, and the most logins in progress of one session. */
 const MOST_SESSIONS = 200
 const MOST = 5
 
-/** A resource may name no scopes; providers of OpenID Connect grant nothing then to who asks for none. */
+/**
+ * Returns the scopes to request. If a resource names none, that is `openid` at an OpenID Connect provider, which would
+ * otherwise grant nothing.
+ */
 function scopeOf(scopes: readonly string[], { scopes_supported: known }: client.ServerMetadata): { scope?: string } {
   const isOpenId = Array.isArray(known) && known.includes('openid')
   const asked = scopes.length === 0 && isOpenId ? ['openid'] : scopes
   return asked.length === 0 ? {} : { scope: asked.join(' ') }
 }
 
-/** Returns the document by which authorization servers know the console (Client ID Metadata Document). */
+/** Returns the Client ID Metadata Document by which authorization servers identify the console. */
 export const clientDocument = (origin: string) => ({
   client_id: `${origin}/client.json`,
   client_name: 'Portico console',
@@ -59,18 +62,18 @@ export const clientDocument = (origin: string) => ({
 })
 
 /**
- * Logs viewers in at the authorization servers of workloads, as an MCP client does: metadata of the resource, a client
- * by document or registration, PKCE, and the resource that the token is for. Tokens stay in this process.
+ * Logs viewers in at the authorization servers of workloads, as an MCP client does: with the resource's metadata, a
+ * client by metadata document or registration, PKCE, and a token for the resource. Tokens stay in this process.
  */
 export class WorkloadLogins {
   readonly #begun = new BySession<Begun>({ sessions: MOST_SESSIONS, values: MOST, ttl: LOGIN_MS })
-  /** Clients by where they were registered. */
+  /** Registered clients by authorization server. */
   readonly #registered = new LRUCache<string, string>({ max: 100, ttl: 24 * 3_600_000 })
 
-  /** The metadata of issuers, for pages that tell of them. */
+  /** The metadata of issuers, for pages that describe them. */
   readonly #servers = new LRUCache<string, Promise<client.ServerMetadata>>({ max: 100, ttl: SERVER_MS })
 
-  /** Returns the metadata of an issuer that a workload's own configuration names, at most half a minute old. */
+  /** Returns the metadata of an issuer that a workload's configuration names, at most half a minute old. */
   about(issuer: string): Promise<client.ServerMetadata> {
     const known = this.#servers.get(issuer)
     if (known !== undefined) return known
@@ -80,7 +83,7 @@ export class WorkloadLogins {
     return asked
   }
 
-  /** Returns where the browser logs in. Throws a PublicError that says why it can't. */
+  /** Returns the URL at which the browser logs in. Throws a PublicError with the reason if a login is impossible. */
   async begin(wish: LoginWish): Promise<string> {
     const { resource, issuer, scopes } = await readResource(wish)
     const metadata = await readServer(issuer)
@@ -127,7 +130,7 @@ export class WorkloadLogins {
     }
   }
 
-  /** Swaps the code for a token. `search`: the query with which the browser came back. Throws a PublicError. */
+  /** Exchanges the code for a token. `search`: the query with which the browser returned. Throws a PublicError. */
   async finish(search: string, session: string): Promise<LoggedIn> {
     const state = new URLSearchParams(search).get('state') ?? ''
     const begun = this.#begun.get(session, state)

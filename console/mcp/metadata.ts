@@ -5,15 +5,15 @@ import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import { readJson } from '../places/read-json.ts'
 
-/** The workload whose login is wanted. */
+/** The workload for which a viewer wants to log in. */
 export interface Asked {
-  /** The URL of the workload's metadata (RFC 9728), at the address at which the console calls it. */
+  /** The URL of the workload's metadata (RFC 9728), at the address that the console uses for calls. */
   readonly metadataUrl: string
-  /** The issuers that the workload's own configuration names. */
+  /** The issuers that the workload's configuration names. */
   readonly issuers: readonly string[]
 }
 
-/** What a workload says of the tokens that it takes. */
+/** A workload's protected resource metadata (RFC 9728), as far as it is used. */
 interface Resource {
   readonly resource: string
   readonly issuer: string
@@ -23,12 +23,15 @@ interface Resource {
 export const refused = (message: string, cause?: unknown): PublicError =>
   new PublicError('forbidden', { message, ...(cause === undefined ? {} : { cause }) })
 
-/** The addresses that may be asked for an issuer: loopback only where it is there itself. */
+/**
+ * Returns the addresses that are allowed for an issuer's endpoints. Loopback is allowed only if the issuer is on
+ * loopback.
+ */
 export const reachOf = (issuer: string) => ({ allowPrivateIP: true, allowLoopback: isLoopback(new URL(issuer)) })
 
 const isSameIssuer = (one: string, other: string): boolean => one.replace(/\/$/, '') === other.replace(/\/$/, '')
 
-/** Reads the resource's metadata, and holds it to the configuration of the workload. Throws a PublicError. */
+/** Reads the resource's metadata and checks it against the workload's configuration. Throws a PublicError. */
 export async function readResource({ metadataUrl, issuers }: Asked): Promise<Resource> {
   let found: unknown
   try {
@@ -46,7 +49,7 @@ export async function readResource({ metadataUrl, issuers }: Asked): Promise<Res
   return { resource, issuer, scopes: listed.slice(0, 100) }
 }
 
-/** Returns where an issuer's metadata may lie (RFC 8414 section 3.1, OpenID Connect Discovery section 4.1). */
+/** Returns the possible URLs of an issuer's metadata (RFC 8414 section 3.1, OpenID Connect Discovery section 4.1). */
 function metadataUrls(issuer: string): readonly string[] {
   const { origin, pathname } = new URL(issuer)
   const path = pathname.replace(/\/$/, '')
@@ -57,7 +60,10 @@ function metadataUrls(issuer: string): readonly string[] {
   ]
 }
 
-/** Reads an issuer's metadata. Its endpoints are https, or http on loopback where the issuer itself is. Throws a PublicError. */
+/**
+ * Reads an issuer's metadata. Its endpoints must be https, or http on loopback if the issuer is on loopback. Throws a
+ * PublicError.
+ */
 export async function readServer(issuer: string): Promise<client.ServerMetadata> {
   const isLocal = isLoopback(new URL(issuer))
   const isSafe = (endpoint: unknown) => {

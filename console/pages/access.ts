@@ -115,7 +115,7 @@ function policies(explanation: unknown): Child {
   )
 }
 
-/** The calls that were denied lately, each with a link that explains it. */
+/** Lists recently denied calls, each with a link to its explanation. */
 export const deniedTable = (calls: readonly DeniedCall[], hrefOf: (call: DeniedCall) => string, now: number): Element =>
   table<DeniedCall>(
     [
@@ -133,7 +133,7 @@ export const deniedTable = (calls: readonly DeniedCall[], hrefOf: (call: DeniedC
     { caption: 'Newest first', key: ({ requestId, time }) => `${requestId} ${time}`, isRead: true },
   )
 
-/** The page that explains who may call what of one workload. */
+/** Renders the page that explains who may call what of one workload. */
 export function accessPage(facts: AccessFacts, token: string, now: number): Child {
   return [
     workloadHead(facts, 'access'),

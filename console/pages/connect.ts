@@ -17,10 +17,10 @@ const setup = ({ client, hint, text, link }: ClientSetup): Element =>
     copyBlock(text, client),
   )
 
-/** The setups of a server, as cards. */
+/** Renders the setup steps of a server as cards. */
 export const setupCards = (setups: readonly ClientSetup[]): Element => h('ul', { class: 'cards' }, setups.map(setup))
 
-/** How the authorization server learns of a program that it has not met. */
+/** Describes how a client that the authorization server does not know can identify itself. */
 function acquaintance({ cimd, dcr, host }: LoginFacts): Child {
   if (cimd === null && dcr === null) return null
   const ways = [
@@ -38,7 +38,7 @@ function acquaintance({ cimd, dcr, host }: LoginFacts): Child {
   ]
 }
 
-/** What a client does to log in. */
+/** Describes the login of a client. */
 const login = (facts: LoginFacts): Child => [
   h('h2', {}, 'Login'),
   h(
@@ -68,7 +68,7 @@ const login = (facts: LoginFacts): Child => [
   ]),
 ]
 
-/** The page that connects clients to a workload. */
+/** Renders the page that connects clients to a workload. */
 export function connectPage(facts: ConnectFacts): Child {
   return [
     workloadHead(facts, 'connect'),

@@ -1,6 +1,7 @@
 /**
- * The pages are trees of elements. A tree becomes HTML for a page and JSON for its refresh, and only this file writes
- * either: texts of others are escaped and made visible here, and links to anywhere are held to an allow-list.
+ * Pages are trees of elements. A tree becomes HTML for a page, and JSON for its refresh. Only this file writes either,
+ * so foreign texts are always escaped with invisible characters shown, and links are always checked against an
+ * allow-list.
  */
 export interface Element {
   readonly tag: string
@@ -12,18 +13,18 @@ export type Child = Element | string | number | false | null | undefined | reado
 
 type Attributes = Readonly<Record<string, string | number | boolean | undefined>>
 
-/** Longest text of others on a page, in UTF-16 units. */
+/** The longest foreign text on a page, in UTF-16 units. */
 const LONGEST = 20_000
 
 /**
- * Characters that a reader does not see, or that move others: controls but tab and line feed, format characters, line
- * and paragraph separators, the fillers of Hangul, the Braille blank, variation selectors, tags and lone surrogates.
+ * Matches characters that are invisible or reorder a text: controls but tab and line feed, format characters, line and
+ * paragraph separators, Hangul fillers, the Braille blank, variation selectors, tags and lone surrogates.
  */
 const INVISIBLE = new RegExp(
   [
     '[\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\u115f\\u1160\\u17b4\\u17b5\\u2800\\u3164\\uffa0\\ud800-\\udfff]',
     '\\u034f',
-    // The selector of the coloured form belongs to the emoji before it.
+    // The emoji variation selector belongs to the emoji before it.
     '(?<!\\p{Extended_Pictographic})\\ufe0f',
     '[\\ufe00-\\ufe0e]',
     '[\\u{e0100}-\\u{e01ef}]',
@@ -36,21 +37,27 @@ const codeOf = (character: string): string =>
     ? character
     : `⟨U+${(character.codePointAt(0) as number).toString(16).toUpperCase().padStart(4, '0')}⟩`
 
-/** Shows invisible characters of a text as their code points (`⟨U+202E⟩`), and cuts what is too long for a page. */
+/**
+ * Replaces invisible characters of a text by their code points (`⟨U+202E⟩`), and cuts a text that is too long for a
+ * page.
+ */
 export function visible(text: string): string {
   const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)}… (${text.length} characters)` : text
   return cut.replace(INVISIBLE, codeOf)
 }
 
-/** Attributes that go back to the server, or into the clipboard, as they are: nobody reads them on the page. */
+/** Attributes that are sent back or copied unchanged. They are not displayed. */
 const EXACT: ReadonlySet<string> = new Set(['name', 'value', 'data-copy'])
-/** Attributes that lead somewhere. */
+/** Attributes that hold a link target. */
 const LEADING: ReadonlySet<string> = new Set(['href', 'src', 'action', 'formaction', 'xlink:href'])
-/** Schemes that open a client's own dialog for adding a server. The server builds these links itself. */
+/** Matches links that open a client's dialog for adding a server. The console builds these links itself. */
 const INSTALLS =
   /^(?:vscode:mcp\/install\?|cursor:\/\/anysphere\.cursor-deeplink\/mcp\/install\?|goose:\/\/extension\?)/
 
-/** Tells whether a link may stand on a page: a path of this console, a part of the page, http(s), a client's install link. */
+/**
+ * Tells whether a page may contain a link: to a path of this console, a part of the page, http(s), or a client's
+ * install dialog.
+ */
 export function isSafeLink(target: string): boolean {
   if (/^[#?]/.test(target)) return true
   if (target.startsWith('/')) return !/^\/[/\\]/.test(target) && !/[\p{Cc}\\]/u.test(target)
@@ -60,8 +67,8 @@ export function isSafeLink(target: string): boolean {
 }
 
 /**
- * Builds an element. Attributes that are false or undefined are left out, and so is a link that may not stand on a page.
- * Numbers become texts; lists are joined in.
+ * Builds an element. Attributes that are false or undefined are left out, and so are links that a page must not
+ * contain. Numbers become texts, and nested lists are flattened.
  */
 export function h(tag: string, attributes: Attributes = {}, ...children: readonly Child[]): Element {
   const kept: Record<string, string> = {}
@@ -71,7 +78,7 @@ export function h(tag: string, attributes: Attributes = {}, ...children: readonl
     if (LEADING.has(name) && !isSafeLink(text)) continue
     kept[name] = EXACT.has(name) ? text : visible(text)
   }
-  // What stands in a field is sent as it is, too.
+  // The content of a text area is sent back, so it stays unchanged too.
   return { tag, attributes: kept, children: flat(children, tag === 'textarea' ? String : visible) }
 }
 
@@ -100,7 +107,7 @@ const escaped = (text: string): string => text.replace(/[&<>"']/g, (character) =
 
 const VOID: ReadonlySet<string> = new Set(['br', 'hr', 'img', 'input', 'link', 'meta'])
 
-/** Writes a tree as HTML, with every text and attribute escaped. */
+/** Converts a tree to HTML. Every text and attribute is escaped. */
 export function htmlText(node: Element | string): string {
   const parts: string[] = []
   write(node, parts)
@@ -116,15 +123,15 @@ function write(node: Element | string, parts: string[]): void {
   for (const [name, value] of Object.entries(node.attributes)) parts.push(' ', name, '="', escaped(value), '"')
   parts.push('>')
   if (VOID.has(node.tag)) return
-  // The parser drops a line feed behind these start tags.
+  // The HTML parser drops a line feed directly after these start tags.
   if ((node.tag === 'pre' || node.tag === 'textarea') && typeof node.children[0] === 'string') parts.push('\n')
   for (const child of node.children) write(child, parts)
   parts.push('</', node.tag, '>')
 }
 
-/** The form of a tree in JSON, for the refresh of a page: a text, or `[tag, attributes, ...children]`. */
+/** A tree in JSON, for the refresh of a page: a text, or `[tag, attributes, ...children]`. */
 export type Tree = string | readonly [string, Readonly<Record<string, string>>, ...Tree[]]
 
-/** Returns a tree for `JSON.stringify`. */
+/** Converts a tree for `JSON.stringify`. */
 export const treeOf = (node: Element | string): Tree =>
   typeof node === 'string' ? node : [node.tag, node.attributes, ...node.children.map(treeOf)]

@@ -1,20 +1,20 @@
 import { type Child, type Element, h, htmlText, visible } from './element.ts'
 
-/** The frame around a page: its place, the viewer and the navigation. */
+/** The frame of a page: its location, the viewer and the navigation. */
 export interface Frame {
   readonly title: string
-  /** The path of the page, which marks its place in the navigation. */
+  /** The path of the page, which highlights its entry in the navigation. */
   readonly path: string
   /** The cluster or folder; undefined before a login. */
   readonly place?: string | undefined
   readonly viewer?: string | undefined
-  /** The token of the form that logs out; undefined where nobody can. */
+  /** The token of the logout form; undefined if the viewer can't log out. */
   readonly logout?: string | undefined
   readonly assets: { readonly style: string; readonly script: string }
-  /** Seconds between refreshes; undefined for a page that stays as it is. */
+  /** Seconds between refreshes; undefined for a page that is not refreshed. */
   readonly refresh?: number | undefined
   readonly query?: string | undefined
-  /** The time of the facts, for people. */
+  /** The time of the facts, as displayed. */
   readonly time: string
 }
 
@@ -97,7 +97,7 @@ function where({ place, viewer, logout }: Frame): Element {
   )
 }
 
-/** The title of a page as the browser's tab shows it. */
+/** Returns the title of a page for the browser's tab. */
 export const pageTitle = (title: string): string => visible(`${title} · Portico`)
 
 /** Returns the HTML of a whole page. */

@@ -22,7 +22,7 @@ const STATES: readonly (readonly [string, string])[] = [
   ['? not known', 'No operator has looked at it, or no gateway has tried it yet.'],
 ]
 
-/** The questions that people come with, and the pages that answer them. */
+/** Frequent questions, and the pages that answer them. */
 const QUESTIONS: readonly (readonly [question: string, path: string, place: string])[] = [
   ['Which server is ill, and why?', '/', 'Home'],
   ['Who may call a tool, and why was a call denied?', '/access', 'Access'],

@@ -34,7 +34,7 @@ function tally({ counts }: HomeFacts): Element {
 
 const plural = (count: number, word: string): string => `${count} ${word}${count === 1 ? '' : 's'}`
 
-/** Tells which gateways lose which tools while a subject is down. */
+/** Describes which gateways lose which tools while an object is ill. */
 export function impactText({ gateways, tools }: Subject): string {
   if (gateways.length === 0) return ''
   const names = gateways.slice(0, 5).join(', ')
@@ -42,7 +42,7 @@ export function impactText({ gateways, tools }: Subject): string {
   return `${plural(gateways.length, 'gateway')} ${gateways.length === 1 ? 'loses' : 'lose'} ${tools > 0 ? plural(tools, 'tool') : 'its tools'}: ${names}${more}`
 }
 
-/** The most characters of a message; the page of the object has it whole. */
+/** The most characters of a message. The page of the object shows all of it. */
 const LONGEST_MESSAGE = 400
 
 function incident(subject: Subject, now: number): Element {
@@ -104,7 +104,7 @@ function served(one: HomeFacts['served'][number]): Element {
   )
 }
 
-/** The first page: what is wrong, then what is served. */
+/** Renders the first page: the problems, then the endpoints. */
 export function homePage(facts: HomeFacts, { title: place, kind }: Pick<Places, 'title' | 'kind'>, now: number): Child {
   const { counts, subjects, more, pending } = facts
   const all = counts.ill + counts.attention + counts.well + counts.unknown

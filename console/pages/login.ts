@@ -1,7 +1,7 @@
 import { type Child, h } from './element.ts'
 import { note } from './parts.ts'
 
-/** The page that takes a token for the cluster. */
+/** Renders the page that takes a token for the cluster. */
 export const loginContent = (to: string, message?: string): Child => [
   h('h1', {}, 'Log in'),
   h(

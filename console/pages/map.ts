@@ -3,7 +3,7 @@ import { wordOf } from '../facts/places.ts'
 import { type Child, type Element, h, visible } from './element.ts'
 import { empty, NOTHING, stateSign, stateTag, table } from './parts.ts'
 
-/** Characters that fit into a box. */
+/** The number of characters that fit into a box. */
 const FITTING = 18
 
 const cut = (text: string): string => {
@@ -28,7 +28,7 @@ function box(one: Box): Element {
   const content = [
     h('title', {}, `${wordOf(one.kind)} ${one.namespace}/${one.name}: ${one.state}`),
     h('rect', { x: one.x, y: one.y, width: BOX.width, height: BOX.height, rx: 8 }),
-    // Wide letters end at the edge of the box.
+    // The nested SVG clips wide letters at the edge of the box.
     h(
       'svg',
       { x: one.x + 12, y: one.y, width: BOX.width - 20, height: BOX.height },
@@ -55,7 +55,7 @@ function edge({ points, from, to }: Edge): Element {
   return h('path', { class: 'edge', d: path, 'data-key': `${from} ${to}` })
 }
 
-/** The drawing, and the same as a list below it. */
+/** Renders the drawing, and the same facts as a list below it. */
 export function mapDrawing(facts: MapFacts): Child {
   if (facts.boxes.length === 0) return empty(h('p', {}, 'There is nothing to draw.'))
   const names = new Map(facts.boxes.map((one) => [one.key, one]))
@@ -98,7 +98,7 @@ export function mapDrawing(facts: MapFacts): Child {
   ]
 }
 
-/** The page of the whole map. */
+/** Renders the page of the whole map. */
 export function mapPage(facts: MapFacts): Child {
   return [
     h('h1', {}, 'Map'),

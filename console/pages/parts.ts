@@ -1,20 +1,20 @@
-/** Parts of several pages. */
+/** Parts that several pages use. */
 import type { State, Trouble } from '../facts/verdict.ts'
 import { type Child, type Element, h } from './element.ts'
 
 const SIGNS: Readonly<Record<State, string>> = { ill: '✕', attention: '!', well: '✓', unknown: '?' }
 const WORDS: Readonly<Record<State, string>> = { ill: 'ill', attention: 'look', well: 'well', unknown: 'not known' }
 
-/** The sign of a state, with a word. */
+/** Renders the sign of a state with a word. */
 export const stateTag = (state: State, word: string = WORDS[state]): Element =>
   h('span', { class: `state ${state}` }, h('span', { 'aria-hidden': 'true' }, SIGNS[state]), word)
 
 export const stateSign = (state: State): string => SIGNS[state]
 
-/** The text of a cell that has nothing to say; a narrow screen leaves the cell out. */
+/** The text of an empty cell, which a narrow screen leaves out. */
 export const NOTHING = '–'
 
-/** A moment in UTC: the time, with the date if it is another day than `now` (milliseconds since 1970). */
+/** Renders a moment in UTC: the time, and the date if it differs from that of `now` (milliseconds since 1970). */
 export function moment(at: string | number | null, now: number): Child {
   const date = new Date(at ?? Number.NaN)
   if (Number.isNaN(date.getTime())) return NOTHING
@@ -30,18 +30,18 @@ export function moment(at: string | number | null, now: number): Child {
 export interface Column<Row> {
   readonly title: string
   readonly isNumber?: boolean
-  /** The least width, for words that would break. */
+  /** The least width, for words that would otherwise break. */
   readonly width?: 'mid' | 'wide'
   cell(row: Row): Child
 }
 
 interface TableOptions<Row> {
   readonly caption: string
-  /** Identifies a row over refreshes. */
+  /** Returns a key that identifies the row over refreshes. */
   key(row: Row): string
-  /** True if somebody reads the table: rows that come or go wait for a click. */
+  /** True for a table that people read: added and removed rows appear only after a click. */
   readonly isRead?: boolean
-  /** True if a screen of middle width shows its rows as cards, too. */
+  /** True if a screen of middle width also shows the rows as cards. */
   readonly isBroad?: boolean
 }
 
@@ -54,14 +54,17 @@ function cellOf<Row>({ title, isNumber, width, cell }: Column<Row>, row: Row, is
   return h('td', { 'data-label': title, class: classes.length > 0 && classes.join(' ') }, content)
 }
 
-/** The beginning of a text that may be long. */
+/** Returns the beginning of a text that may be long. */
 export const brief = (text: string, most: number): string =>
   text.length > most ? `${text.slice(0, most).replace(/[\ud800-\udbff]$/, '')}…` : text
 
-/** The most characters of a text that stand on a page of their own accord. */
+/** The length from which a text is folded. */
 const UNFOLDED = 600
 
-/** A text of others: of a long one the beginning, and the whole where somebody asks for it. It belongs into no paragraph. */
+/**
+ * Renders a foreign text. Of a long one it shows the beginning, and all of it on request. It must not be in a
+ * paragraph.
+ */
 export const folded = (text: string): Child =>
   text.length <= UNFOLDED
     ? text
@@ -75,7 +78,7 @@ export const folded = (text: string): Child =>
         ),
       ]
 
-/** A table whose first column heads the rows; on a narrow screen each row is a card. */
+/** Renders a table whose first column is the row header. On a narrow screen each row is a card. */
 export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[], options: TableOptions<Row>): Element {
   return h(
     'div',
@@ -108,7 +111,9 @@ export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[]
   )
 }
 
-/** A text with a button that copies it; without script the button does nothing and the text can be selected. */
+/**
+ * Renders a text with a button that copies it. Without script the button has no effect, but the text can be selected.
+ */
 export const copyable = (text: string): Element =>
   h(
     'div',
@@ -129,7 +134,7 @@ export const copyBlock = (text: string, label: string): Element =>
     h('button', { type: 'button', class: 'quiet mini', 'data-copy': text, 'aria-label': `Copy: ${label}` }, 'Copy'),
   )
 
-/** A text of ours, in which words between backticks are code. */
+/** Renders one of our texts. Words between backticks become code. */
 export const prose = (text: string): Child =>
   text.split('`').map((part, index) => (index % 2 === 1 ? h('code', {}, part) : part))
 
@@ -147,7 +152,7 @@ export const note = (look: '' | 'warn' | 'bad', ...children: readonly Child[]): 
 
 export const empty = (...children: readonly Child[]): Element => h('div', { class: 'empty' }, ...children)
 
-/** A trouble as people need it: what is said, what it means, what to do. */
+/** Renders a problem: its message, its meaning and what to do. */
 export const troubleItem = (one: Trouble, now: number): Element =>
   h(
     'li',

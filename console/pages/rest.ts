@@ -10,12 +10,12 @@ import { copyBlock, empty, facts as list, NOTHING, note, stateTag, table } from 
 import { tokenForm } from './tools.ts'
 import { workloadHead } from './workload.ts'
 
-/** The most workloads to which a page has a card. */
+/** The most workload cards on a page. */
 const MOST_CARDS = 60
 
 const isGateway = ({ kind }: ObjectId) => kind === 'VirtualMCPServer'
 
-/** Links to a part of each workload's page, gateways first. */
+/** Renders links to a part of each workload's page, gateways first. */
 export function workloadLinks(workloads: readonly (ObjectId & { readonly href: string })[]): Child {
   if (workloads.length === 0)
     return empty(
@@ -44,7 +44,7 @@ export function workloadLinks(workloads: readonly (ObjectId & { readonly href: s
   ]
 }
 
-/** Shows the definitions of a workload's servers that differ from the approved ones. */
+/** Renders the definitions of a workload's servers that differ from the approved ones. */
 export const definitionsView = ({ approved, unchecked, changed, missing, silence }: DefinitionFacts): Child => [
   silence !== null && note('warn', h('p', {}, `Its definitions are not known: ${silence}.`)),
   silence === null &&
@@ -75,7 +75,7 @@ export const definitionsView = ({ approved, unchecked, changed, missing, silence
   ),
 ]
 
-/** Says that nobody has approved what is served, and how to begin. `folder`: that of the manifests. */
+/** Says that nothing is approved yet, and how to begin. `folder`: the folder of the manifests. */
 export const unpinned = (count: number, folder: string): Child =>
   empty(
     h('p', {}, h('b', {}, `Nothing is approved yet: ${count.toLocaleString('en')} definitions are served unchecked.`)),
@@ -87,7 +87,7 @@ export const unpinned = (count: number, folder: string): Child =>
     h('p', {}, h('code', {}, `portico pin ${folder}`)),
   )
 
-/** The definitions of one workload. */
+/** Renders the definitions of one workload. */
 export const changesPage = (facts: Headed & DefinitionFacts, folder: string): Child => [
   workloadHead(facts, 'changes'),
   facts.approved + facts.changed.length === 0 && facts.unchecked > 0
@@ -147,7 +147,7 @@ function usageTable({ rows, by, source, since, other }: UsageFacts): Element {
   )
 }
 
-/** The calls of each workload that could be asked. */
+/** Renders the number of calls of each workload that could be asked. */
 export const usageSums = (sums: readonly UsageSum[], from: string, to: string): Element =>
   table<UsageSum>(
     [
@@ -172,7 +172,7 @@ export const usageSums = (sums: readonly UsageSum[], from: string, to: string): 
     },
   )
 
-/** Who calls what how often, of one workload. */
+/** Renders the calls of one workload by tool, backend, client or person. */
 export const usagePage = (facts: UsageFacts): Child => [
   workloadHead(facts, 'usage'),
   h(
@@ -222,7 +222,7 @@ const card = ({ name, title, description, version, href }: CatalogEntry): Elemen
     h('p', { class: 'about', dir: 'auto' }, description),
   )
 
-/** The entries of a registry. */
+/** Renders the entries of a registry. */
 export const catalogPage = (facts: CatalogFacts, token: string): Child => [
   h('h1', {}, 'Catalog'),
   facts.registries.length === 0
@@ -269,7 +269,7 @@ export const catalogPage = (facts: CatalogFacts, token: string): Child => [
   facts.registry !== null && facts.missing === null && whyView(facts),
 ]
 
-/** The question why an entry is shown to the viewer or not, and its answer. */
+/** Renders the question why an entry is or is not shown to the viewer, and its answer. */
 const whyView = ({ registry, why }: CatalogFacts): Child => [
   h('h2', {}, 'Something is not shown?'),
   h(
@@ -296,7 +296,7 @@ const whyView = ({ registry, why }: CatalogFacts): Child => [
     ],
 ]
 
-/** One entry of a registry, with how clients connect to what it names. */
+/** Renders one entry of a registry, and how clients connect to the server that it names. */
 export const entryPage = (entry: CatalogEntry, registry: string): Child => [
   h('p', { class: 'crumbs' }, h('a', { href: `/catalog/${encodeURIComponent(registry)}` }, registry)),
   h('h1', { dir: 'auto' }, entry.title),

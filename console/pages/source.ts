@@ -4,7 +4,7 @@ import { type Child, h } from './element.ts'
 import { copyBlock, empty, facts as list } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
-/** The manifest of an object. */
+/** Renders the manifest of an object. */
 export const sourcePage = (facts: SourceFacts): Child => [
   workloadHead(facts, 'yaml'),
   list([
@@ -20,11 +20,11 @@ export const sourcePage = (facts: SourceFacts): Child => [
 export interface LogFacts extends Headed {
   readonly lines: readonly string[]
   readonly missing: string | null
-  /** The command that shows the whole log; null where `portico run` keeps it in a file. */
+  /** The command that shows the whole log; null if `portico run` keeps it in a file. */
   readonly command: string | null
 }
 
-/** The latest lines of the audit log. */
+/** Renders the latest lines of the audit log. */
 export const logPage = (facts: LogFacts): Child => [
   workloadHead(facts, 'log'),
   facts.command === null

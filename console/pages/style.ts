@@ -1,6 +1,6 @@
 import { BASE_STYLE } from '../../dataplane/pages/style.ts'
 
-/** Each row of a table as a card. */
+/** Returns the style that shows each row of a table as a card. */
 const cardsOf = (table: string): string => `
 ${table} thead{position:absolute;left:-999rem}
 ${table},${table} table,${table} tbody,${table} caption{display:block}
@@ -12,7 +12,10 @@ ${table} td[data-label]{position:relative;padding-left:7rem;min-height:1.5rem}
 ${table} td[data-label]::before{content:attr(data-label);color:var(--soft);font-size:var(--s1);position:absolute;left:0}
 ${table} td.none{display:none}`
 
-/** The console's style sheet: the frame, tables that become cards, states, the map, and charts, on the common base. */
+/**
+ * The console's style sheet. It adds the frame, tables that become cards, states, the map and charts to the common
+ * base.
+ */
 export const CONSOLE_STYLE = `${BASE_STYLE}
 body{display:grid;min-height:100vh;grid-template:auto auto 1fr auto/minmax(0,1fr)}
 main:focus{outline:none}

@@ -4,22 +4,24 @@ import { type Child, type Element, h } from './element.ts'
 import { brief, empty, folded, facts as list, NOTHING, note, stateTag, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
-/** The most characters of a title and of a hint; the schema has them whole. */
+/** The most characters of a title and of a hint. The schema contains all of them. */
 const LONGEST_TITLE = 200
 const LONGEST_HINT = 600
 
-/** A tool to go back to after a login, and what was typed for it. */
+/** The tool to return to after a login, and the input that was entered for it. */
 interface Kept {
   readonly tool: string
   readonly values: Readonly<Record<string, string>>
 }
 
 interface TokenState extends Pick<ToolsFacts, 'hasToken' | 'needsToken' | 'missing'> {
-  /** The path that takes the form. */
+  /** The path that the form is posted to. */
   readonly action: string
 }
 
-/** The form for a login, or for the viewer's token of this workload, which stays in the console. */
+/**
+ * Renders the form that begins a login or takes the viewer's token for this workload. The token stays in the console.
+ */
 export function tokenForm({ action, hasToken, needsToken, missing }: TokenState, token: string, kept?: Kept): Child {
   const form = (...inside: readonly Child[]) =>
     h(
@@ -63,7 +65,7 @@ export function tokenForm({ action, hasToken, needsToken, missing }: TokenState,
   )
 }
 
-/** The tools that a workload shows to the viewer. */
+/** Renders the tools that a workload shows to the viewer. */
 export function toolsPage(facts: ToolsFacts, token: string, kept?: Kept): Child {
   return [
     workloadHead(facts, 'tools'),
@@ -190,7 +192,7 @@ const questions = (result: ResultFacts): Element =>
     ]),
   )
 
-/** The button that asks why a call was denied, with what the call had. */
+/** Renders the button that asks why a call was denied, with the call's input. */
 const whyForm = ({ href, tool, why }: TryFacts, token: string): Child =>
   why !== null &&
   h(
@@ -253,7 +255,7 @@ function resultView(result: ResultFacts, facts: TryFacts, accessToken: string): 
   ]
 }
 
-/** The page that calls a tool. */
+/** Renders the page that calls a tool. */
 export function tryPage(facts: TryFacts, tokens: Readonly<Record<'call' | 'token' | 'access', string>>): Child {
   const { tool, problem, result, schema } = facts
   return [

@@ -18,7 +18,7 @@ const TITLES: Readonly<Record<string, string>> = {
   log: 'Log',
 }
 
-/** The head of each page of an object: its name and state, and links to the parts of the page. */
+/** Renders the head of each page of an object: its name and state, and links to the parts of the page. */
 export function workloadHead(head: Headed, part: string): Child {
   return [
     h(
@@ -120,10 +120,10 @@ function sources(facts: WorkloadFacts, now: number): Child {
   ]
 }
 
-/** The most characters of a line of the tree. */
+/** The most characters in a line of the tree. */
 const LONGEST_LINE = 400
 
-/** Shows a line of the tree; `KIND NAME` at its head leads to the object that it is about. */
+/** Renders a line of the tree. `KIND NAME` at its beginning links to the object. */
 function lineOf({ text, object }: Branch): Child {
   const head = object && `${object.kind} ${object.name}`
   const said = brief(text, LONGEST_LINE)
@@ -165,7 +165,7 @@ const conditions = (facts: WorkloadFacts, now: number): Child =>
         { caption: 'All conditions', key: ({ type }) => type, isBroad: true },
       )
 
-/** The page of one object: what is wrong with it, what is behind it, what it names. */
+/** Renders the page of one object: its problems, the servers behind it, and the objects that it references. */
 export function workloadPage(facts: WorkloadFacts, now: number): Child {
   const { replicas, readyReplicas, url, file } = facts
   const impact = facts.state === 'ill' ? impactText(facts) : ''

@@ -35,7 +35,7 @@ function filter({ query, namespaces }: ListFacts): Element {
   )
 }
 
-/** Returns the path of the list with another cursor. */
+/** Returns the path of the list at another cursor. */
 function pageOf(query: ListQuery, cursor: string): string {
   const given = Object.entries({ ...query, cursor }).filter(([, value]) => value !== '')
   return `/workloads?${new URLSearchParams(given)}`
@@ -50,7 +50,7 @@ const columns = [
   { title: 'Reason', cell: (row: Subject) => row.troubles[0]?.reason ?? NOTHING },
 ]
 
-/** The list of workloads: filter, sort and pages work without script. */
+/** Renders the list of workloads. Filter, order and paging work without script. */
 export function workloadsPage(facts: ListFacts): Child {
   const { rows, first, total, next, previous, query } = facts
   return [

@@ -16,30 +16,33 @@ import { type Kept, type Room, Worlds } from './worlds.ts'
 interface ClusterOptions {
   readonly title: string
   readonly group: string
-  /** Namespaces that are read where a viewer may not list all; empty if they are found out. */
+  /** Namespaces to read for a viewer who may not list all; empty if the console has to find them. */
   readonly namespaces: readonly string[]
-  /** True if only these namespaces are wanted, even if the viewer may list all. */
+  /** True to read only these namespaces, even if the viewer may list all. */
   readonly isBound?: boolean
-  /** Returns the API server with the viewer's own credential. */
+  /** Returns the API server's client with the viewer's own credential. */
   apiFor(viewer: Viewer): ApiServer
-  /** `proxy`: pods are asked through the API server. `address`: by their own address, once the viewer's right is known. */
+  /**
+   * `proxy`: pods are asked through the API server. `address`: by their own address, after a check of the viewer's
+   * right.
+   */
   readonly reach: 'proxy' | 'address'
-  /** The most bytes of objects that are kept for all viewers together. */
+  /** The most bytes of objects in memory for all viewers together. */
   readonly mostWorldBytes?: number
   close(): Promise<void>
 }
 
-/** How long lists, reports and decisions are kept, in milliseconds. */
+/** The cache lifetimes of lists, reports and decisions, in milliseconds. */
 const WORLD_MS = 10_000
 const REPORT_MS = 10_000
 const DECISION_MS = 30_000
 const PAGE = 500
-/** Most objects of a kind that are read. */
+/** The most objects of a kind that are read. */
 const MOST_OBJECTS = 20_000
-/** Most namespaces that a viewer's rights are asked for. */
+/** The most namespaces whose rights are checked for a viewer. */
 const MOST_NAMESPACES = 50
 const LOG_LINES = 500
-/** The most bytes of reports that are kept, and what one takes whose answer is not there yet. */
+/** The most bytes of cached reports, and the assumed size of a report that has not arrived yet. */
 const MOST_REPORT_BYTES = 64 * 1024 * 1024
 const REPORT_BYTES = 4_096
 
@@ -57,7 +60,7 @@ interface Listed {
 
 const isForbidden = (error: unknown): boolean => error instanceof ApiError && error.status === 403
 
-/** The place of a cluster: what the API server shows to the viewer's own credential. */
+/** The objects and reports of a cluster, as the API server shows them to the viewer's own credential. */
 export class ClusterPlaces implements Places {
   readonly kind = 'cluster'
   readonly title: string
@@ -80,7 +83,7 @@ export class ClusterPlaces implements Places {
   async world(viewer: Viewer): Promise<World> {
     const namespaces = viewer.namespaces?.join(',') ?? ''
     let kept = this.#worlds.get(viewer.id)
-    // A viewer has one, so that who looks at other namespaces again and again takes no more than others.
+    // Each viewer has one world. A viewer who changes namespaces often therefore takes no more memory than others.
     if (kept?.namespaces !== namespaces) kept = this.#worlds.begin(viewer.id, namespaces)
     const { world } = kept
     if (world !== undefined && Date.now() - world.asOf < WORLD_MS) return world
@@ -134,7 +137,9 @@ export class ClusterPlaces implements Places {
     }
   }
 
-  /** Returns the namespaces to read, those that the viewer may not read, and whether the viewer has to name some. */
+  /**
+   * Returns the namespaces to read, those that the viewer may not read, and whether the viewer has to name namespaces.
+   */
   async #namespacesFor(viewer: Viewer, api: Api) {
     const { namespaces } = this.#options
     if (this.#options.isBound === true) return { found: namespaces, left: [], needsNamespaces: false }
@@ -154,7 +159,7 @@ export class ClusterPlaces implements Places {
     return { found: named, left: [], needsNamespaces: named.length === 0 }
   }
 
-  /** Lists a kind, or returns undefined if the viewer may not. */
+  /** Lists the objects of a kind; undefined if the viewer may not list them. */
   async #listOf(
     { api, room }: { readonly api: Api; readonly room: Room },
     { plural, kind }: KindDeclaration,
@@ -183,7 +188,7 @@ export class ClusterPlaces implements Places {
     }
   }
 
-  /** Tells whether the viewer has a right in a namespace, by a SelfSubjectAccessReview that is kept for 30 s. */
+  /** Tells whether the viewer has a right in a namespace, by a SelfSubjectAccessReview that is cached for 30 s. */
   #may(viewer: Viewer, right: Right): Promise<boolean> {
     const key = `${viewer.id} ${JSON.stringify(right)}`
     let decision = this.#decisions.get(key)
@@ -219,7 +224,8 @@ export class ClusterPlaces implements Places {
 
   reports(viewer: Viewer, workload: KubernetesObject): Promise<readonly Report[]> {
     const { kind, metadata } = workload
-    // A report shows no more than the viewer's right to it, which is asked before, so viewers share it where the console asks pods itself.
+    // If the console asks pods itself, viewers share a report, because the right of each viewer to it was checked
+    // before.
     const owner = this.#options.reach === 'address' ? '' : viewer.id
     const key = `${owner} ${kind}/${metadata.namespace}/${metadata.name}`
     const ask = async () => {
@@ -228,14 +234,14 @@ export class ClusterPlaces implements Places {
       try {
         return await known.reports
       } catch {
-        // Another viewer may not list the pods, which says nothing of this one.
+        // Another viewer may have lacked the right to list the pods, which says nothing about this viewer.
         return this.#askAnew(key, viewer, workload)
       }
     }
     return this.#ifAllowed(viewer, workload, ask)
   }
 
-  /** Asks the pods and keeps their answers. Rejects if the viewer can't find them, which is kept for nobody. */
+  /** Asks the pods and caches their answers. Rejects if the viewer can't list the pods; that result is not cached. */
   async #askAnew(key: string, viewer: Viewer, workload: KubernetesObject): Promise<readonly Report[]> {
     const asked = { at: performance.now(), reports: this.#askPods(viewer, workload, '/status') }
     this.#reports.set(key, asked, { size: REPORT_BYTES })
@@ -264,7 +270,9 @@ export class ClusterPlaces implements Places {
     }
   }
 
-  /** Returns the missing right as a `kubectl auth can-i` line, if the viewer lacks both ways to it. */
+  /**
+   * Returns the missing right as a `kubectl auth can-i` line if the viewer has neither of the two rights that would do.
+   */
   async #lackingRight(
     viewer: Viewer,
     { kind, metadata }: KubernetesObject,
@@ -330,7 +338,7 @@ export class ClusterPlaces implements Places {
   }
 
   address(_: Viewer, { kind, metadata: { name, namespace } }: KubernetesObject): string | undefined {
-    // On a laptop the names of Services lead nowhere.
+    // From a laptop the DNS names of Services can't be resolved.
     if (this.#options.reach === 'proxy') return undefined
     const port = kind === 'MCPRegistry' ? 8080 : 4483
     return `http://${serviceName(kind, name)}.${namespace}.svc:${port}`
@@ -398,7 +406,10 @@ async function namesOfNamespaces(api: Api): Promise<readonly string[] | undefine
   }
 }
 
-/** Keeps the names of field managers, which tell who writes an object, and drops their long lists of fields. */
+/**
+ * Keeps the names of field managers, which reveal the tool that manages an object, and drops their long lists of
+ * fields.
+ */
 function withoutManagers(metadata: KubernetesObject['metadata']): KubernetesObject['metadata'] {
   const { managedFields, ...rest } = metadata as { managedFields?: readonly { readonly manager?: string }[] }
   const managers = [...new Set((managedFields ?? []).flatMap(({ manager }) => manager ?? []))]
@@ -418,7 +429,7 @@ function worldOf({ listed, ...rest }: WorldParts): World {
   return { objects, cut: listed.some((list) => list?.isCut === true), ...rest }
 }
 
-/** Turns any failure into one with a text for the viewer. */
+/** Converts any failure to a PlaceError with a text for the viewer. */
 function placeError(error: unknown): PlaceError {
   if (error instanceof PlaceError) return error
   if (!(error instanceof ApiError))

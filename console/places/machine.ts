@@ -13,14 +13,14 @@ interface LocalId {
 export interface LocalSource {
   /** The API group of our kinds. */
   readonly group: string
-  /** The objects with the status that an operator would write, each with its file. */
+  /** Returns the objects, with the status that an operator would write, and the file of each. */
   objects(): readonly { readonly object: KubernetesObject; readonly file: string }[]
   endpoints(): readonly (LocalId & { readonly url: string; readonly admin: string })[]
   /** The latest audit lines of a workload's data plane. */
   auditLines(id: LocalId): readonly string[]
 }
 
-/** The data planes are on this machine, and asking them costs next to nothing. */
+/** The cache lifetime of reports, in milliseconds. It is short because the data planes are on this machine. */
 const KEPT_MS = 1_000
 
 const idOf = ({ kind, metadata: { namespace = 'default', name } }: KubernetesObject): LocalId => ({
@@ -30,7 +30,7 @@ const idOf = ({ kind, metadata: { namespace = 'default', name } }: KubernetesObj
 })
 const keyOf = ({ kind, namespace, name }: LocalId) => `${kind}/${namespace}/${name}`
 
-/** The place of `portico run`: its manifests, and the processes that it has started. */
+/** Returns the place of `portico run`: its manifests, and the processes that it has started. */
 export function machinePlaces(source: LocalSource, title: string): Places {
   const kept = new Map<string, { readonly at: number; readonly report: Promise<Report> }>()
   const endpointOf = (object: KubernetesObject) => {

@@ -1,34 +1,34 @@
 /** The sources of facts: a cluster, or the manifests that run on this machine. */
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 
-/** Somebody who looks. Whatever is kept for them is kept under `id`, the digest of their credential. */
+/** A viewer. Everything that is stored for a viewer is stored under `id`, the digest of the credential. */
 export interface Viewer {
   readonly id: string
   readonly name: string
   /** The credential for the cluster's API server; undefined where the place needs none. */
   readonly token?: string | undefined
-  /** Namespaces that the viewer has typed, where they can't be listed. */
+  /** The namespaces that the viewer has entered, if the console can't list them. */
   readonly namespaces?: readonly string[]
 }
 
 /** The objects that a viewer may read. */
 export interface World {
   readonly objects: ObjectIndex
-  /** Namespaces that were read; empty if all were read at once. */
+  /** The namespaces that were read; empty if all namespaces were read at once. */
   readonly namespaces: readonly string[]
-  /** Namespaces, or `kind` of all namespaces, that the viewer may not read. */
+  /** The namespaces that the viewer may not read, or the kinds that the viewer may not read in any namespace. */
   readonly notReadable: readonly string[]
   /** Milliseconds since 1970. */
   readonly asOf: number
-  /** True if lists were too long to read whole. */
+  /** True if lists were too long to read completely. */
   readonly cut: boolean
-  /** The reason why these facts are old ones; undefined if they are fresh. */
+  /** The reason why these facts are not current; undefined if they are. */
   readonly stale?: string
-  /** True if nobody knows which namespaces the viewer may read. */
+  /** True if the console can't find out which namespaces the viewer may read. */
   readonly needsNamespaces?: boolean
 }
 
-/** The answer of a pod's `/status`, or why there is none. */
+/** The answer of a pod's `/status`, or the reason why there is none. */
 export type Report =
   | { readonly status: Readonly<Record<string, unknown>>; readonly at: number }
   | { readonly missing: string; readonly right?: string }
@@ -39,26 +39,26 @@ export interface Places {
   readonly title: string
   /** The API group of our kinds. */
   readonly group: () => string
-  /** Returns what the viewer may read; throws a PlaceError if that fails and nothing was read before. */
+  /** Returns the objects that the viewer may read. Throws a PlaceError if that fails and nothing was read before. */
   world(viewer: Viewer): Promise<World>
-  /** Returns the reports of a workload's pods, from a cache of at most ten seconds. Never rejects. */
+  /** Returns the reports of a workload's pods, at most ten seconds old. It never rejects. */
   reports(viewer: Viewer, workload: KubernetesObject): Promise<readonly Report[]>
-  /** Returns the pods' definitions of tools, as `/definitions` has them. Never rejects. */
+  /** Returns the pods' definitions of tools, as in `/definitions`. It never rejects. */
   definitions(viewer: Viewer, workload: KubernetesObject): Promise<Report>
   /**
-   * Returns the pods' counters of tool calls, as `/usage` has them. `query`: what the path takes. `isByPerson`: it tells
-   * of people, which takes a right of its own. Never rejects.
+   * Returns the pods' counters of tool calls, as in `/usage`. `query`: the query of that path. `isByPerson`: the
+   * counters name people, which requires a separate right. It never rejects.
    */
   usage(viewer: Viewer, workload: KubernetesObject, query: string, isByPerson: boolean): Promise<readonly Report[]>
   /** Asks a pod `POST /explain`. Throws a PlaceError with the reason. */
   explain(viewer: Viewer, workload: KubernetesObject, question: object): Promise<unknown>
-  /** Returns the base URL of the workload's public listener for requests of the console itself. */
+  /** Returns the base URL of the workload's public listener, for requests by the console itself. */
   address(viewer: Viewer, workload: KubernetesObject): string | undefined
-  /** Returns the URL that clients connect to, as far as it is known. */
+  /** Returns the URL that clients connect to, if it is known. */
   publicUrl(workload: KubernetesObject): string | undefined
-  /** Returns the latest lines of the audit logs of the workload's pods, or why there are none. */
+  /** Returns the latest lines of the audit logs of the workload's pods, or the reason why there are none. */
   audit(viewer: Viewer, workload: KubernetesObject): Promise<readonly string[] | string>
-  /** Returns the file with an object's manifest, where that is known. */
+  /** Returns the file that contains an object's manifest, if it is known. */
   fileOf(object: KubernetesObject): string | undefined
   close(): Promise<void>
 }

@@ -26,8 +26,8 @@ const controlledBy = <T extends KubernetesObject>(objects: readonly T[], owners:
 }
 
 /**
- * Returns the running pods of the workload, ready ones first. The workload owns them through its Deployment or
- * StatefulSet: anyone who may create a pod may give it our labels, and would get the caller's token.
+ * Returns the running pods of the workload, ready ones first. Only pods that the workload owns through its Deployment
+ * or StatefulSet count: anyone who may create a pod can give it our labels, and would receive the caller's token.
  */
 export async function runningPods({ api }: Cluster, workload: KubernetesObject): Promise<readonly Pod[]> {
   const { kind, metadata } = workload
@@ -46,11 +46,11 @@ export async function runningPods({ api }: Cluster, workload: KubernetesObject):
   return [...running.filter(isReady), ...running.filter((pod) => !isReady(pod))]
 }
 
-/** Returns a running pod of the workload, a ready one if there is one; undefined if none runs. */
+/** Returns a running pod of the workload, preferably a ready one; undefined if none runs. */
 export const runningPod = async (cluster: Cluster, workload: KubernetesObject): Promise<Pod | undefined> =>
   (await runningPods(cluster, workload))[0]
 
-/** Returns a running pod, for commands that need one. */
+/** Returns a running pod, for commands that need one. Throws an Error if none runs. */
 export async function podOf(cluster: Cluster, workload: KubernetesObject): Promise<Pod> {
   const pod = await runningPod(cluster, workload)
   if (pod === undefined) throw new Error(`no pod of ${workload.kind} ${workload.metadata.name} runs`)

@@ -17,7 +17,9 @@ export interface Sample {
 const TIMEOUT_MS = 10_000
 const LARGEST = 8 * 1024 * 1024
 
-/** Queries Prometheus. The console writes every query; only names that it has looked up come from a browser. */
+/**
+ * Queries Prometheus. The console writes every query; a browser supplies only names, which the console has looked up.
+ */
 export class Prometheus {
   readonly #settings: PrometheusSettings
   readonly #dispatcher: Agent | undefined
@@ -28,7 +30,9 @@ export class Prometheus {
     this.#dispatcher = ca === undefined ? undefined : new Agent({ connect: { ca: readFileSync(ca, 'utf8') } })
   }
 
-  /** Runs an instant query at a time (seconds since 1970). Throws an Error if Prometheus gives no good answer. */
+  /**
+   * Runs an instant query at a time (seconds since 1970). Throws an Error if Prometheus does not answer with success.
+   */
   async query(query: string, time: number): Promise<readonly Sample[]> {
     const { prometheusUrl, bearerTokenFile } = this.#settings
     const token = bearerTokenFile === undefined ? undefined : readFileSync(bearerTokenFile, 'utf8').trim()

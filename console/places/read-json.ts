@@ -1,18 +1,18 @@
 import { request } from 'undici'
 
 const TIMEOUT_MS = 2_000
-/** A foreign process may answer in place of ours. */
+/** The most bytes of an answer, because another process than ours may answer. */
 const LARGEST = 4 * 1024 * 1024
 
 interface Asked {
   readonly method?: 'GET' | 'POST'
   readonly body?: object
   readonly timeoutMs?: number
-  /** A token of the viewer for exactly this server. */
+  /** A token of the viewer that was issued for this server. */
   readonly token?: string | undefined
 }
 
-/** An answer of another status than 200. */
+/** An answer with a status other than 200. */
 export class AnswerError extends Error {
   override readonly name = 'AnswerError'
   readonly status: number
@@ -24,8 +24,8 @@ export class AnswerError extends Error {
 }
 
 /**
- * Asks an admin listener of a data plane for JSON. Throws an Error for another status than 200, with the answer's own
- * message where it has one.
+ * Requests JSON from a data plane's admin listener. Throws an Error for a status other than 200, with the answer's own
+ * message if it has one.
  */
 export async function readJson(
   url: string,
@@ -59,7 +59,7 @@ function messageIn(text: string): string {
     const { message } = JSON.parse(text) as { message?: unknown }
     if (typeof message === 'string') return message
   } catch {
-    // The text itself says what there is to say.
+    // The answer is no JSON, so its text is the message.
   }
   return text.slice(0, 300)
 }

@@ -1,9 +1,9 @@
 import type { KubernetesObject } from '../../operator/model/index.ts'
 
 /**
- * The objects that viewers have read, each once in memory. Of an object of the API server, uid and resourceVersion say
- * what it holds (Kubernetes API concepts, resource versions), so a viewer gets an object of another viewer's list only in
- * place of an equal one of the own list. Objects that no list holds any more are collected.
+ * The objects that viewers have read, each once in memory. The API server gives equal objects the same uid and
+ * resourceVersion (Kubernetes API concepts, resource versions), so a viewer's list can hold another list's object only
+ * if its own is equal. Objects that no list holds any more are garbage-collected.
  */
 export class SharedObjects {
   readonly #known = new Map<string, WeakRef<KubernetesObject>>()
@@ -11,7 +11,7 @@ export class SharedObjects {
     if (this.#known.get(key)?.deref() === undefined) this.#known.delete(key)
   })
 
-  /** Returns the equal object that another list holds, or else this one. `size`: characters of its JSON. */
+  /** Returns the equal object that another list holds, or this one if there is none. `size`: characters of its JSON. */
   share(object: KubernetesObject, size: number): KubernetesObject {
     const { uid, resourceVersion } = object.metadata
     if (uid === undefined || resourceVersion === undefined) return object

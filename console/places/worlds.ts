@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { World } from './place.ts'
 
-/** The objects read for a viewer, and the time of the next request. */
+/** The objects that were read for a viewer, and the time of the next request. */
 export interface Kept {
   /** The namespaces that were asked for. */
   readonly namespaces: string
@@ -11,26 +11,26 @@ export interface Kept {
   notBefore: number
 }
 
-/** The room for the objects of a world that is being read. */
+/** The memory for the objects of a world that is being read. */
 export interface Room {
   readonly bytes: number
-  /** Takes room for an object. Returns false if the viewer, or all viewers together, would have too much. */
+  /** Reserves memory for an object. Returns false if the viewer, or all viewers together, would exceed the limit. */
   take(bytes: number): boolean
-  /** Ends the reading: what it took is free, or kept with the world. */
+  /** Ends the reading. The reserved memory is freed, unless the world was kept. */
   close(): void
 }
 
 const MOST_VIEWERS = 64
-/** Objects as JSON; in memory they take about three times as much. */
+/** The limit of all objects, in bytes of JSON. In memory they take about three times as much. */
 const MOST_BYTES = 64 * 1024 * 1024
-/** Worlds that are being read by others can't make room, so one viewer may have no more than this part. */
+/** A viewer's share. Worlds that others are reading can't be evicted, so one viewer gets no more than this part. */
 const SHARE = 1 / 4
 
-/** The worlds of viewers, in bounded room: the one that was not looked at for longest goes first. */
+/** The worlds of viewers, in limited memory. The least recently used world is evicted first. */
 export class Worlds {
   readonly #most: number
   readonly #kept = new LRUCache<string, Kept>({ max: MOST_VIEWERS })
-  /** The bytes of each world that is kept. */
+  /** The size of each kept world, in bytes. */
   readonly #bytes = new WeakMap<Kept, number>()
   #held = 0
 
@@ -42,7 +42,7 @@ export class Worlds {
     return this.#kept.get(viewer)
   }
 
-  /** Begins with nothing for a viewer, in the place of what was kept. */
+  /** Creates an empty entry for a viewer in place of the earlier one. */
   begin(viewer: string, namespaces: string): Kept {
     const kept: Kept = { namespaces, world: undefined, reading: undefined, notBefore: 0 }
     for (const gone of [this.#kept.get(viewer), this.#kept.size >= MOST_VIEWERS ? this.#kept.pop() : undefined])
@@ -51,10 +51,10 @@ export class Worlds {
     return kept
   }
 
-  /** Keeps a world that was read. Its room is still that of its reading. */
+  /** Stores a world that was read. Its memory is already reserved by the reading. */
   keep(viewer: string, kept: Kept, { world, bytes }: { readonly world: World; readonly bytes: number }): void {
     this.#drop(kept)
-    // Another one may have taken its place meanwhile.
+    // A later request may have replaced this entry meanwhile.
     if (this.#kept.peek(viewer) !== kept) return
     kept.world = world
     this.#bytes.set(kept, bytes)
@@ -80,7 +80,7 @@ export class Worlds {
     }
   }
 
-  /** Makes room. Returns false if all of it is being read into. */
+  /** Evicts worlds to make room. Returns false if all memory belongs to worlds that are being read. */
   #make(bytes: number): boolean {
     if (this.#held + bytes > this.#most)
       for (const kept of this.#kept.rvalues()) {

@@ -1,14 +1,17 @@
 import type { Context } from 'hono'
 import { getCookie } from 'hono/cookie'
 
-/** Browsers keep cookies of 4,096 bytes, name and attributes included. */
+/** The longest part of a cookie's value. Browsers limit a cookie with its name and attributes to 4,096 bytes. */
 const PART = 3_800
 const MOST_PARTS = 3
 
 /** The longest sealed session that fits into cookies. */
 export const MOST_SEALED = PART * MOST_PARTS
 
-/** The cookies of sessions: `__Host-` and Secure, or neither where the console itself is plain http on loopback. */
+/**
+ * The session cookies. Their names begin with `__Host-` and they are Secure, unless the console itself is on plain http
+ * on loopback.
+ */
 export class Cookies {
   readonly #name: string
   readonly #attributes: string
@@ -18,7 +21,7 @@ export class Cookies {
     this.#attributes = `Path=/; HttpOnly; SameSite=Lax${isPlain ? '' : '; Secure'}`
   }
 
-  /** Sets a text, in up to three parts, and removes parts of an earlier one. */
+  /** Stores a text in up to three cookies, and removes those of an earlier text. */
   set(c: Context, suffix: string, text: string, maxAgeSeconds: number): void {
     for (let part = 0; part < MOST_PARTS; part++) {
       const piece = text.slice(part * PART, (part + 1) * PART)

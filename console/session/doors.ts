@@ -5,22 +5,22 @@ import type { Viewer } from '../places/place.ts'
 export interface Session {
   readonly id: string
   readonly viewer: Viewer
-  /** Tells whether the viewer can log out. */
+  /** True if the viewer can log out. */
   readonly canLogOut: boolean
 }
 
-/** The ways in for viewers: a one-time link on their own machine, or a login. */
+/** The way in which viewers get a session: a one-time link on their own machine, or a login. */
 export interface Doors {
-  /** True on one's own machine: pages of other origins may not even link here. */
+  /** True on the viewer's own machine, where even links from pages of other origins are refused. */
   readonly isLocal: boolean
-  /** The path at which a viewer without a session logs in; undefined if only a link lets in. */
+  /** The path at which a viewer without a session logs in; undefined if only a one-time link admits viewers. */
   readonly loginPath: string | undefined
   /** Returns the session of a request; undefined if it has none. */
   find(c: Context): Promise<Session | undefined>
   /** Adds the routes that need no session. */
   routes(app: Hono): void
-  /** The number of sessions that only this process holds. */
+  /** The number of sessions that exist in this process only. */
   readonly inMemory: number
-  /** The key of form tokens. */
+  /** The key that signs form tokens. */
   readonly formKey: Buffer
 }

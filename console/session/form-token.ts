@@ -4,10 +4,10 @@ import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 export const isEqual = (left: string, right: string): boolean =>
   timingSafeEqual(Buffer.from(hash('sha256', left, 'hex')), Buffer.from(hash('sha256', right, 'hex')))
 
-/** Returns the token that a form of this session for this path carries. */
+/** Returns the token for a form of this session and path. */
 export const formToken = (key: Buffer, session: string, path: string): string =>
   createHmac('sha256', key).update(`${session.length} ${session} ${path}`).digest('base64url')
 
-/** Tells whether a form's token is that of this session and path. */
+/** Tells whether a token belongs to this session and path. */
 export const isFormToken = (token: string, key: Buffer, session: string, path: string): boolean =>
   isEqual(token, formToken(key, session, path))

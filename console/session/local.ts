@@ -5,21 +5,21 @@ import { PublicError } from '../../dataplane/server/errors.ts'
 import type { Doors } from './doors.ts'
 import { isEqual } from './form-token.ts'
 
-/** Most browsers that may be open at once; the one that came first goes first. */
+/** The most sessions. The oldest one is ended first. */
 const MOST_SESSIONS = 100
 
 const secret = (): string => randomBytes(32).toString('base64url')
 
 interface LocalOptions {
-  /** The name under which the viewer is shown. */
+  /** The displayed name of the viewer. */
   readonly name: string
-  /** Called when a link was used, and the next one is there. */
+  /** Called when a one-time link was used and replaced by the next one. */
   readonly onOpened?: (() => void) | undefined
 }
 
 /**
- * The door on one's own machine: a link with a secret that works once, swapped for a cookie. Cookies know no ports, so
- * the cookie's name holds the port.
+ * Admits viewers on their own machine, by a link with a one-time secret, which is exchanged for a cookie. The cookie's
+ * name contains the port, because cookies are shared by all ports of a host.
  */
 export class LocalDoors implements Doors {
   readonly isLocal = true
@@ -38,12 +38,12 @@ export class LocalDoors implements Doors {
     return this.#sessions.size
   }
 
-  /** Learns the port that it listens on. */
+  /** Sets the port of the listener. */
   listensOn(port: number): void {
     this.#cookie = `portico-console-${port}`
   }
 
-  /** Returns the URL that lets one browser in. */
+  /** Returns the URL that admits one browser. */
   openUrl(base: string): string {
     return `${base}/login?secret=${this.#secret}`
   }
@@ -69,5 +69,5 @@ export class LocalDoors implements Doors {
 }
 
 const SPENT = 'This link has been used, or is another console’s. The terminal shows the next one.'
-/** The answer to a browser without a session. */
+/** The text for a browser without a session. */
 export const NO_SESSION = 'Open the link that the terminal shows: it lets one browser in.'

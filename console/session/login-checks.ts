@@ -2,19 +2,22 @@ import type { Context } from 'hono'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import { networksOf } from '../../dataplane/server/network-of.ts'
 
-/** The most checks at a time, and of one network (of IPv6 a /64, a /56 and a /48). */
+/** The most concurrent checks, of all and of one network (for IPv6 a /64, a /56 and a /48). */
 const MOST = 32
 const MOST_OF_NETWORK = 8
 
 /**
- * Bounds the checks of people who are not known yet: each asks the API server or the provider, and anybody may ask for
- * one.
+ * Limits the checks of viewers who are not identified yet. Anybody may cause such a check, and each one asks the API
+ * server or the provider.
  */
 export class LoginChecks {
   #all = 0
   readonly #networks = new Map<string, number>()
 
-  /** Runs a check. Throws a PublicError `rate_limited` if too many are under way, of all or of its network. */
+  /**
+   * Runs a check. Throws a PublicError `rate_limited` if too many checks are running, in total or for the viewer's
+   * network.
+   */
   async run<T>(c: Context, check: () => Promise<T>): Promise<T> {
     const { incoming } = c.env as { incoming?: { socket: { remoteAddress?: string } } }
     const networks = networksOf(incoming?.socket.remoteAddress ?? '')

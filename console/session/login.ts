@@ -15,7 +15,7 @@ import { returnPath } from './return-path.ts'
 import type { Seal } from './seal.ts'
 import { endOf } from './token-end.ts'
 
-/** What a session's cookie holds, sealed. Times are milliseconds since 1970. */
+/** The sealed content of a session's cookie. Times are milliseconds since 1970. */
 interface Kept {
   readonly id: string
   readonly name: string
@@ -41,7 +41,7 @@ const LARGEST_FORM = 64 * 1024
 const LONGEST_TOKEN = 32 * 1024
 const LOGIN_SECONDS = 600
 const REFRESH_BEFORE_MS = 60_000
-/** A cookie is written anew at most this often. */
+/** The least time between two updates of a cookie, in milliseconds. */
 const SEEN_MS = 60_000
 const MOST_IN_MEMORY = 200
 /** The most sessions of one user in memory. */
@@ -55,7 +55,7 @@ const isKept = (value: unknown): value is Kept =>
   typeof value['token'] === 'string' &&
   typeof value['since'] === 'number'
 
-/** The doors of a console in a pod: a login at a provider, a pasted token, or a token from a proxy in front. */
+/** Admits viewers of a console in a pod: by a login at a provider, a pasted token, or a token from a trusted proxy. */
 export class LoginDoors implements Doors {
   readonly isLocal = false
   readonly loginPath: string | undefined
@@ -79,7 +79,7 @@ export class LoginDoors implements Doors {
     this.#proxies = config.login.proxy && networks(config.login.proxy.trustedProxies)
   }
 
-  /** The number of sessions that this replica alone holds, for `/status`. */
+  /** The number of sessions that exist on this replica only, for `/status`. */
   get inMemory(): number {
     return this.#memory.size
   }
@@ -90,7 +90,7 @@ export class LoginDoors implements Doors {
     return kept && { id: kept.id, canLogOut: true, viewer: viewerOf(kept) }
   }
 
-  /** A token counts only if the peer itself is a trusted proxy, whatever headers say of other addresses. */
+  /** A token counts only if the peer address itself is a trusted proxy. Forwarding headers are ignored. */
   async #ofProxy(c: Context, proxies: BlockList): Promise<Session | undefined> {
     const { incoming } = c.env as { incoming?: { socket: { remoteAddress?: string } } }
     const peer = incoming?.socket.remoteAddress?.replace(/^::ffff:/, '') ?? ''
@@ -127,7 +127,9 @@ export class LoginDoors implements Doors {
     return fresh
   }
 
-  /** Returns the session with a token that is good; undefined if it has ended. One refresh runs at a time. */
+  /**
+   * Returns the session with a valid token; undefined if it has ended. Only one refresh runs for a session at a time.
+   */
   async #fresh(kept: Kept, now: number): Promise<Kept | undefined> {
     if (kept.endsAt === undefined || kept.endsAt - now > REFRESH_BEFORE_MS) return kept
     if (kept.refresh === undefined || this.#options.oidc === undefined) return kept.endsAt > now ? kept : undefined
@@ -136,7 +138,7 @@ export class LoginDoors implements Doors {
     if (refreshing === undefined) {
       refreshing = this.#refresh(kept)
       this.#refreshing.set(key, refreshing)
-      // Requests that still carry the cookie before come for a while.
+      // The result is kept for a while, because some requests still carry the cookie from before the refresh.
       const forget = () => setTimeout(() => this.#refreshing.delete(key), 10_000).unref()
       refreshing.then(forget, forget)
     }
@@ -162,7 +164,7 @@ export class LoginDoors implements Doors {
     this.#cookies.set(c, '', sealed, seconds)
   }
 
-  /** Keeps a session in memory. Who has many ends their own, and nobody else's. */
+  /** Stores a session in memory. A user with too many sessions ends their own oldest one, and nobody else's. */
   #keepInMemory(kept: Kept): void {
     const own = [...this.#memory.entries()].filter(([id, { name }]) => name === kept.name && id !== kept.id)
     for (const [id] of own.slice(MOST_OF_ONE - 1)) this.#memory.delete(id)
@@ -174,7 +176,8 @@ export class LoginDoors implements Doors {
     const name = await this.#options.whoIs(tokens.token)
     const now = Date.now()
     await this.#write(c, { ...tokens, id: randomUUID(), name, since: now, seen: now })
-    // A redirect would be the end of a chain that began at another site; a refresh begins anew.
+    // An HTTP redirect would continue a chain that began at another site, which the guard refuses. A refresh begins a
+    // new chain.
     c.header('refresh', `0;url=${to}`)
     return c.html('<!doctype html><html lang="en"><title>Portico</title><p>You are logged in.</p></html>')
   }
@@ -236,7 +239,7 @@ export class LoginDoors implements Doors {
     return c.redirect(this.#options.oidc === undefined ? '/login' : '/help', 303)
   }
 
-  /** Keeps the namespaces that the viewer has typed. */
+  /** Stores the namespaces that the viewer has entered in the session. */
   async #setNamespaces(c: Context): Promise<Response> {
     const kept = await this.#read(c)
     if (kept === undefined) throw new PublicError('session_ended')
@@ -258,7 +261,7 @@ const viewerOf = ({ name, token, namespaces }: Kept) => ({
   ...(namespaces && { namespaces }),
 })
 
-/** Throws an Error for a text that is no network. */
+/** Parses network ranges. Throws an Error for a text that is none. */
 function networks(texts: readonly string[]): BlockList {
   const list = new BlockList()
   for (const given of texts) {

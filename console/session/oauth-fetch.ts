@@ -1,7 +1,7 @@
 import type { CustomFetch } from 'openid-client'
 import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 
-/** Makes the function by which openid-client asks a provider: within bounds of size and time, without redirects. */
+/** Creates the fetch that openid-client uses for a provider. It limits size and time, and refuses redirects. */
 export function oauthFetch(options: Parameters<typeof createGuardedFetch>[0]): CustomFetch {
   const ask = createGuardedFetch(options)
   return async (url, { method, headers, body }) => {

@@ -5,7 +5,7 @@ import type { OidcLogin } from '../config/console.ts'
 import { oauthFetch } from './oauth-fetch.ts'
 import { endOf } from './token-end.ts'
 
-/** The tokens of a login: the one for the API server, when it ends (milliseconds), and how to get the next. */
+/** The tokens of a login: the one for the API server, its expiry (milliseconds), and the refresh token. */
 export interface Tokens {
   readonly token: string
   readonly refresh?: string | undefined
@@ -45,7 +45,7 @@ export class OidcClient {
     return { url: url.href, state, nonce, verifier }
   }
 
-  /** Swaps the code for tokens. `search` is the query with which the browser came back. Throws a PublicError. */
+  /** Exchanges the code for tokens. `search` is the query with which the browser returned. Throws a PublicError. */
   async finish(search: string, begun: Readonly<Record<string, unknown>>): Promise<Tokens> {
     const found = await this.#provider()
     try {
@@ -75,7 +75,7 @@ export class OidcClient {
     return { token, refresh: refresh_token, endsAt }
   }
 
-  /** Finds the provider's endpoints once; the next login retries a failed discovery. */
+  /** Discovers the provider's endpoints once. After a failed discovery the next login tries again. */
   #provider(): Promise<client.Configuration> {
     this.#found ??= this.#discover().catch((error: unknown) => {
       this.#found = undefined
@@ -88,7 +88,7 @@ export class OidcClient {
     const { issuerUrl, clientId, clientSecretFile, caBundleFile } = this.#login
     const secret = clientSecretFile === undefined ? undefined : readFileSync(clientSecretFile, 'utf8').trim()
     const isPlain = issuerUrl.startsWith('http:')
-    // The provider is whoever runs the console's choice, wherever it is. No redirect is followed.
+    // The console's operator chose the provider, so its address is not restricted. Redirects are refused.
     const customFetch = oauthFetch({ caBundleFile, allowPrivateIP: true, allowLoopback: true })
     const found = await client.discovery(
       new URL(issuerUrl),

@@ -1,4 +1,4 @@
-/** Returns a path of this console to go back to after a login; `/` for anything else. */
+/** Returns the path of this console to return to after a login; `/` for any other text. */
 export function returnPath(given: string | undefined): string {
   const path = given ?? '/'
   const isOwn =

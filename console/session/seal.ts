@@ -4,7 +4,7 @@ import { CompactEncrypt, compactDecrypt } from 'jose'
 
 const KEY_BYTES = 32
 
-/** Reads keys of 32 bytes in base64. Throws an Error that names a file that holds none. */
+/** Reads keys of 32 bytes in base64. Throws an Error that names a file without such a key. */
 export function readKeys(files: readonly string[]): readonly Buffer[] {
   return files.map((file) => {
     const key = Buffer.from(readFileSync(file, 'utf8').trim(), 'base64')
@@ -13,7 +13,7 @@ export function readKeys(files: readonly string[]): readonly Buffer[] {
   })
 }
 
-/** Seals values for cookies: the first key seals, all of them open. */
+/** Seals values for cookies. The first key seals, and every key opens. */
 export class Seal {
   readonly #keys: readonly Buffer[]
 
@@ -21,7 +21,7 @@ export class Seal {
     this.#keys = keys.length > 0 ? keys : [randomBytes(KEY_BYTES)]
   }
 
-  /** The first key, for codes that are no cookies. */
+  /** The first key, for message authentication codes. */
   get key(): Buffer {
     return this.#keys[0] as Buffer
   }
@@ -44,7 +44,7 @@ export class Seal {
         const opened = JSON.parse(Buffer.from(plaintext).toString()) as { purpose: string; value: unknown }
         return opened.purpose === purpose ? opened.value : undefined
       } catch {
-        // Another key may open it.
+        // Another key may be the right one.
       }
     return undefined
   }

@@ -1,4 +1,4 @@
-/** Returns when a JWT ends, in milliseconds; undefined for a token that is none. */
+/** Returns the expiry of a JWT, in milliseconds; undefined for any other token. */
 export function endOf(token: string): number | undefined {
   try {
     const { exp } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp?: unknown }

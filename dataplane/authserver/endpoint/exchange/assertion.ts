@@ -209,7 +209,7 @@ function requireProof({ claims, typ }: OutsideToken, jkt: string | undefined): v
 
 /** Returns the digest under which the use of an assertion is recorded. */
 function markOf(assertion: string, { iss, jti }: OutsideToken['claims']): string {
-  // Without `jti` the signed part identifies the assertion: anybody can change the encoding of a signature and keep it
+  // Without `jti` the signed part identifies the assertion, because anybody can re-encode a signature and keep it
   // valid.
   const signed = assertion.slice(0, assertion.lastIndexOf('.'))
   const name = typeof jti === 'string' && jti !== '' ? ['jti', iss, jti] : ['signed', signed]
