@@ -338,7 +338,7 @@ export class ClusterPlaces implements Places {
   }
 
   address(_: Viewer, { kind, metadata: { name, namespace } }: KubernetesObject): string | undefined {
-    // From a laptop the DNS names of Services can't be resolved.
+    // The DNS names of Services can't be resolved on a laptop.
     if (this.#options.reach === 'proxy') return undefined
     const port = kind === 'MCPRegistry' ? 8080 : 4483
     return `http://${serviceName(kind, name)}.${namespace}.svc:${port}`

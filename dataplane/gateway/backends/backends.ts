@@ -19,11 +19,11 @@ const CLOSE_MS = 1_000
 type Common = Omit<BackendOptions, 'config' | 'definitions' | 'log' | 'share' | 'caller' | 'headers' | 'transport'>
 
 interface Member {
-  /** The settings whose change makes this another backend. */
+  /** A digest of the settings. If it changes, the backend is replaced. */
   readonly key: string
   readonly backend: Backend
   readonly feed: Feed
-  /** Set if each caller has their own credential. */
+  /** Set if each caller has a credential for the backend. */
   readonly personal: PersonalBackend | undefined
 }
 
@@ -36,10 +36,10 @@ interface BackendsOptions {
   readonly ownIssuer: { readonly upstreamTokens: UpstreamTokens }
 }
 
-/** Puts other pins in force at a backend, whose lists stay. Returns false if they are the same. */
+/** Applies other pins to a backend and keeps its lists. Returns false if the pins have not changed. */
 function approve(backend: Backend, pinning: BackendConfig['pinning']): boolean {
   if (!backend.definitions.follow(pinning)) return false
-  // They may tell of entries that are withheld now.
+  // The notes may quote entries that the new pins withhold.
   backend.entryNotes = { tools: [], prompts: [], resources: [], templates: [], skills: [] }
   backend.refreshLists()
   return true
@@ -53,7 +53,7 @@ export class Backends {
   #policy: FailurePolicy = failurePolicy({})
   readonly #untried = new Set<Promise<void>>()
   all: readonly Backend[] = []
-  /** Backends for which each caller has a credential. Their entries in `all` are sent no caller's credential. */
+  /** Backends for which each caller has a credential. The instances in `all` never use a caller's credential. */
   personal: readonly PersonalBackend[] = []
 
   readonly #budget: Budget
@@ -78,7 +78,7 @@ export class Backends {
     await Promise.all(this.#untried)
   }
 
-  /** Counts the changes of pins at backends that stay. */
+  /** The number of changes of pins at backends that were kept. */
   pinChanges = 0
 
   /** Applies the configuration. Unchanged backends stay. Returns the removed backends, which the caller must close. */
@@ -124,7 +124,7 @@ export class Backends {
 
   #feedOf(backend: Backend, personal: PersonalBackend | undefined): Feed {
     const onChange = this.#onChange
-    // Callers who bring no credential see the lists of the gateway itself.
+    // Callers without a credential get the lists of the gateway itself.
     return personal === undefined || personal.forwards !== undefined
       ? new ToolFeed(backend, { onChange, log: this.#log })
       : probeFeed(backend, { onChange, authorize: personal.authorize })
@@ -140,7 +140,7 @@ export class Backends {
     this.#untried.add(tried)
   }
 
-  /** Closes all backends. Cuts calls that are still in flight after a while. */
+  /** Closes all backends. Calls that are still in flight after a while are aborted. */
   async close(): Promise<void> {
     const members = [...this.#members.values()]
     for (const { feed } of members) feed.stop()
@@ -148,7 +148,7 @@ export class Backends {
       members.map(async ({ backend }) => {
         const timer = setTimeout(() => {
           backend.dispatcher.destroy().catch(() => {
-            // The connections are dropped in any case, and `close` below settles.
+            // The connections are destroyed in any case, and `close` below then settles.
           })
         }, CLOSE_MS)
         await backend.close().catch(() => {

@@ -72,7 +72,7 @@ interface NodePosition {
   readonly exact: boolean
 }
 
-/** What was looked up so far. An object may have as many findings as keys, and all of them behind one alias. */
+/** The results of earlier look-ups. An object may have as many findings as keys, and all of them behind one alias. */
 interface Known {
   /** The pairs of maps, by key. */
   readonly pairs: WeakMap<YAMLMap, ReadonlyMap<string, Pair>>

@@ -6,11 +6,11 @@ import type { CheckCall } from './worker.ts'
 interface ChecksOptions {
   readonly log: Logger
   readonly deadlineMs?: number
-  /** Milliseconds after which an idle thread ends. The policy engine in it takes 60 MB. */
+  /** The idle time in milliseconds after which the thread ends. Its policy engine takes 60 MB. */
   readonly idleMs?: number
 }
 
-/** A result, or the check that must end before the result is made again. */
+/** A result, or the check that must end before the caller makes the result again. */
 type Made<T> = { readonly made: T } | { readonly checked: Promise<void> }
 
 interface Waiting {
@@ -20,14 +20,17 @@ interface Waiting {
 
 /** build/bundle.ts searches for this spelling and replaces it with the worker's own bundle. */
 const ENTRY = new URL('./worker.ts', import.meta.url)
-/** Our limits on policies and texts keep a check within a second on a free core; a busy node is slower. */
+/**
+ * The time limit of a check. Our limits on policies and texts keep one within a second on a free core; a busy node is
+ * slower.
+ */
 const DEADLINE_MS = 20_000
 const IDLE_MS = 60_000
 const HEAP = { maxOldGenerationSizeMb: 256 }
 
 /**
- * Checks untrusted input in a separate thread: one check at a time, namespaces in turn, with a deadline, after which it
- * is refused.
+ * Checks untrusted input in a separate thread, one check at a time, with the namespaces in turn. A check that exceeds
+ * its deadline is refused.
  */
 export class Checks {
   readonly #options: ChecksOptions
@@ -46,7 +49,7 @@ export class Checks {
     return this.#underWay.size
   }
 
-  /** Makes something from the input of a namespace. If a check of the input has to run first, starts that check. */
+  /** Makes a result from the input of a namespace. If the input must be checked first, it starts that check. */
   on<T>(namespace: string, make: () => T): Made<T> {
     try {
       return { made: checkedElsewhere(make) }
@@ -56,7 +59,7 @@ export class Checks {
     }
   }
 
-  /** Settles when the result of the check is known, be it a refusal. */
+  /** Starts a check, unless it is running. Resolves when its result is stored, even if that is a refusal. */
   #check(namespace: string, unchecked: Unchecked): Promise<void> {
     const { key } = unchecked
     const known = this.#underWay.get(key)
@@ -128,7 +131,7 @@ export class Checks {
 
   #start(): Worker {
     const worker = new Worker(ENTRY, { resourceLimits: HEAP })
-    // A waiting check reports the failure itself. Without one nobody needs to know.
+    // A waiting check reports the failure itself. Otherwise nobody depends on the thread.
     worker.on('error', (error) => this.#options.log.debug({ err: error }, 'the checking thread has failed'))
     worker.on('exit', () => {
       if (this.#worker === worker) this.#worker = undefined
@@ -147,7 +150,7 @@ export class Checks {
     if (this.#worker !== undefined) this.#drop(this.#worker)
   }
 
-  /** Lets the process end while the thread is idle, and ends the thread after a while. */
+  /** Keeps the idle thread from holding the process open, and ends it after a while. */
   #rest(): void {
     const worker = this.#worker
     if (worker === undefined) return

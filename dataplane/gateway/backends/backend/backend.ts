@@ -39,39 +39,39 @@ export interface BackendOptions {
   readonly log: Logger
   /** The backend's share of memory. */
   readonly share: Share
-  /** The one caller that the backend is for, if callers have their own credentials; absent: all callers. */
+  /** The caller that the backend is for, if each caller has a credential; absent: all callers. */
   readonly caller?: CallerHeaders | undefined
   /** Headers of its requests that replace the configured ones. */
   readonly headers?: BackendHeaders | undefined
   /** Releases the backend's own resources when it is closed. */
   readonly release?: (() => Promise<void>) | undefined
-  /** Connections that it shares with others. Absent: it has its own. */
+  /** Connections that it shares with other backends; absent: it has its own. */
   readonly transport?: Transport | undefined
-  /** The definitions that were approved, for all callers of it. Absent: those of `config`. */
+  /** The approved definitions, which all callers' backends share; absent: those of `config`. */
   readonly definitions?: Definitions | undefined
 }
 
-/** What a backend has said of itself, whether or not that is shown. */
+/** The lists and instructions as a backend has sent them, whether or not they are shown. */
 interface Said {
-  /** The last good list; undefined until a first list has come. */
+  /** The last valid list; undefined before the first one. */
   tools: readonly BackendTool[] | undefined
   prompts: readonly BackendItem[]
   resources: readonly BackendItem[]
   templates: readonly BackendItem[]
   skills: readonly BackendItem[]
-  /** Known once a session was opened or the era was probed. */
+  /** Undefined until a session was opened or the era was probed. */
   instructions: string | undefined
 }
 
 /**
- * The longest use of a known era without a probe: an upgraded server still answers `initialize`, and capabilities
- * change.
+ * The longest time for which a known era is used without a probe, because an upgraded server still answers
+ * `initialize`, and capabilities change.
  */
 const ERA_MS = 5 * 60_000
-/** The longest wait for the answer to the probe: some servers never answer an unknown method. */
+/** The timeout of the probe, because some servers never answer an unknown method. */
 const PROBE_MS = 5_000
 const LEGACY: Era = { era: 'legacy' }
-/** Errors of connections that were never made: no server can have been put off by the probe. */
+/** Error codes of connections that were never made. Such an error can't be the server's reaction to the probe. */
 const NOT_CONNECTED: ReadonlySet<unknown> = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -80,7 +80,7 @@ const NOT_CONNECTED: ReadonlySet<unknown> = new Set([
   'EAI_AGAIN',
 ])
 
-/** The statuses of an address where MCP is not served (any more). */
+/** The statuses of an address at which MCP is not, or no longer, served. */
 const NOT_THERE: ReadonlySet<number> = new Set([404, 405, 410])
 
 const MOST_NAMED = 10
@@ -98,13 +98,13 @@ const NO_CAPABILITIES = {}
 export class Backend implements SessionPeer {
   readonly name: string
   readonly url: URL
-  /** The path of requests: the configured one, or the one that it redirects to within the origin. */
+  /** The path of requests: the configured one, or the one to which it redirects within the origin. */
   path: string
   readonly timeoutMs: number
   readonly client: Implementation
   readonly log: Logger
   readonly headers: BackendHeaders
-  /** The credential of the one caller that the backend is for; undefined if it is for all. */
+  /** The credential of the caller that the backend is for; undefined if it is for all callers. */
   readonly caller: CallerHeaders | undefined
   readonly health = new Health()
   readonly dispatcher: Transport
@@ -113,16 +113,16 @@ export class Backend implements SessionPeer {
   /** The gateway's own session with a legacy backend, for the list of tools and its changes. */
   readonly ownSession: BackendSession
   readonly callerSessions = new CallerSessions(this)
-  /** Resources that are watched here in the modern era. */
+  /** The resources that clients of the modern era watch here. */
   readonly watched = new SharedWatch(this)
   /** Counts the bytes kept of its lists. */
   readonly lists: ListRooms
   readonly share: Share
-  /** The definitions that were approved. */
+  /** The approved definitions. */
   readonly definitions: Definitions
   /**
-   * The lists as the backend sent them. Feeds write them, and only reports to operators read them: clients are shown
-   * `tools` and the others.
+   * The lists as the backend sent them. Feeds write them, and reports to operators read them. Clients get `tools` and
+   * the other shown lists.
    */
   readonly said: Said = {
     tools: undefined,
@@ -140,34 +140,34 @@ export class Backend implements SessionPeer {
     templates: [],
     skills: [],
   }
-  /** Why lists could not be read at the last poll, by their kind. */
+  /** The reasons why lists could not be read at the last poll, by kind. */
   readonly unread = new Map<string, string>()
-  /** The capabilities at the last poll of its lists. */
+  /** The capabilities when its lists were last polled. */
   capabilitiesBefore: Readonly<Record<string, unknown>> = {}
-  /** The era in which the gateway itself and modern clients speak with it. */
+  /** The era in which the gateway itself and modern clients communicate with it. */
   era: Era | undefined
-  /** Tells whether a modern backend supports the legacy era too: legacy clients are then served in sessions. */
+  /** Tells whether a modern backend also supports the legacy era. Legacy clients are then served in sessions. */
   readonly legacySupport: LegacySupport
   closed = false
   answersOnStreams = false
-  /** Refreshes its lists. The feed that keeps the lists sets it. */
+  /** Refreshes its lists. The feed that keeps the lists replaces this function. */
   refreshLists: () => void = () => {
-    // No feed keeps the lists yet.
+    // There is no feed yet.
   }
   #capabilities: Readonly<Record<string, unknown>> = {}
-  /** The capabilities of lists that it has without having declared them. */
+  /** Capabilities that it has not declared but whose lists it serves. */
   #undeclared: Readonly<Record<string, unknown>> = NO_CAPABILITIES
   #eraUntil = 0
   #detecting: Promise<Era> | undefined
   readonly #sessions = new Set<BackendSession>()
-  /** True for a server on standard input and output: one conversation, in one era, serves all clients. */
+  /** True for a server on standard input and output, where one conversation in one era serves all clients. */
   readonly #hasOneEra: boolean
   readonly #protocolEra: BackendConfig['protocolEra']
   readonly #sharesTransport: boolean
-  /** True for HTTP+SSE: a server that has lost a session leaves its stream open. */
+  /** True for HTTP+SSE, where a server that has lost a session leaves its stream open. */
   readonly hasStreamSessions: boolean
   readonly #attributes: Operation['attributes'] & object
-  /** Metrics by method. Few methods may be relayed. */
+  /** Metrics by method. Their number is bounded, because only a few methods are relayed. */
   readonly #operations = new Map<string, Operation>()
   readonly #release: BackendOptions['release']
 
@@ -197,7 +197,7 @@ export class Backend implements SessionPeer {
     this.ownSession = this.newSession(undefined, JSON.stringify(ALL_CAPABILITIES))
   }
 
-  /** The tools that are shown; undefined until a first list has come. */
+  /** The tools that are shown; undefined before the first list. */
   get tools(): readonly BackendTool[] | undefined {
     return this.said.tools === undefined ? undefined : this.definitions.shown('tools', this.said.tools)
   }
@@ -214,13 +214,13 @@ export class Backend implements SessionPeer {
     return this.definitions.shown('resourceTemplates', this.said.templates)
   }
 
-  /** Nobody can approve skills yet. */
+  /** Pins don't cover skills yet, so a backend with enforced pins shows none. */
   get skills(): readonly BackendItem[] {
     return this.definitions.areEnforced ? NO_ITEMS : this.said.skills
   }
 
   /**
-   * Returns the keys of listed items that are not shown. `pinned`: only those of which another text was approved.
+   * Returns the keys of listed items that are not shown. `pinned`: only items for which a different text was approved.
    */
   withheld(kind: PinnedKind, which: 'all' | 'pinned'): readonly string[] {
     const { definitions, said } = this
@@ -240,15 +240,15 @@ export class Backend implements SessionPeer {
     return this.definitions.shownInstructions(this.said.instructions)
   }
 
-  /** Takes its instructions in the answer to `initialize`. */
+  /** Stores the instructions from the answer to `initialize`. */
   instructed(text: string | undefined): void {
     if (text === this.said.instructions) return
     this.said.instructions = text
-    // Operators learn with the lists whether the instructions are approved.
+    // The refresh also reports to operators whether the instructions are approved.
     if (this.definitions.pins !== undefined) this.refreshLists()
   }
 
-  /** Tells whether operators may be told of an entry of a list by its name and JSON text. */
+  /** Tells whether reports to operators may quote an entry of a list by its name and JSON text. */
   mayTellOf(kind: PinnedKind, key: string, text: string): boolean {
     const { definitions } = this
     if (!definitions.areEnforced) return true
@@ -268,26 +268,31 @@ export class Backend implements SessionPeer {
     return operation
   }
 
-  /** True if its lists may differ between sessions. False if all share one conversation or it has no sessions. */
+  /**
+   * True if its lists may differ between sessions. False if all clients share one conversation, or it has no sessions.
+   */
   get mayShowBySession(): boolean {
     if (this.#hasOneEra) return false
     const { opened } = this.ownSession
     return this.hasStreamSessions || opened === undefined || opened.sessionId !== undefined
   }
 
-  /** The protocol revision that the gateway itself speaks with this backend, if known. */
+  /** The protocol revision that the gateway itself uses with this backend, if known. */
   get revision(): string | null {
     if (this.era === undefined) return null
     return this.era.era === 'modern' ? MODERN : (this.ownSession.opened?.revision ?? null)
   }
 
-  /** Its capabilities, as of the last `initialize` or `server/discover`, and those that were found. Empty before. */
+  /**
+   * Its capabilities: those of the last `initialize` or `server/discover`, and those that its lists have shown. Empty
+   * before.
+   */
   get capabilities(): Readonly<Record<string, unknown>> {
     const { declared } = this
     return this.#undeclared === NO_CAPABILITIES ? declared : { ...declared, ...this.#undeclared }
   }
 
-  /** Takes note of a capability that one of its lists shows. */
+  /** Records a capability that one of its lists shows. */
   has(capability: string): void {
     if (!isObject(this.capabilities[capability])) this.#undeclared = { ...this.#undeclared, [capability]: {} }
   }
@@ -315,7 +320,7 @@ export class Backend implements SessionPeer {
     return this.era?.era === 'legacy' && declaresTasks(this.capabilities)
   }
 
-  /** True if it has never been reached: it has given no list of tools and no other answer. */
+  /** True if it has never been reached: no list of tools and no other answer has arrived. */
   get silent(): boolean {
     const code = this.health.lastError?.code
     return (
@@ -360,13 +365,13 @@ export class Backend implements SessionPeer {
     return this.era
   }
 
-  /** Forgets an era that an answer has disproved, so that it is probed again. */
+  /** Forgets the era after an answer that contradicts it, so that it is probed again. */
   invalidateEra(): void {
     this.era = undefined
     this.legacySupport.forget()
   }
 
-  /** Probes the era and, of a modern backend, its capabilities. Rejects with a BackendFailure. */
+  /** Probes the era and, for a modern backend, its capabilities. Rejects with a BackendFailure. */
   async probe(): Promise<Era> {
     const era = await this.#foundEra()
     const isChosen = this.#protocolEra === 'stateless'
@@ -378,8 +383,8 @@ export class Backend implements SessionPeer {
   }
 
   /**
-   * Returns the configured era, or the one that the answer to the probe proves. If it proves nothing, opening a session
-   * decides.
+   * Returns the configured era, or the one that the answer to the probe proves. If the answer proves nothing, an
+   * attempt to open a session decides.
    */
   async #foundEra(): Promise<Era> {
     if (this.#protocolEra === 'session') return LEGACY
@@ -416,8 +421,8 @@ export class Backend implements SessionPeer {
   }
 
   /**
-   * Tells whether a server that keeps one era for good opens a session. In the legacy era it can send requests, and
-   * clients of both eras are served. Rejects with a BackendFailure if the server can't be reached.
+   * Tells whether a server that keeps one era for its lifetime opens a session. In the legacy era it can send requests,
+   * and clients of both eras can be served. Rejects with a BackendFailure if the server can't be reached.
    */
   async #opensSession(): Promise<boolean> {
     try {
@@ -473,8 +478,8 @@ export class Backend implements SessionPeer {
   }
 
   /**
-   * Forgets a redirect to `path` if a request there was refused with a status that may mean that it is over. Returns true
-   * if the request is to be sent to the configured address.
+   * Forgets a redirect to `path` if a request there was refused with a status that may mean that the redirect is out of
+   * date. Returns true if the request should be sent to the configured address.
    */
   movedBack(path: string, status: number): boolean {
     const configured = this.url.pathname + this.url.search
@@ -483,7 +488,7 @@ export class Backend implements SessionPeer {
     return true
   }
 
-  /** Has the era probed at the next poll, although its time is not over. Calls use the known one until then. */
+  /** Makes the next poll probe the era early. Until then calls use the known era. */
   doubtEra(): void {
     this.#eraUntil = 0
   }
@@ -491,7 +496,7 @@ export class Backend implements SessionPeer {
   end(headers: string[]): void {
     const { dispatcher, path } = this
     requestBackend({ dispatcher, path, method: 'DELETE', headers, timeoutMs: 5_000 }).catch(() => {
-      // A backend that refuses or can't be reached ends the session by its own timeout.
+      // If the request fails, the backend ends the session by its own timeout.
     })
   }
 
@@ -507,7 +512,7 @@ export class Backend implements SessionPeer {
   }
 }
 
-/** Returns the error of a request that needs unreachable backends, and names them. */
+/** Returns the error for a request that needs unreachable backends. Its text names them. */
 export function unreachable(backends: readonly Backend[]): PublicError {
   const names = backends.slice(0, MOST_NAMED).map(({ name }) => JSON.stringify(name))
   const others = backends.length - names.length

@@ -21,7 +21,7 @@ interface TransportOptions {
   readonly share: Share
 }
 
-/** The most streams: each session with a subscription to messages holds one. */
+/** The most streams. Each session with a message subscription holds one. */
 const MOST_STREAMS = 16_384
 
 /** Returns the address shown to operators and, over HTTP, used for requests. */

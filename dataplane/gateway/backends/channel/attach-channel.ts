@@ -20,13 +20,13 @@ interface AttachChannelOptions {
 const STDIN = 0
 const STDOUT = 1
 const ERROR = 3
-/** `v5` adds a signal for a closed standard input; an API server before 1.30 speaks `v4`. */
+/** `v5` adds a signal that closes the standard input. An API server before 1.30 supports only `v4`. */
 const PROTOCOLS = ['v5.channel.k8s.io', 'v4.channel.k8s.io']
 const OPEN_MS = 10_000
-/** Load balancers in front of an API server cut silent connections. */
+/** The interval of pings, because load balancers in front of an API server cut idle connections. */
 const PING_MS = 20_000
 const MOST_UNREAD = 32 * 1024 * 1024
-/** The largest frame that is sent: some API servers refuse larger ones. */
+/** The largest frame that is sent, in bytes, because some API servers refuse larger ones. */
 const FRAME = 32 * 1024
 
 /**
@@ -129,7 +129,10 @@ async function connected(socket: WebSocket, refusal: () => Promise<string | unde
   }
 }
 
-/** Finds out why an attach was refused. A WebSocket gives no status; the same request without the upgrade does. */
+/**
+ * Finds the reason why an attach was refused. A WebSocket reveals no status, but the same request without the upgrade
+ * does.
+ */
 async function refusalOf(
   url: URL,
   headers: Record<string, string>,
@@ -144,7 +147,7 @@ async function refusalOf(
   }
 }
 
-/** Returns the message of a Kubernetes `Status` that reports no success. */
+/** Returns the message of a Kubernetes `Status` that is not a success. */
 function textOfStatus(text: string): string | undefined {
   try {
     const { status, message } = JSON.parse(text) as { status?: unknown; message?: unknown }

@@ -6,7 +6,7 @@ import type { Exchange } from './exchange.ts'
 /** One of the clients that share a conversation with a server. */
 export interface ChannelClient extends ClientSubscriptions {
   readonly id: string
-  /** The capabilities that it declared at `initialize`: they tell which requests of the server it takes. */
+  /** The capabilities that it declared at `initialize`. They determine which requests of the server it gets. */
   readonly capabilities: Readonly<Record<string, unknown>>
   /** Its open GET stream, if any. */
   listening: Exchange | undefined
@@ -20,7 +20,7 @@ export interface PendingRequest {
   /** The id and progress token that the client chose, as JSON text. */
   readonly id: string
   readonly token: string | undefined
-  /** True for a client's call: an error then names the capability that the client would have had to declare. */
+  /** True for a client's call, whose error names a capability that the client has not declared. */
   readonly isCall: boolean
   answered(text: string): void
   failed(failure: BackendFailure): void
@@ -35,7 +35,7 @@ export interface Participants {
 /** The subscriptions of one of the clients that share a server. */
 export interface ClientSubscriptions {
   readonly subscribed: Set<string>
-  /** The lowest level of log messages that it wants. */
+  /** The lowest level of log messages that it gets. */
   level: string | undefined
 }
 
@@ -47,10 +47,7 @@ interface SubscriptionRequest {
   readonly params: Readonly<Record<string, unknown>>
 }
 
-/**
- * Returns the client that an unsolicited message is for: the only one that waits for an answer, or the only one there
- * is.
- */
+/** Returns the client that an unsolicited message is for: the only one with a pending request, or the only client. */
 export function addressee({
   clients,
   pending,
@@ -97,6 +94,6 @@ export function applySubscription(
   return text
 }
 
-/** Tells whether a client wants log messages of this level. A client that has set no level wants all. */
+/** Tells whether a client gets log messages of this level. A client that has set no level gets all. */
 export const wantsLogLevel = (subscriptions: ClientSubscriptions | undefined, level: unknown): boolean =>
   levelOf(level) >= levelOf(subscriptions?.level)

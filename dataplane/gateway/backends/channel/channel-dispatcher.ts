@@ -14,7 +14,7 @@ import { Exchange } from './exchange.ts'
 
 interface ChannelDispatcherOptions {
   readonly open: OpenChannel
-  /** If true, all sessions share one channel, as with a process. Otherwise each session opens its own. */
+  /** True if all sessions share one channel, as with a process. False if each session opens its own. */
   readonly shared: boolean
   readonly log: Logger
   /** Called when all channels have ended for good. */
@@ -27,8 +27,8 @@ const PROBE_MS = 2_000
 const INITIALIZE_MS = 60_000
 const INITIALIZED = notificationText('notifications/initialized')
 /**
- * The capabilities that are declared to a shared server. Each of its requests is then forwarded to the client that it
- * is for, and refused if that client has not declared the capability.
+ * The capabilities that are declared to a shared server. Each of its requests is then forwarded to one client, and
+ * refused if that client has not declared the capability.
  */
 const SHARED_CAPABILITIES = JSON.stringify(ALL_CAPABILITIES)
 
@@ -37,7 +37,7 @@ interface ChannelSession {
   readonly client: ChannelClient
 }
 
-/** A message as its sender posted it. */
+/** A message as its sender has posted it. */
 interface Posted {
   readonly text: string
   /** JSON text. */
@@ -49,8 +49,8 @@ interface Posted {
 }
 
 /**
- * Makes a server on a channel look like one behind Streamable HTTP, sessions included, so that callers of backends need
- * no second code path. When the channel ends, all of its sessions are lost, as with an HTTP server that was restarted.
+ * Makes a server on a channel behave like one behind Streamable HTTP, including sessions, so that callers of backends
+ * need no second code path. When the channel ends, all of its sessions are lost, as when an HTTP server restarts.
  */
 export class ChannelDispatcher {
   readonly #options: ChannelDispatcherOptions
@@ -58,14 +58,14 @@ export class ChannelDispatcher {
   readonly #conversations = new Set<Conversation>()
   #current: Conversation | undefined
   #opening: Promise<Conversation> | undefined
-  /** Set once the server has shown that it speaks the legacy era: by an answer, by silence or by exiting. */
+  /** True once an answer, silence or an exit has shown that the server uses the legacy era. */
   #probedLegacy = false
   #closing = false
   #drained: (() => void) | undefined
 
   constructor(options: ChannelDispatcherOptions) {
     this.#options = options
-    // Sessions with their own channels use HTTP+SSE, which is older than the modern era.
+    // Sessions with separate channels use HTTP+SSE, which is older than the modern era.
     this.#probedLegacy = !options.shared
   }
 
@@ -80,7 +80,7 @@ export class ChannelDispatcher {
     return true
   }
 
-  /** Does the same as `dispatch`: streams share the channel with all other requests. */
+  /** Does the same as `dispatch`, because streams share the channel with all other requests. */
   stream(...request: Parameters<ChannelDispatcher['dispatch']>): boolean {
     return this.dispatch(...request)
   }
@@ -119,7 +119,7 @@ export class ChannelDispatcher {
     conversation.forward({ text, id, method: probe, client: undefined, exchange, headers })
   }
 
-  /** Takes silence as a sign of the legacy era, and the server's exit too: some servers exit on an unknown method. */
+  /** Treats silence as a sign of the legacy era, and so an exit, because some servers exit on an unknown method. */
   #watchProbe(exchange: Exchange, conversation: Conversation, id: string): void {
     const legacy = () => {
       conversation.onEnding.delete(legacy)
@@ -139,7 +139,7 @@ export class ChannelDispatcher {
       const params = this.#options.shared ? editObject(given, { capabilities: SHARED_CAPABILITIES }) : given
       conversation.initialized = initialized(conversation, params)
     }
-    // A channel of its own that gets no session would stay open, because no session ends it.
+    // A separate channel without a session would stay open, because the end of a session closes it.
     const answer = await conversation.initialized.catch((error) => {
       if (!this.#options.shared) conversation.close()
       throw error
@@ -153,7 +153,7 @@ export class ChannelDispatcher {
       exchange.answer(200, editObject(answer, { id }))
       return
     }
-    // A conversation has one era: it is not probed again after `initialize`.
+    // A conversation has one era, which is not probed again after `initialize`.
     this.#probedLegacy = true
     const client: ChannelClient = {
       id: randomBytes(12).toString('base64url'),
@@ -171,7 +171,8 @@ export class ChannelDispatcher {
   }
 
   /**
-   * Continues in the modern era with a server that has no other, even if its answer to the probe is late or pending.
+   * Continues in the modern era with a server that supports no other, even if its answer to the probe is late or
+   * pending.
    */
   #refusedSession(conversation: Conversation, answer: string): void {
     if (conversation.isModern || isModernRefusal(answer)) {
@@ -237,7 +238,7 @@ export class ChannelDispatcher {
     if (this.#conversations.size === 0) this.#drained?.()
   }
 
-  /** Ends all channels once no request is pending; settles when they have ended. */
+  /** Ends all channels once no request is pending. Resolves when they have ended. */
   async close(): Promise<void> {
     this.#closing = true
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -256,7 +257,7 @@ export class ChannelDispatcher {
 
 /** Sends `initialize` and completes the handshake. Ends the channel if that takes too long. */
 async function initialized(conversation: Conversation, params: string): Promise<string> {
-  // A server that already serves clients may be busy with a call.
+  // A server that already serves clients may be busy with a call, so the timeout does not apply to it.
   const timer = setTimeout(() => conversation.isModern || conversation.isDoubted || conversation.close(), INITIALIZE_MS)
   timer.unref()
   try {

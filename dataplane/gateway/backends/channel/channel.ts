@@ -13,9 +13,9 @@ export interface Channel {
 }
 
 export interface ChannelReceiver {
-  /** Takes one message, or other text in its place: servers print other things too. */
+  /** Receives a message, or other text in its place, because servers also print other text. */
   message(text: string): void
-  /** Takes a message that was over the size limit. */
+  /** Receives a message that exceeded the size limit. */
   tooLarge(message: DroppedMessage): void
   /** Reports that the channel has ended for good. Called once, and never before the channel was open. */
   closed(reason: BackendFailure): void
@@ -29,13 +29,14 @@ export type OpenChannel = (receiver: ChannelReceiver, headers: readonly string[]
 
 const FIRST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 30_000
-/** A channel that held for so long did not fail at its start. */
+/** The time in milliseconds after which a channel did not fail at its start. */
 const STEADY_MS = 10_000
-/** Channels in a row that ended sooner, after which another is opened at once: a server may end in one of its calls. */
+/** The most short-lived channels in a row after which the next is opened at once. A server may exit during a call. */
 const MOST_SHORT = 3
 
 /**
- * Scans an oversized message to its end for its kind and its id: many servers write an answer's id after the result.
+ * Scans an oversized message to its end for its kind and id, because many servers write an answer's id after the
+ * result.
  */
 export class DroppedMessage {
   readonly #scanner = new AnswerScanner()
@@ -56,8 +57,8 @@ export class DroppedMessage {
 }
 
 /**
- * Opens a channel at once after one that held, and after few that did not; otherwise with growing pauses. During a pause an attempt fails at once,
- * so that no request waits for a server that keeps crashing.
+ * Opens a channel at once after a lasting one, and after a few short-lived ones; otherwise with growing pauses. During
+ * a pause an attempt fails at once, so that no request waits for a server that keeps crashing.
  */
 export function withPauses(open: OpenChannel): OpenChannel {
   let pauseMs = 0

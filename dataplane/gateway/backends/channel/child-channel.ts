@@ -31,7 +31,7 @@ export function childChannel({ stdio, directory, log }: ChildChannelOptions): Op
   return async function openChild(receiver) {
     const child = spawn(file, args, {
       cwd: stdio.cwd === undefined ? directory : resolve(directory, stdio.cwd),
-      // This reads no setting: a program needs its PATH and HOME and inherits the gateway's environment.
+      // The environment is passed on and not read: a program needs PATH and HOME.
       env: { ...process.env, ...stdio.env, ...readAll(secrets) },
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -55,7 +55,7 @@ export function childChannel({ stdio, directory, log }: ChildChannelOptions): Op
     )
     stderr.on('data', (chunk: Buffer) => errors.push(chunk))
     stdin.on('error', () => {
-      // A server that has exited can't read; its `close` event reports that.
+      // The server has exited, which its `close` event reports.
     })
     let timer: NodeJS.Timeout | undefined
     child.once('close', (code, signal) => {
@@ -64,7 +64,7 @@ export function childChannel({ stdio, directory, log }: ChildChannelOptions): Op
       const end = signal === null ? `exited with code ${code}` : `was ended by ${signal}`
       receiver.closed(new BackendFailure('backend_unavailable', `the server ${end}`))
     })
-    // A server that has exited is over even if grandchildren keep its output open.
+    // A server that has exited has ended, even if grandchildren keep its output open.
     child.once('exit', () => {
       signalGroup(child, 'SIGKILL')
     })

@@ -12,7 +12,7 @@ import type { Exchange } from './exchange.ts'
 import { LONGEST_LINE } from './line-splitter.ts'
 import { passNotification, ServerRequests } from './server-messages.ts'
 
-/** A request on its way into a conversation. */
+/** A client's request for the server. */
 export interface ForwardedRequest {
   readonly text: string
   readonly id: string
@@ -23,12 +23,12 @@ export interface ForwardedRequest {
   readonly headers: readonly string[]
 }
 
-/** The requests of clients that are forwarded to the server. */
+/** The methods whose requests are forwarded to the server. */
 const CALLS: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
 const LONGEST_LOGGED = 200
-/** The id is inserted when the request is answered. */
+/** The error for an oversized answer. The id is inserted when it is sent. */
 const TOO_LARGE = `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The server’s answer is larger than ${LONGEST_LINE / 1024 / 1024} MiB."}}`
-/** The most lines of noise that are logged for one conversation. */
+/** The most unreadable lines that are logged for one conversation. */
 const MOST_NOISE = 20
 
 /**
@@ -41,11 +41,11 @@ export class Conversation {
   /** The server's answer to `initialize`, once sent. */
   initialized: Promise<string> | undefined
   /**
-   * True if a ping has failed since `initialize`: the server may have lost its state, as a bridge to another server
+   * True if a ping has failed since `initialize`. The server may have lost its state, as a bridge to another server
    * does.
    */
   isDoubted = false
-  /** The server has answered the probe of the modern era, in time or late. */
+  /** True if the server has answered the probe of the modern era, in time or late. */
   isModern = false
   closed = false
   onClosed: (() => void) | undefined
@@ -107,7 +107,7 @@ export class Conversation {
     exchange.onAborted = () => {
       this.#settle(own)
       if (method === 'ping') this.#doubt()
-      // A modern client cancels by disconnecting; on stdio that takes a message (2026-07-28, stdio).
+      // A modern client cancels by disconnecting, but stdio requires a message (2026-07-28, stdio).
       if (client === undefined) this.#trySend(notificationText('notifications/cancelled', { requestId: own }))
     }
     this.#sendFor(own, editObject(text, edits), headers)
@@ -161,17 +161,17 @@ export class Conversation {
     if (this.#serverRequests.settle(client, id)) this.send(text)
   }
 
-  /** Sends a message that needs no answer and may be lost. Throws if the conversation has ended. */
+  /** Sends a message that gets no answer and may be lost. Throws if the conversation has ended. */
   send(text: string, headers?: readonly string[]): void {
     this.#put(text, headers)?.catch(() => {
-      // The message may be lost: its request fails by itself when the channel ends.
+      // The loss is acceptable: the message's request fails by itself when the channel ends.
     })
   }
 
   #put(text: string, headers?: readonly string[]): Promise<void> | undefined {
     if (this.closed || this.#channel === undefined)
       throw new BackendFailure('backend_unavailable', 'the connection to the server is over')
-    // A message with line breaks must be one line on the channel.
+    // The channel separates messages by line breaks, so a message must be one line.
     const sent = this.#channel.send(/[\r\n]/.test(text) ? text.replaceAll(/[\r\n]/g, ' ') : text, headers)
     return sent instanceof Promise ? sent : undefined
   }
@@ -180,7 +180,7 @@ export class Conversation {
     try {
       this.send(text)
     } catch {
-      // The conversation has ended; no request waits for this message.
+      // The conversation has ended, and no request waits for this message.
     }
   }
 
@@ -219,7 +219,7 @@ export class Conversation {
     this.onClosed?.()
   }
 
-  /** Takes a message. If a bug of the gateway keeps it from handling the message, only that message is lost. */
+  /** Handles a message. If a bug of the gateway throws, only that message is lost. */
   #take(text: string): void {
     try {
       this.#handle(text)
@@ -232,29 +232,27 @@ export class Conversation {
     const scanner = new AnswerScanner()
     const parts: Buffer[] = []
     scanner.scan(Buffer.from(given), parts)
-    // A message after a byte order mark, or in an array of one, is handled like a plain one.
+    // A byte order mark, and an array around a single message, are removed.
     const text = !scanner.complete || given.startsWith('{') ? given : Buffer.concat(parts).toString()
     if (!scanner.complete || !(scanner.hasMethod || scanner.isAnswer)) this.#ignore(text)
     else if (scanner.isAnswer) this.#answered(scanner.id, text)
     else this.#received(scanner.id, text)
   }
 
-  /**
-   * Handles an oversized message: fails the request that it answers, or answers the request that it is with an error.
-   */
+  /** Handles an oversized message. An answer fails its request; a request gets an error. */
   #dropped({ answerTo, requestId }: DroppedMessage): void {
     if (answerTo !== undefined) this.#answered(answerTo, TOO_LARGE)
     else if (requestId !== undefined) this.#serverRequests.refuse(requestId, 'The request is too large.')
   }
 
-  /** Handles a line that is no message: servers print banners and traces between messages. */
+  /** Handles a line that is not a message, because servers print banners and traces between messages. */
   #ignore(text: string): void {
     if (++this.#noise <= MOST_NOISE)
       this.#log.warn({ line: text.slice(0, LONGEST_LOGGED) }, 'the server wrote a line that is not a JSON-RPC message')
   }
 
   #answered(id: string | undefined, text: string): void {
-    // Some servers write a number as text.
+    // Some servers return a numeric id as text.
     this.#settle(Number(id?.replaceAll('"', '')))?.answered(text)
   }
 
@@ -269,7 +267,7 @@ export class Conversation {
     if (!isObject(message)) return
     const { method } = message
     if (typeof method !== 'string') {
-      // The server waits for a response, even if its method is invalid.
+      // The server waits for a response, although its method is invalid.
       if (id !== undefined) this.#serverRequests.refuse(id, 'The method must be a string.')
       return
     }
@@ -279,6 +277,6 @@ export class Conversation {
   }
 }
 
-/** Returns the message of an error that came with an HTTP status; `id` is that of the client's request (JSON text). */
+/** Builds the message for an error that came with an HTTP status. `id`: the id of the client's request (JSON text). */
 const errorMessage = ({ error, isOwn }: SaidError, id: string): string =>
   `{"jsonrpc":"2.0","id":${isOwn ? id : NO_ID},"error":${error}}`

@@ -3,14 +3,14 @@ import type { Dispatcher } from 'undici'
 const EVENT_STREAM = { 'content-type': 'text/event-stream' }
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-/** Imitates one HTTP exchange for undici's handlers: a request came, and its answer is given in parts. */
+/** Imitates one HTTP exchange for undici's handlers: a request was sent, and its answer arrives in parts. */
 export class Exchange implements Dispatcher.DispatchController {
   readonly rawHeaders = null
   readonly rawTrailers = null
   paused = false
   aborted = false
   reason: Error | null = null
-  /** Called when the other side gives up before the answer is complete. */
+  /** Called if the receiver disconnects before the answer is complete. */
   onAborted: (() => void) | undefined
   readonly #handler: Dispatcher.DispatchHandler
   #streaming = false
@@ -31,7 +31,7 @@ export class Exchange implements Dispatcher.DispatchController {
     this.reason = reason
     this.#over = true
     this.onAborted?.()
-    // Like undici, never calls the handler from within the call that aborts.
+    // Like undici, it does not call the handler during the call that aborts.
     queueMicrotask(() => this.#handler.onResponseError?.(this, reason))
   }
 
@@ -44,7 +44,7 @@ export class Exchange implements Dispatcher.DispatchController {
     this.paused = false
   }
 
-  /** Gives a whole answer. */
+  /** Sends a whole answer. */
   answer(status: number, body = '', headers: Readonly<Record<string, string>> = JSON_TYPE): void {
     if (this.#streaming) {
       this.event(body)
@@ -58,7 +58,7 @@ export class Exchange implements Dispatcher.DispatchController {
     this.end()
   }
 
-  /** Makes the answer an event stream. */
+  /** Starts an event stream as the answer. */
   stream(): void {
     if (this.#streaming || this.#over) return
     this.#streaming = true
@@ -69,7 +69,7 @@ export class Exchange implements Dispatcher.DispatchController {
   event(text: string): void {
     this.stream()
     if (this.#over) return
-    // In JSON a line break is white space; in an event it would end the data.
+    // In JSON a line break is white space, but in an event it would end the data.
     this.#handler.onResponseData?.(this, Buffer.from(`data: ${text.replaceAll(/[\r\n]/g, ' ')}\n\n`))
   }
 

@@ -3,18 +3,18 @@ import { DroppedMessage } from './channel.ts'
 const LF = 0x0a
 const CR = 0x0d
 
-/** The longest line that is accepted, in bytes. Large results are far below it. */
+/** The longest line that is accepted, in bytes. Even large results are much shorter. */
 export const LONGEST_LINE = 16 * 1024 * 1024
 
 interface LineReceiver {
   line(text: string): void
-  /** Reports that an oversized line has ended; `start` is its beginning. */
+  /** Reports the end of an oversized line. `start` is its beginning. */
   dropped(start: string, message: DroppedMessage): void
 }
 
 const KEPT_OF_DROPPED = 200
 
-/** Splits a stream of bytes, in chunks of any size, into lines. Bytes after the last line break are no line. */
+/** Splits a stream of bytes, in chunks of any size, into lines. Bytes after the last line break are not a line. */
 export class LineSplitter {
   readonly #receiver: LineReceiver
   readonly #longest: number

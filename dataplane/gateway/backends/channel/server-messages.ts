@@ -3,13 +3,10 @@ import { editObject, memberText } from '../../mcp/json.ts'
 import { isId } from '../../mcp/message.ts'
 import { addressee, type ChannelClient, type Participants, wantsLogLevel } from './channel-client.ts'
 
-/**
- * The most requests that are open at a time. Beyond that the oldest is refused: some are never answered while the
- * client stays.
- */
+/** The most open requests. Beyond it the oldest is refused, because some are never answered while the client stays. */
 const MOST_OPEN = 256
 
-/** The capability of a client that each request of a server needs. */
+/** The client capability that each request of a server requires. */
 const needed: Readonly<Record<string, string>> = {
   'elicitation/create': 'elicitation',
   'roots/list': 'roots',
@@ -26,8 +23,8 @@ interface Notification {
 }
 
 /**
- * Routes a server's requests to its clients. A request goes to a client only if it can be meant for no other, and only
- * that client's response is returned: the response of another user would be a leak.
+ * Routes a server's requests to its clients. A request goes to a client only if no other client can be meant, and only
+ * that client's response is returned. The response of another user would leak data.
  */
 export class ServerRequests {
   readonly #participants: Participants
@@ -77,7 +74,7 @@ export class ServerRequests {
   }
 }
 
-/** Passes a server's notification to the clients that it is clearly for, with the ids that they know. */
+/** Passes a server's notification to the clients that it clearly is for, with their own ids. */
 export function passNotification(notification: Notification, participants: Participants): void {
   const { method, params, text } = notification
   const subscription = subscriptionOf(params)
@@ -108,7 +105,10 @@ function passProgress({ params, text }: Notification, { pending }: Participants)
   request.exchange?.event(editObject(text, { params: edited }))
 }
 
-/** Reads one of the gateway's ids from a server's message: servers turn numbers into strings. NaN if it is no id. */
+/**
+ * Reads one of the gateway's ids in a server's message, because servers may turn numbers into text. NaN for any other
+ * id.
+ */
 const numberOf = (id: unknown): number => (isId(id) ? Number(id) : Number.NaN)
 
 /** Passes a notification to one subscription of the modern era. */

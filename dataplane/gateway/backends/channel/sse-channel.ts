@@ -20,7 +20,7 @@ interface SseChannelOptions {
   readonly share: Share
 }
 
-/** The longest wait from the request for the stream to its first event, and for one message to be accepted. */
+/** The timeout of the stream's first event, and of the acceptance of a message. */
 const PATIENCE_MS = 10_000
 
 /**
@@ -78,7 +78,7 @@ class SseChannel implements Channel {
       isAnswerless: true,
     })
     if (isSuccess(status)) return
-    // The server no longer knows this stream. The message fails first, as in a lost session, then the channel closes.
+    // The server no longer knows this stream. The message fails before the channel closes, as in a lost session.
     if (status === 404) setImmediate(() => this.close())
     const said = saidIn(body, memberText(text, 'id'))
     throw new BackendFailure('backend_failed', `refused a message with HTTP ${status}`, { status, said })
@@ -223,7 +223,7 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
   }
 }
 
-/** Headers that are left out: those of other revisions and those that each request sets itself. */
+/** Headers that are not sent: those of other revisions, and those that each request sets itself. */
 const notOwn: ReadonlySet<string> = new Set([
   'accept',
   'accept-encoding',

@@ -3,15 +3,15 @@ const LONGEST_BEGINNING = 80
 
 export type HeadersRead = Readonly<Record<string, string | string[] | undefined>>
 
-/** The head of an HTTP answer that is no MCP answer, to be described to operators and callers. */
+/** The head of an HTTP answer without an MCP answer, to describe it to operators and callers. */
 export interface AnswerHead {
   readonly status: number
   readonly headers: HeadersRead
 }
 
 /**
- * The header (a flat list) that asks for no compression: answers of backends are small and mostly relayed at once. A
- * compressed answer is decoded all the same.
+ * The header (a flat list) that refuses compression, because answers of backends are small and mostly relayed at once.
+ * A compressed answer is decoded all the same.
  */
 export const IDENTITY: readonly string[] = ['accept-encoding', 'identity']
 
@@ -36,7 +36,7 @@ export function detailOf(head: AnswerHead, body: string): string {
   return parts.join(', ')
 }
 
-/** Describes an answer for callers; undefined if the usual text says as much. */
+/** Describes an answer for callers; undefined if the standard text says the same. */
 export function publicTextOf(head: AnswerHead): string | undefined {
   const { status } = head
   if (isSuccess(status) && isPage(head))
@@ -51,8 +51,8 @@ const SEE_OTHER: ReadonlySet<number> = new Set([301, 302, 307, 308])
 export const SAME_METHOD: ReadonlySet<number> = new Set([307, 308])
 
 /**
- * Returns the path of a redirect that may be followed: within the origin and, for methods other than GET, only if the
- * method stays the same.
+ * Returns the path of a redirect to follow: within the origin and, except for GET, only if the redirect keeps the
+ * method.
  */
 export function redirectIn({ status, headers }: AnswerHead, method: string, url: URL): string | undefined {
   const { location } = headers

@@ -9,63 +9,64 @@ import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { type AnswerHead, type HeadersRead, isOfType, isSuccess } from './answer-head.ts'
 import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
 
-/** Takes the parts of a backend's answer to one request. */
+/** The owner of a request to a backend, which receives the parts of its answer. */
 export interface AnswerOwner {
-  /** The largest answer in bytes that is held whole; absent: 64 KiB. What is held beyond that passes `holds`. */
+  /** The largest answer in bytes that is buffered whole; absent: 64 KiB. Bytes beyond 64 KiB are passed to `holds`. */
   readonly mostHeld?: number | undefined
-  /** The rule by which answers to the request are mended; absent: they pass as they are. */
+  /** The rule by which answers to the request are repaired; absent: they are not changed. */
   readonly mendRule?: MendRule | undefined
-  /** Tells whether an answer before that of the request, in an event or an array, is to another request. */
+  /** Tells whether an answer that arrives first, in an event or an array, belongs to another request. */
   isOther(scanner: AnswerScanner): boolean
   /** Takes the head of the HTTP answer. */
   begun?(status: number, headers: HeadersRead): void
   /** Returns the scanner for the next message. */
   scanner(): AnswerScanner
-  /** Takes a part of an answer that is too large to hold. Returns false to ask for a drain before more comes. */
+  /** Receives a part of an answer that is too large to buffer. Returns false to wait for a drain. */
   part(bytes: Buffer): boolean
   /**
-   * Takes the bytes held so far of a message that may be no answer, or of a large answer that is held whole. Returns
-   * false if they are too many.
+   * Receives the number of buffered bytes, of a message that may be no answer or of a large answer that is buffered
+   * whole. Returns false if they are too many.
    */
   holds(bytes: number): boolean
-  /** Takes the whole answer. `body` is empty if it was streamed in parts. */
+  /** Receives the whole answer. `body` is empty if it was streamed in parts. */
   answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void
-  /** Takes a notification before the answer. Returns false to pause reading until `resume`. */
+  /** Receives a notification before the answer. Returns false to pause reading until `resume`. */
   notified(bytes: Buffer): boolean
-  /** Takes a request of the backend to the client; `id` is JSON text. */
+  /** Receives a request of the backend to the client. `id` is JSON text. */
   requested(id: string, bytes: Buffer): void
-  /** Takes an HTTP answer that holds no MCP answer: its status is not 2xx, or its media type is unknown. */
+  /** Receives an HTTP answer without an MCP answer: its status is not 2xx, or its media type is unknown. */
   refused(head: AnswerHead, text: string): void
   /**
-   * Handles a redirect. If it is followed, returns the function that sends the request there; the same reader reads the
+   * Handles a redirect. To follow it, returns a function that sends the request again; the same reader reads its
    * answer.
    */
   redirected?(head: AnswerHead): (() => void) | undefined
   failed(failure: BackendFailure): void
   /**
-   * Takes an error in handling the answer: a bug of the gateway, which must affect this exchange alone. Never throws.
+   * Handles an error in the handling of the answer. It is a bug of the gateway that must affect this exchange only.
+   * Never throws.
    */
   faulted(error: unknown): void
   /**
-   * Handles a stream that broke off before the answer, behind the event of this id. Returns true if the owner resumes
-   * it with another exchange, which the same reader reads. `retryMs` is the pause that the backend asked for.
+   * Handles a stream that broke off before the answer, after the event with this id. Returns true if the owner resumes
+   * it by another exchange, which the same reader reads. `retryMs` is the pause that the backend requires.
    */
   goOnAfter(eventId: string, retryMs: number | undefined): boolean
   /**
-   * Reports, after all other calls, that the HTTP exchange that `reader` reads has ended. A request that is sent again
-   * has another reader by then.
+   * Reports, after all other calls, that the HTTP exchange of `reader` has ended. A request that is sent again has
+   * another reader by then.
    */
   ended(reader: AnswerReader): void
 }
 
-/** The largest answer that is held whole. A larger one is streamed. */
+/** The largest answer that is buffered whole, in bytes. A larger one is streamed. */
 const HELD = 64 * 1024
 /** The most bytes of an incomplete message that may be no answer. */
 const LARGEST_UNKNOWN = 1024 * 1024
 
 type Form = 'json' | 'events' | 'refusal'
 
-/** Reads the answer to one relayed request, as JSON or as an event stream, without holding a large one whole. */
+/** Reads the answer to one relayed request, as JSON or as an event stream, without buffering a large one whole. */
 export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   readonly #owner: AnswerOwner
   #controller: Dispatcher.DispatchController | undefined
@@ -79,15 +80,15 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #held: Buffer[] = []
   #size = 0
   #flowing = false
-  /** Mends a large answer as it passes. */
+  /** Repairs a large answer while it passes. */
   #mender: NullMender | undefined
   /** True if the current stream resumes one that has broken off. */
   #goingOn = false
   /** Set if the body is compressed although that was not requested. */
   #decoder: BodyDecoder | undefined
-  /** The Content-Encoding of a body that is taken as it is. */
+  /** The unknown Content-Encoding of the body, which is read undecoded. */
   #unknownEncoding: string | undefined
-  /** True while the rest of an event that holds no message is dropped. */
+  /** True while the rest of an event without a message is dropped. */
   #isDropped = false
   /** True if the owner has its answer. Later bytes are dropped. */
   #over = false
@@ -116,7 +117,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#decoder?.resume()
   }
 
-  /** Takes a whole answer that came by another way. */
+  /** Reads a whole answer that arrived in another way. */
   takeWhole(bytes: Buffer): void {
     this.#read(bytes)
     if (!this.#over) this.#finish()
@@ -194,7 +195,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     }
   }
 
-  /** Refuses an answer after its beginning: the rest of a body that is no answer is not needed. */
+  /** Refuses an answer after the beginning of its body, because the rest of a body without an answer is not needed. */
   #refusedAtLength(): void {
     if (this.#goingOn || this.#follow !== undefined) return
     this.#endOfBody()
@@ -225,7 +226,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#owner.ended(this)
   }
 
-  /** Catches errors of the owner: undici would pass them to the reader of the socket. */
+  /** Catches errors of the owner, which undici would pass to the reader of the socket. */
   #faulted(error: unknown): void {
     this.#over = true
     this.#owner.faulted(error)
@@ -248,7 +249,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#scanner = this.#owner.scanner()
     this.#isDropped = false
     if (scanner.isAnswer) return
-    // An event without a message only gives the stream an id (2025-11-25, resumability).
+    // An event without a message only sets the stream's last event id (2025-11-25, resumability).
     if (!scanner.hasWhole || !scanner.hasMethod) return
     if (scanner.id === undefined) {
       if (!this.#owner.notified(mendedUnasked(message, scanner.hasNull))) this.pause()
@@ -258,7 +259,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   /** Handles the end of the body. Returns true if another exchange continues this one. */
   #endOfBody(): boolean {
     if (this.#form === 'events') {
-      // Some servers leave out the empty line behind the last event.
+      // Some servers omit the empty line after the last event.
       if (this.#scanner.complete) this.onEventEnd()
       if (this.#over) return false
       return this.#brokenOff(new BackendFailure('backend_failed', 'the stream ended without an answer'))
@@ -289,8 +290,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   /**
-   * Resumes a stream that ended before the answer, if its events have ids (2025-11-25, resumability). If the client
-   * already has a part of the answer, the gateway could not tell which bytes follow it.
+   * Resumes a stream that ended before the answer, if its events have ids (2025-11-25, resumability). It is not
+   * possible once the client has a part of the answer, because the gateway can't tell which bytes follow.
    */
   #brokenOff(failure: BackendFailure): boolean {
     const splitter = this.#splitter
@@ -306,7 +307,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     return true
   }
 
-  /** Takes bytes of the current message, and the messages behind it in an array. */
+  /** Reads bytes of the current message and, in an array, of the following messages. */
   #take(bytes: Buffer): void {
     let rest: Buffer | undefined = bytes
     while (rest !== undefined && !this.#over) {
@@ -348,7 +349,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     scanner.mendWith(this.#mender)
   }
 
-  /** Mends the bytes held from this index on. */
+  /** Repairs the buffered bytes from this index on. */
   #mendTail(mender: NullMender, from: number): void {
     const parts = this.#held.splice(from)
     for (const part of parts) mender.push(part, this.#held)
@@ -392,7 +393,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#owner.answered(scanner, this.#flowing ? body : this.#mended(scanner, body), this.#flowing)
   }
 
-  /** Returns a whole answer in a form that official clients take. */
+  /** Returns a whole answer in a form that official clients accept. */
   #mended(scanner: AnswerScanner, given: Buffer): Buffer {
     const body = scanner.needsMending ? mended(scanner, given) : given
     const rule = this.#owner.mendRule
@@ -406,13 +407,15 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   }
 }
 
-/** Returns a result (JSON text) that is an object where it is null, with the member that the scanner adds to objects. */
+/**
+ * Returns a result (JSON text) as an object: an empty one for null, with the member that the scanner adds to objects.
+ */
 const resultIn = (result: string | undefined, { resultMember }: AnswerScanner): string =>
   result === undefined || result === 'null' ? `{${resultMember}}` : result
 
 /**
- * Returns an answer in the form of JSON-RPC 2.0, which official clients insist on: without other members, a null `error`
- * beside a result or the other way round, and with a number and a text in an error. Numbers keep their spelling.
+ * Repairs an answer to the form of JSON-RPC 2.0, which official clients require: without other members, without a null
+ * `error` beside a result or the reverse, and with a number and a text in an error. Numbers keep their spelling.
  */
 function mended(scanner: AnswerScanner, body: Buffer): Buffer {
   const text = body.toString('utf8')

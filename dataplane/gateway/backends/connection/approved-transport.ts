@@ -3,17 +3,17 @@ import { BackendFailure } from './failure.ts'
 import { RelayHandler, WrappedTransport } from './relay-handler.ts'
 import type { Transport } from './transport.ts'
 
-/** The header (name and value) of a proxy's answers while it withholds what its pins don't approve. */
+/** The header (name and value) in a proxy's answers while it enforces its pins. */
 export const HELD_TO_PINS: readonly [string, string] = ['portico-definitions', 'enforced']
 
 /**
- * Takes answers of a proxy only if it withheld what is not approved when it gave them: the configuration of its pods may
- * be older than its object, and a gateway can't tell an approved definition from another one.
+ * Accepts answers of a proxy only if it enforced its pins when it gave them. The configuration of the proxy's pods may
+ * be older than its object, and a gateway can't tell approved definitions from others.
  */
 export const approvedTransport = (inner: Transport): Transport =>
   new WrappedTransport(inner, (_, handler) => new ApprovedAnswer(handler))
 
-/** Hands an answer on, or fails the request before the first byte of its body. */
+/** Passes an answer on, or fails the request before the first byte of the body. */
 class ApprovedAnswer extends RelayHandler {
   #isRefused = false
 

@@ -4,26 +4,26 @@ import type { MakeLink } from '../../../upstream-tokens/index.ts'
 
 /** A JSON-RPC error of a backend. */
 export interface SaidError {
-  /** JSON text, in the form of JSON-RPC. */
+  /** The error as JSON text, in the form of JSON-RPC. */
   readonly error: string
   readonly code: unknown
-  /** True if it has the id of the request: the backend itself has read it, no proxy before it. */
+  /** True if it has the id of the request, so that the backend itself, and no proxy before it, has read the request. */
   readonly isOwn: boolean
 }
 
-/** A backend's failure to answer as it should. `message` is for the log and the admin listener, never for callers. */
+/** The failure of a request to a backend. `message` is for the log and the admin listener, never for callers. */
 export class BackendFailure extends Error {
   override readonly name = 'BackendFailure'
   readonly code: Extract<ErrorCode, 'backend_failed' | 'backend_unavailable' | 'backend_timeout'>
-  /** The HTTP status of its answer, if any. */
+  /** The HTTP status of the answer, if any. */
   readonly status: number | undefined
-  /** The code of the JSON-RPC error that it answered with, if any. */
+  /** The code of the JSON-RPC error in the answer, if any. */
   readonly rpcCode: number | undefined
   /** The text for callers, in place of the usual one. */
   readonly text: string | undefined
-  /** The JSON-RPC error that came with an HTTP status of an error, for callers. */
+  /** The JSON-RPC error that came with an HTTP error status, for callers. */
   readonly said: SaidError | undefined
-  /** Makes the link where the caller obtains the missing credential. */
+  /** Creates the link by which the caller obtains the missing credential. */
   readonly link: MakeLink | undefined
 
   constructor(
@@ -58,15 +58,15 @@ export function connectionFailure(error: unknown): BackendFailure {
   })
 }
 
-/** Describes a blocked address and the setting that would allow it. The operator has no other sign of the cause. */
+/** Describes a blocked address and the setting that allows it, because the operator has no other sign of the cause. */
 function refusedAddress(cause: AddressRefused): BackendFailure {
   const remedy = cause.addressClass === 'never' ? '' : ', which is called only under allowPrivateEndpoint'
   return new BackendFailure('backend_unavailable', `${cause.message}${remedy}`, { cause })
 }
 
 /**
- * Another stream of the session is open: that of a replica that is about to leave it, or one whose end is not known
- * yet.
+ * The status if another stream of the session is open: one of a replica that is about to leave the session, or one
+ * whose end is not known yet.
  */
 const CONFLICT = 409
 

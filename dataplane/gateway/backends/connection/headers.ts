@@ -11,17 +11,17 @@ import {
 import type { MakeLink } from '../../../upstream-tokens/index.ts'
 import { BackendFailure } from './failure.ts'
 
-/** Headers as a flat list of names and values; `version` changes with the values. */
+/** Headers as a flat list of names and values. `version` changes with the values. */
 interface HeaderList {
   readonly version: number
   readonly list: readonly string[]
 }
 
-/** The headers of requests to a backend besides those of the protocol. */
+/** The headers of requests to a backend, without those of the protocol. */
 export interface BackendHeaders {
   /**
-   * Returns the current headers. Throws a BackendFailure if they are unavailable: a request without its credential is
-   * never sent.
+   * Returns the current headers. Throws a BackendFailure if they are unavailable, because a request without its
+   * credential must not be sent.
    */
   current(): HeaderList
 }
@@ -36,11 +36,11 @@ export class CallerHeaders implements BackendHeaders {
   readonly #credential: CallerCredential
   #configuredVersion = -1
   #of: CallerCredential['current']
-  /** The reason, for the caller, that the last try obtained no credential; undefined if it did. */
+  /** The caller's text why the last attempt obtained no credential; undefined if it did. */
   #problem: string | undefined
-  /** The tries in progress. */
+  /** The attempts in progress. */
   #tries = 0
-  /** Makes the link where the caller obtains a credential; undefined if the caller can't do that. */
+  /** Creates the link by which the caller obtains a credential; undefined if the caller can't. */
   link: MakeLink | undefined
   #current: HeaderList = { version: 0, list: [] }
 
@@ -50,15 +50,16 @@ export class CallerHeaders implements BackendHeaders {
     this.#credential = credential
   }
 
-  /** The reason, for the caller, that there is no credential; undefined if there is one. */
+  /** The caller's text why there is no credential; undefined if there is one. */
   get problem(): string | undefined {
-    // A provider may take longer than a caller waits for lists. The backend is then not to blame.
+    // A provider may take longer than a caller waits for lists, which is not the backend's fault.
     const isWaiting = this.#problem === undefined && this.#tries > 0
     return isWaiting ? `The credential for the backend ${JSON.stringify(this.#backend)} is awaited.` : this.#problem
   }
 
   /**
-   * Returns the current headers. Throws a BackendFailure if there is no credential: a request without it is never sent.
+   * Returns the current headers. Throws a BackendFailure if there is no credential, because a request without it must
+   * not be sent.
    */
   current(): HeaderList {
     const configured = this.#configured.current()
@@ -74,7 +75,7 @@ export class CallerHeaders implements BackendHeaders {
   }
 
   /**
-   * Returns undefined if there is a credential; else a promise that settles when there is. It rejects with a
+   * Returns undefined if there is a credential, else a promise that resolves when there is one. It rejects with a
    * BackendFailure for callers.
    */
   needed(): Promise<unknown> | undefined {
@@ -82,19 +83,19 @@ export class CallerHeaders implements BackendHeaders {
     return needed === undefined ? undefined : this.#settled(needed)
   }
 
-  /** True if a refused credential is final: the gateway can obtain no other, so the caller must bring one. */
+  /** True if a refused credential is final: the gateway can't obtain another, so the caller must send one. */
   get isFinal(): boolean {
     return this.#credential.isFinal
   }
 
-  /** The credential for a request that is sent now; undefined if there is none yet. */
+  /** The current credential; undefined if there is none yet. */
   get credential(): Credential | undefined {
     return this.#credential.current
   }
 
   /**
-   * Obtains another credential, unless there is one already that differs from `refused`, which the backend has not
-   * accepted. Rejects as `needed` does.
+   * Obtains another credential, unless the current one already differs from `refused`, which the backend has rejected.
+   * Rejects as `needed` does.
    */
   renewed(refused: Credential | undefined): Promise<unknown> {
     return this.#settled(this.#credential.renewed(refused))
@@ -137,7 +138,7 @@ export function mergeHeaders(list: readonly string[], over: readonly string[]): 
 
 /**
  * The headers of the gateway's own probes to a backend for which each caller has a credential. They never carry a
- * caller's credential, but the gateway's own if the strategy has one (client credentials).
+ * caller's credential, but they carry the gateway's own if the strategy has one (client credentials).
  */
 export class OwnHeaders implements BackendHeaders {
   readonly #configured: BackendHeaders
@@ -157,7 +158,7 @@ export class OwnHeaders implements BackendHeaders {
     return { version: version * 1_000 + this.#version, list: mergeHeaders(list, headers) }
   }
 
-  /** Obtains a credential of the gateway itself if the strategy has one and none is valid. */
+  /** Obtains the gateway's own credential if the strategy has one and none is valid. */
   async authorize(): Promise<void> {
     const { obtainOwn } = this.#strategy
     if (obtainOwn === undefined || this.#lasts(MARGIN_MS)) return
@@ -171,7 +172,10 @@ export class OwnHeaders implements BackendHeaders {
   }
 }
 
-/** The headers that the configuration adds to each request to a backend. Values in files follow the files. */
+/**
+ * The headers that the configuration adds to each request to a backend. Values from files are read again when a file
+ * changes.
+ */
 export class ConfiguredHeaders implements BackendHeaders {
   readonly #fixed: readonly string[]
   readonly #files: readonly { readonly name: string; readonly prefix: string; readonly read: ReadSecretFile }[]
@@ -188,8 +192,8 @@ export class ConfiguredHeaders implements BackendHeaders {
   }
 
   /**
-   * Returns the current headers. Throws a BackendFailure if a file can't be read or holds an invalid header value: a
-   * request without its credential is never sent.
+   * Returns the current headers. Throws a BackendFailure if a file can't be read or contains an invalid header value,
+   * because a request without its credential must not be sent.
    */
   current(): HeaderList {
     if (this.#files.length === 0) return this.#current

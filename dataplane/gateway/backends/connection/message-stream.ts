@@ -8,10 +8,10 @@ import { isOfType, isSuccess } from './answer-head.ts'
 import { UnfinishedEvent } from './unfinished-event.ts'
 
 interface MessageStreamOptions {
-  /** Takes one event's data. An error that it throws affects that message alone. */
+  /** Handles one event's data. If it throws, only that message is lost. */
   onMessage(bytes: Buffer): void
   onBegin?(): void
-  /** Reports the end of a stream that had begun, or its refusal with the HTTP status `refused` (0: no answer). */
+  /** Reports the end of a stream, or its refusal before it began, with the HTTP status in `refused` (0: no answer). */
   onEnd(refused: number | undefined): void
   /** Logs the errors that the other callbacks throw. */
   readonly log: Pick<Logger, 'error'>
@@ -22,7 +22,7 @@ interface MessageStreamOptions {
 /** The largest message that is accepted from such a stream. A larger one is dropped. */
 const LARGEST = 1024 * 1024
 
-/** A stream of messages that belong to no request of the gateway, until one side ends it. */
+/** A stream of messages that belong to none of the gateway's requests, until one side ends it. */
 export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
   readonly #options: MessageStreamOptions
   readonly #splitter = new SseSplitter(this)
@@ -41,12 +41,12 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     this.#event = new UnfinishedEvent(options.share)
   }
 
-  /** The id of the last event that had one: the next stream may continue behind it. */
+  /** The id of the last event that had one. The next stream can continue after it. */
   get lastEventId(): string | undefined {
     return this.#splitter.lastEventId
   }
 
-  /** True if an event with a message has come. */
+  /** True if an event with a message has arrived. */
   hasSpoken = false
 
   /** The pause before the next stream, if the backend has set one. */
@@ -115,7 +115,7 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     this.#guard(() => this.#options.onEnd(this.#refused))
   }
 
-  /** Catches errors of the callbacks: they must not reach the reader of the socket. */
+  /** Catches errors of the callbacks, which must not reach the reader of the socket. */
   #guard(notify: () => void): void {
     try {
       notify()

@@ -3,7 +3,7 @@ import type { Transport } from './transport.ts'
 
 type Headers = Record<string, string | string[] | undefined>
 
-/** Hands all events of a request on to another handler. Classes that extend it look at some of them. */
+/** Passes all events of a request to another handler. Subclasses inspect some of them. */
 export class RelayHandler implements Dispatcher.DispatchHandler {
   protected readonly handler: Dispatcher.DispatchHandler
 
@@ -37,7 +37,7 @@ type WrapHandler = (
   handler: Dispatcher.DispatchHandler,
 ) => Dispatcher.DispatchHandler
 
-/** A transport whose requests have the handlers that `wrap` makes of theirs. */
+/** A transport that wraps the handler of each request with `wrap`. */
 export class WrappedTransport implements Transport {
   readonly #inner: Transport
   readonly #wrap: WrapHandler

@@ -16,7 +16,10 @@ import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
 import type { Transport } from './transport.ts'
 
-/** The gateway's own requests to a backend: opening a session, listing the tools. Answers are held whole. */
+/**
+ * One of the gateway's own requests to a backend, such as opening a session or listing tools. Its answer is buffered
+ * whole.
+ */
 
 export interface BackendRequest {
   readonly dispatcher: Transport
@@ -26,59 +29,59 @@ export interface BackendRequest {
   readonly headers: string[]
   readonly body?: string
   readonly timeoutMs: number
-  /** The address, if redirects within its origin are followed; `onRedirect` then gets the new path. */
+  /** The address of a request that follows redirects within its origin. `onRedirect` then receives the new path. */
   readonly url?: URL
   onRedirect?(path: string): void
-  /** True for a notification or response: the body of an HTTP 200 does not matter. */
+  /** True for a notification or response. The body of an HTTP 200 is then ignored. */
   readonly isAnswerless?: boolean
-  /** True for a request in a session, where a stream that breaks off can be resumed. */
+  /** True for a request in a session, where a broken stream can be resumed. */
   readonly isInSession?: boolean
   /** Called when the headers of the answer arrive, before the body. */
   onHead?(headers: HeadersRead): void
   /**
-   * Takes a request that the backend sends before its answer; `id` is JSON text. Absent: it gets no answer, since there
-   * is no client to relay it to.
+   * Handles a request that the backend sends before its answer. `id` is JSON text. Absent: the request gets no answer,
+   * because there is no client to relay it to.
    */
   onRequest?(id: string, bytes: Buffer): void
   /**
-   * Called if the backend has only accepted the request, by an empty body. Returns true if `take` will get the answer on
-   * the session's stream, or undefined if there is no stream.
+   * Called if the backend has accepted the request with an empty body. Returns true if `take` will receive the answer
+   * on the session's stream, or undefined if there is no stream.
    */
   onAccepted?(take: (answer: Buffer | undefined) => void): boolean
 }
 
 export interface BackendAnswer {
   readonly status: number
-  /** The description of an HTTP answer that held no MCP answer. */
+  /** The description of an HTTP answer without an MCP answer. */
   readonly refusal?: Refusal
-  /** The text of the JSON-RPC answer; the beginning of the body if it holds none; empty if there is no body. */
+  /** The text of the JSON-RPC answer. Without one it is the beginning of the body, and empty if there is no body. */
   readonly text: string
-  /** True if operators are not told the message of an error: what a backend with enforced pins says is in no log. */
+  /** True if operators must not see an error's message: texts of a backend with enforced pins are not logged. */
   readonly isUnquoted?: true
 }
 
-/** The description, for operators and callers, of an HTTP answer that holds no MCP answer. */
+/** The description, for operators and callers, of an HTTP answer without an MCP answer. */
 export interface Refusal {
   readonly detail: string
   readonly text: string | undefined
 }
 
-/** The largest answer that is held. A list of thousands of tools is below it. */
+/** The largest answer in bytes. A list of thousands of tools is smaller. */
 const LARGEST = 16 * 1024 * 1024
-/** The most characters of an error's message that are told to operators. */
+/** The most characters of an error's message in reports to operators. */
 const LONGEST_REASON = 80
-/** Replaces text that is not JSON-RPC. */
+/** The replacement for text that is not JSON-RPC. */
 const NO_MESSAGE = 'no message'
 
-/** The resumption of a stream that broke off before its answer (2025-11-25, resumability). */
+/** The default pause before a broken stream is resumed (2025-11-25, resumability). */
 
 const RETRY_MS = 1_000
-/** The shortest pause before a stream is resumed, whatever the backend asks for: it may have many streams. */
+/** The shortest pause before a stream is resumed. A backend may ask for less, but may have many streams. */
 const SOONEST_RETRY_MS = 100
-/** The longest pause: Node takes a delay beyond 32 bits for none at all. */
+/** The longest pause, because Node treats a delay of more than 32 bits as none. */
 const LATEST_RETRY_MS = 5 * 60_000
 
-/** Sends one request. Rejects with a BackendFailure if no whole answer comes in time. */
+/** Sends one request. Rejects with a BackendFailure if no complete answer arrives in time. */
 export function requestBackend(request: BackendRequest): Promise<BackendAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<BackendAnswer>()
   new OwnRequest(request, resolve, reject).start()
@@ -144,7 +147,7 @@ class OwnRequest implements AnswerOwner {
     this.#request.onHead?.(headers)
     if (!this.#isTaken || this.#request.isAnswerless !== true) return
     if (!isOfType(headers['content-type'], 'text/event-stream')) return
-    // A stream in place of an empty answer may stay open for ever.
+    // A stream instead of an empty answer may stay open for ever.
     this.#finish(200, '')
     this.#reader.stop()
   }
@@ -169,7 +172,7 @@ class OwnRequest implements AnswerOwner {
     return true
   }
 
-  /** Ends the wait at the first answer; the stream may stay open. */
+  /** Ends the wait at the first answer. The stream may stay open. */
   answered(_scanner: AnswerScanner, body: Buffer): void {
     this.#parts.push(body)
     this.#finish(200, Buffer.concat(this.#parts).toString('utf8'))
@@ -190,7 +193,7 @@ class OwnRequest implements AnswerOwner {
   #refused(head: AnswerHead, text: string): void {
     const refusal = { detail: detailOf(head, text), text: publicTextOf(head) }
     this.#end()
-    // A body without a known media type is no answer, whatever it looks like. Calls follow the same rule.
+    // A body with an unknown media type is not read as an answer. Calls follow the same rule.
     this.#resolve({ status: head.status, text: isSuccess(head.status) && text !== '' ? NO_MESSAGE : text, refusal })
   }
 
@@ -227,7 +230,7 @@ class OwnRequest implements AnswerOwner {
     return true
   }
 
-  /** Ignores notifications within the gateway's own requests: they concern no client. */
+  /** Ignores notifications during the gateway's own requests, because they concern no client. */
   notified(): boolean {
     return true
   }
@@ -237,7 +240,7 @@ class OwnRequest implements AnswerOwner {
   }
 
   ended(): void {
-    // `answered` has settled the request already, or the connection's failure does.
+    // `answered` has settled the request already, or the connection's failure will.
   }
 
   #giveUp(failure: BackendFailure): void {
@@ -257,13 +260,13 @@ class OwnRequest implements AnswerOwner {
   }
 }
 
-/** Returns the pause before the rest is requested; `retryMs` is the pause that the backend has asked for. */
+/** Returns the pause before a broken stream is resumed. `retryMs` is the pause that the backend requires. */
 export const pauseBeforeRest = (retryMs = RETRY_MS): number =>
   Math.min(Math.max(retryMs, SOONEST_RETRY_MS), LATEST_RETRY_MS)
 
 /**
- * Converts the headers of a request in a session (a flat list) to those of a stream's GET; with `after`, the stream
- * continues behind that event.
+ * Converts the headers of a request in a session (a flat list) to those of a stream's GET. With `after`, the stream
+ * continues after that event.
  */
 export function streamHeaders(headers: readonly string[], after?: string): string[] {
   const list = headers.slice()

@@ -3,7 +3,7 @@ import type { SignRequest } from '../../../credentials/index.ts'
 import { BackendFailure } from './failure.ts'
 import { mergeHeaders } from './headers.ts'
 
-/** The transport of requests to a backend. Every kind looks like Streamable HTTP. */
+/** Sends requests to a backend. Every implementation behaves like Streamable HTTP. */
 export interface Transport extends Pick<Dispatcher, 'dispatch'> {
   /** Dispatches a request whose answer is a long-lived stream, without taking a connection from calls. */
   stream: Dispatcher['dispatch']
@@ -12,12 +12,15 @@ export interface Transport extends Pick<Dispatcher, 'dispatch'> {
   destroy(): Promise<void>
 }
 
-/** The most calls: each holds a connection to its backend until it is answered, even while it waits for a person. */
+/**
+ * The most concurrent calls. Each holds a connection to its backend until it is answered, even while it waits for a
+ * person.
+ */
 export const MOST_CALLS = 1024
 
 /**
- * Signs each request to a backend with the caller's current credential. All requests for the caller go through here:
- * calls, lists, streams and the ends of sessions. The connections are those of another transport.
+ * Signs each request to a backend with the caller's current credential. All requests for the caller pass through it:
+ * calls, lists, streams and the ends of sessions. It uses the connections of another transport.
  */
 export class SigningTransport implements Transport {
   readonly #inner: Transport
@@ -38,7 +41,7 @@ export class SigningTransport implements Transport {
     return this.#inner.stream(this.#signed(options), handler)
   }
 
-  /** Signs a request. Throws a BackendFailure without a credential: a request without it is never sent. */
+  /** Signs a request. Throws a BackendFailure without a credential, because an unsigned request must not be sent. */
   #signed(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
     const sign = this.#signer()
     if (sign === undefined) throw new BackendFailure('backend_unavailable', 'there is no credential of the caller')

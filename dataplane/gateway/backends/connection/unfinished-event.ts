@@ -1,13 +1,13 @@
 import { Reservation, type Share } from '../../../server/budget.ts'
 
-/** The most pieces of an event that are kept before they are joined. */
+/** The most chunks of an event that are kept before they are joined. */
 const MOST_PIECES = 64
 
 /** The bytes of an incomplete event on a backend's stream, counted in the backend's share from chunk to chunk. */
 export class UnfinishedEvent {
   size = 0
   #pieces: Buffer[] = []
-  /** The number of pieces that keep only their own memory alive. */
+  /** The number of chunks that were copied and so keep no larger buffer alive. */
   #own = 0
   readonly #reservation: Reservation
 
@@ -21,8 +21,8 @@ export class UnfinishedEvent {
   }
 
   /**
-   * Copies the rest of a chunk after it has been pushed, so that the chunk itself can be freed. Returns false if there
-   * is no memory for it.
+   * Copies the rest of a chunk that was pushed, so that the chunk itself can be freed. Returns false if there is no
+   * memory for the copy.
    */
   settle(): boolean {
     if (this.size === 0) return true

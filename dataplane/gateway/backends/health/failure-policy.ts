@@ -2,27 +2,27 @@ import { parseTimer } from '../../../../crds/settings/duration.ts'
 import { failureDefaults } from '../../../../crds/settings/gateway/defaults.ts'
 import type { GatewayConfig } from '../../../config/gateway.ts'
 
-/** The handling of a backend's failures. All times are in milliseconds. */
+/** The settings for failures of backends. All times are in milliseconds. */
 export interface FailurePolicy {
   /** The interval between two polls of a backend that answers. */
   readonly intervalMs: number
-  /** The longest wait for the gateway's own requests. */
+  /** The timeout of the gateway's own requests. */
   readonly timeoutMs: number
-  /** Failures in a row that make a backend unhealthy. */
+  /** The number of failures in a row that makes a backend unhealthy. */
   readonly unhealthyAfter: number
-  /** Undefined: calls are never refused without a try. */
+  /** The circuit breaker; undefined: every call is tried. */
   readonly circuit: CircuitPolicy | undefined
 }
 
 interface CircuitPolicy {
-  /** Failures in a row that open the circuit. */
+  /** The number of failures in a row that opens the circuit. */
   readonly openAfter: number
-  /** The first and the longest time that it stays open: the pause doubles while tries fail. */
+  /** The first and the longest time that the circuit stays open. The time doubles with each failed attempt. */
   readonly pauseMs: number
   readonly longestPauseMs: number
 }
 
-/** The default circuit breaker, which a short outage hardly triggers. */
+/** The default circuit breaker. A short outage hardly triggers it. */
 const USUAL_CIRCUIT: CircuitPolicy = { openAfter: 5, pauseMs: 2_000, longestPauseMs: 30_000 }
 
 export function failurePolicy({ failureHandling = {} }: Pick<GatewayConfig, 'failureHandling'>): FailurePolicy {

@@ -12,7 +12,7 @@ interface LastError {
   readonly at: string
 }
 
-/** The HTTP status of a backend that is alive and asks callers to wait. */
+/** The HTTP status with which a backend that is alive asks callers to wait. */
 const TOO_MANY = 429
 /** An answer slower than this makes a backend degraded. */
 const SLOW_MS = 5_000
@@ -20,9 +20,9 @@ const SLOW_MS = 5_000
 const NEWEST = 0.2
 
 /**
- * The health of a backend as real traffic shows it, with its circuit breaker. After some failures in a row calls are
- * refused at once, so that a dead backend costs its callers nothing, until one try after a pause succeeds. A refused
- * credential is no sign of a dead backend, because it may be one caller's. Neither is a request to come back later.
+ * The health of a backend, as its traffic shows it, with the circuit breaker. After some failures in a row calls are
+ * refused at once, so that a dead backend costs its callers nothing, until an attempt after a pause succeeds. A refused
+ * credential is not a failure of the backend, because it may be one caller's. Neither is a request to come back later.
  */
 export class Health {
   lastError: LastError | undefined
@@ -35,11 +35,11 @@ export class Health {
   #unauthenticated = false
   #latencyMs: number | undefined
   #openUntil = 0
-  /** The pause after the last opening; zero while the backend answers. */
+  /** The last pause; zero while the backend answers. */
   #pauseMs = 0
   #trying = false
   /**
-   * The one caller whose calls alone have failed in a row; undefined if other callers, or the gateway itself, failed
+   * The caller, if all failures in a row were that caller's; undefined if other callers, or the gateway itself, failed
    * too.
    */
   #onlyFor: object | undefined
@@ -63,16 +63,16 @@ export class Health {
   }
 
   /**
-   * The mean time to list the tools in milliseconds, newer times counting more. A slow tool is no sign of a slow
-   * backend.
+   * The weighted mean time to list the tools, in milliseconds. Newer times count more. Tool calls don't count, because
+   * a slow tool is no sign of a slow backend.
    */
   get latencyMs(): number | null {
     return this.#latencyMs === undefined ? null : Math.round(this.#latencyMs * 10) / 10
   }
 
   /**
-   * Tells whether a call of this caller may be tried now. In the half-open state one call may; the next waits for its
-   * outcome. If all failed calls were one caller's, the circuit is open for that caller alone.
+   * Tells whether a call of this caller may be tried now. In the half-open state one call may; others are refused until
+   * it ends. If all failures were one caller's, the circuit is open for that caller only.
    */
   mayTry(caller?: object): boolean {
     if (!this.#isOpen || (this.#onlyFor !== undefined && this.#onlyFor !== caller)) return true
@@ -98,15 +98,15 @@ export class Health {
   }
 
   /**
-   * Records a failure of the backend in a call of this caller or, without `caller`, of the gateway itself. The request
-   * can make a call fail or take long, but it can't make a backend unreachable.
+   * Records the failure of a call of this caller or, without `caller`, of a request of the gateway itself. A caller's
+   * request can make a call fail or take long, but can't make a backend unreachable.
    */
   failed(failure: BackendFailure, caller?: object): void {
     const blamed = failure.code === 'backend_unavailable' ? undefined : caller
     this.#tried = true
     this.#trying = false
     this.lastError = { code: failure.code, message: failure.message, at: new Date().toISOString() }
-    // A backend that says by an HTTP status what is wrong with one request is alive.
+    // A backend that reports the error of a single request by an HTTP status is alive.
     if (failure.status === TOO_MANY || failure.said?.isOwn === true) return
     this.illSince ??= this.lastError.at
     this.#unauthenticated = failure.status === 401 || failure.status === 403
@@ -119,7 +119,7 @@ export class Health {
     this.#openUntil = performance.now() + this.#pauseMs
   }
 
-  /** Records that a try ended without a result (the client disconnected). */
+  /** Records that an attempt ended without a result because the client disconnected. */
   abandoned(): void {
     this.#trying = false
   }
