@@ -129,12 +129,12 @@ function filterStep(asked: Asked): Step {
   if (isFilteredOut(asked)) return of(false, 'the filter of its server leaves this tool out')
   const exists = isObject(explanation) ? explanation['exists'] : listed?.includes(question.tool)
   if (exists === true) return of(true, 'the tool is shown')
-  // With tool search the list contains no tools of the servers.
+  // The list contains no tools of the servers if it offers tool search.
   if (exists === undefined || listed?.includes(SEARCH) === true) return of(null, 'nobody knows whether it is shown')
   return of(false, 'there is no tool of this name')
 }
 
-/** With tool search this tool is listed in place of all others. */
+/** The tool that is listed in place of all others if there is tool search. */
 const SEARCH = 'find_tool'
 const NO_POLICIES = 'no policies are in force'
 

@@ -17,7 +17,7 @@ import type { Setup } from './request/setup.ts'
 import { reportUsage } from './usage/report.ts'
 
 const MOST_BYTES = 64 * 1024
-/** Only pages of this machine may call. */
+/** Only pages from this machine may call, so no host names are allowed. */
 const NO_NAMES: ReadonlySet<string> = new Set()
 
 /** Serves the admin routes that only a gateway has: `POST /explain`, `GET /definitions`, `GET /usage`. */
@@ -39,10 +39,10 @@ export function adminRoutes(running: () => Gateway): Hono {
     return c.json(await reportUsage(usage, (name) => c.req.query(name)))
   })
   app.post('/explain', async (c) => {
-    // A request of a page has an Origin; a page of another site may reach this listener under its own name (DNS
+    // A request of a page has an Origin. A page of another site can reach this listener under its own host name (DNS
     // rebinding).
     checkHost(NO_NAMES, 'localhost', c.req.header('origin'))
-    // A page in a browser can send other types without a preflight.
+    // A page can send other media types without a preflight.
     if (c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase() !== 'application/json')
       throw new PublicError('unsupported_media_type')
     const body = await readBody(c, MOST_BYTES)
@@ -62,10 +62,9 @@ export function adminRoutes(running: () => Gateway): Hono {
 }
 
 /**
- * Explains whether the catalog, and which policies and scopes, allow or deny what `question` asks (JSON text), in this
- * gateway as it is now, and what a caller must have for it. Nothing is called, and nobody has to have the claims that are
- * named. Throws `invalid_request`, and `not_found` if callers are anonymous and there are neither policies nor a catalog
- * gate.
+ * Explains whether the catalog gate, and which policies and scopes, allow or deny the call in `question` (JSON text) in
+ * this gateway's current state, and what a caller needs for it. Nothing is called, and the claims may be invented.
+ * Throws `invalid_request`, and `not_found` if callers are anonymous and there are neither policies nor a catalog gate.
  */
 function explain(
   { config, scopeRules, gate }: Pick<Setup, 'config' | 'scopeRules'> & Pick<Gateway, 'gate'>,
@@ -85,7 +84,7 @@ function explain(
     asked.type === 'Tool' ? [asked.id, ...steps.map((tool) => catalog.stepTools.get(tool)?.name ?? tool)] : []
   const stepBackends = steps.map((tool) => catalog.stepTools.get(tool)?.route.backend)
   const backends = [subjectOf(shown, asked).backend, ...stepBackends].filter((name) => name !== undefined)
-  // Lists that each caller has of their own are not in this catalog.
+  // This catalog lacks the lists that differ for each caller.
   const likely = backends.length === 0 ? findBackends(config, asked) : backends
   const needs = callNeeds(config, likely, scopeRules?.neededFor(tools))
   const scoped = withNeeds(explainScopes(scopeRules, { caller, tools }, explanation), needs)
@@ -106,7 +105,7 @@ function parsed(text: string): unknown {
 function callerOf({ caller }: Question): Caller {
   if (caller === undefined) return { kind: 'anonymous' }
   const [subject, claims] = [caller['sub'] as string, caller]
-  // The claims of the question are those that policies read, from whichever token they would come.
+  // The question's claims are those that policies read, whichever token they would come from.
   return { kind: 'authenticated', issuer: '', subject, claims, expiresAt: 0, judged: { subject, claims } }
 }
 
@@ -115,7 +114,7 @@ function subjectOf({ catalog, promptsAndResources }: Shown, { type, id }: Questi
   return type === 'Prompt' ? promptSubject(promptsAndResources, id) : resourceSubject(promptsAndResources, id)
 }
 
-/** Tells whether the item exists, which a caller would not learn. */
+/** Tells whether the item exists, which a caller would not be told. */
 function exists({ catalog, promptsAndResources }: Shown, { type, id }: Question): boolean {
   if (type === 'Tool') return catalog.routes.has(id) || catalog.composites.has(id)
   return type === 'Prompt'

@@ -27,41 +27,44 @@ interface ServeGatewayOptions {
   readonly listen: string
   /** `HOST:PORT` of probes and status. */
   readonly adminListen: string
-  /** The log, whose level its creator sets. */
+  /** The log. Its creator sets its level. */
   readonly log?: Logger
   /** Overrides the level of the configuration. */
   readonly logLevel?: Level | undefined
   readonly observe?: Observe
   /** The intervals at which telemetry is sent. */
   readonly exports?: ExportTimes | undefined
-  /** The memory limit of this process in bytes, if it has one; the callers' limits follow from it. */
+  /** The memory limit of this process in bytes, if any. The callers' limits derive from it. */
   readonly memoryBytes?: number | undefined
   /** The folder for state on disk; default `.portico`. */
   readonly stateDirectory?: string
-  /** The tokens that upstream providers gave callers at login; absent: those of its own authorization server. */
+  /**
+   * The tokens that upstream providers issued to callers at login; absent: those of the gateway's own authorization
+   * server.
+   */
   readonly upstreamTokens?: UpstreamTokens | undefined
-  /** Answers a preStop hook on the admin listener: the times within which its clients leave. */
+  /** The drain times for a preStop hook, which the admin listener then serves. */
   readonly preStop?: DrainTimes | undefined
 }
 
 export interface ServedGateway {
-  /** `http://host:port`; the MCP endpoint is `/mcp` below it. */
+  /** `http://host:port`. The MCP endpoint is `/mcp` below it. */
   readonly url: string
   readonly adminUrl: string
-  /** Switches debug lines in the log on, or off again. */
+  /** Turns debug lines in the log on or off. */
   switchDebug(): void
-  /** Stops within `times`; absent: without notice, once the calls in flight have ended. */
+  /** Stops within `times`; absent: as soon as the calls in flight have ended. */
   close(times?: DrainTimes): Promise<void>
 }
 
-/** The longest wait for calls in flight if no times are given. */
+/** The longest time that calls in flight have to end if no times are given. */
 const GRACE_MS = 22_000
 const ADMIN_GRACE_MS = 1_000
 
 /**
- * Serves one gateway and follows its configuration file. Rejects at the start with a ConfigError that holds every
- * finding if the file is invalid, and with an Error that names the address if it can't listen there. Later an invalid
- * file is logged, and the configuration in force stays.
+ * Serves one gateway and follows its configuration file. At the start it rejects with a ConfigError that holds every
+ * finding if the file is invalid, and with an Error that names the address if that is in use. Later an invalid file is
+ * logged, and the current configuration stays.
  */
 export async function serveGateway(options: ServeGatewayOptions): Promise<ServedGateway> {
   const { configFile, memoryBytes, stateDirectory = '.portico', upstreamTokens } = options
@@ -74,7 +77,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   const own = { version: manifest.version, log, observe, audit, memoryBytes, stateDirectory, ownIssuer }
   const stop = new AbortController()
   const publicRoutes = later(async () => (await import('./public-app.ts')).publicApp(running()), log)
-  // Listeners come first: a configuration's setup contains the address that is really listened on.
+  // Listeners are opened first, because the setup contains the actual addresses.
   let gateway: Gateway | undefined
   let isStopping = false
 
@@ -135,13 +138,13 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   return { url, adminUrl, switchDebug: () => level.switchDebug(log), close }
 }
 
-/** Returns the handler of a preStop hook; nothing without times for it. */
+/** Returns the handler of the preStop hook; nothing if no times are given. */
 const preStopOf = (
   listener: Listener,
   times: DrainTimes | undefined,
   running: () => Gateway,
 ): Pick<AdminOptions, 'preStop'> =>
-  // The process is told to end when the server beside it has ended, which waits for this answer.
+  // This process is ended after the server in the same pod, and that server's end waits for this answer.
   times ? { preStop: () => listener.empty(times, 2 * times.graceMs, () => running().endStreams()) } : {}
 
 async function end(
@@ -149,8 +152,8 @@ async function end(
   [publicListener, adminListener]: readonly Listener[],
   times: DrainTimes,
 ): Promise<void> {
-  // Streams would never end by themselves: they end first, so that clients reconnect elsewhere and only calls are
-  // waited for. Clients that return because their load balancer does not know yet are served until the notice is over.
+  // Streams would not end by themselves. They end first, so that clients reconnect elsewhere and only calls remain.
+  // Clients that return because their load balancer has not noticed yet are served until the notice time is over.
   const early = times.noticeMs > 0 ? setTimeout(() => gateway?.endStreams(), times.noticeMs / 2) : undefined
   publicListener?.closing.addEventListener('abort', () => gateway?.drain())
   await Promise.all([publicListener?.close(times), gateway?.suspended.settled(times.graceMs)])

@@ -5,22 +5,20 @@ import { SigningTransport, type Transport } from './connection/transport.ts'
 import type { FailurePolicy } from './health/failure-policy.ts'
 import { listTools } from './refresh/list-tools.ts'
 
-/** A backend for which each caller has a credential of their own. */
+/** A backend for which each caller has a credential. */
 export interface PersonalBackend {
   /** The backend as the gateway itself sees it, without any caller's credential. */
   readonly shared: Backend
   readonly strategy: Strategy
-  /**
-   * The headers, in lower case, in which a request brings the credential itself; undefined if the strategy obtains it.
-   */
+  /** The headers, in lower case, in which callers send the credential; undefined if the strategy obtains it. */
   readonly forwards: readonly string[] | undefined
   /** Returns the tools that the backend lists without a credential; undefined if there are none or they are unknown. */
   readonly openTools: () => Promise<Backend['tools']>
   /** Obtains the credential of the gateway's own probes. */
   readonly authorize: () => Promise<unknown>
   /**
-   * Opens the backend for one caller, with its own sessions, streams, lists, era and health, so that nothing of one
-   * caller can reach another. It shares connections, which carry no identity, if the transport is HTTP.
+   * Opens the backend for one caller, with its own sessions, streams, lists, era and health, so that callers are fully
+   * separated. Over HTTP it shares connections, which carry no identity.
    */
   open(credential: CallerCredential): Backend
 }
@@ -30,11 +28,11 @@ interface PersonalOptions {
   readonly upstreamTokens: UpstreamTokens | undefined
 }
 
-/** Returns the shared transport, or one that signs for this caller if requests are signed. */
+/** Returns the shared transport. If requests must be signed, it signs with this caller's credential. */
 const transportOf = ({ dispatcher, url }: Backend, credential: CallerCredential, { signs }: Strategy): Transport =>
   signs === true ? new SigningTransport(dispatcher, url.host, () => credential.current?.sign) : dispatcher
 
-/** Returns undefined if the configuration names no credential of callers. */
+/** Creates the backend; undefined if its configuration uses no credential of callers. */
 export function personalBackend(
   options: BackendOptions,
   { policy, upstreamTokens }: PersonalOptions,
@@ -51,11 +49,11 @@ export function personalBackend(
     strategy,
     forwards,
     authorize: () => own.authorize(),
-    // The lists that the gateway's own credential gives are not public.
+    // Lists that the gateway's own credential gives are not public.
     openTools: strategy.obtainOwn === undefined ? openTools(shared) : async () => undefined,
     open(credential) {
       const caller = new CallerHeaders(config.name, configured, credential)
-      // A message stream (HTTP+SSE) is one conversation: each caller has one.
+      // A message stream (HTTP+SSE) is one conversation, so each caller needs one.
       const transport = config.transport === 'sse' ? undefined : transportOf(shared, credential, strategy)
       const { definitions } = shared
       const backend = new Backend({ ...options, caller, transport, definitions })
@@ -66,9 +64,9 @@ export function personalBackend(
 }
 
 /**
- * Creates the function that returns the tools which a backend lists without a credential, for callers who have none
- * yet. It requests them at most once per interval of the policy and shares the result; undefined if the backend shows
- * nothing to the gateway itself.
+ * Returns the function that gives the tools which a backend lists without a credential, for callers who have none yet.
+ * It requests them at most once per interval of the policy and shares the result. It gives undefined if the backend
+ * lists nothing without a credential.
  */
 function openTools(backend: Backend): () => Promise<Backend['tools']> {
   let asked: Promise<Backend['tools']> | undefined

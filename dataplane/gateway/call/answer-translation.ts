@@ -25,7 +25,7 @@ const COMPLETE = `"resultType":${COMPLETE_TYPE}`
 /** The members of a modern result of a read that a legacy one lacks. */
 export const READ = `${COMPLETE},"ttlMs":0,"cacheScope":"private"`
 
-/** Methods whose results say how long they may be kept. */
+/** Methods whose results state how long clients may cache them. */
 const READS: ReadonlySet<string> = new Set(['resources/read', 'skills/get', 'resources/directory/read'])
 
 /** Builds the edits that turn a legacy backend's answer, also a large one, into one for a modern client. */
@@ -34,7 +34,7 @@ export const editsForModern = ({ id, message }: Asked): AnswerEdits => ({
   resultMember: READS.has(message.method) ? READ : COMPLETE,
 })
 
-/** Translates a whole answer to the client's era. Throws a PublicError if that era has no form for the answer. */
+/** Translates a whole answer to the client's era. Throws a PublicError if that era can't express the answer. */
 export function translated(asked: Asked, upstream: Upstream, hasError: boolean, body: Buffer): Buffer {
   const { message, context } = asked
   const { era } = context
@@ -57,10 +57,12 @@ function modernForModern(asked: Asked, hasError: boolean, body: Buffer): Buffer 
   return services.taskIds.inAnswer(body, { backend: backend.name, tool }, context.binding)
 }
 
-/** The code for a missing resource before 2026-07-28, when it became that of invalid params; servers mix them up. */
+/**
+ * The code for a missing resource before 2026-07-28. Since then it is that of invalid params, and servers mix them up.
+ */
 const NOT_FOUND = '-32002'
 const INVALID_PARAMS = '-32602'
-/** Requests whose one parameter is the URI of a resource: invalid params can only mean that URI. */
+/** Requests whose only parameter is a resource URI. For these, invalid params can only mean an unknown URI. */
 const NAMES_RESOURCE: ReadonlySet<string> = new Set(['resources/read', 'resources/subscribe', 'resources/unsubscribe'])
 /** The code of 2025-11-25 that asks the user to visit a URL before the call can continue. */
 const URL_NEEDED = '-32042'
@@ -74,8 +76,8 @@ function withCode(answer: Buffer, from: string, to: string): Buffer {
 }
 
 /**
- * Translates a legacy backend's error for a modern client: a missing resource has another code, and a URL to visit
- * becomes a question. Throws `missing_capability` if the client has not declared what the question needs.
+ * Translates a legacy backend's error for a modern client: a missing resource has a different code, and a URL to visit
+ * becomes a question. Throws `missing_capability` if the client has not declared the capability for the question.
  */
 function modernError(answer: Buffer, { message, id }: Asked): Buffer {
   const text = answer.toString('latin1')
@@ -95,7 +97,7 @@ function modernError(answer: Buffer, { message, id }: Asked): Buffer {
 /** Methods whose answer may be a question (2026-07-28, multi round-trip requests). */
 const MAY_ASK: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
 
-/** Reads the questions that a legacy backend's error (JSON text) holds; undefined if there are none. */
+/** Reads the questions in a legacy backend's error (JSON text); undefined if there are none. */
 function urlRequests(error: string): object | undefined {
   const { data } = errorIn(error)
   const elicitations =
@@ -108,7 +110,7 @@ function urlRequests(error: string): object | undefined {
   return Object.fromEntries(requests)
 }
 
-/** Throws a PublicError if the value could not be serialized again. */
+/** Parses an error. Throws a PublicError if its value could not be serialized again. */
 function errorIn(text: string): { readonly data?: unknown } {
   try {
     return parseJson(text) as object
@@ -117,7 +119,7 @@ function errorIn(text: string): { readonly data?: unknown } {
   }
 }
 
-/** Codes of the modern era that mean nothing to a legacy client. */
+/** Codes of the modern era that a legacy client does not know. */
 const MODERN_CODES: ReadonlySet<string | undefined> = new Set(['-32020', '-32021', '-32022'])
 
 /** Translates a modern backend's error for a legacy client. */
@@ -137,8 +139,8 @@ const NO_NAMES: ReadonlySet<string> = new Set()
 const NO_EDITS: Readonly<Record<string, string | undefined>> = {}
 
 /**
- * Builds the edits of a result (JSON text) for a client with a session: until 2025-11-25 `structuredContent` is an
- * object. Any other value is sent as text only.
+ * Builds the edits of a result (JSON text) for a client with a session. Until 2025-11-25 `structuredContent` must be an
+ * object, so any other value is sent as text only.
  */
 function structuredForSession(result: string): Readonly<Record<string, string | undefined>> {
   const structured = result.includes('"structuredContent"') ? memberText(result, 'structuredContent') : undefined
@@ -149,13 +151,13 @@ function structuredForSession(result: string): Readonly<Record<string, string | 
   return { structuredContent: undefined, content: JSON.stringify([{ type: 'text', text: structured }]) }
 }
 
-/** Tells whether a result may be kept for its caller alone: what a caller reads of a skill depends on who it is. */
+/** Tells whether only this caller may cache a result, because the files of a skill depend on the caller. */
 export const isPrivate = ({ message, names }: Asked): boolean =>
   names !== undefined && message.method === 'resources/read' && hasSkillScheme(message.parameter('uri') ?? '')
 
 /**
- * Tells whether a backend does not know a file of a skill while policies are in force: the answer is then that for a
- * denied file, so that nobody finds out which files there are.
+ * Tells whether a backend does not know a file of a skill while policies are in force. The answer must then equal that
+ * for a denied file, so that nobody can find out which files exist.
  */
 function isUnknownSkill({ context, message, names }: Asked, answer: Buffer): boolean {
   if (names === undefined || context.host.setup.authorizer === undefined) return false
@@ -164,8 +166,8 @@ function isUnknownSkill({ context, message, names }: Asked, answer: Buffer): boo
 }
 
 /**
- * Returns an answer with the URIs that clients know, and its result as this call changes it. Throws a PublicError if it
- * can't be given.
+ * Returns an answer with the URIs that clients know, after the changes that this call requires. Throws a PublicError if
+ * that is impossible.
  */
 export function forClient(asked: Asked, answer: Buffer, hasError: boolean): Buffer {
   const { names, answer: whole } = asked
@@ -177,7 +179,7 @@ export function forClient(asked: Asked, answer: Buffer, hasError: boolean): Buff
   return result === undefined ? named : Buffer.from(editObject(text, { result: whole.edit(result) }))
 }
 
-/** Returns what edits the parts of a large answer; undefined if they pass unchanged. */
+/** Returns the editor for the parts of a large answer; undefined if they need no changes. */
 export function stripperFor({ context }: Asked, { backendSession, tasks }: Upstream): ResultStripper | undefined {
   if (context.era === 'legacy' && backendSession === undefined)
     return new ResultStripper(MODERN_NAMES, undefined, 'structuredContent')
@@ -186,7 +188,7 @@ export function stripperFor({ context }: Asked, { backendSession, tasks }: Upstr
   return new ResultStripper(NO_NAMES, { name: '_meta', edit: (meta) => metaWithRelatedTask(meta, idFor) })
 }
 
-/** Throws a PublicError if a result of this type (JSON text) is not a final result. */
+/** Throws a PublicError if a result with this type (JSON text) is not final. */
 export function checkType(type: string | undefined): void {
   if (type !== undefined && type !== COMPLETE_TYPE)
     throw new PublicError('backend_failed', {
@@ -195,8 +197,8 @@ export function checkType(type: string | undefined): void {
 }
 
 /**
- * Translates a modern backend's answer for a legacy client. It works on bytes as Latin-1, so that nothing else changes.
- * Throws a PublicError if the backend asks for input instead of answering.
+ * Translates a modern backend's answer for a legacy client. It treats the bytes as Latin-1, so that nothing else
+ * changes. Throws a PublicError if the backend asks for input instead of answering.
  */
 function legacyAnswer(answer: Buffer): Buffer {
   const text = answer.toString('latin1')
@@ -209,7 +211,7 @@ function legacyAnswer(answer: Buffer): Buffer {
   return Buffer.from(editObject(text, { result: editObject(result, edits) }), 'latin1')
 }
 
-/** Reads the code of the error that an answer holds; undefined if that is not a plain number. */
+/** Reads the code of the error in an answer; undefined if it is not a plain number. */
 export function errorCodeIn(answer: Buffer): number | undefined {
   const error = memberText(answer.toString('latin1'), 'error')
   const code = error?.startsWith('{') ? memberText(error, 'code') : undefined
@@ -218,11 +220,11 @@ export function errorCodeIn(answer: Buffer): number | undefined {
 
 const CODE = /^-?\d{1,9}$/
 
-/** Returns the answer with the id of the retry: an answer that was read before the retry came has another id. */
+/** Returns the answer with the id of the retry. An answer that arrived before the retry has a different id. */
 export const withId = (answer: Buffer, id: string): Buffer =>
   Buffer.from(editObject(answer.toString('latin1'), { id: Buffer.from(id).toString('latin1') }), 'latin1')
 
-/** Translates a notification that came with the answer for the client; undefined if the client does not get it. */
+/** Translates a notification that arrived with the answer; undefined if the client must not get it. */
 export function notificationForClient(
   asked: Asked,
   upstream: Upstream,
@@ -237,7 +239,7 @@ export function notificationForClient(
   return tasks === undefined ? shown : tasks.messageForClient(shown.toString('utf8'))
 }
 
-/** Tells whether the client is shown what its own session with the backend has. */
+/** Tells whether the client sees the lists of its own session with the backend. */
 const showsBySession = ({ session, context, backend }: Asked): boolean =>
   session !== undefined &&
   context.host.setup.config.role === 'proxy' &&
@@ -263,9 +265,9 @@ const LEGACY_RELAYED: ReadonlySet<unknown> = new Set([
 ])
 
 /**
- * Tells whether a notification that came with the answer to a call is relayed to the client. Relayed are progress that
- * the call asked for and log messages: for a modern client from the level that it asked for, for a legacy client all of
- * them.
+ * Tells whether a notification that arrived with the answer to a call is relayed to the client: progress that the call
+ * asked for, and log messages. A modern client gets log messages from its requested level on, a legacy client gets all
+ * of them.
  */
 function isRelayed(notification: Record<string, unknown>, call: Message, era: 'modern' | 'legacy'): boolean {
   const { method } = notification

@@ -12,38 +12,38 @@ import type { Session } from '../sessions/sessions.ts'
 import type { ServerRequestServices } from './input/server-request.ts'
 import type { SuspendedCalls } from './suspended/suspended-calls.ts'
 
-/** The destination of a call: the caller's own backend or the shared one, and the route there. */
+/** The destination of a call: a route at the caller's own backend or at the shared one. */
 export interface Destination {
   readonly backend: Backend
   readonly route: Route
-  /** The name by which clients see the tool of the route, if it was called by another name. */
+  /** The name that clients know for the tool of the route, if the call used a different one. */
   readonly shownName?: string | undefined
-  /** Checks the answer before any of it goes to the client; absent: it passes as it comes. */
+  /** Checks the answer before any of it reaches the client; absent: the answer is relayed as it arrives. */
   readonly check?: AnswerCheck | undefined
-  /** The backend's URIs as clients know them; undefined if they are the same. */
+  /** The mapping of the backend's URIs to those that clients know; undefined if they are equal. */
   readonly names?: UriNames | undefined
-  /** Set if the answer is changed as a whole. */
+  /** Set if the answer must be changed as a whole. */
   readonly answer?: WholeAnswer | undefined
 }
 
-/** A check of an answer, which is held whole for it. */
+/** A check of an answer, which is buffered whole for it. */
 export interface AnswerCheck {
   /** The largest answer in bytes that is checked. */
   readonly mostBytes: number
-  /** True if nothing goes to the client unchecked; false if the answer goes there in any case. */
+  /** True if nothing may reach the client unchecked; false if the answer does so in any case. */
   readonly isRequired: boolean
   /**
-   * Returns the result (JSON text) that goes to the client in the place of this one, or an error. `undefined`: the
-   * answer is too large.
+   * Returns the result (JSON text) for the client in place of this one, or an error. `undefined` means that the answer
+   * is too large.
    */
   checked(result: string | undefined): string | PublicError
 }
 
-/** Changes the result of a call before its client gets it. */
+/** Changes the result of a call before the client gets it. */
 export interface WholeAnswer {
-  /** Takes a result and returns another, as JSON text. May throw a PublicError. */
+  /** Converts a result to another one, as JSON text. May throw a PublicError. */
   edit(result: string): string
-  /** Returns a result for when the backend can't be reached; undefined if there is none. */
+  /** Returns the result for a backend that can't be reached; undefined if there is none. */
   otherwise?(): string | undefined
 }
 
@@ -53,7 +53,7 @@ export interface CallServices extends ServerRequestServices {
   readonly rateLimits: Pick<RateLimits, 'take'>
   readonly suspended: SuspendedCalls
   readonly observe: Observe
-  /** Logs a fault in an operation that no request waits for. */
+  /** Logs an error in an operation that no request waits for. */
   faulted(error: unknown, what: string): void
 }
 
@@ -64,16 +64,19 @@ export interface Asked extends Destination {
   readonly session: Session | undefined
   /** The client's id of that request, as JSON text. */
   readonly id: string
-  /** The request that the backend has received. Later ones are retries with their own progress tokens. */
+  /** The request as the backend received it first. Later ones are retries with their own progress tokens. */
   readonly first: Message
-  /** The client's request as it was last sent, except for what the route rewrites. */
+  /** The client's latest request, without the changes that the route makes. */
   readonly message: Message
   /** The number of times that the backend has asked for input. */
   readonly rounds: number
   readonly observed: Observation
 }
 
-/** Returns a call's attributes by the semantic conventions for MCP: of the backend's URL only host and port. */
+/**
+ * Returns a call's attributes by the semantic conventions for MCP. Only host and port of the backend's URL are
+ * included.
+ */
 export function callDetails({ message, route, backend }: Pick<Asked, 'message' | 'route' | 'backend'>): Details {
   const { hostname, port, protocol } = backend.url
   const isHttp = protocol === 'http:' || protocol === 'https:'

@@ -54,23 +54,25 @@ import { answerLimited, answerWithLink, withoutLinkResponse } from './own-answer
 import { Questions } from './suspended/questions.ts'
 import { failureIn, REFUSED, Upstream } from './upstream.ts'
 
-/** Half of the connections to a backend: a caller whose calls hang leaves the other half to the others. */
+/** Half of the connections to a backend. If all calls of a caller hang, the other half remains for others. */
 const MOST_CALLS_OF_CALLER = MOST_CALLS / 2
 const HEARTBEAT_MS = 15_000
-/** The longest time that a backend may keep its stream open after the answer: it takes another call's connection. */
+/** The longest time that a backend may keep its stream open after the answer, because it blocks a connection. */
 const LINGER_MS = 1_000
-/** The size from which a request stops counting for its sender once the answer is there. */
+/** The size from which a request no longer counts for its sender once the answer has arrived. */
 const LARGE = 64 * 1024
 /** The largest answer that is changed as a whole, in bytes. */
 const LARGEST_WHOLE = 4 * 1024 * 1024
 const ERROR: Outcome = { result: 'error' }
 const FAILED_TOOL: Outcome = { result: 'error', code: TOOL_ERROR }
-/** The memory key of a modern backend's input requirement: one result at a time. */
+/**
+ * The purpose under which memory is reserved for a modern backend's `input_required` result. A call has one at a time.
+ */
 const INPUTS = 'inputs'
 
 /**
- * Calls a backend for the client of a request. It makes one request to the backend, whichever eras meet, and gives the
- * answer to the context. `message` is the client's request, except for what the route cannot rewrite. Throws
+ * Calls a backend for a client's request. It makes one request to the backend, whichever eras meet, and passes the
+ * answer to the context. `message` is the client's request, except for the parts that the route can't rewrite. Throws
  * `share_exceeded`, `backend_unavailable`, and `invalid_params` if the request's `requestState` is invalid.
  */
 export function relayCall(
@@ -88,7 +90,7 @@ export function relayCall(
   }
 }
 
-/** Resumes the suspended call of which the request is the retry; false if it is none. */
+/** Resumes the suspended call that the request retries. Returns false if it is not a retry. */
 function isResumed({ services, context, message }: Call): boolean {
   if (context.era === 'legacy' || !message.isContinued) return false
   return services.suspended.resume(context)
@@ -122,8 +124,8 @@ function admit({ share, backend, observed }: Call): void {
 type State = 'limited' | 'asked' | 'suspended' | 'over'
 
 /**
- * One call of a backend for a client, from the request to each of its ends, with its deadline. The backend's answer
- * arrives through `AnswerOwner`; the call gives it to the client in the form of the client's era.
+ * A call to a backend for a client, from the request to its end, with its deadline. The backend's answer arrives
+ * through `AnswerOwner`, and the call passes it on in the form of the client's era.
  */
 class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   readonly services: CallServices
@@ -149,24 +151,28 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   readonly parent: Observation | undefined
   #state: State = 'limited'
   readonly #upstream: Upstream
-  /** Open requests of the backend to a client with a session: what cancels each, by the backend's id. */
+  /**
+   * Open requests of the backend to a client with a session: the controller that cancels each one, by the backend's id.
+   */
   #open: Map<string, AbortController> | undefined
   /** Requests of the backend that a modern client answers with a retry. */
   #questions: Questions | undefined
-  /** A whole answer that has come while no client request waited. */
+  /** A whole answer that has arrived while no client request was waiting. */
   #early: readonly [scanner: AnswerScanner, body: Buffer] | undefined
   /** The edits to the answer of a legacy backend for a modern client. */
   #edits: AnswerEdits | undefined
   /** Edits the parts of a large answer as they pass. */
   #stripper: ResultStripper | undefined
-  /** Changes the URIs in the parts of a large answer as they pass. */
+  /** Replaces URIs in the parts of a large answer while they pass. */
   #rewriter: UriRewriter | undefined
-  /** The parts of an answer that is changed as a whole. */
+  /** The parts of an answer that must be changed as a whole. */
   #whole: Buffer[] | undefined
   #wholeSize = 0
-  /** The memory held for a message of the backend that is not its answer, or for one that is changed as a whole. */
+  /**
+   * The memory for a message of the backend that is not its answer, or for an answer that must be changed as a whole.
+   */
   #unanswered: Reservation | undefined
-  /** Pauses reading from the backend until the client has read what was sent. */
+  /** True if reading from the backend is paused until the client has read the bytes that were sent. */
   #isWaitingForDrain = false
 
   constructor(services: CallServices, context: RequestContext, destination: Destination, message: Message) {
@@ -193,7 +199,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.#upstream = new Upstream(this)
   }
 
-  /** Gives a request the tool or prompt that it uses, and the backend. */
+  /** Records on a request the tool or prompt that it uses, and the backend. */
   #tell(context: RequestContext): void {
     context.tellUse(usedBy(this.message), this.backend.name, this.route.digest)
   }
@@ -214,9 +220,9 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return this.context.message.id as string
   }
 
-  // --- To the backend
+  // --- The request to the backend
 
-  /** Puts the call in flight and starts its deadline. Every tool call passes here once, whoever makes it. */
+  /** Registers the call as in flight and starts its deadline. Every tool call passes here once, whoever makes it. */
   begin(): void {
     this.services.inFlight.add(this)
     this.context.onGone = this
@@ -252,7 +258,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       if (this.observed.isSampled) this.observed.tell({ 'jsonrpc.request.id': requestIdText(id) })
       this.#upstream.send()
     } catch (error) {
-      // A caller that exceeds its share is not the backend's fault.
+      // If a caller exceeds its share, that is not the backend's fault.
       if (error instanceof PublicError) this.#refuse(error)
       else this.#fail(connectionFailure(error))
     }
@@ -268,14 +274,17 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     )
   }
 
-  /** Sends the request once more, with another credential, if the backend refused the caller's; false if it can't. */
+  /**
+   * Sends the request again with a new credential after the backend refused the old one. Returns false if that is
+   * impossible.
+   */
   #renews(): boolean {
     const renewal = this.#state === 'over' ? undefined : this.#upstream.renewal()
     if (renewal !== undefined) this.#after(renewal)
     return renewal !== undefined
   }
 
-  /** Sets the deadline to this many milliseconds from now. */
+  /** Sets the deadline to this number of milliseconds from now. */
   #allow(ms: number): void {
     this.deadline = performance.now() + ms
   }
@@ -290,14 +299,14 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   refused(head: AnswerHead, text: string): void {
     const { status } = head
-    // The backend refused the request unread.
+    // The backend refused the request without processing it.
     if (status === REFUSED && this.#renews()) return
     const isAccepted = text === '' && isSuccess(status)
     if (!isAccepted || !this.#upstream.awaitsAnswer((answer) => this.#answeredLate(head, answer)))
       this.#unanswerable(head, text)
   }
 
-  /** Takes the answer that came on the session's stream, in the place of the one with this head. */
+  /** Handles the answer that arrived on the session's stream instead of in the response with this head. */
   #answeredLate(head: AnswerHead, answer: Buffer | undefined): void {
     if (this.#state === 'over') return
     if (answer === undefined) this.#unanswerable(head, '')
@@ -338,9 +347,9 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 
   /**
-   * Tells whether a request that failed this way may be sent once more because the backend has lost the session. Calls
-   * `otherwise` if the session is not lost or cannot be reopened. If the request may have been carried out, the session
-   * is reopened only for later requests.
+   * Tells whether a failed request may be sent again because the backend has lost the session. Calls `otherwise` if the
+   * session is not lost or can't be replaced. If the backend may have processed the request, a new session is opened
+   * only for later requests.
    */
   #sendsAgain(failure: BackendFailure, otherwise: (state: SessionState) => void): boolean {
     const checked = this.#upstream.checkSession(failure)
@@ -363,7 +372,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   goOnAfter(eventId: string, retryMs: number | undefined): boolean {
     if (this.#upstream.backendSession === undefined || this.#state === 'over') return false
-    // The call takes long: its client gets an event id to resume by.
+    // The call takes long, so its client gets an event id for resuming.
     if (this.session !== undefined) this.context.reply.stream()
     const timer = setTimeout(() => this.#requestRest(eventId), pauseBeforeRest(retryMs))
     timer.unref()
@@ -379,7 +388,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     }
   }
 
-  /** Ends the exchange: after the end of the call nothing is left to watch. */
+  /** Handles the end of the exchange. After the end of the call there is nothing left to watch. */
   ended(reader: AnswerReader): void {
     if (this.#upstream.ended(reader) && this.#state === 'over') this.services.inFlight.delete(this)
   }
@@ -451,7 +460,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return hasRoom
   }
 
-  /** Passes on a part of an answer with the URIs that clients know. */
+  /** Passes on a part of an answer, with the URIs that clients know. */
   #pass(bytes: Buffer): boolean {
     const { names, context } = this
     if (names === undefined) return context.reply.part(bytes)
@@ -463,7 +472,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return hasRoom
   }
 
-  /** Keeps a part of an answer that is changed as a whole. */
+  /** Stores a part of an answer that must be changed as a whole. */
   #keep(bytes: Buffer): void {
     this.#whole ??= []
     this.#wholeSize += bytes.length
@@ -472,7 +481,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     else this.#whole.push(bytes)
   }
 
-  /** Continues reading when the client can take more. */
+  /** Continues to read when the client can receive more. */
   #resumeOnDrain(): void {
     if (this.#isWaitingForDrain) return
     this.#isWaitingForDrain = true
@@ -495,7 +504,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 
   #take(scanner: AnswerScanner, given: Buffer, flowed: boolean): void {
-    // A server that tells no id, as errors may (JSON-RPC, section 5): HTTP tells which request it has answered.
+    // A server may send an error without an id (JSON-RPC, section 5). The HTTP exchange shows which request it answers.
     const isNameless = scanner.id === NO_ID || (!flowed && scanner.id === undefined && scanner.hasError)
     const body = isNameless && !flowed ? withId(given, this.id) : given
     if (!isNameless && !sameId(scanner.id, this.#upstream.sentId))
@@ -506,8 +515,8 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 
   /**
-   * Checks a result if that is needed. If nothing may pass unchecked, gives the client what the check makes of it and
-   * nothing else of the answer, and returns true.
+   * Checks a result if that is required. If nothing may pass unchecked, sends the client the result of the check and no
+   * other part of the answer, and returns true.
    */
   #isTaken(body: Buffer): boolean {
     const { check } = this
@@ -519,7 +528,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return true
   }
 
-  /** Gives the client the backend's answer. `flowed`: all but its end has been given in parts. */
+  /** Sends the client the backend's answer. `flowed`: all but its end has been sent in parts. */
   #give(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
     if (this.#state === 'over') return
     if (this.#whole !== undefined) this.#reply(200, Buffer.concat(this.#whole), scanner.hasError)
@@ -543,7 +552,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     else this.#answered('ok')
   }
 
-  // --- What the backend sends before
+  // --- Messages of the backend before the answer
 
   notified(bytes: Buffer): boolean {
     const notification = parseBytes(bytes)
@@ -571,7 +580,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     else this.#relay(session, backendSession, id, request).catch((error) => this.faulted(error))
   }
 
-  /** Handles a message outside of the answer, in a session that belongs to this call alone. */
+  /** Handles a message outside of the answer, in a session that only this call uses. */
   unsolicited(bytes: Buffer): void {
     const message = parseBytes(bytes)
     if (!isObject(message) || message['method'] === undefined) return
@@ -580,8 +589,8 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     else if (isId(id)) this.requested(JSON.stringify(id), bytes)
   }
 
-  // --- Requests of the backend to a client with a session, which waits: a legacy backend's requests are passed on, a
-  // modern backend's come from its `input_required` result. While one is open, the call has no deadline.
+  // --- Requests of the backend to a client with a session. A legacy backend's requests are passed on; a modern
+  // backend's are in its `input_required` result. While one is open, the call has no deadline.
 
   /** Sends a legacy backend's request (JSON text) to the client, and the response back to the backend. */
   async #relay(session: Session, backendSession: BackendSession, id: string, request: string): Promise<void> {
@@ -591,7 +600,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     if (this.#open?.size === 0 && this.#state !== 'over') this.#allow(this.backend.timeoutMs)
   }
 
-  /** Tells whether a modern backend's answer is `input_required`; if so, sends its requests to the legacy client. */
+  /** Tells whether a modern backend's answer is `input_required`. If so, sends its requests to the legacy client. */
   #requiresInput(body: Buffer): boolean {
     const { context, session } = this
     if (context.era === 'modern' || this.#upstream.backendSession !== undefined || session === undefined) return false
@@ -622,7 +631,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.#send()
   }
 
-  /** Registers an open request. Returns how to send it to the client, and the signal that withdraws it. */
+  /** Registers an open request. Returns the function that sends it to the client, and the signal that cancels it. */
   #opened(id: string) {
     const cancelled = new AbortController()
     this.#open ??= new Map()
@@ -631,20 +640,21 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return { say: (message: string) => void this.context.reply.message(message), signal: cancelled.signal }
   }
 
-  /** Withdraws the request that the backend's cancellation (`params` of the notification) names. */
+  /** Cancels the request that the backend's notification (`params`) names. */
   #withdraw(params: unknown): void {
     const id = isObject(params) ? params['requestId'] : undefined
     if (isId(id)) this.#open?.get(JSON.stringify(id))?.abort()
   }
 
-  // --- Requests of the backend to a client without one, which gets them as its answer and comes again
+  // --- Requests of the backend to a client without a session. They are its answer, and the client retries the call.
 
   #question(backendSession: BackendSession, id: string, text: string): void {
     const { reply } = this.context
     this.#questions ??= new Questions()
     const isOpen = this.#questions.take({ id, text }, backendSession, {
       capabilities: this.message.meta?.[CAPABILITIES_KEY],
-      // While nobody waits, the last answer went to the previous request: this question goes with the next.
+      // If no request of the client waits, the previous one has been answered, so this question is answered to the
+      // next.
       isTooLate: this.#state !== 'suspended' && reply.begun && !reply.streaming,
     })
     if (this.#state === 'suspended') return
@@ -652,7 +662,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     else if (isOpen) this.#suspend(this.#questions)
   }
 
-  /** Ends the call, at the backend as well, with an error that names the capability the client has not declared. */
+  /** Ends the call, also at the backend, with an error that names the capability that the client has not declared. */
   #abortFor({ missing }: Questions): void {
     const error = new PublicError('missing_capability', { data: { requiredCapabilities: missing } })
     this.#abort('the client can’t answer questions', error)
@@ -673,7 +683,9 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     }
   }
 
-  /** Resumes with the client's retry, which brings all or some responses: it waits for the answer from now on. */
+  /**
+   * Resumes with the client's retry, which contains all or some responses. From now on the retry waits for the answer.
+   */
   resume(context: RequestContext): void {
     const questions = this.#questions
     if (this.#state !== 'suspended' || questions === undefined)
@@ -707,7 +719,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     if (this.#upstream.isExchanging) this.#allow(this.message.text.length > LARGE ? 0 : LINGER_MS)
   }
 
-  /** Ends the call after a failure of the backend. `flowed`: the client has had a part of the answer. */
+  /** Ends the call after a failure of the backend. `flowed`: the client has received a part of the answer. */
   #fail(failure: BackendFailure, flowed = false): void {
     if (this.#state === 'over') return
     if (this.#state === 'suspended') {
@@ -733,7 +745,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.#close({ result: 'error', code: failure.code })
   }
 
-  /** Gives the client the JSON-RPC error that came with an HTTP status, at one that all clients read. */
+  /** Sends the client the JSON-RPC error that came with an HTTP status, with a status at which all clients read it. */
   #replySaid(code: BackendFailure['code'], { error }: SaidError): void {
     const { context } = this
     const body = Buffer.from(`{"jsonrpc":"2.0","id":${this.id},"error":${error}}`)
@@ -764,7 +776,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     answerLimited(this.context, refusal)
   }
 
-  /** Ends the call before it is sent because the user must log in at a provider first. */
+  /** Ends the call before it is sent, because the user must log in at a provider first. */
   #offer(link: MakeLink): void {
     link().then(
       (offer) => {
@@ -799,7 +811,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.context.reply.endUnanswered()
   }
 
-  /** Handles the loss of the client. In the modern era that cancels the request; in the legacy era it does not. */
+  /** Handles the loss of the client. In the modern era it cancels the request; in the legacy era it does not. */
   gone(): void {
     if (this.#state !== 'over' && this.context.era === 'modern') this.#abandon('the client went away')
   }
@@ -812,20 +824,23 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.#stop()
   }
 
-  /** Ends the response when the token ends: the client resumes with another token if it can, else it gets an error. */
+  /**
+   * Ends the response because its token has ended. The client resumes with another token if it can, else it gets an
+   * error.
+   */
   tokenEnded(): void {
     if (this.#state === 'over' || this.#state === 'suspended' || this.context.reply.disconnect()) return
     this.#abort('the client’s token has ended', new PublicError('answer_lost', { message: TOKEN_ENDED }))
   }
 
-  /** Ends the call with an error, at the backend as well. */
+  /** Ends the call with an error, also at the backend. */
   #abort(reason: string, error: unknown): void {
     this.#upstream.cancel(reason)
     this.#refuse(error)
     this.#stop()
   }
 
-  /** Ends this call alone after a fault of our own in handling a message of the backend. */
+  /** Ends only this call after an error of the gateway in handling a message of the backend. */
   faulted(error: unknown): void {
     try {
       if (this.#state === 'over') this.services.faulted(error, 'a message after the answer to a call')
@@ -836,8 +851,8 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 
   /**
-   * Ends the call: cancels open requests of the backend and releases memory held for messages. The call stays in flight
-   * until its exchange has ended too: a stream may continue after its answer.
+   * Ends the call: cancels open requests of the backend and releases the memory for messages. The call stays registered
+   * until its exchange has ended, because a stream may continue after its answer.
    */
   #close(outcome: Outcome): void {
     this.#state = 'over'
@@ -858,18 +873,21 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 }
 
-/** Tells whether the backend could not be reached, or gave no answer. */
+/** Tells whether the backend could not be reached or did not answer. */
 const isAway = ({ code }: BackendFailure): boolean => code === 'backend_unavailable' || code === 'backend_timeout'
 
-/** The HTTP statuses of errors in the modern era. Official clients read no error at another one. */
+/** The HTTP statuses of errors in the modern era. With another one official clients don't read the error. */
 const MODERN_STATUSES: ReadonlySet<number> = new Set([400, 404])
 
-/** Tells whether the backend refuses the credential: what it says of that concerns who has it, not the client. */
+/**
+ * Tells whether the backend refuses the credential. The text of such an error concerns the credential's owner, not the
+ * client.
+ */
 const isCredential = ({ status }: BackendFailure): boolean => status === REFUSED
 
 /** Returns the failure as the error that the client sees. */
 function errorOf({ code, status, text }: BackendFailure, { caller }: Backend): PublicError {
   const options = text === undefined ? {} : { message: text }
-  // A caller that has brought the credential for the server must bring another one.
+  // A caller who sends the credential for the server must send another one.
   return new PublicError(status === 401 && caller?.isFinal === true ? 'unauthenticated' : code, options)
 }

@@ -19,10 +19,13 @@ export interface HttpRequest {
   readonly body?: string
 }
 
-/** Returns the id (JSON text) of a call at a modern backend: the client's id, or our own after a round of input. */
+/** Returns the id (JSON text) of a call at a modern backend: the client's id or, after a round of input, our own. */
 export const modernId = ({ rounds, id }: Asked): string => (rounds === 0 ? id : String(FIRST_OWN_ID + rounds))
 
-/** Builds a call for a modern backend (2026-07-28): headers repeat its routing, `_meta` holds the client's details. */
+/**
+ * Builds a call for a modern backend (2026-07-28). Headers repeat the routing, and `_meta` contains the client's
+ * details.
+ */
 export function modernRequest(asked: Asked): HttpRequest {
   const { message, route, backend, rounds, context } = asked
   const { rename, nameHeader, paramHeaders } = route
@@ -35,7 +38,7 @@ export function modernRequest(asked: Asked): HttpRequest {
   return { path: backend.path, method: 'POST', headers, body: rewriteCall(message, edits) }
 }
 
-/** Returns the `_meta` keys of a legacy client's call to a modern backend: what its session declares and asks for. */
+/** Returns the `_meta` keys for a legacy client's call to a modern backend, from its session's declarations. */
 const modernEnvelope = (session: Session | undefined): Readonly<Record<string, string>> => ({
   [VERSION_KEY]: JSON.stringify(MODERN),
   [CAPABILITIES_KEY]: session?.declared ?? '{}',
@@ -47,7 +50,7 @@ const DEFAULT_LEVEL = 'info'
 
 /**
  * Returns the id (JSON text) of a call in its session with the backend: the client's id if the session is the client's
- * own. Callers of the modern era share a session and all count from zero, so their calls get ids of that session.
+ * own. Callers of the modern era share a session and each count from zero, so their calls get ids of that session.
  */
 export const legacyId = ({ session, id }: Asked, backendSession: BackendSession): string =>
   session === undefined ? backendSession.nextId() : id
@@ -67,7 +70,7 @@ export function legacyRequest(
   return { path: backend.path, method: 'POST', headers: backendSession.headers(), body: rewriteCall(message, edits) }
 }
 
-/** Adds the headers that every request of a call has: its id, its trace, and the passed headers of the client. */
+/** Adds the headers that every request of a call has: its id, its trace context, and the client's passed headers. */
 export function addCallHeaders({ headers }: HttpRequest, { context, observed }: Asked): void {
   const { setup, req, requestId } = context
   if (!isThere(headers, REQUEST_ID)) headers.push(REQUEST_ID, requestId)
@@ -77,7 +80,7 @@ export function addCallHeaders({ headers }: HttpRequest, { context, observed }: 
 
 /**
  * Adds the client's headers that the configuration passes on (`names`, in lower case) to the headers of a request to a
- * backend, a flat list. Existing headers stay: the configuration's own headers win.
+ * backend, a flat list. Existing headers stay, because the configuration's own headers take precedence.
  */
 export function passHeaders(headers: string[], names: readonly string[], from: IncomingHttpHeaders): void {
   for (const name of names) {
@@ -97,7 +100,7 @@ function addTraceHeaders(headers: string[], trace: TraceContext): void {
 function isThere(headers: readonly string[], name: string): boolean {
   for (let index = 0; index < headers.length; index += 2) {
     const header = headers[index] as string
-    // Names of another length need no comparison of letters.
+    // Names of a different length need no comparison of letters.
     if (header.length === name.length && header.toLowerCase() === name) return true
   }
   return false

@@ -1,4 +1,4 @@
-/** Answers that the gateway gives itself, without asking a backend. */
+/** Answers of the gateway itself, without a backend. */
 import { isObject } from '../../../crds/settings/json.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { LinkOffer } from '../../upstream-tokens/index.ts'
@@ -16,7 +16,7 @@ import { hasCapabilities } from './input/server-request.ts'
 
 /**
  * Answers a tool call that a rate limit refuses. A gateway answers with an error result, which a model understands. A
- * proxy, which is a server to others, and a request that takes no result get the HTTP form (RFC 6585 section 4).
+ * proxy, which acts as a server, and a request without a result answer with the HTTP form (RFC 6585 section 4).
  */
 export function answerLimited(context: RequestContext, refusal: Refusal): void {
   const { setup, era, message, reply } = context
@@ -39,8 +39,8 @@ function limited({ retryAfterSeconds }: Refusal): PublicError {
 }
 
 /**
- * Answers a request for which backends are missing: with a link if one of them waits for its caller to log in at a
- * provider, else by throwing the error that names them.
+ * Answers a request whose backends are missing. If one of them waits for its caller's login at a provider, the answer
+ * is a link, else it throws the error that names them.
  */
 export function answerUnreachable(request: RequestContext, backends: readonly Backend[]): void {
   const waiting = backends.find(({ caller }) => caller?.link !== undefined)
@@ -64,17 +64,18 @@ async function offerLink(request: RequestContext, backend: Backend): Promise<voi
   })
 }
 
-/** The key of our question among those that a modern client answers with its retry. */
+/** The key of our question in the responses of a modern client's retry. */
 const KEY = 'portico.login'
-/** The one legacy revision in which an error may ask the user to visit a URL. */
+/** The only legacy revision in which an error may ask the user to visit a URL. */
 const WITH_URLS = '2025-11-25'
 const URLS = { elicitation: { url: {} } }
 /** Modern requests that may be answered with a question. */
 const ASKING: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
 
 /**
- * Answers a request that a backend can't serve until its user has logged in at a provider: with the link, in the form
- * that the client understands. A modern client that retries too early gets the link as text: it would retry in a loop.
+ * Answers a request that a backend can't serve until its user has logged in at a provider. The answer contains the link
+ * in a form that the client supports. A modern client that retries too early gets the link as text, since it might
+ * otherwise retry in a loop.
  */
 export function answerWithLink(context: RequestContext, offer: LinkOffer): void {
   const { message } = context
@@ -92,7 +93,7 @@ export function answerWithLink(context: RequestContext, offer: LinkOffer): void 
   else context.fail(new PublicError('backend_unavailable', { message: text }))
 }
 
-/** Returns the texts of a link: why it is needed, how often, and what to do there. */
+/** Returns the texts of a link: why it is needed, how often, and what the user does there. */
 function textsOf({ provider, key, isForAll }: LinkOffer): Readonly<Record<'reason' | 'once' | 'step', string>> {
   if (key === undefined) {
     const reason = `You have to log in at the provider ${JSON.stringify(provider)} first`
@@ -127,7 +128,7 @@ function questionText(message: Message, params: object): string {
   return JSON.stringify({
     resultType: 'input_required',
     inputRequests: { [KEY]: { method: 'elicitation/create', params } },
-    // Earlier questions of the backend continue after the login.
+    // After the login the backend's earlier questions continue.
     ...(state !== undefined && { requestState: state }),
   })
 }
@@ -138,7 +139,7 @@ function hasResponse({ params }: Message): boolean {
   return isObject(responses) && Object.hasOwn(responses, KEY)
 }
 
-/** Removes the response to our question, which no backend has asked, from a request. */
+/** Removes the response to our own question from a request, because no backend has asked it. */
 export function withoutLinkResponse(message: Message): Message {
   if (!hasResponse(message)) return message
   const params = message.text.slice(message.paramsStart, message.paramsEnd)

@@ -34,9 +34,9 @@ import { SessionTasks } from './tasks/session-tasks.ts'
 
 /** The HTTP status that refuses a credential. */
 export const REFUSED = 401
-/** The longest wait of the next call in a session, in milliseconds, for the check that the backend knows it. */
+/** The longest time, in milliseconds, that the next call in a session waits for the check of the session. */
 const CHECK_MS = 2_000
-/** Requests besides tool calls that change nothing at the backend, or nothing more when repeated. */
+/** Requests besides tool calls that are read-only or idempotent. */
 const REPEATABLE: ReadonlySet<string> = new Set([
   'prompts/get',
   'resources/read',
@@ -48,20 +48,20 @@ const REPEATABLE: ReadonlySet<string> = new Set([
   'tasks/list',
 ])
 
-/** A call, and the receiver of the backend's messages: its answers, and others in a session of the call's own. */
+/** A call, which receives the backend's messages: its answers, and others in a session that only this call uses. */
 type Asking = Asked & AnswerOwner & { unsolicited(bytes: Buffer): void }
 
 /**
- * The request by which a call asks its backend, in the backend's era, with its state: the credential, the session, its
- * id there, the number of attempts. It reports what is needed and what a failure means; the call decides on the next
- * step.
+ * The request of a call to its backend, in the backend's era, with its state: the credential, the session, its id at
+ * the backend, the number of attempts. It reports which prerequisites are missing and what a failure means; the call
+ * decides the next step.
  */
 export class Upstream {
-  /** The session with a legacy backend; undefined while the request goes out in the modern era. */
+  /** The session with a legacy backend; undefined if the request is sent in the modern era. */
   backendSession: BackendSession | undefined
-  /** Id on the backend's hop, as JSON text; empty until the request has been sent. */
+  /** The id at the backend, as JSON text; empty until the request has been sent. */
   sentId = ''
-  /** The number of attempts since the client's request, or since the client's last responses to the backend. */
+  /** The number of attempts since the client's request, or since the client's last responses. */
   attempts = 0
   isExchanging = false
   readonly #call: Asking
@@ -72,11 +72,11 @@ export class Upstream {
   /** The state of a caller's own credential. `renewed`: the backend has refused it once. */
   #credential: 'unknown' | 'had' | 'renewed' = 'unknown'
   #isMovedBack = false
-  /** Tells whether the check that the backend still knows the session was made. */
+  /** True if the session was checked after a failure. */
   #isSessionChecked = false
   /** Ends the wait for an answer on the session's stream. */
   #stopAwaiting: (() => void) | undefined
-  /** The credential that was sent. When it is refused, other calls of the same caller may already have a new one. */
+  /** The credential that was sent. If it is refused, other calls of the same caller may already have a new one. */
   #sentWith: Credential | undefined
 
   constructor(call: Asking) {
@@ -84,8 +84,8 @@ export class Upstream {
   }
 
   /**
-   * Returns the wait for the next prerequisite of the request: the caller's credential, the backend's era, the session;
-   * undefined if all are there. Throws `invalid_params` for a `requestState` that is not the backend's.
+   * Returns the promise of the next missing prerequisite: the caller's credential, the backend's era, or the session;
+   * undefined if nothing is missing. Throws `invalid_params` for a `requestState` that the backend did not issue.
    */
   needed(): Promise<unknown> | undefined {
     const { backend, message, session } = this.#call
@@ -109,7 +109,7 @@ export class Upstream {
     return this.#preparation(this.backendSession)
   }
 
-  /** Tells whether a backend of both eras is called in the legacy era because the client uses that. */
+  /** Tells whether a backend with both eras is called in the legacy era, because the client uses that era. */
   #isForSession(): boolean {
     const { session, backend, rounds } = this.#call
     // A call that started in the modern era continues in it.
@@ -118,8 +118,8 @@ export class Upstream {
   }
 
   /**
-   * Returns the session with a legacy backend for a caller of the modern era, who has none. All of the caller's calls
-   * share one, but if the backend may send requests to the client, this call gets its own.
+   * Returns the session with a legacy backend for a caller of the modern era. All of the caller's calls share one
+   * session, but a call during which the backend may send requests to the client gets its own.
    */
   #callerSession(): BackendSession {
     const call = this.#call
@@ -133,7 +133,7 @@ export class Upstream {
     return backendSession
   }
 
-  /** Returns the wait that a call needs before it can be sent in its session; undefined if the session is ready. */
+  /** Returns the promise that a call must await before it is sent in its session; undefined if the session is ready. */
   #preparation(backendSession: BackendSession): Promise<unknown> | undefined {
     const { backend, context, message } = this.#call
     if (backendSession.opened === undefined)
@@ -141,12 +141,12 @@ export class Upstream {
     if (backend.answersOnStreams) backendSession.listen()
     const { subscribing } = backendSession
     if (subscribing !== undefined) return subscribing
-    // Callers of the modern era set the level of log messages with each request.
+    // Callers of the modern era set the log level with each request.
     const level = context.era === 'modern' ? message.meta?.[LOG_LEVEL_KEY] : undefined
     return typeof level === 'string' ? backendSession.lowerLogLevel(level) : undefined
   }
 
-  /** Returns the wait for another credential, once, after the backend has refused the caller's. */
+  /** Returns the promise of another credential, once, after the backend has refused the caller's. */
   renewal(): Promise<unknown> | undefined {
     const { caller } = this.#call.backend
     if (caller === undefined || caller.isFinal || this.#credential === 'renewed') return undefined
@@ -167,20 +167,20 @@ export class Upstream {
     }
   }
 
-  /** Returns the failure for the caller, who is told if it was their credential that was refused. */
+  /** Returns the failure for the caller. It says if the caller's own credential was refused. */
   named(failure: BackendFailure): BackendFailure {
     const { caller } = this.#call.backend
     return failure.status === REFUSED && caller !== undefined ? caller.refused(REFUSED) : failure
   }
 
-  /** Gives the request its id, once its prerequisites are there. */
+  /** Assigns the request's id once its prerequisites exist. */
   identify(): string {
     const { backendSession } = this
     this.sentId = backendSession === undefined ? modernId(this.#call) : legacyId(this.#call, backendSession)
     return this.sentId
   }
 
-  /** Sends the request; the call handles what follows. */
+  /** Sends the request. The call handles the answer. */
   send(): void {
     const call = this.#call
     const { backendSession } = this
@@ -192,7 +192,7 @@ export class Upstream {
     this.#dispatch(request, this.#reader)
   }
 
-  /** Prepares another request in place of the one that the backend has answered with a question. */
+  /** Prepares another request, after the backend has answered the previous one with a question. */
   startAnew(): void {
     this.attempts = 0
     this.#isSessionChecked = false
@@ -201,8 +201,8 @@ export class Upstream {
   }
 
   /**
-   * Prepares the request to be sent once more to the configured address if the target of an earlier redirect refused it
-   * with this status: that redirect may be over.
+   * Prepares the request to be sent again to the configured address if the target of an earlier redirect refused it
+   * with this status, because that redirect may be out of date.
    */
   isMovedBack(status: number): boolean {
     if (this.#isMovedBack || this.#sent === undefined) return false
@@ -222,7 +222,7 @@ export class Upstream {
     this.#call.backend.dispatcher.dispatch(request, reader)
   }
 
-  /** Takes the head of an answer: it may give the session another id. */
+  /** Reads the head of an answer, which may contain a new session id. */
   begun(status: number, headers: HeadersRead): void {
     const id = headers[SESSION_HEADER]
     if (id === undefined || this.#opened === undefined || !isSuccess(status)) return
@@ -230,8 +230,8 @@ export class Upstream {
   }
 
   /**
-   * Waits for the answer to a request that the backend has only accepted. Returns false if none can come; `take` gets
-   * undefined if that shows later.
+   * Waits for the answer to a request that the backend has only accepted. Returns false if none can come. `take`
+   * receives undefined if that turns out later.
    */
   awaitsAnswer(take: (answer: Buffer | undefined) => void): boolean {
     this.#stopAwaiting = this.backendSession?.awaitAnswer(this.sentId, take)
@@ -251,7 +251,10 @@ export class Upstream {
     }
   }
 
-  /** Requests the rest of a stream that broke off after this event (2025-11-25, resumability). Throws if it can't. */
+  /**
+   * Requests the rest of a stream that broke off after this event (2025-11-25, resumability). Throws if that is
+   * impossible.
+   */
   requestRest(eventId: string): void {
     const { backendSession } = this
     const reader = this.#reader
@@ -263,8 +266,8 @@ export class Upstream {
   }
 
   /**
-   * Interprets an HTTP answer that holds no JSON-RPC answer: as an error for the client (JSON text), or `again` if the
-   * request was refused unread and is sent once more, in the other era if there is one.
+   * Interprets an HTTP answer without a JSON-RPC answer: as an error for the client (JSON text), as `again` if the
+   * request was not processed and should be sent once more, possibly in the other era, or as a failure.
    */
   refusalIn(status: number, text: string): { readonly error: string } | 'again' | 'failure' {
     const era = this.backendSession === undefined ? 'modern' : 'legacy'
@@ -286,7 +289,10 @@ export class Upstream {
     return true
   }
 
-  /** Checks, once a request, whether the backend still knows its session; undefined if the failure can't tell. */
+  /**
+   * Checks once for each request whether the backend still knows its session; undefined if the failure says nothing
+   * about it.
+   */
   checkSession(failure: BackendFailure): Promise<SessionState> | undefined {
     const { backendSession } = this
     const opened = this.#opened
@@ -297,14 +303,14 @@ export class Upstream {
     this.#isSessionChecked = true
     const isWaiting = backendSession.wasPinged
     const checked = backendSession.check(opened, wasUnread || (this.isRepeatable && mayMeanEnd(failure)))
-    // Others don't wait until the next ping may be sent.
+    // Other calls don't wait until the next ping is allowed.
     if (!isWaiting) backendSession.waitFor(atMost(CHECK_MS, checked))
     return checked
   }
 
   /**
-   * Leaves the era of sessions if the request was refused unread in a session that the backend has lost, and it opens no
-   * other: it may have the stateless era alone by now. Returns true if the request is to be sent again.
+   * Changes to the stateless era if the request was not processed in a session that the backend has lost, and the
+   * backend opens no other. It may support only that era now. Returns true if the request should be sent again.
    */
   leavesSessions(failure: BackendFailure): boolean {
     const { backend } = this.#call
@@ -322,13 +328,13 @@ export class Upstream {
     return this.named(this.backendSession?.reasonFor(failure) ?? failure)
   }
 
-  /** Tells whether the request may be sent again although it may have been carried out. */
+  /** True if the request may be sent again although the backend may have processed it. */
   get isRepeatable(): boolean {
     const { message, route } = this.#call
     return message.method === 'tools/call' ? route.isRepeatable === true : REPEATABLE.has(message.method)
   }
 
-  /** Returns the tasks of the client's session if the backend runs any in its own session for it. */
+  /** Returns the tasks of the client's session, if the backend runs tasks in its own session for it. */
   get tasks(): SessionTasks | undefined {
     const { session, backend, services } = this.#call
     if (session === undefined || this.#opened === undefined || !declaresTasks(this.#opened.capabilities))
@@ -336,7 +342,10 @@ export class Upstream {
     return new SessionTasks(services.taskIds, session, backend.name)
   }
 
-  /** Ends an exchange and tells whether it was the last: the next may open before that of a refused request ends. */
+  /**
+   * Ends an exchange and returns whether it was the last one. After a refusal the next may begin before the previous
+   * one has ended.
+   */
   ended(reader: AnswerReader): boolean {
     if (reader !== this.#reader) return false
     this.isExchanging = false
@@ -352,7 +361,7 @@ export class Upstream {
     this.#reader?.resume()
   }
 
-  /** Notifies a legacy backend that nobody waits for the answer any more. */
+  /** Notifies a legacy backend that the answer is no longer needed. */
   cancel(reason: string): void {
     if (this.sentId === '') return
     this.backendSession?.send(
@@ -374,7 +383,7 @@ export class Upstream {
   }
 }
 
-/** Settles when `awaited` does, at the latest after this time. */
+/** Resolves when `awaited` settles, after this time at the latest. */
 function atMost(ms: number, awaited: Promise<unknown>): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, ms)
@@ -382,7 +391,7 @@ function atMost(ms: number, awaited: Promise<unknown>): Promise<void> {
   return Promise.race([promise, awaited.then(() => undefined)]).finally(() => clearTimeout(timer))
 }
 
-/** Returns the failure of a backend whose HTTP response to the request with this id (JSON text) holds no answer. */
+/** Returns the failure for a response without an answer to the request with this id (JSON text). */
 export function failureIn(head: AnswerHead, body: string, sentId: string): BackendFailure {
   const text = publicTextOf(head)
   return new BackendFailure('backend_failed', `answered with ${detailOf(head, body)}`, {
@@ -396,26 +405,26 @@ export function failureIn(head: AnswerHead, body: string, sentId: string): Backe
 type Refusal =
   /** The backend does not know a session that it has just opened. */
   | 'no-session'
-  /** The backend does not speak the era in which it was called. */
+  /** The backend does not support the era of the request. */
   | 'other-era'
   /** A JSON-RPC error for the client, as JSON text. */
   | { readonly error: string }
   | 'failure'
 
-/** Codes that reject the form of our request: a fault of the gateway, useless to the client. */
+/** Codes that reject the form of our request. They are errors of the gateway, and useless to the client. */
 const OURS: ReadonlySet<unknown> = new Set([-32020, -32022])
 /** The code that servers give, with HTTP 400, for an unknown session. */
 const NO_SESSION = -32000
-/** Other codes that servers give for a request without a session. */
+/** Other codes with which servers refuse a request without a session. */
 const OF_SESSIONS: ReadonlySet<unknown> = new Set([NO_SESSION, -32001])
 
-/** Tells whether an error may be that of a server with sessions alone: their codes are not the same. */
+/** Tells whether an error may come from a server that requires sessions. Servers use different codes for it. */
 const asksForSession = ({ code, text }: { readonly code: unknown; readonly text: string }): boolean =>
   OF_SESSIONS.has(code) || (code === -32600 && /session|initiali[sz]/i.test(text))
 
 /**
- * Reads an HTTP response whose status is not 200. `era`: that of the request; `inNewSession`: whether the request named
- * a session that was opened for it.
+ * Interprets an HTTP response whose status is not 200. `era`: the era of the request; `inNewSession`: true if the
+ * request named a session that was opened for it.
  */
 function refusalOf(status: number, text: string, era: 'modern' | 'legacy', inNewSession: boolean): Refusal {
   if (status < 400 || status >= 500 || status === 401 || status === 403 || status === 429) return 'failure'

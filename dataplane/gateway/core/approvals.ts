@@ -10,11 +10,11 @@ export interface DefinitionCounts {
   readonly approved: number
   readonly withheld: number
   readonly reported: number
-  /** Names that have pins and are not listed. */
+  /** The number of names that have pins and are not listed. */
   readonly missing: number
 }
 
-/** The most states of backends that belong to one caller each. */
+/** The most reported definitions of callers' own backends that are remembered. */
 const MOST_TOLD = 10_000
 const LONGEST_NAME = 64
 const MOST_NAMES = 10
@@ -24,13 +24,13 @@ interface Found extends Unapproved {
   readonly kind: PinKind
 }
 
-/** Tells operators of definitions that are not approved, when they become so. */
+/** Reports definitions to operators when they become unapproved. */
 export class Approvals {
   readonly #audit: Auditing
   readonly #log: Logger
-  /** The reported definitions of each backend. */
+  /** The definitions of each backend that were reported. */
   readonly #told = new WeakMap<Backend, ReadonlySet<string>>()
-  /** The same for backends that belong to one caller each, by the name of the backend. */
+  /** The same for callers' own backends, by the name of the backend. */
   readonly #toldOfCallers = new Map<string, Set<string>>()
 
   constructor({ audit, log }: { readonly audit: Auditing; readonly log: Logger }) {
@@ -38,7 +38,7 @@ export class Approvals {
     this.#log = log
   }
 
-  /** Tells of what a backend lists now and has not before. */
+  /** Reports the unapproved definitions that a backend lists now and did not list before. */
   listed(backend: Backend): void {
     if (backend.definitions.pins === undefined) return
     const found = unapprovedOf(backend)
@@ -47,13 +47,15 @@ export class Approvals {
     for (const one of found) if (before?.has(keyOf(one)) !== true) this.#tell(backend, one)
   }
 
-  /** Tells of what a caller's own backend lists: of each definition once, whoever sees it, until the pins change. */
+  /**
+   * Reports the unapproved definitions of a caller's own backend: each one once for all callers, until the pins change.
+   */
   listedForCaller(backend: Backend): void {
     if (backend.definitions.pins === undefined) return
     for (const one of unapprovedOf(backend)) this.#tellOnce(backend, one)
   }
 
-  /** Takes the outcome of a read of a page. */
+  /** Reports the result of reading a page. */
   pageRead(backend: Backend, uri: string, reason: Reason | undefined): void {
     const { pages } = backend.definitions
     const before = pages.get(uri)
@@ -61,7 +63,7 @@ export class Approvals {
     if (reason !== undefined && reason !== before) this.#tell(backend, { kind: 'pages', name: uri, reason })
   }
 
-  /** Forgets what was told of callers' backends, whose pins have changed. */
+  /** Forgets the reports about callers' backends after a change of their pins. */
   forget(): void {
     this.#toldOfCallers.clear()
   }
@@ -94,7 +96,7 @@ export class Approvals {
 
 const keyOf = ({ kind, name, reason }: Found): string => `${kind} ${reason} ${name}`
 
-/** Returns everything that a backend says now and that is not approved. */
+/** Returns all current definitions of a backend that are not approved. */
 function unapprovedOf(backend: Backend): readonly Found[] {
   const { definitions, said } = backend
   const reason = definitions.reasonAgainstInstructions(said.instructions)
@@ -109,7 +111,7 @@ function listOf({ definitions, said }: Backend, kind: PinnedKind): JudgedList<ne
   return list === undefined ? undefined : (definitions.judged(pinKindOf(kind), list) as JudgedList<never>)
 }
 
-/** Returns the pages of a backend that were read last and are approved, or are not. */
+/** Returns the pages of a backend that are, or are not, approved as they were last read. */
 const pagesOf = ({ definitions }: Backend, areApproved: boolean): readonly Found[] =>
   [...definitions.pages.entries()].flatMap(([name, state]) => {
     if ((state === 'approved') !== areApproved) return []
@@ -117,9 +119,8 @@ const pagesOf = ({ definitions }: Backend, areApproved: boolean): readonly Found
   })
 
 /**
- * Counts the definitions of a backend by their names; null while it has no pins. `variants`: the backend as it is for
- * each caller, if callers have it for themselves. A name that is approved for one of them and not for another counts as
- * both.
+ * Counts the definitions of a backend by their names; null if it has no pins. `variants`: the callers' own instances of
+ * the backend. A name that is approved in one instance and not in another counts as both.
  */
 export function definitionCounts(backend: Backend, variants: readonly Backend[]): DefinitionCounts | null {
   const { pins, areEnforced } = backend.definitions
@@ -142,7 +143,7 @@ const pinnedNames = (pins: Pins): readonly string[] =>
 const listedNames = ({ said }: Backend): readonly string[] =>
   PINNED_KINDS.flatMap((kind) => (said[kind] ?? []).map(({ key }) => `${kind} ${key}`))
 
-/** Returns the names of what a backend says that is approved, with those of its kind. */
+/** Returns the names of the backend's approved definitions, each with its kind. */
 function approvedNames(backend: Backend): readonly string[] {
   const { said, definitions } = backend
   const isInstructed =
@@ -152,7 +153,7 @@ function approvedNames(backend: Backend): readonly string[] {
   return [...(isInstructed ? ['instructions'] : []), ...names.filter((name) => !unapproved.has(name))]
 }
 
-/** Returns what is not approved of a backend for any caller, each name once. */
+/** Returns the definitions that are unapproved in any instance of the backend, each name once. */
 function unapprovedIn(backend: Backend, variants: readonly Backend[]): readonly Found[] {
   const found = new Map<string, Found>()
   for (const one of [...[backend, ...variants].flatMap(unapprovedOf), ...pagesOf(backend, false)])
@@ -170,8 +171,8 @@ const NOUNS: Readonly<Record<PinKind, string>> = {
 }
 
 /**
- * Returns the problem with a backend's definitions; undefined if there is none. The text depends on names alone, so
- * that it stays the same while a definition changes again and again.
+ * Returns the problem with a backend's definitions; undefined if there is none. The text contains only names, so that
+ * it stays the same while a definition keeps changing.
  */
 export function definitionProblem(
   backend: Backend,
@@ -197,7 +198,7 @@ export function definitionProblem(
 
 const keyWithout = ({ kind, name }: Found): string => `${kind} ${name}`
 
-/** Returns a name in ASCII, with escapes for all else, and cut: it comes from the backend. */
+/** Returns a name as cut ASCII text with escapes, because the backend chose it. */
 function plainName(name: string): string {
   const cut = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME)}…` : name
   return JSON.stringify(cut)

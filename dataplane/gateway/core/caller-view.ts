@@ -16,26 +16,29 @@ import { buildCatalogs, missingBackends, type View } from './view.ts'
 export interface ViewContext {
   readonly config: GatewayConfig
   readonly personal: readonly PersonalBackend[]
-  /** The view of backends that get no caller's credential. */
+  /** The view of the backends that use no caller's credential. */
   readonly shared: View
   /** A number that changes with the lists in `shared`. */
   readonly version: number
   readonly cache: CredentialCache
   readonly lists: SharedLists
   readonly catalogs: SharedCatalogs
-  /** Reports that the lists of a view have changed. `before`: its catalogs by the key of the shown backends. */
+  /** Reports that the lists of a view have changed. `before`: its catalogs by the key of the set of shown backends. */
   changed(view: CallerView, before: CatalogsBySet): void
-  /** Reports that the lists of one of its own backends have come. */
+  /** Reports that one of the view's own backends has returned its lists. */
   listed(backend: Backend): void
 }
 
-/** The interval between checks whether a caller's lists are out of date. */
+/** The interval between checks whether a caller's lists are stale. */
 const LOOK_MS = 100
 
-/** Catalogs by the key of the backends that they show, empty for all; undefined if there is no more room for them. */
+/**
+ * Catalogs by the key of the set of shown backends, which is empty for all; undefined if there was no memory to keep
+ * them.
+ */
 export type CatalogsBySet = ReadonlyMap<string, Catalogs | undefined>
 
-/** Some of the backends, with a key that differs if they differ. */
+/** A set of backends, with a key that identifies the set. */
 interface ShownSet {
   readonly key: string
   readonly names: ReadonlySet<string>
@@ -48,18 +51,18 @@ interface Own {
 }
 
 /**
- * One caller's view if backends get credentials of their callers: those backends, with everything that belongs to them,
+ * One caller's view if backends use credentials of their callers. Those backends, with everything that belongs to them,
  * are the caller's own; all others are shared.
  */
 export class CallerView implements View {
-  /** The `performance.now()` of the caller's last request. */
+  /** The time of the caller's last request (`performance.now()`). */
   usedAt = Number.NEGATIVE_INFINITY
-  /** The last caller, as its token identifies it. */
+  /** The caller of the last request, as its token identifies it. */
   caller: Caller | undefined
   readonly binding: string
   /**
-   * The places of its catalogs, by the key of the backends that are shown, which is empty if all are. There are those
-   * that were needed since its lists changed.
+   * The handles of its catalogs, by the key of the set of shown backends (empty for all). They exist for the sets that
+   * were needed since its lists changed.
    */
   readonly #kept = new Map<string, KeptCatalogs>()
   readonly #context: ViewContext
@@ -68,15 +71,15 @@ export class CallerView implements View {
   #backends: readonly Backend[] = []
   #named: ReadonlyMap<string, Backend> = new Map()
   #version = -1
-  /** The `performance.now()` of the next check whether lists are out of date. */
+  /** The time of the next check whether lists are stale (`performance.now()`). */
   #lookAt = 0
-  /** The shared version at which all lists had been asked for. */
+  /** The version of the shared lists at which all lists had been requested. */
   #listedVersion = -1
 
-  /** The key under which this view is kept. */
+  /** The key of this view. */
   readonly key: string
 
-  /** @param binding the name under which the caller's state is kept */
+  /** @param binding the name under which the caller's state is stored */
   constructor(context: ViewContext, binding: string, subject: Subject, key: string) {
     this.#context = context
     this.binding = binding
@@ -84,13 +87,13 @@ export class CallerView implements View {
     this.#subject = subject
   }
 
-  /** Replaces the caller by one with a token that was just verified: that token is exchanged from now on. */
+  /** Replaces the caller by one with a token that was just verified. From now on that token is exchanged. */
   isOf(subject: Subject, caller: Caller): void {
     this.#subject = subject
     this.caller = caller
   }
 
-  /** The places of its catalogs. */
+  /** The handles of its catalogs. */
   get kept(): Iterable<KeptCatalogs> {
     return this.#kept.values()
   }
@@ -148,8 +151,8 @@ export class CallerView implements View {
   }
 
   /**
-   * Returns the catalogs of a set of its backends. `withheldIn` returns the function that tells which composite tools
-   * are withheld, given what the view has of all backends.
+   * Returns the catalogs of a set of its backends. `withheldIn` gets the view of all backends and returns the function
+   * that tells which composite tools are withheld.
    */
   catalogsFor(set: ShownSet, withheldIn: (whole: CallerView) => (workflow: Workflow) => boolean): Catalogs {
     return this.#take(set.key, () => {
@@ -158,7 +161,7 @@ export class CallerView implements View {
     })
   }
 
-  /** Returns the catalogs of a set as they were last shown; undefined if they are not kept. */
+  /** Returns the catalogs of a set as they were last built; undefined if they were dropped. */
   lastCatalogsFor({ key }: ShownSet): Catalogs | undefined {
     return this.#kept.get(key)?.catalogs
   }
@@ -174,12 +177,12 @@ export class CallerView implements View {
     return taken.catalogs
   }
 
-  /** Returns the backends that are this caller's alone. */
+  /** Returns the caller's own backends. */
   get own(): readonly Backend[] {
     return this.#own.map(({ backend }) => backend)
   }
 
-  /** Returns the caller's own backends under the configuration in force and drops those that are no longer in it. */
+  /** Returns the caller's own backends under the current configuration, and drops those that it no longer contains. */
   #current(): readonly Own[] {
     const { version, personal, shared } = this.#context
     if (this.#version !== version) {
@@ -212,7 +215,7 @@ export class CallerView implements View {
     this.listsChanged()
   }
 
-  /** Builds its lists anew when they are next needed, and reports that they may differ. */
+  /** Makes the view rebuild its lists when they are next needed, and reports that they may differ. */
   listsChanged(): void {
     const before = new Map([...this.#kept].map(([set, { catalogs }]) => [set, catalogs]))
     this.#kept.clear()
@@ -220,5 +223,5 @@ export class CallerView implements View {
   }
 }
 
-/** The most sets of backends of one caller whose catalogs it refers to. */
+/** The most sets of backends of one caller whose catalogs it holds. */
 const MOST_SETS = 4

@@ -20,20 +20,20 @@ const MOST_VIEWS = 4096
 const MADE_ROOM = 8
 /** The time after which an absent caller is forgotten, with its sessions at its own backends. */
 const IDLE_MS = 5 * 60_000
-/** The time within which a returning caller keeps its place in the order of use. */
+/** The time within which a returning caller keeps its position in the order of last use. */
 const ORDER_MS = 1_000
 
-/** A request whose caller is known. */
+/** A request whose caller is identified. */
 interface Admitted {
   readonly caller: Caller
   readonly req: { readonly headers: IncomingHttpHeaders }
-  /** The name under which the caller's state is kept (`bindingOf`). */
+  /** The name under which the caller's state is stored (`bindingOf`). */
   readonly binding: string
 }
 
 interface Binding {
   readonly binding: string
-  /** The binding, and what credentials depend on besides. */
+  /** The binding, and the other facts that the caller's credentials depend on. */
   readonly key: string
   readonly personal: readonly PersonalBackend[]
   readonly hasLogins: boolean
@@ -42,17 +42,17 @@ interface Binding {
 interface CallerViewsOptions {
   /** The holder of the setup in force. */
   readonly host: { readonly setup: InForce }
-  /** `personal`: the backends for which each caller has a credential. */
+  /** `personal`: the backends that use each caller's credential. */
   readonly backends: { readonly personal: readonly PersonalBackend[] }
-  /** The view of backends that get no caller's credential; its version changes with its lists. */
+  /** The view of the backends that use no caller's credential. Its version changes with its lists. */
   readonly shared: View & { readonly version: number }
-  /** Reports that one caller's lists have changed. `before`: its catalogs by the key of the shown backends. */
+  /** Reports that one caller's lists have changed. `before`: its catalogs by the key of the set of shown backends. */
   onChange(view: CallerView, before: CatalogsBySet): void
-  /** Returns the callers that wait for something. */
+  /** Returns the callers that have requests or streams open. */
   busy(): readonly { readonly binding: string }[]
   /** Drops a caller's own backend. */
   onGone(backend: Backend): void
-  /** Reports that the lists of a caller's own backend have come. */
+  /** Reports that a caller's own backend has returned its lists. */
   onListed(backend: Backend): void
   /** The memory limit of the container, if it has one. */
   readonly memoryBytes?: number | undefined
@@ -60,11 +60,11 @@ interface CallerViewsOptions {
 
 interface InForce {
   readonly config: GatewayConfig
-  /** Tells whether logins of one caller are kept apart: each has its own tokens of upstream providers. */
+  /** True if each login of a caller has its own tokens of upstream providers, so that logins must be separated. */
   readonly ownIssuer: { readonly hasLogins: boolean }
 }
 
-/** The view of each caller if some backend gets credentials of its callers. */
+/** The views of all callers, if some backend uses credentials of its callers. */
 export class CallerViews {
   readonly #options: CallerViewsOptions
   /** The views by key, the least recently used first. */
@@ -72,10 +72,10 @@ export class CallerViews {
   /** The most recently used view of each binding. */
   readonly #latest = new Map<string, CallerView>()
   readonly #context: ViewContext
-  /** The most bytes that the claims of their callers may take, and their current size. */
+  /** The most bytes of the callers' claims, and their current bytes. */
   readonly #mostClaims: number
   #claims = 0
-  /** The bindings of callers, with what they depend on besides. */
+  /** The bindings of callers, with the other facts that their credentials depend on. */
   readonly #bindings = new WeakMap<Caller, Binding>()
 
   constructor(options: CallerViewsOptions) {
@@ -106,8 +106,8 @@ export class CallerViews {
   }
 
   /**
-   * Returns the view of an admitted request's caller, by its own name or by the credential in the request; undefined if
-   * that is the shared view. Throws `unavailable` if there are too many callers.
+   * Returns the view of an admitted request's caller, by the caller's name or by the credential in the request;
+   * undefined for the shared view. Throws `unavailable` if there are too many callers.
    */
   viewFor(request: Admitted): CallerView | undefined {
     const personal = this.#options.backends.personal
@@ -120,7 +120,7 @@ export class CallerViews {
   #viewOf({ binding, req }: Admitted, caller: Authenticated): CallerView {
     const { key } = this.#named(caller)
     let view = this.#views.get(key)
-    // A caller is one object for as long as its token is known.
+    // A caller stays the same object while its token is known.
     if (view?.caller !== caller) {
       const subject = this.#subjectOf(caller, req.headers)
       view ??= this.#open(binding, subject, key)
@@ -130,7 +130,7 @@ export class CallerViews {
     return this.#entered(view)
   }
 
-  /** Returns the view of a caller with a credential for the server: different credentials share nothing. */
+  /** Returns the view of a caller who sends a credential for the server. Different credentials share nothing. */
   #viewOfBringer({ req }: Admitted, personal: readonly PersonalBackend[]): CallerView | undefined {
     const names = personal.flatMap(({ forwards }) => forwards ?? [])
     const forwarded = forwardedHeaders(names, req.headers)
@@ -152,7 +152,7 @@ export class CallerViews {
     return view
   }
 
-  /** Returns the name under which a caller's state is kept. */
+  /** Returns the name under which a caller's state is stored. */
   bindingOf(caller: Caller): string {
     return this.#named(caller).binding
   }
@@ -181,7 +181,10 @@ export class CallerViews {
     return variants.every((variant) => variant === '') ? [] : variants
   }
 
-  /** Returns a digest of what a caller's credentials depend on besides; empty for most. It never contains NUL. */
+  /**
+   * Returns a digest of the other facts that a caller's credentials depend on; empty for most callers. It contains no
+   * NUL.
+   */
   #digestOf(caller: Caller): string {
     if (caller.kind === 'anonymous') return ''
     const digests = this.#options.backends.personal.map(({ strategy }) => strategy.digest?.(caller) ?? '')
@@ -213,7 +216,7 @@ export class CallerViews {
     return this.#views.size >= MOST_VIEWS || this.#claims >= this.#mostClaims
   }
 
-  /** Returns the caller's own backend of this name, or the shared one. Undefined if the caller is not known here. */
+  /** Returns the caller's own backend with this name, or the shared one; undefined for an unknown caller. */
   backendNamed(binding: string, name: string): Backend | undefined {
     const view = this.#latest.get(binding)
     if (view !== undefined) return view.backendNamed(name)
@@ -222,22 +225,22 @@ export class CallerViews {
     return isPersonal ? undefined : shared.backendNamed(name)
   }
 
-  /** Tells whether some backend gets credentials of its callers. */
+  /** Tells whether some backend uses credentials of its callers. */
   get hasOwn(): boolean {
     return this.#options.backends.personal.length > 0
   }
 
-  /** Returns the most recently used view of a binding; undefined if it has none of its own. */
+  /** Returns the most recently used view of a binding; undefined if it has no view of its own. */
   latest(binding: string): CallerView | undefined {
     return this.#latest.get(binding)
   }
 
-  /** Returns this caller's view outside of a request; the shared view if the caller is not known here. */
+  /** Returns this caller's view outside of a request; for an unknown caller the shared view. */
   known(binding: string): View {
     return this.#latest.get(binding) ?? this.#context.shared
   }
 
-  /** Returns the backend of this name as it is for each caller that has it for themselves. */
+  /** Returns every caller's own backend with this name. */
   backendsOf(name: string): readonly Backend[] {
     return [...this.#views.values()].flatMap(({ own }) => own.filter((backend) => backend.name === name))
   }
@@ -250,7 +253,7 @@ export class CallerViews {
     return cut
   }
 
-  /** Tells callers that wait for something of what the pins in force change in their own lists. */
+  /** Notifies callers with open requests or streams of changes that the new pins make in their own lists. */
   approvedAnew(): void {
     const busy = new Set(this.#views.size === 0 ? [] : this.#options.busy().map(({ binding }) => binding))
     for (const view of this.#views.values()) {
@@ -270,7 +273,7 @@ export class CallerViews {
     for (const view of this.#views.values()) for (const { callerSessions } of view.own) callerSessions.sweep(now)
   }
 
-  /** Forgets at most `most` callers that have been absent for this long and wait for nothing. */
+  /** Forgets at most `most` callers that have been absent for this time and have nothing open. */
   #forget(idleMs: number, most: number): void {
     const busy = new Set(this.#views.size === 0 ? [] : this.#options.busy().map(({ binding }) => binding))
     const before = performance.now() - idleMs
@@ -298,15 +301,15 @@ export class CallerViews {
   }
 }
 
-/** Returns the number of bytes that a caller's claims take. */
+/** Returns the size of a caller's claims in bytes. */
 const claimsOf = (caller: Caller | undefined): number => (caller?.kind === 'authenticated' ? (caller.bytes ?? 0) : 0)
 
-/** Tells whether a request has any of the passed headers. It runs for each request and allocates nothing. */
+/** Tells whether a request has any of the passed headers. It runs for each request, so it allocates nothing. */
 function bringsCredential(personal: readonly PersonalBackend[], headers: IncomingHttpHeaders): boolean {
   for (const { forwards } of personal)
     if (forwards !== undefined) for (const name of forwards) if (headers[name] !== undefined) return true
   return false
 }
 
-/** Returns the token in a header that was accepted. */
+/** Returns the token in an `Authorization` header that was accepted. */
 const tokenIn = (authorization = ''): string => authorization.slice(authorization.indexOf(' ')).trim()

@@ -10,15 +10,15 @@ import { digestOf } from '../pins/definitions.ts'
 import type { PinKind, Reason } from '../pins/pins.ts'
 import type { Gateway } from './gateway.ts'
 
-/** The most pages of a backend that are read for a report. */
+/** The most pages of a backend that are read for one report. */
 const MOST_PAGES = 100
 
-/** One definition, whether or not it is shown to clients. */
+/** A definition, whether or not clients see it. */
 interface ReportedDefinition {
   readonly kind: PinKind
   /** Absent for instructions. */
   readonly name?: string
-  /** Null if no digest can stand for it, or if a page can't be read. */
+  /** Null if the definition has no valid digest, or the page can't be read. */
   readonly digest: string | null
   readonly state: 'approved' | 'withheld' | 'reported' | 'unchecked'
   readonly reason?: Reason
@@ -29,22 +29,22 @@ interface ReportedDefinition {
 interface BackendReport {
   readonly name: string
   readonly mode: 'disabled' | 'report' | 'enforce'
-  /** False until a first list of tools has come. */
+  /** False before the first list of tools. */
   readonly isListed: boolean
   readonly definitions: readonly ReportedDefinition[]
   /** The names that have pins and are not listed. */
   readonly missing: readonly { readonly kind: PinKind; readonly name: string }[]
 }
 
-/** Options of a report: one backend alone, and whether the pages of apps are read for it. */
+/** The options of a report: a single backend, and whether the pages of apps are read. */
 export interface ReportOptions {
   readonly backend?: string | undefined
   readonly withPages: boolean
 }
 
 /**
- * Reports what every backend says now, for pins: also what is withheld, and each text that some caller is shown. It is
- * for operators alone.
+ * Reports the current definitions of every backend, to write pins. It contains withheld ones, and every text that some
+ * caller sees, so only operators may read it.
  */
 export async function reportDefinitions(
   { shared, views }: Gateway,
@@ -97,7 +97,7 @@ const listedIn = (backend: Backend): readonly ReportedDefinition[] =>
     }),
   )
 
-/** Drops what several callers are shown alike. */
+/** Removes duplicates that several callers' instances contribute. */
 function unique(definitions: readonly ReportedDefinition[]): readonly ReportedDefinition[] {
   const seen = new Set<string>()
   return definitions.filter(({ kind, name, text }) => {
@@ -106,7 +106,7 @@ function unique(definitions: readonly ReportedDefinition[]): readonly ReportedDe
   })
 }
 
-/** Reads the pages that tools, resources and pins name. */
+/** Reads the pages that tools, resources and pins reference. */
 async function pagesIn(backend: Backend, all: readonly Backend[]): Promise<readonly ReportedDefinition[]> {
   const { definitions } = backend
   const uris = new Set<string>(definitions.pins?.names('pages'))
@@ -128,7 +128,7 @@ async function readPage(backend: Backend, uri: string): Promise<ReportedDefiniti
   return { kind: 'pages', name: uri, digest: pageDigest(contents) ?? null, ...state, text: contents }
 }
 
-/** Reads a resource as the gateway itself and returns the JSON text of its `contents`. */
+/** Reads a resource with the gateway's own identity. Returns the JSON text of its `contents`. */
 async function contentsOf(backend: Backend, uri: string): Promise<string | undefined> {
   const { client, ownSession } = backend
   const { era } = await backend.detect()

@@ -15,28 +15,28 @@ import type { SharedView } from './shared-view.ts'
 import { buildCatalogs, missingBackends, type View } from './view.ts'
 
 const MIB = 1024 * 1024
-/** The most sets of backends whose catalogs are kept. */
+/** The most sets of backends whose catalogs are cached. */
 const MOST_SETS = 256
-/** The most callers whose claims are known between their requests. */
+/** The most callers whose claims are kept between their requests. */
 const MOST_CALLERS = 16_384
-/** The most bytes of them, and what one takes beside its claims. */
+/** The most bytes of these claims, and the fixed bytes of a caller. */
 const MOST_CALLER_BYTES = 16 * MIB
 const CALLER_BYTES = 512
 
 interface GatedViewsOptions {
   readonly host: {
     readonly setup: { readonly config: GatewayConfig }
-    /** The gate in force; undefined without one. */
+    /** The current gate; undefined without one. */
     readonly gate: CatalogGate | undefined
   }
   readonly shared: SharedView
-  /** Returns the latest own view of the callers of a binding, if they have one. */
+  /** Returns the latest own view for a binding, if there is one. */
   ownViewOf(binding: string): CallerView | undefined
   /** The memory limit of the container, if it has one. */
   readonly memoryBytes?: number | undefined
 }
 
-/** The catalogs of a set of backends, built of the shared lists at one time. */
+/** The catalogs of a set of backends, from the shared lists of one version. */
 interface Kept {
   version: number
   built: BuiltCatalog
@@ -45,14 +45,14 @@ interface Kept {
 
 /**
  * The views of callers under a catalog gate that withholds backends. Callers who may use the same backends share their
- * catalogs. A withheld backend has no part in names, conflicts, instructions and capabilities.
+ * catalogs. A withheld backend does not affect names, conflicts, instructions and capabilities.
  */
 export class GatedViews {
   readonly #options: GatedViewsOptions
   readonly #kept: LRUCache<string, Kept>
-  /** The view of each caller, by the view that it is a part of. A caller is one object while its token is known. */
+  /** The view of each caller, by the view that it filters. A caller stays the same object while its token is known. */
   readonly #views = new WeakMap<View, WeakMap<Caller, GatedView>>()
-  /** The latest view of the callers of each binding. */
+  /** The latest view for each binding. */
   readonly #latest = new LRUCache<string, GatedView>({
     max: MOST_CALLERS,
     maxSize: MOST_CALLER_BYTES,
@@ -64,7 +64,7 @@ export class GatedViews {
     this.#kept = new LRUCache({ max: MOST_SETS, maxSize: Math.max(memoryBytes / 16, 16 * MIB) })
   }
 
-  /** The number of sets whose catalogs are kept. */
+  /** The number of sets whose catalogs are cached. */
   get count(): number {
     return this.#kept.size
   }
@@ -73,13 +73,16 @@ export class GatedViews {
     return this.#options.host.setup.config
   }
 
-  /** The gate, if it withholds anything. */
+  /** The gate, if it withholds backends. */
   get enforced(): CatalogGate | undefined {
     const { gate } = this.#options.host
     return gate?.enforces === true ? gate : undefined
   }
 
-  /** Returns the view of a caller; undefined if nothing is withheld. `own`: the caller's own view, if it has one. */
+  /**
+   * Returns the view of a caller; undefined if nothing is withheld. `own`: the caller's own unfiltered view, if there
+   * is one.
+   */
   viewFor(caller: Caller, binding: string, own: CallerView | undefined): GatedView | undefined {
     if (this.enforced === undefined) return undefined
     const view = this.#viewIn(caller, binding, own ?? this.#options.shared)
@@ -103,20 +106,17 @@ export class GatedViews {
     return view
   }
 
-  /** Returns the view for a caller who sends no token, outside of a request. */
+  /** Returns the view of callers without a token, outside of a request. */
   get anonymous(): View {
     return this.#viewIn(ANONYMOUS, '', this.#options.shared)
   }
 
-  /**
-   * Returns the view of a caller outside of a request. Of one who is not known here nothing is known: it sees what
-   * everybody sees.
-   */
+  /** Returns the view of a caller outside of a request. An unknown caller sees what callers without a token see. */
   known(binding: string): View {
     return this.#latest.get(binding) ?? this.anonymous
   }
 
-  /** Tells whether a caller may see a backend now, outside of a request. */
+  /** Tells whether a caller may see a backend now. For use outside of a request. */
   sees(binding: string, backend: string): boolean {
     const gate = this.enforced
     return gate === undefined || gate.setFor(this.#latest.get(binding)?.caller ?? ANONYMOUS).names.has(backend)
@@ -130,7 +130,8 @@ export class GatedViews {
     const before = this.#kept.get(set.key)
     if (before?.version === shared.version) return { ...before, catalog: before.built.catalog }
     const next = buildCatalogs(this.config, backends, withheldBy(this.config, shared, set))
-    // If names clash that the configuration must resolve, the last good set stays, as it does for everybody.
+    // If names clash and the configuration must resolve that, the last good catalogs of the set stay, as in the shared
+    // view.
     const tools = new Map(backends.map((backend) => [backend, backend.tools]))
     const fresh = { catalog: next.catalog, backends, tools }
     const built = before === undefined ? fresh : goodCatalog(fresh, before.built, shared.allListed ? backends : [])
@@ -139,7 +140,7 @@ export class GatedViews {
     return { catalog: built.catalog, promptsAndResources }
   }
 
-  /** Returns the catalogs of a set as they were last shown; undefined if they are not kept. */
+  /** Returns the catalogs of a set as they were last built; undefined if they were dropped. */
   lastCatalogsOf(set: MemberSet): Catalogs | undefined {
     const kept = this.#kept.peek(set.key)
     return kept === undefined
@@ -160,8 +161,8 @@ interface Whole {
 }
 
 /**
- * Returns the function that tells whether a composite tool has a step that a backend outside of the set runs. What such
- * a step names is looked up among all backends: another tool that has its name in the set is not meant.
+ * Returns the function that tells whether a composite tool has a step at a backend outside of the set. The names of its
+ * steps are resolved among all backends, because a tool in the set may have the same name and not be meant.
  */
 function withheldBy(config: GatewayConfig, whole: Whole, { names }: MemberSet): (workflow: Workflow) => boolean {
   if (config.compositeTools === undefined) return () => false
@@ -172,13 +173,13 @@ function withheldBy(config: GatewayConfig, whole: Whole, { names }: MemberSet): 
   const { stepTools } = whole.catalog
   const isWithheld = (tool: string): boolean => {
     const known = stepTools.get(tool)
-    // A backend that has never listed its tools is known by their prefix.
+    // A backend that has never listed its tools is recognized by the prefix of their names.
     return known === undefined ? prefixes.some((prefix) => tool.startsWith(prefix)) : !names.has(known.route.backend)
   }
   return ({ tools }) => tools.some(isWithheld)
 }
 
-/** One caller's view of the backends that the gate shows it, always by the newest state of the catalog. */
+/** One caller's view of the backends that the gate allows. It always shows the newest state of the catalog. */
 export class GatedView implements View {
   readonly caller: Caller
   readonly binding: string
@@ -201,7 +202,7 @@ export class GatedView implements View {
     return set === undefined ? this.#base : this.catalogsOf(set)
   }
 
-  /** Returns the catalogs that it would show with this set of backends. */
+  /** Returns the catalogs that this view would have with this set of backends. */
   catalogsOf(set: MemberSet): Catalogs {
     const base = this.#base
     return base instanceof CallerView
@@ -209,7 +210,7 @@ export class GatedView implements View {
       : this.#views.catalogsOf(set)
   }
 
-  /** Returns the catalogs of a set as it last showed them; undefined if they are not kept. */
+  /** Returns the catalogs of a set as they were last built; undefined if they were dropped. */
   lastCatalogsOf(set: MemberSet): Catalogs | undefined {
     const base = this.#base
     return base instanceof CallerView ? base.lastCatalogsFor(set) : this.#views.lastCatalogsOf(set)

@@ -50,7 +50,7 @@ interface GatewayOptions {
   readonly log: Logger
   readonly observe: Observe
   readonly audit: Auditing
-  /** The memory limit of this process; absent: the limit that is rendered for a gateway's container. */
+  /** The memory limit of this process; absent: the limit that the operator renders for a gateway's container. */
   readonly memoryBytes?: number | undefined
   /** The folder for state on disk. */
   readonly stateDirectory: string
@@ -61,20 +61,20 @@ interface GatewayOptions {
 const SWEEP_MS = 20_000
 const DEFAULT_TIMEOUT = '30s'
 
-/** One gateway: the setup in force, and the state that outlives it. */
+/** A gateway: the current setup, and the state that outlives it. */
 export class Gateway {
   readonly log: Logger
   readonly observe: Observe
   readonly audit: Auditing
-  /** The memory that callers and backends take in this process. */
+  /** The memory that callers and backends use in this process. */
   readonly budget: Budget
-  /** Tells of definitions that are not approved. */
+  /** Reports definitions that are not approved. */
   readonly approvals: Approvals
-  /** Counts requests of the clients of a proxy in front. */
+  /** Counts the requests of clients of a proxy in front of this gateway. */
   readonly clientRequests: ClientRequests
   /** Checks tool calls against the rate limits. */
   readonly rateLimits: RateLimits
-  /** Counts tool calls; undefined unless that is asked for. */
+  /** Counts tool calls; undefined unless the configuration enables it. */
   usage: Usage | undefined
   /** The tool search that replaces the list of all tools. */
   search: ToolSearch | undefined
@@ -84,39 +84,39 @@ export class Gateway {
   readonly keys: SharedKeys
   /** The state of proofs of possession. */
   readonly proofs: Proofs
-  /** The answers to clients that are at other replicas. */
+  /** The answers to clients whose connection is at another replica. */
   readonly relays: Relays
   readonly suspended: SuspendedCalls
   readonly taskIds: TaskIds
   readonly workflows = new WorkflowRuns()
   readonly streams: Streams
-  /** The responses that end with the tokens of their requests. */
+  /** The responses that must end with the tokens of their requests. */
   readonly tokens: TokenWatch
-  /** The modern clients that listen. */
+  /** The modern clients with an open subscription. */
   readonly listeners = new Listeners()
-  /** The view of all callers that have no backends of their own. */
+  /** The view of all callers without own backends. */
   readonly shared: SharedView
-  /** The views of callers: the only way to catalogs and backends on behalf of a caller. */
+  /** The views of callers. Access to catalogs and backends for a caller always goes through them. */
   readonly views: CallerViews
-  /** Decides by registries who may use which backend; undefined without a catalog gate. */
+  /** Decides by the entries of registries who may use which backend; undefined without a catalog gate. */
   gate: CatalogGate | undefined
-  /** The parts of these views that callers see while the gate withholds backends. */
+  /** The filtered views that callers see while the gate withholds backends. */
   readonly gated: GatedViews
   setup: Setup
-  /** The problems of a newer configuration that was refused; empty if the newest one is in force. */
+  /** The findings of a newer configuration that was refused; empty if the newest one is in use. */
   refused: readonly Finding[] = []
   readonly #setupOptions: SetupOptions & Pick<GatewayOptions, 'log' | 'memoryBytes' | 'stateDirectory'>
   readonly #retired: Retired
   readonly #backends: Backends
   readonly #storage: StorageFollower
   readonly #sweep: NodeJS.Timeout
-  /** The rows of usage that replicas share. */
+  /** The usage rows that replicas share. */
   #counts: SessionStorage['usageRows']
   readonly #closing = new AbortController()
 
   /**
-   * Creates the parts. Each gets the parts that it is built on. It reaches the others through functions below this
-   * class (`tokensOf` …), which it first calls after `#follow`.
+   * Creates the parts. Each part receives the parts that it is built on. It reaches other parts through the functions
+   * below this class (`tokensOf` …), which it calls only after `#follow`.
    */
   constructor(loaded: Loaded<GatewayConfig>, options: GatewayOptions) {
     const { log, observe, audit, memoryBytes } = options
@@ -176,7 +176,7 @@ export class Gateway {
     this.#follow(config.backends)
   }
 
-  /** Shares state besides sessions with other replicas. */
+  /** Shares further state with other replicas through the session storage. */
   #share({ bus, agreeOnSecret, buckets, useProof, usageRows }: SessionStorage): void {
     this.keys.follow(agreeOnSecret)
     this.proofs.follow(useProof)
@@ -188,7 +188,7 @@ export class Gateway {
     this.usage?.follow(usageRows)
   }
 
-  /** Updates backends and catalog to the configuration, whose backends come with their pins. */
+  /** Updates backends and catalog to the configuration. The backends come with their pins. */
   #follow(backends: GatewayConfig['backends']): void {
     const { config, directory } = this.setup
     this.rateLimits.apply(config.rateLimiting)
@@ -213,7 +213,7 @@ export class Gateway {
     for (const backend of gone) this.letGo(backend)
   }
 
-  /** Follows the catalog gate of the configuration. Returns whether backends are withheld now and were not, or no more. */
+  /** Follows the configuration's catalog gate. Returns whether it has begun or ceased to withhold backends. */
   #followGate(config: GatewayConfig, directory: string): boolean {
     const before = this.gate
     const enforced = this.gated.enforced !== undefined
@@ -267,14 +267,14 @@ export class Gateway {
   letGo(backend: Backend): void {
     this.sessions.forget(backend)
     this.listeners.forget(backend)
-    // A server ends the calls of a session with it.
+    // When a server closes, it ends the calls of its sessions.
     const closed = this.inFlight.without(backend).then(() => backend.close())
     closed.catch((error) => this.log.debug({ backend: backend.name, err: error }, 'closing a backend'))
   }
 
-  /** Logs a fault in an operation that no request waits for; only `what` is not done. */
+  /** Logs an error in an operation that no request waits for. Only the operation `what` was not done. */
   faulted(error: unknown, what: string): void {
-    // An unavailable dependency is not our fault.
+    // An unavailable dependency is not an error of the gateway.
     if (error instanceof PublicError) this.log.debug({ err: error }, what)
     else this.log.error({ err: error }, what)
   }
@@ -294,7 +294,7 @@ export class Gateway {
     this.views.sweep(now)
   }
 
-  /** The reason why the gateway can't take traffic yet; undefined if it can. */
+  /** The reason why the gateway can't accept traffic yet; undefined if it can. */
   get notReady(): string | undefined {
     if (!this.keys.hasAsked || !this.proofs.keys.hasAsked) return 'other replicas are being asked for their keys'
     if (!this.shared.allListed) return 'backends are being asked for their tools'
@@ -302,7 +302,7 @@ export class Gateway {
     return isWaitingForServer(this.setup.config, this.#backends.all) ? 'the server has not started yet' : undefined
   }
 
-  /** The reason why the session storage of the configuration is not used; undefined if it is. */
+  /** The reason why the configured session storage is not used; undefined if it is. */
   get storageProblem(): string | undefined {
     return this.#storage.problem
   }
@@ -323,12 +323,12 @@ export class Gateway {
     return statusOf({ setup, refused, sessions, catalog, skills, backends, rateLimits, search, runs, ...more })
   }
 
-  /** Aborts when the gateway begins to stop: endless responses end, and no new ones begin. */
+  /** Aborted when the gateway begins to stop. Streams then end, and no new ones begin. */
   get closing(): AbortSignal {
     return this.#closing.signal
   }
 
-  /** Begins to stop: ends streams, so that clients reopen them elsewhere; calls continue. */
+  /** Begins to stop. Streams end, so that clients reopen them elsewhere; calls continue. */
   drain(): void {
     this.#closing.abort()
     this.endStreams()
@@ -354,8 +354,7 @@ export class Gateway {
   }
 }
 
-/** Builds the token watch. Tokens of a client at another replica are checked there. */
-/** Returns a configuration without the digests of pins: its backends hold them in another form, which takes less memory. */
+/** Returns a configuration without the digests of pins. The backends store them in a form that takes less memory. */
 function withoutPins(loaded: Loaded<GatewayConfig>): Loaded<GatewayConfig> {
   const { config } = loaded
   if (config.backends.every(({ pinning }) => pinning?.pins === undefined)) return loaded
@@ -365,6 +364,7 @@ function withoutPins(loaded: Loaded<GatewayConfig>): Loaded<GatewayConfig> {
   return { ...loaded, config: { ...config, backends } }
 }
 
+/** Builds the token watch. Tokens of a client at another replica are checked by that replica. */
 const tokensOf = (gateway: Gateway): TokenWatch =>
   new TokenWatch({
     authenticate: () => gateway.setup.authenticate.recheck,
@@ -387,7 +387,7 @@ const sharedViewOf = (gateway: Gateway, backends: Backends): SharedView =>
     log: gateway.log,
   })
 
-/** Builds the views of callers, each with its own backends. It forgets callers that wait for nothing. */
+/** Builds the views of callers, each with its own backends. Callers with nothing open can be forgotten. */
 const viewsOf = (
   gateway: Gateway,
   { backends, memoryBytes }: { readonly backends: Backends } & Pick<GatewayOptions, 'memoryBytes'>,
@@ -416,10 +416,10 @@ const viewsOf = (
 
 type SeenBy = Parameters<typeof notifyEach>[1]
 
-/** Returns what callers saw before all lists were built again, and see now, where the gate withholds backends. */
+/** Returns what callers saw before and after a rebuild of all lists, for a gate that withholds backends. */
 function seenInRebuild(gateway: Gateway, before: Shown, after: Shown): SeenBy {
   const { gated } = gateway
-  // Each set is looked at once, since what it showed before is forgotten when it is built again.
+  // Each set is looked up once, because a rebuild drops its earlier catalogs.
   const seen = new Map<string, readonly [Shown | undefined, Shown]>()
   const isPersonal = gateway.views.hasOwn
   return ({ caller, binding }) => {
@@ -444,7 +444,7 @@ function seenInRebuild(gateway: Gateway, before: Shown, after: Shown): SeenBy {
 
 const catalogsIn = ({ catalog, promptsAndResources }: Catalogs): Catalogs => ({ catalog, promptsAndResources })
 
-/** Returns what the callers of one view saw before its own lists changed, and see now. */
+/** Returns what the callers of one view saw before and after a change of its own lists. */
 function seenInOwn({ gated, setup }: Gateway, view: CallerView, before: CatalogsBySet): SeenBy {
   const { authorizer } = setup
   return ({ caller, binding }) => {
@@ -456,7 +456,7 @@ function seenInOwn({ gated, setup }: Gateway, view: CallerView, before: Catalogs
   }
 }
 
-/** Notifies the callers who may use other backends than before by the catalog. */
+/** Notifies the callers for whom the gate's new decision changes the allowed backends. */
 function tellOfGate(gateway: Gateway, before: GateDecision, after: GateDecision): void {
   const { gate, gated, setup } = gateway
   if (gate === undefined || gated.enforced === undefined) return
@@ -472,7 +472,7 @@ function tellOfGate(gateway: Gateway, before: GateDecision, after: GateDecision)
   gateway.sessions.watchAgain()
 }
 
-/** Builds the sessions of clients and connects them to the parts that handle their ends and messages. */
+/** Builds the sessions of clients, and connects them to the parts that handle their ends and messages. */
 const sessionsOf = (gateway: Gateway, storage: SessionStorage): Sessions =>
   new Sessions({
     storage,
@@ -482,7 +482,7 @@ const sessionsOf = (gateway: Gateway, storage: SessionStorage): Sessions =>
       return found?.backend.isModern ? found.backend.watched.add([found.own], onUpdate) : undefined
     },
     onServerMessage(session, backendSession, bytes) {
-      // Its session may have been opened while the catalog still had it.
+      // The session may have been opened while the gate still allowed the backend.
       if (gateway.gated.sees(session.record.binding, backendSession.backend.name))
         relayUnsolicited(gateway, session, backendSession, bytes)
     },

@@ -6,7 +6,7 @@ import { notificationText } from '../mcp/rpc-text.ts'
 import type { ChangedList, Listeners } from '../request/listeners.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 
-/** The items that exist at one time, and the policies by which callers see some of them. */
+/** The items at one time, and the policies that determine which of them callers see. */
 export interface Shown extends Catalogs {
   readonly authorizer: Authorizer | undefined
 }
@@ -28,7 +28,7 @@ function changedLists(before: Shown, after: Shown): readonly ChangedList[] {
   return lists.filter((list) => kindsOf[list].some((kind) => !baseOf(before, kind).equals(baseOf(after, kind))))
 }
 
-/** Tells whether a list looks different to a caller: changes of items that it may not see are not notified. */
+/** Tells whether a caller sees a difference in a list. Changes of items that it may not see are not notified. */
 async function looksDifferent(list: ChangedList, before: Shown, after: Shown, caller: Caller): Promise<boolean> {
   const seen = async (shown: Shown, kind: ListKind): Promise<Buffer> =>
     shown.authorizer === undefined
@@ -45,17 +45,20 @@ async function looksDifferent(list: ChangedList, before: Shown, after: Shown, ca
 interface Audience {
   readonly sessions: Pick<Sessions, 'openStreams'>
   readonly listeners: Listeners
-  /** The views of callers that have backends of their own. */
+  /** The views of callers with own backends. */
   readonly views: { known(binding: string): Catalogs }
   faulted(error: unknown, what: string): void
 }
 
-/** Notifies the clients for whom a list has changed. `binding`: only those of one caller, whose own lists these are. */
+/**
+ * Notifies the clients for whom a list has changed. With `binding`: only the clients of this caller, whose own lists
+ * they are.
+ */
 export function notifyOfChanges(audience: Audience, before: Shown, after: Shown, binding?: string): void {
   const isMeant = (of: { readonly binding: string }) => binding === undefined || of.binding === binding
   const streams = audience.sessions.openStreams.filter(isMeant)
   const listeners = audience.listeners.all.filter(isMeant)
-  // Long lists take long to compare.
+  // Comparing long lists takes long, so it is skipped without clients.
   if (streams.length + listeners.length === 0) return
   for (const list of changedLists(before, after)) {
     const text = notificationText(`notifications/${list}/list_changed`)
@@ -74,7 +77,7 @@ export function notifyOfChanges(audience: Audience, before: Shown, after: Shown,
   }
 }
 
-/** Returns what a caller saw before and sees now. A change of policies affects unchanged lists of its own, too. */
+/** Returns what a caller saw before and sees now. Changed policies also affect a caller's own unchanged lists. */
 function seenBy({ views }: Audience, binding: string, before: Shown, after: Shown): readonly [Shown, Shown] {
   if (before.authorizer === after.authorizer) return [before, after]
   const { catalog, promptsAndResources } = views.known(binding)
@@ -85,16 +88,15 @@ function seenBy({ views }: Audience, binding: string, before: Shown, after: Show
   ]
 }
 
-/** Whoever is told of changes. */
+/** A client that is notified of changes. */
 interface Told {
   readonly caller: Caller
   readonly binding: string
 }
 
 /**
- * Notifies the clients for whom a list has changed, where callers see different backends. `seenBy` returns what a
- * caller saw before, undefined if that is not known any more, and what it sees now; undefined if nothing has changed
- * for it.
+ * Notifies the clients for whom a list has changed, if callers see different backends. `seenBy` returns what a caller
+ * saw before (undefined if that was dropped) and sees now; it returns undefined if nothing has changed for the caller.
  */
 export function notifyEach(
   audience: Pick<Audience, 'sessions' | 'listeners' | 'faulted'>,

@@ -58,7 +58,7 @@ const BACKEND = 'portico.backend'
 const STATE = 'portico.state'
 const REGISTRY = 'portico.registry'
 
-/** Measures a gateway's state when its metrics are read. Labels are names of its configuration, and states. */
+/** Measures a gateway's state when its metrics are read. The labels are names in its configuration, and states. */
 export function measureGateway(gateway: Gateway): Measured {
   const { shared, setup, search, gate } = gateway
   const shown = shownToolsOf(shared.catalog)

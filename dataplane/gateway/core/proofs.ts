@@ -8,7 +8,7 @@ import { type UseProof, useInRedis } from '../sessions/store/storage.ts'
 
 const USE = 'dpop-nonce'
 
-/** The Redis of the authorization server, in use for proofs. */
+/** The Redis of the authorization server while it stores proofs. */
 interface Opened {
   readonly key: string
   readonly useProof: UseProof
@@ -17,8 +17,8 @@ interface Opened {
 }
 
 /**
- * The state of proofs of possession, which outlives configurations. Replicas share it through the Redis of the sessions,
- * or else through that of the authorization server.
+ * The state of proofs of possession, which outlives configurations. Replicas share it through the Redis of the sessions
+ * or, without one, through that of the authorization server.
  */
 export class Proofs implements ProofState {
   readonly used = new UsedProofs()
@@ -43,12 +43,12 @@ export class Proofs implements ProofState {
     return this.#opened?.keys ?? this.#sessionKeys
   }
 
-  /** Follows the storage of sessions: undefined if it is in memory. */
+  /** Follows the session storage. `useInSessions` is undefined if sessions are in memory. */
   follow(useInSessions: UseProof | undefined): void {
     this.#useInSessions = useInSessions
   }
 
-  /** Opens the Redis of the authorization server where sessions have none, and proofs are read. */
+  /** Opens the Redis of the authorization server if sessions have none and proofs are read. */
   apply({ config, directory, proofs }: Pick<Setup, 'config' | 'directory' | 'proofs'>): void {
     const { sessionStorage, authServer, role = 'gateway', namespace, name } = config
     const { redis, keyPrefix = redisKeyPrefix({ kind: role, namespace, name }) } = authServer?.storage ?? {}

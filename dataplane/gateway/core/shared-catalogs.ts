@@ -5,30 +5,30 @@ import type { Catalogs } from '../access/visible-lists.ts'
 import { memoized } from '../aggregation/memoized.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 
-/** Catalogs of a view, for as long as there is room for them. */
+/** A handle of a view's catalogs, which may be dropped. */
 export interface KeptCatalogs {
   /** The key of the sources that they were built from. */
   readonly key: string
   /** The version of the shared lists that they were built from. */
   readonly version: number
-  /** The catalogs; undefined if there is no more room for them. */
+  /** The catalogs; undefined if they were dropped. */
   readonly catalogs: Catalogs | undefined
 }
 
 type Kept = { -readonly [Name in keyof KeptCatalogs]: KeptCatalogs[Name] }
 
-/** The most catalogs that are kept, whatever their size. */
+/** The most catalogs in the cache, whatever their size. */
 const MOST = 4096
 
 /**
- * The catalogs of callers by what they are built from: callers to whom all backends show the same lists share them.
- * They hold nothing that belongs to one caller. Beyond a bound in bytes the least recently used are dropped and built
- * again when needed.
+ * Caches the catalogs of callers by the lists that they are built from, so that callers to whom all backends show the
+ * same lists share them. They contain nothing that belongs to one caller. Beyond a limit in bytes the least recently
+ * used ones are dropped, and rebuilt when needed.
  */
 export class SharedCatalogs {
   readonly #kept: LRUCache<string, Kept>
 
-  /** @param mostBytes the most bytes that they take together */
+  /** @param mostBytes the limit of all catalogs together */
   constructor(mostBytes: number) {
     this.#kept = new LRUCache({
       max: MOST,
@@ -44,9 +44,9 @@ export class SharedCatalogs {
   }
 
   /**
-   * Returns the catalogs for these own backends besides the shared ones at this `version` of the shared lists, and
-   * builds them if necessary. `kept`: the place where they stay for as long as there is room. `set`: the key of the
-   * backends that are shown, if not all are.
+   * Returns the catalogs of these own backends and the shared ones at this `version` of the shared lists, and builds
+   * them if necessary. `kept`: the handle that holds them until they are dropped. `set`: the key of the set of shown
+   * backends, if these are not all.
    */
   take(
     version: number,
@@ -60,27 +60,27 @@ export class SharedCatalogs {
     const catalogs = build()
     const kept: Kept = { key, version, catalogs }
     this.#kept.set(key, kept, { size: sizeOf(catalogs) })
-    // Catalogs larger than the whole bound are not kept.
+    // Catalogs that exceed the whole limit are not cached.
     if (!this.#kept.has(key)) kept.catalogs = undefined
     return { kept, catalogs }
   }
 
-  /** Marks catalogs as used: others are dropped before them. */
+  /** Marks catalogs as recently used. */
   touch({ key }: KeptCatalogs): void {
     this.#kept.get(key)
   }
 
-  /** Drops catalogs that no view uses any more. */
+  /** Drops catalogs that no view uses. */
   keepOnly(used: ReadonlySet<KeptCatalogs | undefined>): void {
     for (const [key, kept] of this.#kept.entries()) if (!used.has(kept)) this.#kept.delete(key)
   }
 }
 
 let lists = 0
-/** Numbers lists: a list is one object for all callers to whom the same is shown (`SharedLists`). */
+/** Numbers lists. Equal lists are one object for all callers (`SharedLists`). */
 const numberOf = memoized((_list: object) => ++lists)
 
-/** Returns a key of everything about the backends that catalogs depend on. */
+/** Returns a key of all facts about the backends that catalogs depend on. */
 function keyOf(version: number, own: readonly Backend[], set: string): string {
   const parts = own.map(({ name, tools, prompts, resources, templates, skills, capabilities, instructions, era }) => [
     name,
@@ -93,10 +93,10 @@ function keyOf(version: number, own: readonly Backend[], set: string): string {
   return hash('sha256', JSON.stringify([version, parts, set]), 'base64url')
 }
 
-/** The memory of a tool or another item of a catalog besides its text. */
+/** The memory of a tool or other item of a catalog, in addition to its text. */
 const ITEM_BYTES = 512
 
-/** Returns the bytes that catalogs take, with the caches of their lists once these were sent. */
+/** Returns the bytes of catalogs, including the caches of their lists after these were sent. */
 export function sizeOf({ catalog, promptsAndResources }: Catalogs): number {
   const { legacyList, modernList, plain, routes, stepTools } = catalog
   const { lists, prompts, uris, skills } = promptsAndResources
@@ -104,7 +104,7 @@ export function sizeOf({ catalog, promptsAndResources }: Catalogs): number {
   const plainTools = plain.legacyList === legacyList ? [] : [plain.legacyList, plain.modernList]
   const others = Object.values(lists).flatMap(({ legacy, modern }) => [legacy, modern])
   const shown = [legacyList, modernList, ...plainTools, ...others].reduce((sum, list) => sum + keptBytes(list), 0)
-  // The texts of items are held a second time, as they were read.
+  // The texts of items are also stored as they were read.
   const read = [legacyList, modernList, ...others].reduce((sum, { length }) => sum + length, 0)
   return shown + read + ITEM_BYTES * (routes.size + stepTools.size + prompts.size + uris.size + ofSkills + 1)
 }

@@ -11,21 +11,21 @@ interface SharedViewOptions {
   readonly backends: Backends
   /** The holder of the setup in force. */
   readonly host: { readonly setup: Pick<Setup, 'config' | 'authorizer'> }
-  /** Reports that the lists were built again. */
+  /** Reports that the lists were rebuilt. */
   onRebuilt(before: Shown, after: Shown): void
   readonly log: Logger
 }
 
-/** The view of all callers. Backends that get credentials of their callers show it what they show without one. */
+/** The view that all callers share. A backend that uses callers' credentials contributes what it lists without one. */
 export class SharedView implements View {
   promptsAndResources: PromptResourceCatalog
   /** The version of the lists, which changes with each rebuild. */
   version = 0
-  /** The tool names that clash, if the configuration has to resolve that. */
+  /** The clashing tool names that the configuration must resolve. */
   conflicts: readonly string[] = []
   readonly #options: SharedViewOptions
   #built: BuiltCatalog
-  /** The state of which clients were last notified. */
+  /** The state that clients were last notified of. */
   #shown: Shown
 
   /** Creates an empty view; `rebuild` fills it. */
@@ -41,7 +41,7 @@ export class SharedView implements View {
     return this.#built.catalog
   }
 
-  /** Builds the lists from what the backends offer now, under the configuration in force. */
+  /** Rebuilds the lists from the backends' current lists, under the current configuration. */
   rebuild(): void {
     const before = this.#shown
     const { host, onRebuilt, log } = this.#options
@@ -56,7 +56,7 @@ export class SharedView implements View {
     onRebuilt(before, this.#shown)
   }
 
-  /** Shows a catalog, or keeps the last good one if names clash. */
+  /** Shows a new catalog. If names clash, it keeps the last good one. */
   #show(next: Catalog): void {
     const { backends, allListed } = this
     this.conflicts = next.conflicts

@@ -13,7 +13,7 @@ import { definitionCounts, definitionProblem } from './approvals.ts'
 
 interface StatusParts {
   readonly setup: Setup
-  /** The problems of a newer configuration that was refused. */
+  /** The findings of a newer configuration that was refused. */
   readonly refused: readonly Finding[]
   readonly sessions: Sessions
   readonly catalog: Catalog
@@ -21,12 +21,12 @@ interface StatusParts {
   readonly backends: readonly Backend[]
   /** The number of callers whose own lists of a backend are truncated, by the backend's name. */
   readonly cutForCallers: ReadonlyMap<string, number>
-  /** Returns the backend of a name as it is for each caller that has it for themselves. */
+  /** Returns every caller's own backend with this name. */
   variantsOf(name: string): readonly Backend[]
   readonly runs: WorkflowRuns
   /** The tool names that clash. */
   readonly conflicts: readonly string[]
-  /** The reason why the session storage of the configuration is not used; undefined if it is. */
+  /** The reason why the configured session storage is not used; undefined if it is. */
   readonly storageProblem: string | undefined
   readonly rateLimits: RateLimits
   readonly search: ToolSearch | undefined
@@ -66,7 +66,7 @@ export function statusOf(parts: StatusParts): GatewayStatus {
   }
 }
 
-/** Returns problems that do not keep it from serving. */
+/** Returns the problems in spite of which the gateway serves. */
 function problemsOf({
   setup,
   catalog,

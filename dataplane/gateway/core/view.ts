@@ -9,16 +9,16 @@ import type { UriNames } from '../aggregation/uri-names.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 
 /**
- * One caller's view of the backends, and the only way to them: the shared view, or the caller's own if some backend
- * gets a credential of the caller.
+ * One caller's view of the backends: the shared view or, if some backend uses the caller's credential, the caller's
+ * own. All access to backends for a caller goes through it.
  */
 export interface View extends Catalogs {
   readonly backends: readonly Backend[]
-  /** Tells whether every backend has been asked for its lists, with or without success. */
+  /** True if every backend has been asked for its lists, with or without success. */
   readonly allListed: boolean
-  /** Settles when every backend has given its lists, or its time is over. */
+  /** Resolves when every backend has returned its lists, or has taken too long. */
   firstLists(): Promise<void>
-  /** The missing backends because of which lists fail now. */
+  /** The missing backends that make lists fail. */
   readonly missing: readonly Backend[]
   backendNamed(name: string): Backend | undefined
 }
@@ -26,13 +26,13 @@ export interface View extends Catalogs {
 /** A resource at a backend of a view. */
 export interface ResourceAt {
   readonly backend: Backend
-  /** The backend's own URI. */
+  /** The backend's own URI of the resource. */
   readonly own: string
-  /** The backend's other URIs as clients know them; undefined if they are the same. */
+  /** The mapping of the backend's URIs to those that clients know; undefined if they are equal. */
   readonly names: UriNames | undefined
 }
 
-/** Finds the backend that has a resource in this view; undefined if none is known to have it. */
+/** Finds the backend of a resource in this view; undefined if no backend is known to have it. */
 export function resourceIn(view: View, uri: string): ResourceAt | undefined {
   const place = placeOf(view.promptsAndResources, uri)
   const backend = place === undefined ? undefined : view.backendNamed(place.backend)
@@ -40,7 +40,7 @@ export function resourceIn(view: View, uri: string): ResourceAt | undefined {
   return { backend, own: place.uri, names: view.promptsAndResources.names?.get(backend.name) }
 }
 
-/** Returns the backends that have never listed their tools and may have one of this name. */
+/** Returns the backends that have never listed their tools and may have a tool of this name. */
 export const unlistedBackendsFor = (
   config: GatewayConfig,
   backends: readonly Backend[],
@@ -53,8 +53,8 @@ export const unlistedBackendsFor = (
   })
 
 /**
- * Builds the catalogs of these backends together: a tool's page depends on which backend has which resource. Composite
- * tools that are withheld are left out.
+ * Builds the catalogs of these backends together, because a tool's page depends on which backend has which resource.
+ * Withheld composite tools are left out.
  */
 export function buildCatalogs(
   config: GatewayConfig,
@@ -67,13 +67,15 @@ export function buildCatalogs(
   return { catalog, promptsAndResources }
 }
 
-/** Tells whether this is a proxy whose server was never reached: its tools are unknown, which differs from none. */
+/**
+ * Tells whether this is a proxy that has never reached its server. Its tools are then unknown, which differs from none.
+ */
 const isNeverReached = ({ role }: GatewayConfig, backends: readonly Backend[]): boolean =>
   role === 'proxy' && backends.every(({ silent }) => silent)
 
 /**
- * Tells whether a proxy waits for the server in its own pod, which starts after it: without that a rollout would send
- * callers to a pod that can't serve them yet. An unreachable remote server does not affect readiness.
+ * Tells whether a proxy waits for the server in its own pod, which starts later. Without this wait a rollout would send
+ * callers to a pod that can't serve them yet. A remote server that can't be reached does not affect readiness.
  */
 export function isWaitingForServer(config: GatewayConfig, backends: readonly Backend[]): boolean {
   const inThisPod = ({ url }: Backend) => url.protocol === 'stdio:' || isLoopback(url)
@@ -81,9 +83,9 @@ export function isWaitingForServer(config: GatewayConfig, backends: readonly Bac
 }
 
 /**
- * Returns the backends because of which lists fail now: there is nothing to show, or a part is missing and partial
- * lists are not allowed. A backend that waits for its caller to log in at a provider does not count: others serve
- * without it.
+ * Returns the missing backends that make lists fail: nothing can be shown, or a part is missing and partial lists are
+ * not allowed. A backend that waits for its caller's login at a provider does not count, because others serve without
+ * it.
  */
 export function missingBackends(config: GatewayConfig, backends: readonly Backend[]): readonly Backend[] {
   if (isNeverReached(config, backends)) return backends

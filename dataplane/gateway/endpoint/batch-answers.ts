@@ -3,11 +3,11 @@ import { Reservation, type Share } from '../../server/budget.ts'
 import { REQUEST_ID } from '../../server/request-id.ts'
 import { Unread } from '../request/unread.ts'
 
-/** One answer of a batch, given as a whole or in parts. */
+/** One answer of a batch, which arrives whole or in parts. */
 export interface BatchPart {
   /** The bytes that arrived while another answer was being written. */
   readonly waiting: Buffer[]
-  /** Tells that the answer is complete: nothing will be added to `waiting`. */
+  /** True if the answer is complete, so that `waiting` no longer grows. */
   readonly isWhole: boolean
   /** Resumes the source. */
   resume(): void
@@ -21,8 +21,8 @@ interface BatchOptions {
 }
 
 /**
- * Writes the answers to a batch as one array, in the order of their arrival. A large one is written as its parts
- * arrive, one such answer at a time; the others and their backends wait. Waiting bytes are counted in `share`.
+ * Writes the answers to a batch as one array, in the order of their arrival. A large answer is written while its parts
+ * arrive, one at a time; the others and their backends wait. Waiting bytes count in `share`.
  */
 export class BatchAnswers {
   readonly #res: ServerResponse
@@ -46,7 +46,7 @@ export class BatchAnswers {
     res.on('drain', () => this.#current?.resume())
   }
 
-  /** Writes some bytes of an answer. False if no more should come until `resume`. */
+  /** Writes bytes of an answer. Returns false if the source must pause until `resume`. */
   part(part: BatchPart, bytes: Buffer): boolean {
     if (this.#res.destroyed) return true
     if (this.#current === undefined) this.#begin(part)
@@ -61,7 +61,7 @@ export class BatchAnswers {
     return false
   }
 
-  /** Completes an answer, or removes it if there is none. */
+  /** Completes an answer, or removes it if nothing of it was written. */
   ended(part: BatchPart): void {
     if (this.#current === part) {
       this.#current = undefined
@@ -93,7 +93,7 @@ export class BatchAnswers {
     return hasRoom
   }
 
-  /** Starts to write the answer that has waited longest. */
+  /** Starts to write the answer that has waited for longest. */
   #next(): void {
     while (this.#current === undefined) {
       const part = this.#queue.shift()
@@ -118,7 +118,7 @@ export class BatchAnswers {
     this.#onEnd()
   }
 
-  /** Resumes all waiting sources after the client has gone, so that they can end. */
+  /** Resumes all waiting sources after the client has disconnected, so that they can end. */
   #closed(): void {
     this.#reservation?.release()
     const waiting = this.#queue.splice(0)

@@ -11,8 +11,8 @@ import { serveInSession, sessionOf } from './legacy.ts'
 const MOST_MESSAGES = 64
 
 /**
- * Serves a batch: revision 2025-03-26 must accept batches, all others reject them. Each message is served as if it had
- * come alone; the answers are returned together.
+ * Serves a batch. Revision 2025-03-26 must accept batches; all others reject them. Each message is served as if it were
+ * alone, and the answers are returned together.
  */
 export async function serveBatch(request: EndpointExchange, texts: readonly string[]): Promise<void> {
   const session = await sessionOf(request)
@@ -33,7 +33,10 @@ const refused = (message: string): PublicError => new PublicError('invalid_messa
 
 const isAlone = ({ method, meta }: Message): boolean => method === 'initialize' || meta?.[VERSION_KEY] !== undefined
 
-/** Answers a message of a batch. Messages before the answer (progress, logs) have no place there. */
+/**
+ * Answers a message of a batch. Messages before the answer (progress, logs) are dropped, because the array can't
+ * contain them.
+ */
 class BatchedReply implements Reply, BatchPart {
   readonly waiting: Buffer[] = []
   isWhole = false
@@ -73,7 +76,7 @@ class BatchedReply implements Reply, BatchPart {
   }
 
   heartbeat(): void {
-    // A JSON array has no place for heartbeats.
+    // A JSON array can't contain heartbeats.
   }
 
   part(bytes: Buffer): boolean {
@@ -104,7 +107,7 @@ class BatchedReply implements Reply, BatchPart {
     this.end()
   }
 
-  /** Breaks off an answer: it is left out or, if some of it has been written, the whole batch breaks off. */
+  /** Aborts an answer: it is left out or, if a part of it was written, the whole batch is aborted. */
   abort(): void {
     if (this.begun) this.#answers.cut()
     this.waiting.length = 0

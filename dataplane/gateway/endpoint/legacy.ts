@@ -32,7 +32,7 @@ export function sessionOf(request: EndpointExchange): Session | Promise<Session>
   return request.gateway.sessions.find(id, request.binding, request.share)
 }
 
-/** The longest capabilities in characters of JSON text; the part that is kept is far smaller. */
+/** The longest capabilities in characters of JSON text. Only a small part of them is stored. */
 const MOST_CAPABILITIES = 64 * 1024
 
 async function initialize(request: EndpointRequest): Promise<void> {
@@ -102,7 +102,7 @@ function cancel(request: EndpointRequest): void {
   else request.gateway.sessions.cancelElsewhere(session, requestId)
 }
 
-/** Serves `logging/setLevel`: keeps the level with the session and sends it to backends, now or when they open. */
+/** Serves `logging/setLevel`: stores the level in the session, and sends it to backends now or when they open. */
 function setLogLevel(request: EndpointRequest): void {
   const level = request.message.parameter('level')
   const { session } = request

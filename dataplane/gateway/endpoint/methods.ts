@@ -33,8 +33,8 @@ export function serveMethods(more: Readonly<Record<string, Serve>>): Serve {
 }
 
 /**
- * Accepts a notification and does nothing. A tool call without an id is one: it is not sent to a backend, since nobody
- * could get its result, but it counts for rate limits, so that a call without an id is not free.
+ * Accepts a notification and does nothing. A tool call without an id is a notification. It is not sent to a backend,
+ * since nobody would get its result, but it counts for rate limits.
  */
 export function takeNotification(request: EndpointRequest): void {
   const { message, caller, observation } = request

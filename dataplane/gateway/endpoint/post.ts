@@ -1,4 +1,4 @@
-/** The steps of a POST to the MCP endpoint: each takes the findings of the one before. */
+/** The steps of a POST to the MCP endpoint. Each step uses the results of the previous one. */
 import { eraOf } from '../mcp/classify.ts'
 import { Message, parseMessage } from '../mcp/message.ts'
 import { serveBatch } from './batch.ts'
@@ -7,12 +7,12 @@ import { bodyReader, type EndpointExchange } from './incoming/endpoint-exchange.
 import { serveLegacy } from './legacy.ts'
 import { serveModern } from './modern.ts'
 
-/** Serves a POST. What a step throws or rejects with becomes the answer. */
+/** Serves a POST. An error that a step throws or rejects with becomes the answer. */
 export function post(exchange: EndpointExchange): void {
   exchange.run(start)
 }
 
-/** 1. Checks the host and authenticates the caller: a client learns of the authorization server with any request. */
+/** 1. Checks the host and authenticates the caller. Any unauthenticated request is told the authorization server. */
 function start(arrived: EndpointExchange): void {
   admit(arrived, takeBody)
 }

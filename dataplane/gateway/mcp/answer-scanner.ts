@@ -12,7 +12,7 @@ import {
 } from '../../server/json-lexer.ts'
 import type { NullMender } from './null-mender.ts'
 
-/** The scanner's position among the members of the outermost object. */
+/** The scanner's position among the members of the message. */
 type ScanState =
   | 'start'
   | 'key'
@@ -27,16 +27,16 @@ type ScanState =
   | 'next'
   | 'end'
 
-/** The changes that the scanner makes; undefined and empty leave the bytes unchanged. */
+/** The changes that the scanner makes. Undefined and empty values leave the bytes unchanged. */
 export interface AnswerEdits {
-  /** Replaces the id. It may be changed until the id has been read. */
+  /** Replaces the id. It may be set until the id has been read. */
   id: Buffer | undefined
-  /** Inserted as the first member of an object result: JSON text of one member, without a comma. */
+  /** JSON text of a member, without a comma. It is inserted at the beginning of a result that is an object. */
   readonly resultMember: string
 }
 
 const NOTHING: AnswerEdits = { id: undefined, resultMember: '' }
-/** In bytes. A backend may write an id with more escapes than it was sent. */
+/** The longest id in bytes. A backend may return an id with more escapes than it was sent with. */
 const LONGEST_ID = 8192
 const LONGEST_KEY = 32
 /** UTF-8's byte order mark, which some servers write before JSON. */
@@ -44,36 +44,36 @@ const MARK: readonly number[] = [0xef, 0xbb, 0xbf]
 const ASCII = /^[ -~]*$/
 
 /**
- * Scans a backend's JSON-RPC message as its bytes arrive, in chunks of any size, and passes them on. It never holds a
- * large result whole, and reads only the outermost members. It changes only the id and the head of the result.
- * Malformed text sets `bad`; it never throws.
+ * Scans a backend's JSON-RPC message while its bytes arrive, in chunks of any size, and passes them on. It never
+ * buffers a large result, and reads only the members of the message itself. It changes only the id and the beginning of
+ * the result. Malformed text sets `bad`; it never throws.
  */
 export class AnswerScanner {
   hasResult = false
   hasError = false
   hasMethod = false
-  /** True if it has members of a request, or a result that is no object, or a null error. */
+  /** True if the message has members of a request, a result that is no object, or a null error. */
   #isUnusual = false
   #hasVersion = false
-  /** True for an element of an array that is no message: it is skipped, and the others are read. */
+  /** True for an element of an array that is no message. It is skipped, and the others are read. */
   #isSkipped = false
   /** True for an element of an array that is no object. */
   #isBare = false
   /** The id as the backend wrote it, before the edit. */
   id: string | undefined
   bad = false
-  /** The bytes behind the message, if another one follows it in an array. */
+  /** The bytes after the message, if an array contains another one. */
   rest: Buffer | undefined
-  /** The id that was sent (JSON text). An id that comes back in another form is replaced by it. */
+  /** The id that was sent (JSON text). An id that is returned in another form is replaced by it. */
   sentId: string | undefined
   readonly #edits: AnswerEdits
   #state: ScanState = 'start'
   #isInArray = false
   /** The bytes of a byte order mark received so far. */
   #marked = 0
-  /** Reads and mends the rest of the result, once it is known to be large. */
+  /** Reads and repairs the rest of a result that is known to be large. */
   #mender: NullMender | undefined
-  /** The index in `out` of the first bytes behind the result that the mender has read; undefined before. */
+  /** The index in `out` of the first bytes after the result that the mender has read; undefined before. */
   tailFrom: number | undefined
   /** Skips the rest of a key or of the current member's value. */
   #skipper = new JsonSkipper()
@@ -91,38 +91,38 @@ export class AnswerScanner {
     this.#edits = edits
   }
 
-  /** The member that it adds to a result that is an object; empty: none. */
+  /** The member that the scanner adds to a result that is an object; empty: none. */
   get resultMember(): string {
     return this.#edits.resultMember
   }
 
-  /** True once it has read one whole object. */
+  /** True once one whole object has been read. */
   get complete(): boolean {
     return this.#state === 'end' && !this.bad
   }
 
-  /** True once it has read one whole object, although another may follow it in an array. */
+  /** True once one whole object has been read, even if an array contains another. */
   get hasWhole(): boolean {
     return this.complete || this.rest !== undefined
   }
 
-  /** Goes on with the array in which another scanner has read a message. */
+  /** Continues with the array in which another scanner has read a message. */
   startBehind({ rest }: AnswerScanner): void {
     this.#isInArray = rest !== undefined
   }
 
-  /** True once the message is known to be an answer, so that its bytes can be passed on at once. */
+  /** True once the message is known to be an answer, so that its bytes can be passed on immediately. */
   get isAnswer(): boolean {
     return (this.hasResult || this.hasError) && !this.#isSkipped
   }
 
-  /** Has the rest of a large result mended as it passes. The mender has read all that was passed on before. */
+  /** Lets a mender repair the rest of a large result while it passes. The mender has read all earlier bytes. */
   mendWith(mender: NullMender): void {
     if (this.#state === 'nested' && this.#key === 'result' && mender.depth >= IN_RESULT) this.#mender = mender
     else this.tailFrom = 0
   }
 
-  /** Takes the next bytes and appends the bytes to pass on to `out`. */
+  /** Scans the next bytes, and appends the bytes to pass on to `out`. */
   scan(chunk: Buffer, out: Buffer[]): void {
     const { length } = chunk
     this.#from = 0
@@ -132,14 +132,14 @@ export class AnswerScanner {
     while (at < length && !this.bad && this.rest === undefined) at = this.#next(chunk, at, out)
     if (this.bad || this.rest !== undefined) return
     if (this.#inId) {
-      // An id that goes on in the next chunk is passed on once it is whole, or replaced.
+      // An id that continues in the next chunk is passed on, or replaced, once it is complete.
       if (this.#edits.id === undefined && this.#idFrom > this.#from) this.#passUpTo(chunk, this.#idFrom, out)
       return
     }
     if (length > this.#from) out.push(this.#from === 0 ? chunk : chunk.subarray(this.#from))
   }
 
-  /** Takes one token, or the part of it that has arrived, and returns the index behind it. */
+  /** Reads one token, or the part of it that has arrived. Returns the index after it. */
   #next(chunk: Buffer, at: number, out: Buffer[]): number {
     const state = this.#state
     if (state === 'nested' || state === 'in-string') return this.#inValue(chunk, at, out)
@@ -148,7 +148,7 @@ export class AnswerScanner {
     const code = chunk[at] as number
     if (isSpace(code)) return at + 1
     if (state === 'value') return this.#beginValue(chunk, at, out)
-    // A message in an array, or after a byte order mark, is passed on from brace to brace only.
+    // Of a message in an array, or after a byte order mark, only the object itself is passed on.
     if (state === 'start' && (code !== OPEN_OBJECT || this.#isInArray || this.#marked > 0))
       this.#from = code === OPEN_OBJECT ? at : at + 1
     if (state === 'array-end') return this.#endArray(chunk, at, out)
@@ -156,7 +156,7 @@ export class AnswerScanner {
     return at + 1
   }
 
-  /** Takes the end of an array, or the comma before its next message. */
+  /** Reads the end of an array, or the comma before its next message. */
   #endArray(chunk: Buffer, at: number, out: Buffer[]): number {
     const isLast = chunk[at] === CLOSE_ARRAY
     if (isLast || chunk[at] === COMMA) {
@@ -168,7 +168,7 @@ export class AnswerScanner {
     return at + 1
   }
 
-  /** Takes one structural byte between members. */
+  /** Reads one structural byte between members. */
   #step(code: number): void {
     const state = this.#state
     if (state === 'start') this.#start(code)
@@ -183,7 +183,7 @@ export class AnswerScanner {
     else this.bad = true
   }
 
-  /** Takes the first byte. A byte order mark and an array of messages are accepted. */
+  /** Reads the first byte. A byte order mark and an array of messages are accepted. */
   #start(code: number): void {
     if (code === OPEN_OBJECT) this.#state = 'key'
     else if (this.#isInArray) this.#skipElement(code)
@@ -218,12 +218,12 @@ export class AnswerScanner {
     }
   }
 
-  /** True if an array or object in the message has a null. */
+  /** True if an array or object in the message contains null. */
   get hasNull(): boolean {
     return this.#skipper.hasNull
   }
 
-  /** True if the message is an answer whose form official clients may refuse. */
+  /** True if the message is an answer in a form that official clients may refuse. */
   get needsMending(): boolean {
     return this.#isUnusual || this.hasError || !this.#hasVersion
   }
@@ -235,7 +235,7 @@ export class AnswerScanner {
       this.#idFrom = at
       this.#carried = this.#state === 'in-string' ? '"' : ''
     }
-    // A scalar's first byte is taken with its others; a bracket or quote has been taken here.
+    // The first byte of a scalar is read again with the others. A bracket or quote has been read here.
     return this.#state === 'in-scalar' ? at : at + 1
   }
 
@@ -258,7 +258,7 @@ export class AnswerScanner {
     }
   }
 
-  /** Refuses an id that is an object or an array. In an array of messages it costs that message alone. */
+  /** Refuses an id that is an object or an array. In an array of messages only that message is lost. */
   #refuseId(): void {
     this.bad = !this.#isInArray
     this.#isSkipped = true
@@ -323,7 +323,7 @@ export class AnswerScanner {
     this.#from = at
   }
 
-  /** Tells whether the id is the one that was sent, in another form, or none. */
+  /** Tells whether the id is the one that was sent in another form, or is missing. */
   #isOtherForm(): boolean {
     const { id, sentId } = this
     return id !== sentId && sentId !== undefined && (id === NO_ID || sameId(id, sentId))
@@ -350,16 +350,16 @@ const IN_RESULT = 2
 const endsScalar = (code: number): boolean =>
   code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || isSpace(code)
 
-/** The id of an answer to a request whose id was not read (JSON-RPC 2.0, section 5). */
+/** The id in an answer to a request whose id could not be read (JSON-RPC 2.0, section 5). */
 export const NO_ID = 'null'
 
-/** Tells whether a returned id (JSON text) is that of another request than the one with the id `sent`. */
+/** Tells whether a returned id (JSON text) belongs to another request than the one with the id `sent`. */
 export const isOtherId = (id: string | undefined, sent: string): boolean =>
   id !== undefined && id !== NO_ID && !sameId(id, sent)
 
 /**
- * Tells whether a returned id (JSON text) is the one that was sent: `1`, `1.0`, `"1"` and `"1.0"`, `"a"` and `"\u0061"`.
- * A text that was sent never comes back as a number.
+ * Tells whether a returned id (JSON text) equals the one that was sent. These are equal: `1`, `1.0`, `"1"` and `"1.0"`;
+ * `"a"` and `"\u0061"`. An id that was sent as text is never returned as a number.
  */
 export function sameId(a: string | undefined, b: string): boolean {
   if (a === b) return true

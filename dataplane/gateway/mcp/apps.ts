@@ -2,7 +2,7 @@ import { isObject } from '../../../crds/settings/json.ts'
 import { hasExtension } from './extension.ts'
 import { editObject, memberText } from './json.ts'
 
-/** MCP Apps (SEP-1865): a client shows a tool's result by a page that is a resource of the tool's server. */
+/** MCP Apps (SEP-1865): a client shows a tool's result on a page that is a resource of the tool's server. */
 export const APPS_EXTENSION = 'io.modelcontextprotocol/ui'
 
 /** The capabilities of a client that shows pages and declares nothing else. */
@@ -14,7 +14,7 @@ const OLD_URI = 'ui/resourceUri'
 /** A tool's declarations for MCP Apps. */
 export interface ToolApp {
   readonly uri: string | undefined
-  /** True if the tool is for models too, and not for the page alone. */
+  /** True if models may use the tool, and not only the page. */
   readonly isForModel: boolean
 }
 
@@ -40,7 +40,7 @@ export function withoutPage(tool: string): string {
   return editObject(tool, { _meta: editObject(meta, { ...edits, [OLD_URI]: undefined }) })
 }
 
-/** Returns a tool (JSON text) with another URI of its page wherever it names it. */
+/** Returns a tool (JSON text) with another URI of its page in all places that name it. */
 export function withPage(tool: string, uri: string): string {
   const meta = memberText(tool, '_meta')
   if (!meta?.startsWith('{')) return tool

@@ -10,9 +10,9 @@ interface Open {
 }
 
 /**
- * Converts JSON text (valid, as `JSON.parse` has shown) to the one form of all spellings of its value: no white space,
- * sorted names, strings and numbers as JavaScript writes them. Integers beyond its precision stay unchanged. One pass
- * in linear time except for sorting the names, and no recursion, so that depth costs nothing.
+ * Converts JSON text (which `JSON.parse` has accepted) to one canonical form: no white space, sorted names, strings and
+ * numbers as JavaScript writes them. Integers beyond its precision stay unchanged. It takes one pass in linear time,
+ * except for sorting the names, and does not recurse, so nesting has no extra cost.
  */
 export function canonicalJson(text: string): string {
   const value = new OpenValues()
@@ -75,7 +75,7 @@ const BRACE_END = 0x7d
 const BRACKET = 0x5b
 const BRACKET_END = 0x5d
 
-/** Joins the text by concatenation without a copy, so that depth does not multiply the work. */
+/** Builds the text by concatenation without copies, so that the work does not grow with the nesting. */
 function closed({ members, elements }: Open): string {
   if (members === undefined) return `[${elements}]`
   members.sort(([a], [b]) => (a < b ? -1 : 1))

@@ -20,8 +20,8 @@ const nameSource: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns the era of a posted message. The body decides: a protocol version in `_meta` means the modern era, everything
- * else the legacy era. The header alone decides nothing, but if it claims the modern era, the body must agree.
+ * Returns the era of a posted message. The body decides: a protocol version in `_meta` means the modern era, and its
+ * absence the legacy era. A header that claims the modern era must agree with the body.
  */
 export function eraOf(message: Message, headers: IncomingHttpHeaders): 'modern' | 'legacy' {
   const version = message.meta?.[VERSION_KEY]
@@ -40,7 +40,7 @@ const isModern = (version: unknown): boolean => typeof version === 'string' && i
 
 /**
  * Checks a modern message: its envelope, a served revision, and headers that repeat the body, so that intermediaries
- * that read the headers saw the truth. Notifications need no envelope.
+ * that read only headers were not misled. Notifications need no envelope.
  */
 export function checkModern(message: Message, headers: IncomingHttpHeaders): void {
   const meta = message.meta
@@ -63,8 +63,8 @@ export function checkModern(message: Message, headers: IncomingHttpHeaders): voi
 }
 
 /**
- * Builds the error for an unsupported version. `supported` lists the versions that the same request may name instead:
- * in the modern era, those of `server/discover`.
+ * Builds the error for an unsupported version. `supported` lists the versions that the same request may use instead: in
+ * the modern era, those of `server/discover`.
  */
 export const unsupportedVersion = (requested: string, supported: readonly string[] = servedRevisions): PublicError =>
   new PublicError('unsupported_version', { data: { supported, requested } })

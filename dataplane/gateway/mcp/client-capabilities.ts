@@ -1,7 +1,7 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import { APPS_EXTENSION, WITH_APPS } from './apps.ts'
 
-/** The client capabilities that are relayed. All others concern no server behind the gateway. */
+/** The client capabilities that are relayed. Servers behind the gateway don't need the others. */
 export interface ClientCapabilities {
   elicitation?: { form?: object; url?: object }
   sampling?: { context?: object; tools?: object }
@@ -13,8 +13,8 @@ const MOST_MIME_TYPES = 8
 const LONGEST_MIME_TYPE = 128
 
 /**
- * Normalizes declared capabilities: sets with the same meaning become equal, because they key the sessions with
- * backends. The result is small, whatever was declared.
+ * Normalizes declared capabilities, so that sets with the same meaning are equal, because sessions with backends are
+ * keyed by them. The result is small, whatever was declared.
  */
 export function normalCapabilities(declared: unknown): ClientCapabilities {
   if (!isObject(declared)) return {}
@@ -31,7 +31,7 @@ export function normalCapabilities(declared: unknown): ClientCapabilities {
 /** Returns the relayed part of a client's capabilities, which is declared to backends, as JSON text. */
 export const declaredOf = (capabilities: unknown): string => JSON.stringify(normalCapabilities(capabilities))
 
-/** Returns those of the named members that are objects, emptied. */
+/** Returns the named members that are objects, without their content. */
 function objectMembers(
   capability: Readonly<Record<string, unknown>>,
   names: readonly string[],
@@ -46,9 +46,9 @@ function mimeTypesOf({ mimeTypes }: Readonly<Record<string, unknown>>): { mimeTy
 }
 
 /**
- * The capabilities of a client that supports everything that the gateway relays. Lists are requested with these:
- * servers show some tools only to clients that declare what the tools need (server-everything does). A call declares
- * the capabilities of its own client.
+ * The capabilities of a client that supports everything that the gateway relays. They are declared when lists are
+ * requested, because some servers list certain tools only to clients that declare what those tools need
+ * (server-everything does). A call declares the capabilities of its own client.
  */
 export const ALL_CAPABILITIES = {
   elicitation: { form: {}, url: {} },

@@ -2,21 +2,21 @@ import { isObject } from '../../../crds/settings/json.ts'
 import { editObject, memberText } from './json.ts'
 
 /**
- * The rules of official clients for an entry of a list. They throw the whole list away for one entry that their schema
- * refuses, so entries are repaired if nothing is lost by it, and otherwise omitted one by one.
+ * The rules of official clients for an entry of a list. A client refuses the whole list for one entry that its schema
+ * refuses, so such an entry is repaired if nothing is lost, and otherwise omitted.
  */
 
 /** The kinds of entries that a server lists. */
 export type EntryKind = 'tools' | 'prompts' | 'resources' | 'templates'
 
-/** An entry that meets the rules of clients: its JSON text and value, and its repairs; or the rule that omits it. */
+/** An entry that follows the rules of clients, with its JSON text, value and repairs; or the rule that omits it. */
 export type ReadEntry =
   | { readonly text: string; readonly value: Readonly<Record<string, unknown>>; readonly mended: readonly string[] }
   | { readonly broken: string }
 
 type JsonObject = Readonly<Record<string, unknown>>
 
-/** Returns the value in the form that clients accept, unchanged if it needs no repair. Throws a BrokenRule. */
+/** Returns the value in a form that clients accept, unchanged if it is valid. Throws a BrokenRule. */
 type Rule = (value: unknown, at: string) => unknown
 
 class BrokenRule extends Error {}
@@ -54,7 +54,7 @@ const listOf =
     return kept.every((item, index) => item === value[index]) ? value : kept
   }
 
-/** Makes the rule for a map of names to values of one kind. */
+/** Returns the rule for a map from names to values of one kind. */
 const recordOf =
   (rule: Rule): Rule =>
   (value, at) => {
@@ -66,7 +66,7 @@ const recordOf =
     )
   }
 
-/** Makes the rule for an object: some members are checked if present, and some are required. */
+/** Returns the rule for an object. Listed members are checked if present, and some are required. */
 const object =
   (members: Readonly<Record<string, Rule>>, ...needed: readonly string[]): Rule =>
   (value, at) => {
@@ -94,14 +94,16 @@ function withMembers(value: JsonObject, rules: readonly (readonly [string, Rule]
   return kept
 }
 
-/** The rule for the schema of one property. SDK 1 accepts only objects; `true` and `false` are converted to objects. */
+/**
+ * The rule for the schema of one property. SDK 1 accepts only objects, so `true` and `false` are converted to objects.
+ */
 function propertySchema(value: unknown, at: string): unknown {
   if (typeof value === 'boolean') return value ? {} : { not: {} }
   if (!isObject(value)) throw new BrokenRule(`${at} must be an object`)
   return value
 }
 
-/** The rule for the schema of an object, which a tool's schemas are until 2025-11-25. */
+/** The rule for an object schema. Until 2025-11-25 a tool's schemas must be object schemas. */
 const objectSchema = object(
   { $schema: text, type: oneOf('object'), properties: recordOf(propertySchema), required: listOf(text) },
   'type',
@@ -111,7 +113,7 @@ function inputSchema(value: unknown, at: string): unknown {
   if (!isObject(value)) throw new BrokenRule(`${at} must be an object`)
   const { type, properties } = value
   if (Object.keys(value).length === 0) return { type: 'object' }
-  // A schema with properties is one of an object: arguments are always objects.
+  // A schema with properties but no type is an object schema, because arguments are always objects.
   const isUntyped = (type === undefined || type === null) && isObject(properties)
   return objectSchema(isUntyped ? { ...value, type: 'object' } : value, at)
 }
@@ -178,7 +180,10 @@ export function readEntry(kind: EntryKind, entry: string): ReadEntry {
   }
 }
 
-/** Returns a tool (JSON text) for clients of sessions: until 2025-11-25 an `outputSchema` must be one of an object. */
+/**
+ * Returns a tool (JSON text) for clients with sessions. Until 2025-11-25 an `outputSchema` must be an object schema, so
+ * any other is removed.
+ */
 export function toolForSession(tool: string): string {
   const schema = tool.includes('"outputSchema"') ? memberText(tool, 'outputSchema') : undefined
   if (schema === undefined) return tool

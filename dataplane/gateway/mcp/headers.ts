@@ -7,9 +7,9 @@ import { PublicError } from '../../server/errors.ts'
 const ENCODED = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/
 const PLAIN = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
 
-/** One argument that the modern era repeats in a header, declared by `x-mcp-header` in a tool's inputSchema. */
+/** An argument that the modern era repeats in a header, as `x-mcp-header` in a tool's inputSchema declares. */
 export interface ParamHeader {
-  /** Lower case, with the `mcp-param-` prefix. */
+  /** The header's name in lower case, with the `mcp-param-` prefix. */
   readonly header: string
   /** The names from the arguments down to the value. */
   readonly path: readonly string[]
@@ -19,7 +19,7 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const TYPES: readonly unknown[] = ['string', 'integer', 'boolean']
 /** Keywords whose value maps names to schemas. */
 const MAPS = new Set(['properties', 'patternProperties', 'dependentSchemas', '$defs', 'definitions'])
-/** Keywords whose value is data, where `x-mcp-header` would be a plain member. */
+/** Keywords whose value is data, in which `x-mcp-header` is an ordinary member. */
 const DATA = new Set(['default', 'const', 'enum', 'examples', 'required', 'x-mcp-header'])
 const DEEPEST = 100
 
@@ -34,7 +34,7 @@ export function decodeHeaderValue(header: string, name: string): string {
   if (encoded !== null) {
     const base64 = encoded[1] as string
     const bytes = Buffer.from(base64, 'base64')
-    // Buffer skips characters that it can't read, so the text was Base64 only if the bytes encode back to it.
+    // Buffer skips invalid characters, so the text is valid Base64 only if the bytes encode back to it.
     if (bytes.toString('base64') !== base64) throw mismatch(`${name} holds bad Base64.`)
     try {
       return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
@@ -51,7 +51,7 @@ const looksEncoded = (value: string): boolean => value.startsWith('=?base64?') &
 
 export const mismatch = (message: string): PublicError => new PublicError('header_mismatch', { message })
 
-/** An `x-mcp-header` that makes the whole tool invalid (2026-07-28, transports: a client drops such a tool). */
+/** An `x-mcp-header` that invalidates the whole tool (2026-07-28, transports: a client drops such a tool). */
 export class InvalidParamHeader extends Error {}
 
 /** Reads the declared headers of an inputSchema. Throws InvalidParamHeader with the reason. */
@@ -61,7 +61,7 @@ export function paramHeadersOf(inputSchema: unknown): readonly ParamHeader[] {
   return found
 }
 
-/** Visits a schema. `path` is undefined if the value can't be reached through `properties` alone. */
+/** Visits a schema. `path` is undefined if the value is reachable by other keywords than `properties`. */
 function visit(schema: unknown, path: readonly string[] | undefined, found: ParamHeader[], depth: number): void {
   if (depth > DEEPEST || typeof schema !== 'object' || schema === null) return
   if (Array.isArray(schema)) {
@@ -100,7 +100,7 @@ function declared(
   return { header, path }
 }
 
-/** Adds the declared headers of these arguments to a flat header list. An absent or null value adds none. */
+/** Adds the headers that are declared for these arguments to a flat list. An absent or null value adds none. */
 export function addParamHeaders(headers: string[], declarations: readonly ParamHeader[], args: unknown): void {
   for (const { header, path } of declarations) {
     const text = textOf(valueAt(args, path))
@@ -123,7 +123,7 @@ export function checkParamHeaders(
       continue
     }
     const decoded = decodeHeaderValue(given, header)
-    // `1`, `1.0` and `1e0` are the same number.
+    // `1`, `1.0` and `1e0` are equal numbers.
     const same = typeof value === 'number' ? decoded !== '' && Number(decoded) === value : decoded === text
     if (!same) throw mismatch(`${header} differs from the argument.`)
   }
@@ -139,8 +139,8 @@ function valueAt(root: unknown, path: readonly string[]): unknown {
 }
 
 /**
- * Returns decimal text for numbers, and `true` or `false`; undefined for values without a header form, such as an
- * integer beyond 2^53.
+ * Returns the header form of a value: decimal text for a number, `true` or `false`; undefined for values that have
+ * none, such as an integer beyond 2^53.
  */
 function textOf(value: unknown): string | undefined {
   if (typeof value === 'string') return value

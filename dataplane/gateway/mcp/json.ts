@@ -1,6 +1,6 @@
 /**
- * Navigates JSON text without building values, so that relayed text stays unchanged: integers beyond 2^53, number
- * spellings, member order. Never throws and never loops on malformed text.
+ * Reads JSON text without building values, so that relayed text stays unchanged: integers beyond 2^53, number
+ * spellings, member order. It never throws and never loops on malformed text.
  */
 
 const QUOTE = 0x22
@@ -10,7 +10,7 @@ const BACKSLASH = 0x5c
 
 const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
 
-/** Copies a text: a slice would keep the whole text that it was taken from in memory. */
+/** Copies a text, because a slice would keep the whole original text in memory. */
 export const detached = (text: string): string => Buffer.from(text).toString()
 
 export function skipSpace(text: string, at: number): number {
@@ -19,7 +19,7 @@ export function skipSpace(text: string, at: number): number {
   return index
 }
 
-/** Returns the index behind the string that opens at `at`, or -1 if it never closes. */
+/** Returns the index after the string that begins at `at`, or -1 if it does not end. */
 export function skipString(text: string, at: number): number {
   let end = text.indexOf('"', at + 1)
   while (end !== -1) {
@@ -31,7 +31,7 @@ export function skipString(text: string, at: number): number {
   return -1
 }
 
-/** Returns the index behind the value that starts at `at`, or -1 if it never ends. */
+/** Returns the index after the value that begins at `at`, or -1 if it does not end. */
 export function skipValue(text: string, at: number): number {
   const first = text.charCodeAt(at)
   if (first === QUOTE) return skipString(text, at)
@@ -66,8 +66,8 @@ function skipNested(text: string, at: number): number {
 }
 
 /**
- * Walks the members of one object: `while (members.next()) …`. After the last one, or if the text is malformed, `next`
- * is false; `end` is then the index behind the closing brace, or -1.
+ * Iterates over the members of one object: `while (members.next()) …`. After the last one, or if the text is malformed,
+ * `next` returns false; `end` is then the index after the closing brace, or -1.
  */
 export class Members {
   readonly text: string
@@ -79,7 +79,7 @@ export class Members {
   end = -1
   #at: number
 
-  /** `at` is the index of the opening brace. */
+  /** @param at the index of the opening brace */
   constructor(text: string, at: number) {
     this.text = text
     this.#at = text.charCodeAt(at) === 0x7b ? at + 1 : -1
@@ -119,8 +119,8 @@ export class Members {
 }
 
 /**
- * Walks the elements of one array: `while (elements.next()) …`. After the last one, or if the text is malformed, `next`
- * is false; `end` is then the index behind the closing bracket, or -1.
+ * Iterates over the elements of one array: `while (elements.next()) …`. After the last one, or if the text is
+ * malformed, `next` returns false; `end` is then the index after the closing bracket, or -1.
  */
 export class Elements {
   readonly text: string
@@ -129,7 +129,7 @@ export class Elements {
   end = -1
   #at: number
 
-  /** `at` is the index of the opening bracket. */
+  /** @param at the index of the opening bracket */
   constructor(text: string, at: number) {
     this.text = text
     this.#at = text.charCodeAt(at) === 0x5b ? at + 1 : -1
@@ -157,16 +157,14 @@ export class Elements {
   }
 }
 
-/** Returns the text of the member `name` of the object `text`, or undefined. */
+/** Returns the text of the member `name` of an object (JSON text), or undefined. */
 export function memberText(text: string, name: string): string | undefined {
   const members = new Members(text, skipSpace(text, 0))
   while (members.next()) if (members.key === name) return members.value
   return undefined
 }
 
-/**
- * Returns the text of the object `params` of the JSON-RPC message or request `text`; of an empty object if it has none.
- */
+/** Returns the text of the `params` of a JSON-RPC message or request (JSON text), or of an empty object. */
 export function paramsText(text: string): string {
   const params = memberText(text, 'params')
   return params?.startsWith('{') ? params : '{}'
@@ -181,13 +179,13 @@ function decodeName(raw: string): string {
 }
 
 /**
- * Folds a member name as the most lenient parsers compare it. Go's encoding/json matches names without regard to case,
- * by Unicode simple folding: it treats `ſ` as `s` and the Kelvin sign as `k`.
+ * Normalizes a member name as the most lenient parsers do. Go's encoding/json ignores case by Unicode simple folding,
+ * so it treats `ſ` as `s` and the Kelvin sign as `k`.
  */
 export const foldName = (name: string): string => name.toUpperCase().toLowerCase()
 
 /**
- * Returns the object with some members replaced (by JSON text), removed (undefined) or, if absent, added at its end.
+ * Returns an object (JSON text) with some members replaced by JSON text, removed (undefined), or appended if absent.
  */
 export function editObject(text: string, edits: Readonly<Record<string, string | undefined>>): string {
   const members = new Members(text, skipSpace(text, 0))

@@ -1,4 +1,4 @@
-/** The levels of log messages, the least severe first (RFC 5424, as MCP has them). */
+/** The log levels of MCP, which are those of RFC 5424, the least severe first. */
 export const LEVELS: readonly string[] = [
   'debug',
   'info',
@@ -10,5 +10,5 @@ export const LEVELS: readonly string[] = [
   'emergency',
 ]
 
-/** Returns the severity of a log level (any JSON value); -1 if it is no level. */
+/** Returns the severity of a log level (any JSON value); -1 for any other value. */
 export const levelOf = (level: unknown): number => (typeof level === 'string' ? LEVELS.indexOf(level) : -1)

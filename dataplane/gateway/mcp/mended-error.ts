@@ -3,7 +3,7 @@ import { parseJson } from './parse.ts'
 
 const INTERNAL_ERROR = -32603
 
-/** Returns an error (JSON text) in the form of JSON-RPC 2.0: a number and a text. Numbers keep their spelling. */
+/** Returns an error (JSON text) in the form of JSON-RPC 2.0, with a number and a text. Numbers keep their spelling. */
 export function mendedError(text: string): string {
   const error = parsed(text)
   if (!isObject(error)) return JSON.stringify({ code: INTERNAL_ERROR, message: textIn(error) })

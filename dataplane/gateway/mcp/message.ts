@@ -4,7 +4,7 @@ import { PublicError } from '../../server/errors.ts'
 import { Elements, foldName, Members, skipSpace } from './json.ts'
 import { parseJson, structureBytes } from './parse.ts'
 
-/** Names of members, each with its own bit. */
+/** Member names, each with its own bit. */
 interface Names {
   readonly exact: ReadonlyMap<string, number>
   readonly folded: ReadonlyMap<string, number>
@@ -15,7 +15,7 @@ const bits = (...names: string[]): Names => ({
   folded: new Map(names.map((name, index) => [foldName(name), 1 << index])),
 })
 
-/** Members whose position in the text matters, so that no parser may find them twice. */
+/** Members that must occur only once, because different parsers could use different ones. */
 const messageNames = bits('jsonrpc', 'id', 'method', 'params', 'result', 'error')
 const paramsNames = bits(
   'name',
@@ -37,13 +37,13 @@ export type Places = Record<`${'id' | 'params' | 'name' | 'uri' | 'arguments' | 
 const LONGEST_ID = 1024
 
 /**
- * A client's JSON-RPC message, parsed once: `params` for reading, the text and the positions of parts that may be
- * rewritten for relaying. An offset pair is -1 if the member is absent.
+ * A client's JSON-RPC message, parsed once: `params` to read, and the text with the positions of the parts that may be
+ * rewritten for relaying. Both positions of an absent part are -1.
  */
 export class Message {
   readonly text: string
   readonly kind: 'request' | 'notification' | 'response'
-  /** The original id of a request: it is returned byte for byte. */
+  /** The original id of a request. It is returned byte for byte. */
   readonly id: string | undefined
   readonly method: string
   readonly params: Readonly<Record<string, unknown>> | undefined
@@ -61,7 +61,7 @@ export class Message {
   metaEnd = -1
 
   /**
-   * `places` are the positions of the parts of a valid request without duplicate members; if absent, they are computed.
+   * @param places the positions of the parts of a valid request without duplicate members; absent: they are computed
    */
   constructor(text: string, value: Record<string, unknown>, places?: Places) {
     this.text = text
@@ -84,12 +84,12 @@ export class Message {
     return isObject(meta) ? meta : undefined
   }
 
-  /** The cursor of a list. Null is none. */
+  /** The cursor of a list request. Null counts as absent. */
   get cursor(): unknown {
     return this.params?.['cursor'] ?? undefined
   }
 
-  /** True for a request of a modern client that goes on with another one. A null state is none. */
+  /** True for a modern client's retry, which continues another request. A null state counts as absent. */
   get isContinued(): boolean {
     return (this.params?.['requestState'] ?? undefined) !== undefined
   }
@@ -100,7 +100,7 @@ export class Message {
     return typeof value === 'string' ? value : undefined
   }
 
-  /** Returns the request with another URI in place of the one that it has. */
+  /** Returns the request with another URI. */
   withUri(uri: string): Message {
     const { text, uriStart, uriEnd, method, id } = this
     const edited = text.slice(0, uriStart) + JSON.stringify(uri) + text.slice(uriEnd)
@@ -108,7 +108,7 @@ export class Message {
     return new Message(edited, { id, method, params }, this.#moved(uriEnd, edited.length - text.length))
   }
 
-  /** Returns the places after so many characters were added before `from`. */
+  /** Returns the positions after `by` characters were inserted at `from`. */
   #moved(from: number, by: number): Places {
     const moved = (at: number) => (at < from ? at : at + by)
     return {
@@ -178,23 +178,24 @@ export class Message {
   }
 }
 
-/** Counts the memory of a body. */
+/** Reserves the memory of a body. */
 interface BytesHolder {
-  /** Reserves so many more bytes. Throws if that is over the limit. */
+  /** Reserves this number of additional bytes. Throws if that exceeds the limit. */
   hold(bytes: number): void
 }
 
 /**
- * The copies of a body that a request holds at the same time: its text, its values, the relayed text, and its bytes.
+ * The number of copies of a body that a request holds at the same time: its bytes, its text, its values, and the
+ * relayed text.
  */
 export const COPIES = 4
-/** The same count for a body with a character beyond Latin-1, which takes two bytes in every copy. */
+/** The same number for a body with a character beyond Latin-1, for which each copy takes two bytes per character. */
 const WIDE_COPIES = 7
 
 /**
  * Parses a request body after `holder` has reserved its bytes. Throws `parse_error` if it is not JSON in UTF-8, and
- * `invalid_message` if it is not one JSON-RPC 2.0 message that every parser reads alike. Returns a batch as the texts
- * of its elements.
+ * `invalid_message` if it is not one JSON-RPC 2.0 message that every parser reads in the same way. Returns a batch as
+ * the texts of its elements.
  */
 export function parseMessage(body: Buffer, holder?: BytesHolder): Message | readonly string[] {
   if (!isUtf8(body)) throw new PublicError('parse_error', { message: 'The body is not UTF-8.' })
@@ -214,7 +215,9 @@ export function parseMessage(body: Buffer, holder?: BytesHolder): Message | read
   return messageOf(text, value)
 }
 
-/** The size below which a body is covered by the fixed cost of each request. It can't be nested too deep either. */
+/**
+ * The size below which the fixed memory of a request covers its body. Such a body can't be nested too deeply either.
+ */
 const SMALL = 2000
 
 function structureOf(text: string): number {
@@ -228,7 +231,7 @@ function structureOf(text: string): number {
 /** Parses one element of a batch. Throws `invalid_message`. */
 export const parseElement = (text: string): Message => messageOf(text, parseJson(text))
 
-/** Refuses a request whose id could be read: the answer has it. */
+/** The refusal of a request whose id was readable, so that the answer contains it. */
 export class InvalidRequest extends PublicError {
   /** JSON text. */
   readonly id: string
@@ -250,7 +253,7 @@ function messageOf(text: string, value: unknown): Message {
   }
 }
 
-/** Returns the id (JSON text) of a request; undefined if there are two, or it is too long. */
+/** Returns the id (JSON text) of a request; undefined if it occurs twice or is too long. */
 function onlyIdIn(text: string): string | undefined {
   const members = new Members(text, skipSpace(text, 0))
   let id: string | undefined
@@ -262,7 +265,7 @@ function onlyIdIn(text: string): string | undefined {
   return id
 }
 
-/** Adds empty params: some clients write null for omitted params, and readers of the text expect an object. */
+/** Adds empty params. Some clients write null for omitted params, but functions that read the text expect an object. */
 function withEmptyParams(text: string): string {
   const members = new Members(text, skipSpace(text, 0))
   while (members.next())
@@ -277,7 +280,7 @@ function elementsOf(text: string): string[] {
   return texts
 }
 
-/** Tells whether a value can be the id of a request (MCP, base protocol). */
+/** Tells whether a value is allowed as the id of a request (MCP, base protocol). */
 export const isId = (value: unknown): value is string | number => typeof value === 'string' || typeof value === 'number'
 
 function checkShape(value: Record<string, unknown>, kind: Message['kind']): void {
@@ -296,9 +299,9 @@ function checkShape(value: Record<string, unknown>, kind: Message['kind']): void
 }
 
 /**
- * Adds the bit of a name. Parsers disagree on which of two members of one name counts, and some match names without
- * regard to case. A call that the gateway routes by one and a backend runs by the other would pass every filter, so
- * such a message is refused.
+ * Adds the bit of a name. Parsers disagree on which of two members with the same name counts, and some ignore case. A
+ * call that the gateway routes by one of them and a backend executes by the other would pass every filter, so such a
+ * message is refused.
  */
 function withBit(seen: number, key: string, names: Names): number {
   const exact = names.exact.get(key)
@@ -311,7 +314,10 @@ function withBit(seen: number, key: string, names: Names): number {
   return seen | bit
 }
 
-/** Tells whether progress (`params`, any JSON value) carries the token of this call, which may come back as a text. */
+/**
+ * Tells whether a progress notification (`params`, any JSON value) has the token of this call, which may be returned as
+ * text.
+ */
 export function isAboutCall(params: unknown, { meta }: Message): boolean {
   const [asked, told] = [meta?.['progressToken'], isObject(params) ? params['progressToken'] : undefined]
   return isId(asked) && isId(told) && String(asked) === String(told)

@@ -11,69 +11,69 @@ import {
   QUOTE,
 } from '../../server/json-lexer.ts'
 
-/** The treatment of a value that is `null`, and of the values in it. */
+/** The rule for a value that may be `null`, and for the values in it. */
 export interface MendRule {
-  /** JSON text in the place of `null`. Without it a member or element that is null is left out. */
+  /** JSON text that replaces `null`. Without it a null member or element is removed. */
   readonly whenNull?: string
-  /** True for a member that is left out, whatever its value is. */
+  /** True for a member that is always removed. */
   readonly isDropped?: true
-  /** The rules for members of an object; others stay as they are. */
+  /** The rules for members of an object. Other members stay unchanged. */
   readonly members?: Readonly<Record<string, MendRule>>
   /** The rule for the elements of an array. */
   readonly items?: MendRule
-  /** The members that an object gets if it lacks them. */
+  /** The members that are added to an object that lacks them. */
   readonly needed?: Readonly<Record<string, NeededMember>>
 }
 
 interface NeededMember {
   /** JSON text. */
   readonly value: string
-  /** The names of the only members beside which it is needed; absent: it always is. */
+  /** The member is needed if the object has no other members than these; absent: it is always needed. */
   readonly besides?: readonly string[]
 }
 
-/** An open object or array to whose values rules apply. */
+/** An open object or array with rules for its values. */
 interface Frame {
   readonly rule: MendRule
   readonly isArray: boolean
-  /** True once a member or element was kept: commas stand before the others. */
+  /** True once a member or element was kept, so that a comma must precede the next one. */
   hasKept: boolean
-  /** The names of the members so far, if some are needed. */
+  /** The names of the members so far, if the rule adds missing members. */
   readonly seen: Set<string> | undefined
 }
 
 type State = 'value' | 'first' | 'key' | 'in-key' | 'colon' | 'after' | 'scalar' | 'nested' | 'lost'
 
-/** In bytes. Longer names have no rules. */
+/** The longest name in bytes. Longer names have no rules. */
 const LONGEST_NAME = 64
-/** The most names that are remembered of an object. */
+/** The most names of an object that are remembered. */
 const MOST_SEEN = 32
-/** The most bytes of a separator, a name and white space that are held until it is known whether they stay. */
+/** The most bytes of a separator, a name and white space that are buffered until it is known whether they stay. */
 const MOST_HELD = 1024
 
 /**
- * Leaves out members of a JSON-RPC message that are null, or puts what clients take in their place, as its bytes pass,
- * in chunks of any size. It reads only what its rules lead to, in linear time, and keeps all other bytes. Text that is
- * no JSON passes unchanged.
+ * Removes members of a JSON-RPC message that are null, or replaces them by values that clients accept, while its bytes
+ * pass in chunks of any size. It reads only the parts that have rules, in linear time, and keeps all other bytes. Text
+ * that is not JSON passes unchanged.
  */
 export class NullMender {
   readonly #frames: Frame[] = []
   readonly #skipper = new JsonSkipper()
-  /** Looks ahead in an object. */
+  /** Searches the rest of an object for null. */
   #probe = new JsonSkipper()
   #state: State = 'value'
   /** The rule of the current value. */
   #rule: MendRule | undefined
   #name = ''
-  /** The index in the chunk of the separator before the current member or element, whose fate is open; else -1. */
+  /** The index in the chunk of the separator before the current member or element, while it is undecided; else -1. */
   #slot = -1
   #startsWithComma = false
-  /** The bytes of that part from earlier chunks. */
+  /** The undecided bytes from earlier chunks. */
   #held: Buffer[] = []
   #heldSize = 0
-  /** True if the current member or element stays, because too much of it would have to be held. */
+  /** True if the current member or element must stay, because too many bytes would have to be buffered. */
   #isKept = false
-  /** True while the bytes of a value are left out. */
+  /** True while the bytes of a value are removed. */
   #isDropping = false
   /** The index in the chunk of the first byte that has not been passed on. */
   from = 0
@@ -82,26 +82,26 @@ export class NullMender {
     this.#rule = root
   }
 
-  /** Takes the next bytes of the message and appends those to pass on to `out`. */
+  /** Reads the next bytes of the message, and appends the bytes to pass on to `out`. */
   push(chunk: Buffer, out: Buffer[]): void {
     this.from = 0
     this.walk(chunk, 0, 0, out)
     if (chunk.length > this.from) out.push(this.from === 0 ? chunk : chunk.subarray(this.from))
   }
 
-  /** True after text that is no JSON. */
+  /** True after text that is not JSON. */
   get isLost(): boolean {
     return this.#state === 'lost'
   }
 
-  /** The number of open objects and arrays that rules lead to. */
+  /** The number of open objects and arrays with rules. */
   get depth(): number {
     return this.#frames.length
   }
 
   /**
-   * Goes on at `start` until the chunk ends or fewer than `depth` objects and arrays are open. Returns the index behind
-   * that; the bytes up to `from` have been passed on by then, or left out.
+   * Continues at `start` until the chunk ends or fewer than `depth` objects and arrays are open. Returns the index
+   * after the last byte read. The bytes up to `from` have been passed on or removed by then.
    */
   walk(chunk: Buffer, start: number, depth: number, out: Buffer[]): number {
     const { length } = chunk
@@ -115,7 +115,7 @@ export class NullMender {
     return at
   }
 
-  /** Holds what is open at the end of a chunk. */
+  /** Buffers the undecided bytes at the end of a chunk. */
   #endChunk(chunk: Buffer, out: Buffer[]): void {
     const { length } = chunk
     if (this.#isDropping) this.from = length
@@ -131,7 +131,7 @@ export class NullMender {
     this.#isKept = true
   }
 
-  /** Gives up: everything passes from here on. */
+  /** Gives up, so that all further bytes pass unchanged. */
   #lose(out: Buffer[]): void {
     this.#state = 'lost'
     this.#slot = -1
@@ -145,7 +145,7 @@ export class NullMender {
     this.#heldSize = 0
   }
 
-  /** Takes one token, or the part of it that has arrived, and returns the index behind it. */
+  /** Reads one token, or the part of it that has arrived. Returns the index after it. */
   #next(chunk: Buffer, at: number, out: Buffer[]): number {
     const state = this.#state
     if (state === 'nested') {
@@ -227,8 +227,8 @@ export class NullMender {
   }
 
   /**
-   * Returns the index behind an object that is whole in the chunk and has no null: nothing in it is mended. Otherwise
-   * undefined.
+   * Returns the index after an object that is whole in the chunk and contains no null, so that nothing in it needs
+   * repair. Otherwise returns undefined.
    */
   #endWithoutNull(chunk: Buffer, at: number): number | undefined {
     const probe = this.#probe
@@ -262,7 +262,7 @@ export class NullMender {
     return at + 1
   }
 
-  /** Passes on what was held of the current member or element. */
+  /** Passes on the buffered bytes of the current member or element. */
   #keep(chunk: Buffer, out: Buffer[]): void {
     const frame = this.#frames.at(-1)
     const slot = this.#slot
@@ -279,7 +279,7 @@ export class NullMender {
     }
   }
 
-  /** Leaves out the current member or element. */
+  /** Removes the current member or element. */
   #drop(chunk: Buffer, out: Buffer[]): void {
     const slot = this.#slot
     this.#slot = -1
@@ -318,7 +318,7 @@ export class NullMender {
   }
 }
 
-/** Returns the members (JSON text) that an object lacks. */
+/** Returns the members (JSON text) that must be added to an object. */
 function missingIn({ rule, hasKept, seen }: Frame): string {
   if (seen === undefined) return ''
   const missing = Object.entries(rule.needed ?? NONE).filter(
@@ -328,7 +328,7 @@ function missingIn({ rule, hasKept, seen }: Frame): string {
   return text !== '' && hasKept ? `,${text}` : text
 }
 
-/** Tells whether rules apply to what is in an array or object. */
+/** Tells whether there are rules for the values in an array or object. */
 const hasRules = (rule: MendRule | undefined, isArray: boolean): rule is MendRule =>
   (isArray ? rule?.items : (rule?.members ?? rule?.needed)) !== undefined
 
@@ -343,7 +343,7 @@ const NONE: Readonly<Record<string, never>> = {}
 const endsScalar = (code: number): boolean =>
   code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || isSpace(code)
 
-/** Returns a whole message as the rule mends it. */
+/** Returns a whole message with the repairs of a rule. */
 export function mendedNulls(message: Buffer, rule: MendRule): Buffer {
   const out: Buffer[] = []
   new NullMender(rule).push(message, out)

@@ -2,23 +2,23 @@ import { isObject } from '../../../crds/settings/json.ts'
 import { skipString } from './json.ts'
 
 /**
- * The deepest nesting that is accepted. Deeper values overflow the stack of recursive code: V8 writes objects as JSON
- * down to some thousand levels.
+ * The deepest nesting that is accepted. Deeper values overflow the stack of recursive code; V8's `JSON.stringify` fails
+ * at some thousand levels.
  */
 const DEEPEST = 1000
-/** A shorter text can't be nested deeper, because each level opens and closes. */
+/** A shorter text can't exceed that nesting, because each level takes an opening and a closing character. */
 const SHALLOW = 2 * DEEPEST
-/** The least memory of a value: an array or object and its slot in another one; any other value's slot. */
+/** The least memory of a value: an array or object with its slot in the outer one, and the slot of any other value. */
 const NESTED_BYTES = 64
 const PLACE_BYTES = 16
 
-/** Parses JSON from outside. Throws a SyntaxError if it is no JSON or is nested deeper than 1000 levels. */
+/** Parses JSON from outside. Throws a SyntaxError if it is not JSON or has more than 1000 levels. */
 export function parseJson(text: string): unknown {
   if (text.length > SHALLOW) structureBytes(text)
   return JSON.parse(text)
 }
 
-/** Parses JSON from outside as an object; undefined if it is none, is no JSON, or is nested too deep. */
+/** Parses a JSON object from outside; undefined if it is not JSON, not an object, or nested too deeply. */
 export function parseObject(text: string): Record<string, unknown> | undefined {
   try {
     const value = parseJson(text)
@@ -29,8 +29,8 @@ export function parseObject(text: string): Record<string, unknown> | undefined {
 }
 
 /**
- * Estimates the bytes of the values in a JSON text besides the characters of their strings: a few bytes of text make an
- * object. Throws a SyntaxError if it is nested deeper than 1000 levels. Takes linear time.
+ * Estimates the bytes of the values of a JSON text without the characters of their strings, because a few characters of
+ * text make an object. Takes linear time. Throws a SyntaxError if it has more than 1000 levels.
  */
 export function structureBytes(text: string): number {
   const { length } = text
@@ -53,13 +53,13 @@ export function structureBytes(text: string): number {
   return bytes
 }
 
-/** Returns the index behind the string that opens at `at`; the length of the text if it never closes. */
+/** Returns the index after the string that begins at `at`, or the length of the text if it does not end. */
 function endOfString(text: string, at: number): number {
   const end = skipString(text, at)
   return end === -1 ? text.length : end
 }
 
-/** Parses a backend's message; undefined if it is no JSON or is nested too deep. */
+/** Parses a backend's message; undefined if it is not JSON or is nested too deeply. */
 export function parseBytes(bytes: Buffer): unknown {
   try {
     return parseJson(bytes.toString('utf8'))

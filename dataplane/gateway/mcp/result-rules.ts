@@ -1,15 +1,15 @@
 import { type MendRule, mendedNulls } from './null-mender.ts'
 
 /**
- * The members of relayed results that official clients refuse when they are null, although they take their absence.
- * Servers write it for absent: Go's nil slices, and serializers that write every member.
+ * The rule for members of results that official clients accept if absent but refuse if null. Servers write null for
+ * absent values: Go's nil slices, and serializers that write every member.
  */
 
 const OPTIONAL: MendRule = {}
 const annotations: MendRule = { members: { audience: OPTIONAL, priority: OPTIONAL, lastModified: OPTIONAL } }
 const icons: MendRule = { items: { members: { mimeType: OPTIONAL, sizes: OPTIONAL, theme: OPTIONAL } } }
 const contents: MendRule = { members: { mimeType: OPTIONAL, text: OPTIONAL, blob: OPTIONAL, _meta: OPTIONAL } }
-/** A content block of any type. The text of one of text is empty if it is null; in the others there is none. */
+/** A content block of any type. A null `text` becomes empty in a text block; other blocks have no `text`. */
 const block: MendRule = {
   members: {
     text: { whenNull: '""' },
@@ -25,7 +25,7 @@ const block: MendRule = {
 }
 const content: MendRule = { whenNull: '[]', items: block }
 
-/** SDK 2 insists on `content`, which results of other kinds do not have. */
+/** SDK 2 requires `content` in a tool's result. It is added only beside these members: other results don't have it. */
 const NEEDS_CONTENT = { content: { value: '[]', besides: ['structuredContent', 'isError', '_meta', 'resultType'] } }
 
 const messageWith = (members: MendRule['members'], needed?: MendRule['needed']): MendRule => ({
@@ -36,7 +36,7 @@ const messageWith = (members: MendRule['members'], needed?: MendRule['needed']):
       ...(needed === undefined ? {} : { needed }),
     },
     error: OPTIONAL,
-    // Servers of some frameworks write these two fields beside an answer.
+    // Some frameworks write these two members of requests into answers.
     method: { isDropped: true },
     params: { isDropped: true },
   },
@@ -45,7 +45,7 @@ const messageWith = (members: MendRule['members'], needed?: MendRule['needed']):
 
 const task = { statusMessage: OPTIONAL, pollInterval: OPTIONAL }
 const tool = { content, isError: OPTIONAL, task: { members: task } }
-/** The modern era takes null for structured content. */
+/** The modern era allows null as structured content. */
 const legacyTool = { ...tool, structuredContent: OPTIONAL }
 const prompt = { description: OPTIONAL, messages: { whenNull: '[]', items: { members: { content: block } } } }
 const read = {
@@ -72,8 +72,8 @@ const rules: Readonly<Record<string, MendRule>> = {
 const OTHER = messageWith({})
 
 /**
- * Returns the rule for the answer to a request of this method. `isModern`: the answer of a modern backend for a modern
- * client, who gets it in that form.
+ * Returns the rule for the answer to a request with this method. `isModern`: a modern backend answers a modern client,
+ * so the answer is not translated.
  */
 export const ruleFor = (method: string, isModern: boolean): MendRule =>
   isModern && method === 'tools/call' ? MODERN_TOOL : (rules[method] ?? OTHER)
@@ -113,13 +113,13 @@ const UNASKED: MendRule = {
   },
 }
 
-/** Returns a whole notification or request of a server without members that are null and may be absent. */
+/** Returns a whole notification or request of a server, without null members that may be absent. */
 export const mendedUnasked = (message: Buffer, hasNull = message.includes(NULL)): Buffer =>
   hasNull ? mendedNulls(message, UNASKED) : message
 
 const NULL = Buffer.from('null')
 const CONTENT = Buffer.from('"content"')
 
-/** Tells whether a whole message of an answer, with nulls or without, may need to be mended by a rule. */
+/** Tells whether a whole answer may need the repairs of a rule. `hasNull`: it contains null. */
 export const mayNeedMending = (message: Buffer, hasNull: boolean, rule: MendRule): boolean =>
   hasNull || ((rule === TOOL || rule === MODERN_TOOL) && !message.includes(CONTENT))

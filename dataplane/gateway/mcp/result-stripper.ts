@@ -11,27 +11,27 @@ import {
 
 const SPACE = 0x20
 
-/** The length beyond which a name can't be one of those that are removed. */
+/** The longest name of a member that is removed, in bytes. */
 const LONGEST_NAME = 64
 
 interface MemberEdit {
   readonly name: string
-  /** Takes the member's value and returns a new one, as JSON text; undefined removes the member. */
+  /** Converts the member's value (JSON text) to a new one; undefined removes the member. */
   edit(value: string): string | undefined
 }
 
-/** The longest value that is edited. A longer one is removed instead. */
+/** The longest value that is edited. A longer one is removed. */
 const LONGEST_EDITED = 64 * 1024
 
 /**
- * Removes members from the result of a JSON-RPC answer as its bytes pass, in chunks of any size, and edits one of them.
- * Everything else stays unchanged. The input must be well-formed JSON.
+ * Removes members from the result of a JSON-RPC answer, and edits one of them, while its bytes pass in chunks of any
+ * size. Everything else stays unchanged. The input must be well-formed JSON.
  */
 export class ResultStripper {
   /** The JSON text of the result's `resultType`, once it has passed. */
   resultType: string | undefined
   readonly #dropped: ReadonlySet<string>
-  /** 1 is inside the message, 2 inside its result. */
+  /** The nesting: 1 in the message, 2 in its result. */
   #depth = 0
   #inResult = false
   readonly #skipper = new JsonSkipper()
@@ -42,26 +42,26 @@ export class ResultStripper {
   /** The last name in the message or its result, as Latin-1. */
   #name = ''
   #isFirst = true
-  /** The part of the value of `resultType` received so far. */
+  /** The bytes of the value of `resultType` that have been received. */
   #type = ''
   #from = 0
   readonly #edit: MemberEdit | undefined
   readonly #objectMember: string | undefined
-  /** True if the value of `objectMember` is next. */
+  /** True if the next value is that of `objectMember`. */
   #isProbing = false
-  /** The part of the edited value received so far, with the colon; undefined elsewhere. */
+  /** The bytes of the edited value that have been received, with the colon; undefined elsewhere. */
   #edited: Buffer[] | undefined
   #editedSize = 0
   #editedFrom = 0
 
-  /** `objectMember` is the name of a member that is removed unless it is an object. */
+  /** @param objectMember the name of a member that is removed if it is not an object */
   constructor(dropped: ReadonlySet<string>, edit?: MemberEdit, objectMember?: string) {
     this.#dropped = dropped
     this.#edit = edit
     this.#objectMember = objectMember
   }
 
-  /** Takes the next bytes and appends those that stay to `out`. */
+  /** Reads the next bytes, and appends the remaining ones to `out`. */
   push(chunk: Buffer, out: Buffer[]): void {
     this.#from = 0
     this.#editedFrom = 0
@@ -88,7 +88,7 @@ export class ResultStripper {
     else this.#read(chunk, at, at + 1)
   }
 
-  /** True in an object whose names matter: the message and its result. */
+  /** True in an object whose names matter: the message or its result. */
   get #hasNames(): boolean {
     return this.#depth === 1 || (this.#depth === 2 && this.#inResult)
   }
@@ -118,7 +118,7 @@ export class ResultStripper {
     this.#stop(chunk, at, out)
   }
 
-  /** Continues in a string, and returns the index behind it or behind the chunk. */
+  /** Continues to read a string. Returns the index after it, or the end of the chunk. */
   #string(chunk: Buffer, start: number, out: Buffer[]): number {
     const behind = this.#skipper.skipString(chunk, start)
     if (!this.#inName) {
@@ -145,7 +145,7 @@ export class ResultStripper {
     else this.#keepMember(behind, '"', out)
   }
 
-  /** Keeps the member whose name has been read. */
+  /** Keeps the member whose name was read. */
   #keepMember(behind: number, nameEnd: string, out: Buffer[]): void {
     this.#inName = false
     if (!this.#inResult) return
@@ -154,7 +154,7 @@ export class ResultStripper {
     this.#goOn(behind)
   }
 
-  /** Keeps the member whose name has been read if its value, which begins here, is an object. */
+  /** Keeps the member whose name was read if its value, which begins here, is an object. */
   #probe(code: number, at: number, out: Buffer[]): void {
     this.#isProbing = false
     if (code !== OPEN_OBJECT) return
@@ -163,7 +163,7 @@ export class ResultStripper {
     this.#goOn(at)
   }
 
-  /** Records the value of `resultType` as it passes. */
+  /** Stores the value of `resultType` while it passes. */
   #read(chunk: Buffer, from: number, to: number): void {
     if (this.#passing || this.#depth !== 2 || this.#name !== 'resultType' || this.#type.length > LONGEST_NAME) return
     this.#type += chunk.toString('latin1', from, Math.min(to, from + LONGEST_NAME))

@@ -1,17 +1,20 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import { parseObject } from './parse.ts'
 
-/** Protocol revisions. The legacy era opens with `initialize`; in the modern one each request describes itself. */
+/**
+ * The protocol revision of the modern era, in which each request describes itself. The legacy era begins with
+ * `initialize`.
+ */
 
 export const MODERN = '2026-07-28'
 
 /** Legacy revisions served over Streamable HTTP, newest first. 2024-11-05 is HTTP+SSE and is not served. */
 export const legacyRevisions: readonly string[] = ['2025-11-25', '2025-06-18', '2025-03-26']
 
-/** Every revision served here, newest first: `supported` of -32022 and of `server/discover`. */
+/** Every revision that is served, newest first: the `supported` versions of -32022 and `server/discover`. */
 export const servedRevisions: readonly string[] = [MODERN, ...legacyRevisions]
 
-/** The one revision with batches: they were introduced in it and removed in the next. */
+/** The only revision with batches. It introduced them, and the next one removed them. */
 export const WITH_BATCHES = '2025-03-26'
 
 /** Codes that only a peer of the modern era sends (2026-07-28, errors). */
@@ -20,11 +23,12 @@ const MODERN_CODES: ReadonlySet<unknown> = new Set([-32020, -32021, -32022])
 export const isLegacyRevision = (version: string): boolean => legacyRevisions.includes(version)
 
 /**
- * Tells whether a backend may choose this revision, which is no longer served: its messages are those of 2025-03-26.
+ * Tells whether a backend may choose this revision, which is not served to clients. Its messages are those of
+ * 2025-03-26.
  */
 export const isOldRevision = (version: string): boolean => version === '2024-11-05' || version === '2024-10-07'
 
-/** Tells whether this text names a revision of the modern era, served or not: revisions are dates. */
+/** Tells whether this text names a revision of the modern era, served or not. Revisions are dates. */
 export const isModernRevision = (version: string): boolean =>
   version === MODERN || (version > MODERN && version.length === MODERN.length && /^\d{4}-\d{2}-\d{2}$/.test(version))
 

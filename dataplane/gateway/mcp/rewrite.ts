@@ -3,18 +3,20 @@ import { editObject, Members, skipSpace } from './json.ts'
 import { Message } from './message.ts'
 import { RELATED_TASK_KEY } from './tasks.ts'
 
-/** The prefix of `_meta` keys that describe one hop of the modern era; they mean nothing on another hop. */
+/** The prefix of `_meta` keys that describe one hop of the modern era. They must not be forwarded. */
 const HOP_PREFIX = 'io.modelcontextprotocol/'
 
-/** The changes to a call on its way to the backend. Absent parts stay byte for byte. */
+/** The changes to a call for the backend. Absent parts stay byte for byte. */
 interface Rewrite {
-  /** JSON text of the id on the backend's hop. */
+  /** The id at the backend, as JSON text. */
   readonly id: string | undefined
-  /** JSON text of the tool's name at the backend. */
+  /** The tool's name at the backend, as JSON text. */
   readonly name: string | undefined
-  /** JSON text of the whole `_meta`; null removes it. */
+  /** The whole `_meta` as JSON text; null removes it. */
   readonly meta: string | null | undefined
-  /** A trace context that replaces the client's in `_meta`: a server on standard input gets it nowhere else. */
+  /**
+   * A trace context that replaces the client's in `_meta`. A server on standard input has no headers to get it from.
+   */
   readonly trace?: TraceContext | undefined
 }
 
@@ -27,7 +29,7 @@ export function rewriteCall(message: Message, rewrite: Rewrite): string {
   const meta = trace === undefined || isPutIn ? rewrite.meta : metaWithTrace(message, rewrite.meta, trace)
   const isNew = meta !== undefined && message.metaStart === -1
   if (meta === null || (isNew && message.paramsStart === -1)) return rewriteParams(message, { id, name, meta })
-  // The members come in any order; a message has at most these three.
+  // Members may be in any order. A message has at most these three.
   const cuts: Cut[] = []
   if (id !== undefined) cuts.push([message.idStart, message.idEnd, id])
   if (name !== undefined) cuts.push([message.nameStart, message.nameEnd, name])
@@ -58,7 +60,7 @@ function newMeta({ text, paramsStart, paramsEnd }: Message, meta: string): Cut {
 
 const byStart = (a: Cut, b: Cut) => a[0] - b[0]
 
-/** Tells whether the cuts are in order: most clients send id, name and `_meta` in this order. */
+/** Tells whether the cuts are sorted. Most clients send id, name and `_meta` in this order. */
 function isOrdered(cuts: readonly Cut[]): boolean {
   for (let index = 1; index < cuts.length; index++)
     if ((cuts[index] as Cut)[0] < (cuts[index - 1] as Cut)[0]) return false
@@ -66,7 +68,8 @@ function isOrdered(cuts: readonly Cut[]): boolean {
 }
 
 /**
- * Tells whether a trace context can be inserted at the beginning of `_meta` without reading the rest: most have none.
+ * Tells whether a trace context can be inserted at the beginning of `_meta` without reading the rest, because `_meta`
+ * has none.
  */
 const goesFirst = ({ meta }: Message, { tracestate }: TraceContext): boolean =>
   tracestate === undefined && meta?.['traceparent'] === undefined && meta?.['tracestate'] === undefined
@@ -107,8 +110,9 @@ export function withParams({ text, paramsStart, paramsEnd }: Message, params: st
 }
 
 /**
- * Returns `_meta` as JSON text without the keys of the modern hop, for a legacy backend: a dual-era backend would take
- * the protocol version in it for a modern request. Undefined if nothing changes, null if nothing is left.
+ * Returns `_meta` as JSON text without the keys of the modern hop, for a legacy backend. A backend with both eras would
+ * treat a request with a protocol version in `_meta` as modern. Returns undefined if nothing changes, and null if
+ * nothing is left.
  */
 export function metaForLegacy(message: Message): string | null | undefined {
   if (message.metaStart === -1) return undefined
@@ -123,9 +127,7 @@ export function metaForLegacy(message: Message): string | null | undefined {
   return kept.length === 0 ? null : `{${kept.join(',')}}`
 }
 
-/**
- * Returns `_meta` as JSON text with a trace context in place of the client's; `meta` is its value without that change.
- */
+/** Returns `_meta` as JSON text with a trace context in place of the client's. `meta`: its value before this change. */
 function metaWithTrace(message: Message, meta: Rewrite['meta'], trace: TraceContext): Rewrite['meta'] {
   if (message.paramsStart === -1 || (message.metaStart !== -1 && message.meta === undefined)) return meta
   const own = message.metaStart === -1 ? '{}' : message.text.slice(message.metaStart, message.metaEnd)
@@ -141,6 +143,6 @@ function metaWithTrace(message: Message, meta: Rewrite['meta'], trace: TraceCont
 /** Returns `_meta` as JSON text with the keys that a modern backend requires, for a legacy client's call. */
 export function metaForModern(message: Message, envelope: Readonly<Record<string, string>>): string {
   const meta = message.metaStart === -1 ? '{}' : message.text.slice(message.metaStart, message.metaEnd)
-  // A task of another era means nothing to a modern backend.
+  // A modern backend does not know tasks of the other era.
   return editObject(meta, { ...envelope, [RELATED_TASK_KEY]: undefined })
 }

@@ -1,6 +1,6 @@
 import { errorTable, type PublicError } from '../../server/errors.ts'
 
-/** The gateway's own JSON-RPC messages as text. `id` is always JSON text, returned as the client wrote it. */
+/** The gateway's own JSON-RPC messages as text. `id` is JSON text, returned as the client wrote it. */
 
 export const resultText = (id: string, result: string): string => `{"jsonrpc":"2.0","id":${id},"result":${result}}`
 
@@ -15,8 +15,8 @@ export const requestText = (id: number, method: string, params: object): string 
   `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`
 
 /**
- * The first id of the gateway's own requests. Ids are numbers, because some servers take nothing else. They fit into 32
- * bits, and no client that shares a session with the gateway has counted so far.
+ * The first id of the gateway's own requests. Ids are numbers, because some servers accept nothing else, and fit into
+ * 32 bits. Clients that share a session with the gateway count from a small number and don't reach it.
  */
 export const FIRST_OWN_ID = 1_000_000_000
 

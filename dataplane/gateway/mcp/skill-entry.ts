@@ -2,7 +2,7 @@ import type { Steps } from '../limits/turns.ts'
 import { Elements, Members } from './json.ts'
 import { hasSkillScheme, SKILL_SCHEME } from './skills.ts'
 
-/** The prefix of keys of `_meta` that the gateway itself adds. */
+/** The prefix of `_meta` keys that only the gateway adds. */
 const OWN_META = 'portico.dev/'
 
 /** An entry of a list of skills. */
@@ -13,16 +13,16 @@ interface Entry {
   readonly text: string
 }
 
-/** The texts of entries under the names of their backends. */
+/** The texts of entries for clients, with the backends that they were made for. */
 const texts = new WeakMap<Entry, { readonly backend: string; readonly uri: string; readonly text: string }>()
 
-/** Returns the URI that clients of a gateway know for one with the scheme of skills. */
+/** Returns the URI that a gateway's clients know for a URI with the scheme `skill`. */
 export const prefixedSkill = (backend: string, uri: string): string =>
   `${SKILL_SCHEME}${backend}/${uri.slice(SKILL_SCHEME.length)}`
 
 /**
- * Returns an entry of a backend as clients see it, as `shownText` does. The text of a skill with the scheme of skills is
- * kept as long as the entry: all of its files have that scheme.
+ * Returns a backend's entry as clients see it (`shownText`). The text of a skill whose URI has the scheme `skill` is
+ * cached for the lifetime of the entry, because all of its files have that scheme.
  */
 export function entryText(entry: Entry, backend: string, shown: (uri: string) => string): string {
   const uri = shown(entry.key)
@@ -33,7 +33,7 @@ export function entryText(entry: Entry, backend: string, shown: (uri: string) =>
   return text
 }
 
-/** Makes the texts of a list that has just come, so that a catalog of it is built without a pause for others. */
+/** Builds the texts of a new list in steps, so that a catalog with it is built without blocking other requests. */
 export function* entryTexts(entries: readonly Entry[], backend: string): Steps<undefined> {
   const shown = (uri: string) => (uri.startsWith(SKILL_SCHEME) ? prefixedSkill(backend, uri) : uri)
   for (const entry of entries) {
@@ -44,8 +44,9 @@ export function* entryTexts(entries: readonly Entry[], backend: string): Steps<u
 }
 
 /**
- * Returns a backend's entry as clients see it: with the URIs that they know, the name of the backend, and without keys
- * of `_meta` that only the gateway writes. Of equal members the last one counts, as for every parser of JavaScript.
+ * Returns a backend's entry as clients see it: with the URIs that they know and the name of the backend, and without
+ * `_meta` keys that only the gateway writes. Of members with the same name the last one counts, as in JavaScript's
+ * parsers.
  */
 export function shownText(entry: string, backend: string, shown: (uri: string) => string): string {
   const members = lastMembers(entry)

@@ -1,17 +1,17 @@
 import { isObject } from '../../../crds/settings/json.ts'
 
-/** Skills over MCP (SEP-2640): a server lists instructions for agents, whose files are its resources. */
+/** Skills over MCP (SEP-2640): a server lists instructions for agents. The files of a skill are resources. */
 export const SKILLS_EXTENSION = 'io.modelcontextprotocol/skills'
 
 /** The media type of a directory in `resources/directory/read`. */
 export const DIRECTORY_TYPE = 'inode/directory'
 
-/** The settings of the extension that a server declares. */
+/** The settings of the extension as a server declares them. */
 export interface SkillsDeclared {
   readonly directoryRead: boolean
 }
 
-/** Reads the extension from a server's capabilities; undefined if it is absent or has no resources beside it. */
+/** Reads the extension from a server's capabilities; undefined if it, or the capability `resources`, is absent. */
 export function declaredSkills(capabilities: Readonly<Record<string, unknown>>): SkillsDeclared | undefined {
   const { extensions, resources } = capabilities
   const settings = isObject(extensions) ? extensions[SKILLS_EXTENSION] : undefined
@@ -20,7 +20,7 @@ export function declaredSkills(capabilities: Readonly<Record<string, unknown>>):
 }
 
 export const SKILL_SCHEME = 'skill://'
-/** The last part of the URI of a skill's own file. */
+/** The last part of the URI of a skill's main file. */
 export const MANIFEST = '/SKILL.md'
 
 /** Tells whether a URI has the scheme of skills, in any spelling. */
@@ -28,16 +28,19 @@ export const hasSkillScheme = (uri: string): boolean => uri.length > 5 && /^\s*s
 
 /** The longest URI of a skill in characters. */
 const LONGEST_URI = 8192
-/** Characters that a parser of URLs may drop or encode, and what is no part of a path. */
+/** Matches characters that a URL parser may drop or encode, and characters that are not part of a path. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the ones to refuse
 const UNSAFE = /[\u0000-\u0020"#<>?\\^`{}\u007f-\u00a0]|%(?![0-9A-Fa-f]{2})/
-/** Encoded letters, digits, `-._~`, which need no encoding; encoded slashes and NUL, which split or end a path. */
+/**
+ * Matches encoded letters, digits and `-._~`, which need no encoding, and encoded slashes and NUL, which split or end a
+ * path.
+ */
 const ENCODED_PLAIN = /%(?:4[1-9A-F]|5[0-9A]|6[1-9A-F]|7[0-9AE]|3[0-9]|2[DEF]|5C|5F|00)/i
 
 /**
- * Tells whether a URI of the scheme `skill` has the one spelling in which it is served: no empty, `.` or `..` segment,
- * nothing encoded that need not be, no query, no fragment (RFC 3986, section 6.2.2). Another spelling would get round a
- * filter at servers that decode it.
+ * Tells whether a URI with the scheme `skill` has the only spelling that is served: no empty, `.` or `..` segment, no
+ * needless encoding, no query, no fragment (RFC 3986, section 6.2.2). Another spelling would bypass a filter at servers
+ * that decode it.
  */
 export function isCanonicalSkill(uri: string): boolean {
   if (uri.length > LONGEST_URI || !uri.startsWith(SKILL_SCHEME) || UNSAFE.test(uri) || ENCODED_PLAIN.test(uri))
@@ -49,10 +52,10 @@ export function isCanonicalSkill(uri: string): boolean {
     .every((segment) => segment !== '' && segment !== '.' && segment !== '..')
 }
 
-/** A URI with none of these characters has no other spelling. */
+/** Matches characters with which a URI may have several spellings. */
 const SPELLED_TWICE = /[^A-Za-z0-9._~/:-]/
 
-/** Returns the key that all spellings of a URI share; undefined if it has only one spelling. */
+/** Returns a key that is equal for all spellings of a URI; undefined if it has only one spelling. */
 export function spellingKey(uri: string): string | undefined {
   if (!SPELLED_TWICE.test(uri)) return undefined
   return uri.replace(/(?:%[0-9A-Fa-f]{2})+/g, (run) => {
@@ -64,10 +67,10 @@ export function spellingKey(uri: string): string | undefined {
   })
 }
 
-/** The most folders of a URI that are looked at. */
+/** The most folders of a URI that are examined. */
 const MOST_FOLDERS = 64
 
-/** Returns the value of the innermost folder, or the URI itself, that `folders` has. */
+/** Returns the value in `folders` of the URI itself, or of its innermost folder that has one. */
 export function innermost<T>(folders: ReadonlyMap<string, T>, uri: string): T | undefined {
   if (folders.size === 0) return undefined
   let found: T | undefined

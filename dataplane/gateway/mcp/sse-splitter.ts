@@ -3,35 +3,35 @@ const CR = 0x0d
 const COLON = 0x3a
 const SPACE = 0x20
 
-/** Takes the parts of a server-sent event stream (WHATWG HTML, 9.2.6). */
+/** Receives the parts of a server-sent event stream (WHATWG HTML, 9.2.6). */
 export interface SseReceiver {
-  /** Takes bytes of the event's data, in pieces; the line breaks between data lines are among them. */
+  /** Receives bytes of the event's data, including the line breaks between data lines. */
   onEventData(bytes: Buffer): void
-  /** Reports that an event with data has ended; `type` is empty if the stream names none. */
+  /** Reports the end of an event with data. `type` is empty if the event names none. */
   onEventEnd(type: string): void
 }
 
 const LINE_BREAK = Buffer.from('\n')
 const LONGEST_WORD = 16
-/** The longest id that is kept: it is sent back in a header. */
+/** The longest event id that is stored. It is sent back in a header. */
 const LONGEST_ID = 1024
-/** The characters that a header may hold. */
+/** Matches text that a header may contain. */
 const SENDABLE = /^[\x20-\x7e\x80-\xff]+$/
 
-/** The position in a line: in the field's name, right behind its colon, or in the value. */
+/** The position in a line: in the field's name, directly after its colon, or in the value. */
 type LinePosition = 'name' | 'colon' | 'value'
 
 /** UTF-8's byte order mark, as Latin-1. */
 const MARK = '\u00ef\u00bb\u00bf'
 
 /**
- * Splits a server-sent event stream as its bytes arrive, in chunks of any size, without holding an event whole. It
- * drops comments and the data of events whose type is neither `message` nor one of `types`.
+ * Splits a server-sent event stream while its bytes arrive, in chunks of any size, without buffering an event. It drops
+ * comments, and the data of events whose type is neither `message` nor one of `types`.
  */
 export class SseSplitter {
-  /** The id of the last whole event that had one, bytes as Latin-1: the value for `Last-Event-ID`. */
+  /** The id of the last complete event that had one, as bytes in Latin-1: the value for `Last-Event-ID`. */
   lastEventId: string | undefined
-  /** The pause before the stream is opened again, if the stream has set one. */
+  /** The pause before the stream is reopened, if the stream has set one. */
   retryMs: number | undefined
   readonly #receiver: SseReceiver
   readonly #types: ReadonlySet<string> | undefined
@@ -48,7 +48,7 @@ export class SseSplitter {
     this.#types = types
   }
 
-  /** Continues with another stream that resumes this one. An incomplete event is dropped. */
+  /** Continues with a stream that resumes this one. An incomplete event is dropped. */
   restart(): void {
     this.#place = 'name'
     this.#name = ''
@@ -84,7 +84,7 @@ export class SseSplitter {
 
   #startValue(): void {
     this.#place = 'colon'
-    // A byte order mark before the stream means nothing (HTML, parsing an event stream).
+    // A byte order mark at the beginning of the stream is ignored (HTML, parsing an event stream).
     if (this.#name.charCodeAt(0) === 0xef) this.#name = this.#name.replace(MARK, '')
     if (this.#name === 'event') this.#type = ''
     else if (this.#name === 'id') this.#id = ''

@@ -3,27 +3,27 @@ import { CAPABILITIES_KEY } from './classify.ts'
 import { hasExtension } from './extension.ts'
 import { editObject, foldName, Members, memberText, skipSpace } from './json.ts'
 
-/** The extension by which a server of the modern era runs calls as tasks (SEP-2663). */
+/** The extension with which a server of the modern era runs calls as tasks (SEP-2663). */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
 /**
- * The gateway's own extension, declared in the modern era: calls behind it run as tasks of the legacy era. A gateway
- * that relays those speaks the legacy era with it.
+ * The gateway's own extension, declared in the modern era: calls behind it run as tasks of the legacy era. Another
+ * gateway that relays such tasks uses the legacy era with it.
  */
 export const SESSION_TASKS_EXTENSION = 'portico.dev/session-tasks'
 
 /** The key of `_meta` that names the task to which a message belongs (2025-11-25, tasks). */
 export const RELATED_TASK_KEY = 'io.modelcontextprotocol/related-task'
 
-/** Returns the id on another hop; undefined if the task must not be named there. */
+/** Returns the task's id for the other side; undefined if the task must not be named there. */
 type IdFor = (id: string) => string | undefined
 
 /** Tells whether these capabilities include the tasks extension. */
 export const hasTasks = (capabilities: unknown): boolean => hasExtension(capabilities, TASKS_EXTENSION)
 
 /**
- * Returns a request's `_meta` (JSON text of an object) without the extension, for a request whose answer must be no
- * task.
+ * Returns a request's `_meta` (JSON text of an object) without the extension, for a request that must not be answered
+ * with a task.
  */
 export function metaWithoutTasks(meta: string): string {
   const capabilities = memberText(meta, CAPABILITIES_KEY)
@@ -42,13 +42,13 @@ export function declaresTasks({ tasks }: Readonly<Record<string, unknown>>): boo
 }
 
 /**
- * Returns `params` or a result (JSON text) in which `_meta` names its task by the id of another hop, or no task. All
- * else stays unchanged. Members that a lenient parser would take for the same are removed.
+ * Returns `params` or a result (JSON text) whose `_meta` names its task with the id for the other side, or names none.
+ * Everything else stays unchanged. Members that a lenient parser would treat as the same are removed.
  */
 export const withRelatedTask = (text: string, idFor: IdFor): string =>
   withMember(text, '_meta', (meta) => metaWithRelatedTask(meta, idFor))
 
-/** Does the same for the `_meta` itself. */
+/** Does the same for `_meta` itself. */
 export const metaWithRelatedTask = (meta: string, idFor: IdFor): string =>
   withMember(meta, RELATED_TASK_KEY, (related) => {
     const id = taskIdIn(related)
@@ -63,8 +63,8 @@ export function taskIdIn(text: string): string | undefined {
 }
 
 /**
- * Returns the object with one member edited, or removed if `edit` returns undefined. Others that differ in case alone
- * are removed.
+ * Returns the object with one member edited, or removed if `edit` returns undefined. Other members whose names differ
+ * only in case are removed.
  */
 function withMember(text: string, name: string, edit: (value: string) => string | undefined): string {
   const members = new Members(text, skipSpace(text, 0))

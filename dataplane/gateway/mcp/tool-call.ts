@@ -1,14 +1,15 @@
 import { Message, type Places } from './message.ts'
 import { parseJson } from './parse.ts'
 
-/** The `_meta` of a request, as JSON text of an object and as value. */
+/** The `_meta` of a request: JSON text of an object, and its value. */
 export interface Meta {
   readonly text: string
   readonly value: unknown
 }
 
 /**
- * More members of `params`, as JSON text: a client's answers to questions, and the request to run the call as a task.
+ * Further members of `params`, as JSON text: the client's answers to questions, and the request to run the call as a
+ * task.
  */
 export type MoreParams = Readonly<Partial<Record<'requestState' | 'inputResponses' | 'task', string>>>
 
@@ -25,8 +26,8 @@ export interface ToolCallParts {
 }
 
 /**
- * Builds a `tools/call` of the gateway itself. Its parts are valid, so that it need not be parsed like a client's.
- * Throws a SyntaxError if the arguments are nested too deep.
+ * Builds a `tools/call` of the gateway itself. Its parts are valid, so it needs no parsing. Throws a SyntaxError if the
+ * arguments are nested too deeply.
  */
 export function toolCall({ id, name, arguments: args, meta, more = {} }: ToolCallParts): Message {
   const params: Record<string, unknown> = { name, arguments: parseJson(args) }
@@ -56,7 +57,7 @@ export function toolCall({ id, name, arguments: args, meta, more = {} }: ToolCal
     ...{ idStart, idEnd, paramsStart, paramsEnd: text.length - 1, nameStart, nameEnd },
     ...{ uriStart: -1, uriEnd: -1, argumentsStart, argumentsEnd, metaStart, metaEnd },
   }
-  // The id only marks the value as a request.
+  // This id only marks the value as a request.
   return new Message(text, { id, method: 'tools/call', params }, places)
 }
 

@@ -11,18 +11,18 @@ import {
 
 const COLON = 0x3a
 const BACKSLASH = 0x5c
-/** In bytes of JSON text: each letter may be escaped. */
+/** The longest name in bytes of JSON text, in which each letter may be escaped. */
 const LONGEST_NAME = 128
-/** The longest URI in bytes of JSON text that is changed. */
+/** The longest URI that is replaced, in bytes of JSON text. */
 const LONGEST_URI = 64 * 1024
 
-/** A value in an answer: what is done with it, and where in it other places are. */
+/** The treatment of a value in an answer, and of the values in it. */
 interface Place {
-  /** The places in an object, by the names of its members. */
+  /** The places of an object's members, by name. */
   readonly members?: readonly Member[]
-  /** The place of each element of an array. */
+  /** The place of an array's elements. */
   readonly items?: Place
-  /** Whether a string is a URI, or what a string or another scalar is replaced by. */
+  /** `uri`: the string is a URI to rename. A Buffer replaces a string or other scalar. */
   readonly value?: 'uri' | Buffer
 }
 
@@ -38,7 +38,7 @@ const members = (places: Readonly<Record<string, Place>>): Place => ({
   members: Object.entries(places).map(([name, place]) => ({ name: Buffer.from(name), place })),
 })
 
-/** The places of URIs of resources in answers: contents, links, embedded resources, pages of apps; in errors, too. */
+/** The places of resource URIs in answers: contents, links, embedded resources, pages of apps, and errors. */
 const uri: Place = { value: 'uri' }
 const block = members({ uri, resource: members({ uri }) })
 const resultPlaces = {
@@ -48,10 +48,10 @@ const resultPlaces = {
   _meta: members({ ui: members({ resourceUri: uri }), 'ui/resourceUri': uri }),
 }
 const error = members({ data: members({ uri }) })
-/** A result may hold the result of a task. */
+/** A result may contain the result of a task. */
 const placesOfResult = { ...resultPlaces, result: members(resultPlaces) }
 const ANSWER = members({ error, result: members(placesOfResult) })
-/** The same, and how long a result may be kept: for one caller and no time. */
+/** The same places. The result's caching members are replaced: private, and not to be cached. */
 const PRIVATE_ANSWER = members({
   error,
   result: members({
@@ -63,35 +63,35 @@ const PRIVATE_ANSWER = members({
 const NOWHERE: Place = {}
 
 /**
- * Changes the URIs of resources in a JSON-RPC answer as its bytes pass, in chunks of any size. Everything else stays
- * byte for byte, the texts of resources above all. The input must be well-formed JSON.
+ * Replaces resource URIs in a JSON-RPC answer while its bytes pass, in chunks of any size. Everything else stays byte
+ * for byte, in particular the texts of resources. The input must be well-formed JSON.
  */
 export class UriRewriter {
   readonly #rename: Rename
-  /** Skips names, strings, and the arrays and objects that have no places. */
+  /** Skips names, strings, and arrays and objects without places. */
   readonly #skipper = new JsonSkipper()
-  /** The open arrays and objects that have places. */
+  /** The open arrays and objects with places. */
   readonly #open: Place[] = []
   /** The place of the next value. */
   #place: Place
   #isNameNext = false
-  /** The bytes of a name or of a value to change that began in an earlier chunk. */
+  /** The bytes from earlier chunks of the name or value that is being read. */
   #held: Buffer[] = []
   #heldSize = 0
-  /** What is being read: a name, a string or another scalar to change, or what is passed on. */
+  /** The token that is being read: a name, a string or scalar that may be replaced, or anything else. */
   #reading: 'name' | 'string' | 'scalar' | 'other' = 'other'
-  /** The index in the chunk of its first byte. */
+  /** The index in the chunk of that token's first byte. */
   #start = 0
   /** The index in the chunk of the first byte that has not been passed on. */
   #from = 0
 
-  /** @param isPrivate replaces what the result says of caching: it may be kept for one caller and no time */
+  /** @param isPrivate replaces the caching members of the result: private, and not to be cached */
   constructor(rename: Rename, isPrivate = false) {
     this.#rename = rename
     this.#place = isPrivate ? PRIVATE_ANSWER : ANSWER
   }
 
-  /** Takes the next bytes and appends those to pass on to `out`. */
+  /** Reads the next bytes, and appends the bytes to pass on to `out`. */
   push(chunk: Buffer, out: Buffer[]): void {
     const { length } = chunk
     const skipper = this.#skipper
@@ -119,7 +119,7 @@ export class UriRewriter {
     return at + 1
   }
 
-  /** Expects the next member or element of what is open. */
+  /** Prepares for the next member or element of the open object or array. */
   #begin(open: Place | undefined): void {
     this.#isNameNext = open?.items === undefined
     this.#place = open?.items ?? NOWHERE
@@ -158,7 +158,7 @@ export class UriRewriter {
     return at
   }
 
-  /** Takes the end of a name, or of a value. */
+  /** Handles the end of a name or value. */
   #endRead(chunk: Buffer, behind: number, out: Buffer[]): void {
     const reading = this.#reading
     this.#reading = 'other'
@@ -180,14 +180,14 @@ export class UriRewriter {
     const start = isWhole ? this.#start : 0
     const end = isWhole ? behind : bytes.length
     const shown = this.#shown(bytes, start, end)
-    // Most values are in one chunk, and many stay.
+    // Most values are whole in one chunk and stay unchanged.
     if (isWhole && shown === undefined) return
     if (this.#start > this.#from) out.push(chunk.subarray(this.#from, this.#start))
     out.push(shown ?? bytes)
     this.#from = behind
   }
 
-  /** Returns what replaces the value of these bytes; undefined if it stays. */
+  /** Returns the replacement for the value of these bytes; undefined if it stays. */
   #shown(bytes: Buffer, from: number, to: number): Buffer | undefined {
     const { value } = this.#place
     if (value === undefined || to - from > LONGEST_URI) return undefined
@@ -195,7 +195,7 @@ export class UriRewriter {
     return isAt(bytes, from, to, value) ? undefined : value
   }
 
-  /** Returns what is being read, from its first byte to this end. */
+  /** Returns the bytes of the current token up to this end. */
   #taken(chunk: Buffer, behind: number): Buffer {
     const taken = Buffer.concat([...this.#held, chunk.subarray(0, behind)])
     this.#held = []
@@ -203,15 +203,15 @@ export class UriRewriter {
     return taken
   }
 
-  /** Keeps what is not read to its end yet; passes it on unchanged if it is too long. */
+  /** Buffers an incomplete name or value. If it is too long, it is passed on unchanged. */
   #hold(chunk: Buffer, out: Buffer[]): void {
     const reading = this.#reading
     if (reading === 'other') return
     this.#heldSize += chunk.length - this.#start
-    // With the opening quote.
+    // The size includes the opening quote.
     const isTooLong = this.#heldSize > (reading === 'name' ? LONGEST_NAME + 1 : LONGEST_URI)
     if (!isTooLong) this.#held.push(Buffer.from(chunk.subarray(this.#start)))
-    // A name is passed on as it comes.
+    // A name is passed on immediately.
     if (reading !== 'name') {
       if (this.#start > this.#from) out.push(chunk.subarray(this.#from, this.#start))
       this.#from = this.#start
@@ -229,10 +229,10 @@ export class UriRewriter {
 const endsScalar = (code: number): boolean =>
   code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || isSpace(code)
 
-/** Finds the place of a member by the bytes of its name in a text. */
+/** Finds the place of a member by the bytes of its name. */
 function placeIn(places: readonly Member[], bytes: Buffer, from: number, to: number): Place | undefined {
   for (const { name, place } of places) if (isAt(bytes, from, to, name)) return place
-  // A name with escapes is the same name to the client.
+  // A name with escapes means the same name to the client.
   const at = to - from > LONGEST_NAME ? -1 : bytes.indexOf(BACKSLASH, from)
   if (at === -1 || at >= to) return undefined
   const name = Buffer.from(decodedName(bytes.toString('latin1', from, to)), 'latin1')
@@ -253,7 +253,7 @@ function decodedName(name: string): string {
   }
 }
 
-/** Returns the URI (JSON text) as the client knows it; undefined if it stays, or is no text. */
+/** Returns the URI (JSON text) that the client knows; undefined if it stays or is no text. */
 function renamed(text: string, rename: Rename): Buffer | undefined {
   try {
     const uri: unknown = JSON.parse(text)
@@ -265,7 +265,7 @@ function renamed(text: string, rename: Rename): Buffer | undefined {
   }
 }
 
-/** Changes the URIs of resources in a whole answer. */
+/** Replaces resource URIs in a whole answer. */
 export function renameUris(answer: Buffer, rename: Rename, isPrivate = false): Buffer {
   const parts: Buffer[] = []
   new UriRewriter(rename, isPrivate).push(answer, parts)

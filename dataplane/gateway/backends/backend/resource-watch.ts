@@ -46,7 +46,7 @@ function watchLegacy(backend: Backend, uris: readonly string[], onUpdate: (uri: 
     }
   }
   const active = begin().catch(() => {
-    // Without a session these resources get no updates. The client's own requests report the backend's error.
+    // These resources get no updates without a session. The client's own requests report the backend's error.
   })
   return { active, stop: () => backend.closeSession(session) }
 }

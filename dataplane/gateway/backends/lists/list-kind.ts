@@ -30,7 +30,7 @@ export const listForms: Readonly<Record<ListKind, ListForm>> = {
   skills: { method: 'skills/list', member: 'skills', capability: 'resources', key: 'uri' },
 }
 
-/** Returns the name that pins have for a kind of list. */
+/** Returns the name that a kind of list has in pins. */
 export const pinKindOf = (kind: PinnedKind): 'tools' | 'prompts' | 'resources' | 'resourceTemplates' =>
   kind === 'templates' ? 'resourceTemplates' : kind
 

@@ -3,12 +3,12 @@ import { type EntryKind, type ReadEntry, readEntry } from '../../mcp/entry-rules
 import { detached, Elements, memberText } from '../../mcp/json.ts'
 import type { ListForm } from './list-kind.ts'
 
-/** The facts about a skill on which routes and filters depend. */
+/** The facts about a skill that routes and filters use. */
 export interface SkillFacts {
   readonly name: string
   /** The URI of its folder, without a slash at its end. */
   readonly root: string
-  /** The URIs of its files that its root does not lead to, or that have other spellings. */
+  /** The URIs of its files that are not below its root, or are spelled differently. */
   readonly files: readonly string[]
 }
 
@@ -16,7 +16,7 @@ export interface SkillFacts {
 export interface BackendItem {
   /** Name, URI or URI template. */
   readonly key: string
-  /** The backend's own JSON text, with repairs only: unknown members are shown unchanged. */
+  /** The backend's own JSON text, with repairs only. Unknown members stay unchanged. */
   readonly text: string
   /** The text before the repairs, if there were any. */
   readonly source?: string | undefined
@@ -24,7 +24,7 @@ export interface BackendItem {
   readonly skill?: SkillFacts
 }
 
-/** A repair of a list entry, or the reason to omit it. */
+/** A note that a list entry was repaired, or why it was omitted. */
 export interface EntryNote {
   readonly isLeftOut: boolean
   /** A text for operators: the kind, the entry and the rule. */
@@ -43,20 +43,17 @@ export interface NewEntry extends BackendItem {
   readonly value: Readonly<Record<string, unknown>>
 }
 
-/**
- * The way to read a page. Without a kind the only rule for its entries is that of the key; `noun` then names an entry in
- * notes.
- */
+/** The form of a page. Without `kind` an entry needs only a valid key; `noun` then names the entry in notes. */
 export type ReadPage = Pick<ListForm, 'member' | 'key'> & { readonly kind?: EntryKind; readonly noun?: string }
 
 export interface ReadLimits {
-  /** Tells whether an entry with so much text is kept. The list ends at the first one that is not. */
+  /** Tells whether an entry with this text length fits. The list ends at the first one that does not. */
   fits?(textLength: number): boolean
-  /** Tells whether operators may be told of an entry by its name and text. */
+  /** Tells whether reports to operators may quote an entry's name and text. */
   mayTell?(key: string, text: string): boolean
 }
 
-/** The most characters of a note: notes are kept and logged, and the names in them come from the backend. */
+/** The most characters of a note. Notes are stored and logged, and contain names that the backend chose. */
 const LONGEST_NOTE = 300
 const LONGEST_KEY = 100
 const SINGULAR: Readonly<Record<EntryKind, string>> = {
@@ -67,8 +64,8 @@ const SINGULAR: Readonly<Record<EntryKind, string>> = {
 }
 
 /**
- * Reads the answer to a request for a list. Entries that clients refuse are repaired or omitted. `itemOf` makes an item of an entry or returns the rule that omits it. Throws a
- * TypeError if the answer holds no list.
+ * Reads the answer to a list request. Entries that clients would refuse are repaired or omitted. `itemOf` converts an
+ * entry to an item, or returns the rule that omits it. Throws a TypeError if the answer contains no list.
  */
 export function readPage<T>(
   answer: string,
@@ -82,7 +79,7 @@ export function readPage<T>(
     throw new TypeError(`no list of ${member}`)
   const cursor: unknown = JSON.parse(memberText(result, 'nextCursor') ?? 'null')
   const page = new Page(noun ?? SINGULAR[kind ?? 'tools'], itemOf, limits)
-  // Some servers write null for a list without entries.
+  // Some servers return null for an empty list.
   if (list !== 'null') page.read(list, kind, key)
   const { items, notes } = page
   return { items, nextCursor: typeof cursor === 'string' ? cursor : undefined, notes }
@@ -112,20 +109,20 @@ class Page<T> {
       const text = elements.value
       if (!fits(text)) return
       const entry = kind === undefined ? plainEntry(text) : readEntry(kind, text)
-      // An entry that was mended is kept in both forms.
+      // A repaired entry is stored in both forms.
       if (isMended(entry) && !fits(text)) return
       this.take(entry, text, 'broken' in entry ? nameIn(text, key) : entry.value[key], key)
     }
   }
 
-  /** Adds an entry (JSON text: `source`); `name` is the value of its member `key`. */
+  /** Adds an entry. `source` is its JSON text, `name` the value of its member `key`. */
   take(entry: ReadEntry, source: string, name: unknown, key: string): void {
     if (typeof name !== 'string' || name === '') {
       this.#note(true, `without a ${key} is left out`)
       return
     }
     const quoted = JSON.stringify(name.slice(0, LONGEST_KEY))
-    // The text of a broken rule may quote the entry.
+    // The text of a violated rule may quote the entry.
     const mayTell = this.#limits.mayTell?.(name, source) !== false
     const leaveOut = (rule: string) =>
       this.#note(
@@ -152,7 +149,7 @@ class Page<T> {
   }
 }
 
-/** Reads a page of a list of this kind, or of one of the gateway's own form. */
+/** Reads a page of a list of this kind, or of a list in the gateway's own form. */
 export const readListPage = (answer: string, form: ReadPage, limits?: ReadLimits): ListPage<BackendItem> =>
   readPage(
     answer,

@@ -4,12 +4,12 @@ import type { ListKind } from './list-kind.ts'
 /** The bytes counted for an item in addition to its text. */
 const ITEM_BYTES = 256
 
-/** Counts the bytes kept of one list of a backend. While the list is read again, the last reading stays and counts. */
+/** Counts the bytes of one list of a backend. While the list is read again, the earlier version is kept and counts. */
 export class ListRoom {
-  /** True if the list was cut for want of memory. */
+  /** True if the list was cut because memory was short. */
   isFull = false
   readonly #reservation: Reservation
-  /** Bytes of the last whole reading, and of the reading in progress. */
+  /** The bytes of the kept list, and of the list that is being read. */
   #kept = 0
   #read = 0
   #overflowed = false
@@ -19,13 +19,13 @@ export class ListRoom {
     this.#reservation = new Reservation(share)
   }
 
-  /** Starts to read the list from its beginning. */
+  /** Starts to read the list from the beginning. */
   begin(): void {
     this.#read = 0
     this.#overflowed = false
   }
 
-  /** Tells whether an item with so much text fits. After one that does not fit, no item is kept. */
+  /** Tells whether an item with this text length fits. After one that does not fit, no further item is kept. */
   readonly fits = (textLength: number): boolean => {
     if (this.#overflowed || this.#released) return false
     const read = this.#read + textLength + ITEM_BYTES
@@ -34,17 +34,17 @@ export class ListRoom {
     return !this.#overflowed
   }
 
-  /** Stops the reading of a list that is longer than the gateway ever reads. */
+  /** Ends a list that exceeds the number of pages or items that the gateway reads. */
   end(): void {
     this.#overflowed = true
   }
 
-  /** True if no more pages should be requested. */
+  /** True if no more pages are needed. */
   get isOver(): boolean {
     return this.#overflowed
   }
 
-  /** Counts the list just read in place of the old one. */
+  /** Replaces the old list by the one that was just read. */
   settle(): void {
     if (this.#released) return
     this.isFull = this.#overflowed
@@ -52,12 +52,12 @@ export class ListRoom {
     this.#reservation.resize(this.#kept)
   }
 
-  /** Stops counting the list just read, which the caller discards. */
+  /** Stops counting the list that was just read, which the caller discards. */
   giveUp(): void {
     if (!this.#released) this.#reservation.resize(this.#kept)
   }
 
-  /** Releases all memory for good, that of a reading in progress as well. */
+  /** Releases all memory for good, including that of a list that is being read. */
   release(): void {
     this.#released = true
     this.#reservation.release()

@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto'
 import type { ListKind } from './list-kind.ts'
 
-/** An item of a list. All of its content was read from its JSON text. */
+/** An item of a list. Its other members all derive from its JSON text. */
 interface Item {
   readonly text: string
   readonly source?: string | undefined
 }
 
 /**
- * Shares lists by their content: callers to whom a backend shows the same texts hold one list. A list is known while a
- * caller holds it.
+ * Shares equal lists: callers to whom a backend shows the same texts hold one list. A list is remembered while a caller
+ * holds it.
  */
 export class SharedLists {
   readonly #known = new Map<string, WeakRef<readonly Item[]>>()
@@ -22,7 +22,10 @@ export class SharedLists {
     return this.#known.size
   }
 
-  /** Returns the known list of this kind with the same texts in the same order; else remembers and returns `list`. */
+  /**
+   * Returns the remembered list of this kind with the same texts in the same order. Without one, remembers and returns
+   * `list`.
+   */
   same<T extends Item>(kind: ListKind, list: readonly T[]): readonly T[] {
     const digest = digestOf(kind, list)
     const known = this.#known.get(digest)?.deref()
@@ -33,7 +36,7 @@ export class SharedLists {
   }
 }
 
-/** Returns a digest that differs for lists that differ in kind or texts: the texts of an item follow their lengths. */
+/** Returns a digest that differs for lists that differ in kind or texts. Each text is preceded by its length. */
 function digestOf(kind: ListKind, list: readonly Item[]): string {
   const digest = createHash('sha256').update(kind)
   for (const { text, source = '' } of list)
@@ -41,7 +44,10 @@ function digestOf(kind: ListKind, list: readonly Item[]): string {
   return digest.digest('base64url')
 }
 
-/** Tells whether two lists have the same texts, also before repairs: a pin is a digest of those. */
+/**
+ * Tells whether two lists have the same texts, both before and after repairs, because pins are digests of the texts
+ * before.
+ */
 export function sameTexts(before: readonly Item[] | undefined, after: readonly Item[]): boolean {
   if (before?.length !== after.length) return false
   return after.every(({ text, source }, index) => text === before[index]?.text && source === before[index]?.source)

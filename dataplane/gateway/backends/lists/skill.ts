@@ -7,7 +7,7 @@ import type { ListRoom } from './list-room.ts'
 /** The limits of one backend's list of skills: pages, entries, and characters of JSON text. */
 export const skillLimits = { pages: 50, skills: 2_000, text: 16 * 1024 * 1024 } as const
 
-/** Limits of one skill (SEP-2640), and of what the gateway keeps of it. */
+/** Limits of one skill (SEP-2640), and of the data that the gateway stores for it. */
 const MOST_FILES = 512
 const MOST_BYTES = 16 * 1024 * 1024
 const LARGEST_FRONTMATTER = 64 * 1024
@@ -20,8 +20,8 @@ const DIGEST = /^sha256:[0-9a-f]{64}$/
 const SKILLS = { member: 'skills', key: 'uri', noun: 'skill' } as const
 
 /**
- * Reads the pages of one backend's `skills/list`. Omits an entry that breaks a rule of the extension or a limit, and one
- * whose URI an earlier entry has. The list ends at the first entry for which there is no room.
+ * Reads the pages of one backend's `skills/list`. Omits an entry that breaks a rule or limit of the extension, and one
+ * with the URI of an earlier entry. The list ends at the first entry that does not fit into memory.
  */
 export class SkillReader {
   readonly #room: ListRoom
@@ -33,7 +33,7 @@ export class SkillReader {
     this.#room = room
   }
 
-  /** Throws a TypeError if the answer holds no list. */
+  /** Reads a page. Throws a TypeError if the answer contains no list. */
   read(answer: string): ListPage<BackendItem> {
     return readPage(answer, SKILLS, (entry) => this.#take(entry), { fits: this.#fits })
   }
@@ -94,7 +94,7 @@ function brokenFrontmatter(frontmatter: unknown, root: string): string | undefin
 const brokenMeta = (meta: unknown): string | undefined =>
   meta === undefined || isObject(meta) ? undefined : '_meta must be an object'
 
-/** Tells whether a value is nested at most so deep. */
+/** Tells whether a value has at most this nesting depth. */
 function isDepth(value: unknown, most: number): boolean {
   if (typeof value !== 'object' || value === null) return true
   return most > 0 && Object.values(value).every((inner) => isDepth(inner, most - 1))
@@ -131,7 +131,7 @@ function brokenFile(file: unknown, root: string): string | undefined {
   return undefined
 }
 
-/** Tells whether no segment of a path is empty or leads elsewhere, and no query or fragment follows it. */
+/** Tells whether a path has only plain segments, without a query or fragment after them. */
 function isPlainPath(path: string): boolean {
   if (/[#?\s]|%2f|%5c|%00/i.test(path)) return false
   return path.split('/').every((segment) => segment !== '' && !/^(?:\.|%2e){1,2}$/i.test(segment))

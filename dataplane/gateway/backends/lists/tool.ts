@@ -7,19 +7,19 @@ import { type ListPage, type NewEntry, type ReadLimits, type ReadPage, readPage 
 export interface BackendTool {
   /** Its name. */
   readonly key: string
-  /** The backend's own JSON text, with repairs only: unknown members are shown unchanged. */
+  /** The backend's own JSON text, with repairs only. Unknown members stay unchanged. */
   readonly text: string
   /** The text before the repairs, if there were any. */
   readonly source?: string | undefined
   readonly paramHeaders: readonly ParamHeader[]
   readonly app: ToolApp | undefined
-  /** True if the tool declares that a call may be repeated: it changes nothing, or nothing more the second time. */
+  /** True if the tool declares that a call may be repeated, because it is read-only or idempotent. */
   readonly isRepeatable: boolean
 }
 
 /**
  * Reads the answer to `tools/list`. Omits a tool with invalid header declarations (2026-07-28, transports: a client
- * must drop it), and a tool that clients refuse. Throws a TypeError if the answer holds no list.
+ * must drop it), and a tool that clients would refuse. Throws a TypeError if the answer contains no list.
  */
 export function readToolPage(answer: string, limits?: ReadLimits): ListPage<BackendTool> {
   return readPage(answer, TOOLS, toolIn, limits)

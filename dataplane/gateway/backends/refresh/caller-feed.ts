@@ -8,7 +8,7 @@ import { refreshPromptsAndResources } from './list-prompts-and-resources.ts'
 import { listTools } from './list-tools.ts'
 import { LOOK_PAUSE_MS } from './schedule.ts'
 
-/** The longest wait of a caller's first request for the caller's lists. */
+/** The longest time that a caller's first request waits for the caller's lists. */
 const FIRST_MS = 5_000
 /** After a failure the lists are not requested again within this time. */
 const PAUSE_MS = 2_000
@@ -16,16 +16,18 @@ const PAUSE_MS = 2_000
 interface CallerFeedOptions {
   onChange(): void
   /**
-   * Returns the tools that the backend lists without a credential, for a caller who has yet to log in at a provider.
+   * Returns the tools that the backend lists without a credential, for a caller who has not logged in at a provider
+   * yet.
    */
   openTools(): Promise<Backend['tools']>
-  /** The lists of other callers, some of whom may see the same. */
+  /** The lists of all callers. Equal ones are shared. */
   readonly lists: SharedLists
 }
 
 /**
  * Keeps the lists of a backend as one caller sees them, requested with the caller's credential. They are requested when
- * the caller comes and again when they are older than the policy's interval. Nothing is requested for an absent caller.
+ * the caller arrives and again when they are older than the policy's interval. Nothing is requested for an absent
+ * caller.
  */
 export class CallerFeed {
   readonly backend: Backend
@@ -61,7 +63,7 @@ export class CallerFeed {
     else this.#again = true
   }
 
-  /** Settles when the lists have been requested once or the wait for them has timed out. */
+  /** Resolves when the lists have been requested once, or the wait for them has timed out. */
   first(): Promise<void> {
     if (this.#isTried) return Promise.resolve()
     this.keepFresh(performance.now())
@@ -91,7 +93,7 @@ export class CallerFeed {
     } while (this.#again && !backend.closed)
   }
 
-  /** Waits until the lists may be requested again. */
+  /** Waits until the lists may be requested again, to limit the rate. */
   async #pause(): Promise<void> {
     const ms = this.#beganAt + LOOK_PAUSE_MS - performance.now()
     if (ms > 0) await setTimeout(ms, undefined, { ref: false })
@@ -124,14 +126,17 @@ export class CallerFeed {
     backend.health.failed(failure)
     backend.legacySupport.forget()
     backend.log.debug({ code: failure.code, reason: failure.message }, 'no list of tools for a caller')
-    // Lists that the backend gave for a credential that it now refuses are no longer shown.
+    // If the backend refuses the credential, the lists that it gave for that credential are no longer shown.
     if (failure.status !== 401 && failure.status !== 403) return
     const { said } = backend
     if (said.tools === undefined || said.tools.length === 0) return
     this.#show([])
   }
 
-  /** Shows the public tools while the caller's lists can't be requested, so that a call tells where to log in. */
+  /**
+   * Shows the public tools while the caller's lists are unavailable, so that a call can tell the caller where to log
+   * in.
+   */
   async #showOpenTools(): Promise<void> {
     const { backend } = this
     const tools = this.#isListed ? undefined : await this.#options.openTools()
@@ -139,7 +144,7 @@ export class CallerFeed {
     this.#show(tools)
   }
 
-  /** Shows these tools and the other lists read so far. */
+  /** Shows these tools, and the other lists that were read. */
   #show(tools: readonly BackendTool[]): void {
     const { said } = this.backend
     const { lists, onChange } = this.#options

@@ -10,16 +10,16 @@ import { isListChanged } from '../lists/list-kind.ts'
 import { type Era, ownMeta } from '../session/era.ts'
 
 /**
- * Keeps the stream on which a backend notifies that its lists have changed: the GET stream of the gateway's own session
- * in the legacy era, a subscription in the modern era. It is opened only if the backend has declared such
- * notifications. If the backend then refuses it, it is opened again only after the era was probed anew: retrying it
- * sooner would be a storm.
+ * Keeps the stream on which a backend reports that its lists have changed: in the legacy era the GET stream of the
+ * gateway's own session, in the modern era a subscription. It is opened only if the backend has declared such
+ * notifications. If the backend then refuses it, it is opened again only after the next probe of the era, because
+ * retries in between would flood the backend.
  */
 export class ChangeStream {
   readonly #backend: Backend
   readonly #onChange: () => void
   #subscription: MessageStream | undefined
-  /** The finding of the era at which the backend refused the stream. */
+  /** The result of the era's probe under which the backend refused the stream. */
   #refusedAt: Era | undefined
   #stopped = false
 
@@ -28,7 +28,7 @@ export class ChangeStream {
     this.#onChange = onChange
   }
 
-  /** Opens the stream if it should be open and isn't. */
+  /** Opens the stream if it should be open and is not. */
   keep(): void {
     const { era, ownSession } = this.#backend
     if (this.#stopped || era === undefined) return
@@ -71,7 +71,7 @@ export class ChangeStream {
   }
 }
 
-/** Returns the capabilities for whose lists the backend has declared change notifications. */
+/** Returns the capabilities whose lists the backend has promised to report as changed. */
 const declaredBy = (capabilities: Readonly<Record<string, unknown>>): string[] =>
   ['tools', 'prompts', 'resources'].filter((name) => {
     const capability = capabilities[name]

@@ -17,8 +17,8 @@ import { MOST_NOTES } from './list-tools.ts'
 const MOST_PAGES = 200
 
 /**
- * Lists the prompts, resources and templates of a backend whose tools have just been listed. Returns whether anything
- * has changed. A list that can't be read keeps its last content, so that one bad list does not affect the others.
+ * Lists the prompts, resources and templates of a backend whose tools were just listed. Returns whether anything has
+ * changed. A list that can't be read keeps its last content, so that it does not affect the others.
  */
 export async function refreshPromptsAndResources(backend: Backend): Promise<boolean> {
   const before = JSON.stringify(backend.capabilitiesBefore)
@@ -44,7 +44,7 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   room.settle()
   backend.entryNotes[kind] = notes
   if (after.length > 0) backend.has(listForms[kind].capability)
-  // An unchanged list stays the same object: others may hold it as well.
+  // An unchanged list stays the same object, because others may hold it as well.
   if (sameTexts(before, after)) return false
   const taken = await backend.definitions.takeOver(before, after)
   if (kind === 'skills') await inTurns(entryTexts(taken, backend.name))
@@ -52,7 +52,7 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   return true
 }
 
-/** Logs why a list can't be read, once for each reason. A server that does not know the list has none. */
+/** Logs why a list can't be read, once for each reason. A server that does not know the method has no such list. */
 function reportUnread({ log, unread }: Backend, kind: ItemKind, { code, message, rpcCode }: BackendFailure): void {
   if (rpcCode === METHOD_NOT_FOUND || unread.get(kind) === message) return
   unread.set(kind, message)
@@ -62,7 +62,7 @@ function reportUnread({ log, unread }: Backend, kind: ItemKind, { code, message,
   )
 }
 
-/** Tells whether the backend has declared a list, or none at all in the session era. */
+/** Tells whether the backend has declared this list or, in the session era, declares no lists at all. */
 function hasList({ capabilities, declared, isModern }: Backend, kind: ItemKind): boolean {
   if (kind === 'skills') return declaredSkills(capabilities) !== undefined
   return isObject(declared[listForms[kind].capability]) || (!isModern && declaresNoList(declared))
@@ -86,7 +86,7 @@ async function listItems(backend: Backend, kind: ItemKind, notes: EntryNote[]): 
   return items
 }
 
-/** Returns how the pages of a list are read, and the most that are requested. */
+/** Returns the reader of the list's pages, and the most pages that are requested. */
 function readerOf(
   backend: Backend,
   kind: ItemKind,

@@ -31,32 +31,35 @@ export async function listTools(backend: Backend): Promise<Listed> {
     return listed
   } catch (error) {
     kept.giveUp()
-    // The request was refused unread: the backend may have changed its era.
+    // The request was not processed, so the backend may have changed its era.
     if (refused(error)) backend.invalidateEra()
     else if (era === 'modern') backend.doubtEra()
     throw error
   }
 }
 
-/** Tells whether the backend refused the request unread (lost session, other era): by 404, and often by 400. */
+/**
+ * Tells whether the backend refused the request without processing it (lost session, other era): with 404, and often
+ * with 400.
+ */
 const refused = (error: unknown): boolean =>
   error instanceof BackendFailure && (error.status === 400 || error.status === 404 || error.status === 405)
 
 async function listModern(backend: Backend): Promise<Listed> {
   const capabilities = backend.era?.era === 'modern' ? backend.era.capabilities : {}
   if (isObject(capabilities['tools'])) return collect(backend, roomOf(backend), (cursor) => askModern(backend, cursor))
-  // The backend has no tools: the probe alone shows whether it is alive.
+  // The backend declares no tools, so the probe only shows whether it is alive.
   await backend.probe()
   return NONE
 }
 
 async function listLegacy(backend: Backend): Promise<Listed> {
-  return listOpened(backend, backend.ownSession, await openHouse(backend), roomOf(backend))
+  return listOpened(backend, backend.ownSession, await openOwnSession(backend), roomOf(backend))
 }
 
 /**
- * Lists the tools that a backend shows in a session of the legacy era, up to the limit of `room`. Reopens a session
- * that has ended. Rejects with a BackendFailure.
+ * Lists the tools that a backend shows in a session of the legacy era, up to the limit of `room`. Opens a new session
+ * if this one has ended. Rejects with a BackendFailure.
  */
 export async function listToolsIn(backend: Backend, session: BackendSession, room: ListRoom): Promise<Listed> {
   return listOpened(backend, session, await session.open(), room)
@@ -70,7 +73,7 @@ async function listOpened(backend: Backend, session: BackendSession, opened: Ope
   }
 }
 
-/** Reopens a session in which a list was refused. Throws the refusal if the session has not ended. */
+/** Opens a new session after a list was refused in this one. Throws the refusal if this one has not ended. */
 async function reopened(session: BackendSession, opened: Opened, error: unknown): Promise<Opened> {
   if (opened.sessionId === undefined) {
     if (!refused(error)) throw error
@@ -85,10 +88,10 @@ async function reopened(session: BackendSession, opened: Opened, error: unknown)
 }
 
 /**
- * Opens the gateway's own session. A server that refuses it may have only the modern era by now, or was late to answer
- * the probe.
+ * Opens the gateway's own session. A server that refuses it may have changed to the modern era, or may have answered
+ * the probe too late.
  */
-async function openHouse(backend: Backend): Promise<Opened> {
+async function openOwnSession(backend: Backend): Promise<Opened> {
   try {
     return await backend.ownSession.open()
   } catch (error) {
@@ -109,7 +112,7 @@ async function askOpened(
     ? await collect(backend, room, ask).catch((error) => noList(backend, error))
     : NONE
   if (undeclared.tools.length > 0) return undeclared
-  // The backend has no tools: any answer to a ping shows that it is alive.
+  // The backend declares no tools. Any answer to a ping shows that it is alive.
   const body = requestText(session.ownId(), 'ping', {})
   const answer = await session.post(body)
   const { status } = answer
@@ -119,7 +122,7 @@ async function askOpened(
 
 const NONE: Listed = { tools: [], notes: [] }
 
-/** Takes the refusal of a list that was not declared. Throws it where there was a list before. */
+/** Handles the refusal of a list that the backend had not declared. Throws it if there was a list before. */
 function noList({ said }: Backend, error: unknown): Listed {
   const isUnknown = connectionFailure(error).rpcCode === METHOD_NOT_FOUND
   if (!isUnknown && said.tools !== undefined && said.tools.length > 0) throw error
@@ -146,7 +149,7 @@ async function readPages(backend: Backend, room: ListRoom, ask: AskPage): Promis
     const read = readPage(backend, answer.text, room)
     for (const tool of read.items) tools.push(tool)
     for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)
-    // A backend that repeats a cursor would never come to an end.
+    // A backend that repeats a cursor would never reach an end.
     if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) return { tools, notes }
     cursor = read.nextCursor
   }

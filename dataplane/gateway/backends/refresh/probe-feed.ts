@@ -6,24 +6,24 @@ const RETRY_MS = 2_000
 
 interface ProbeOptions {
   readonly onChange: () => void
-  /** Obtains a credential of the gateway's own, if the strategy has one. */
+  /** Obtains the gateway's own credential, if the strategy has one. */
   readonly authorize: () => Promise<unknown>
 }
 
 /**
- * Watches the liveness, and nothing else, of a backend that shows each caller different lists. It sends no caller's
- * credential. A backend that asks for a credential is alive.
+ * Watches whether a backend is alive that shows each caller different lists. It keeps no lists and sends no caller's
+ * credential. A backend that requires a credential is alive.
  */
 export function probeFeed(backend: Backend, { onChange, authorize }: ProbeOptions): Feed {
   async function ask(): Promise<void> {
     await authorize().catch((error) => {
-      // The probe shows whether the backend is alive even without a credential.
+      // Even without a credential the probe shows whether the backend is alive.
       backend.log.debug({ reason: String(error) }, 'the gateway has no credential of its own for the backend')
     })
     await backend.probe()
   }
 
-  /** Records that the backend is alive. Its lists belong to each caller, so none is shown to all. */
+  /** Records that the backend is alive. Each caller has separate lists, so the shared ones stay empty. */
   function lives(ms: number): void {
     backend.health.listed(ms)
     if (backend.said.tools !== undefined) return

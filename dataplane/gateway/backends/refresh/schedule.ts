@@ -1,29 +1,29 @@
 import type { Backend } from '../backend/backend.ts'
 import type { FailurePolicy } from '../health/failure-policy.ts'
 
-/** The random share of a wait, so that replicas don't poll in step. */
+/** The random share of a wait, so that replicas don't poll at the same time. */
 const JITTER = 0.2
 
 /**
- * The least time between the starts of two polls that a backend has caused: some backends report a change after each
- * poll.
+ * The least time between the starts of two polls that the backend caused, because some backends report a change after
+ * each poll.
  */
 export const LOOK_PAUSE_MS = 1_000
 
-/** Keeps the knowledge of a backend up to date. */
+/** Keeps the facts about a backend up to date. */
 export interface Feed {
-  /** Settles when the first attempt has ended, with or without success. */
+  /** Resolves when the first poll has ended, with or without success. */
   readonly tried: Promise<void>
   /** Polls now. */
   refresh(): void
-  /** Takes another policy. Its interval counts from now on. */
+  /** Replaces the policy. The new interval counts from now on. */
   follow(policy: FailurePolicy): void
   stop(): void
 }
 
 /** Polls a backend at once and then repeatedly, one poll at a time, until stopped. */
 export class Schedule {
-  /** Settles when the first poll has ended, with or without success. */
+  /** Resolves when the first poll has ended, with or without success. */
   readonly tried: Promise<void>
   readonly #backend: Backend
   readonly #ask: () => Promise<number>
@@ -35,7 +35,10 @@ export class Schedule {
   #again = false
   #stopped = false
 
-  /** `ask` resolves to the milliseconds until the next poll. An error that it throws is a bug of the gateway. */
+  /**
+   * @param ask polls the backend, and resolves to the milliseconds until the next poll. If it throws, that is a bug of
+   * the gateway.
+   */
   constructor(backend: Backend, ask: () => Promise<number>) {
     this.#backend = backend
     this.#ask = ask
@@ -48,12 +51,12 @@ export class Schedule {
     if (!this.#running) this.#pollSoon()
   }
 
-  /** Polls as soon as another poll is allowed. */
+  /** Polls as soon as the minimum pause allows. */
   #pollSoon(): void {
     this.#pollIn(Math.max(0, this.#beganAt + LOOK_PAUSE_MS - performance.now()))
   }
 
-  /** Takes another policy. Its interval counts from now on. */
+  /** Replaces the policy. The new interval counts from now on. */
   follow(policy: FailurePolicy): void {
     const { health } = this.#backend
     const sooner = policy.intervalMs < health.policy.intervalMs

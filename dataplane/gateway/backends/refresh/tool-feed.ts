@@ -12,17 +12,17 @@ import { type Feed, Schedule } from './schedule.ts'
 const FIRST_RETRY_MS = 500
 const LONGEST_RETRY_MS = 30_000
 /**
- * Backends that start together with the gateway come up one after the other, so one that has not answered yet is polled
- * often at first.
+ * The time after its start in which a backend is polled often until it answers, because backends that start together
+ * with the gateway become ready one after the other.
  */
 const START_MS = 60_000
 const LONGEST_START_RETRY_MS = 2_000
-/** The longest wait of the list of tools for the other lists. */
+/** The longest time that the list of tools waits for the other lists. */
 const OTHERS_MS = 2_000
 
 /**
- * Keeps a backend's lists up to date. It polls at once, then at the policy's interval (30 s) and whenever the backend
- * notifies that a list has changed; after a failure sooner, with growing pauses. No client's request waits for it,
+ * Keeps a backend's lists up to date. It polls at once, then at the policy's interval (30 s) and when the backend
+ * reports a changed list. After a failure it polls sooner, with growing pauses. Clients' requests do not wait for it,
  * except for the first answer.
  */
 export class ToolFeed implements Feed {
@@ -33,7 +33,7 @@ export class ToolFeed implements Feed {
   readonly #schedule: Schedule
   #retryMs = FIRST_RETRY_MS
   readonly #began = performance.now()
-  /** The shown instructions as of the last reported change. */
+  /** The instructions that were shown when a change was last reported. */
   #told: string | undefined
   #warned = ''
   #reported = ''
@@ -74,7 +74,7 @@ export class ToolFeed implements Feed {
       this.#retryMs = FIRST_RETRY_MS
       this.#reported = ''
       const others = refreshPromptsAndResources(backend)
-      // A list that does not come must not keep the tools away.
+      // Another list that is late must not delay the tools.
       if (await isLate(others, OTHERS_MS)) this.#tell(tools, false)
       this.#tell(tools, await others)
       this.#warn([
@@ -90,7 +90,7 @@ export class ToolFeed implements Feed {
     }
   }
 
-  /** Shows the tools, and tells of what has changed. */
+  /** Shows the tools, and reports changes. */
   #tell(tools: readonly BackendTool[], isChanged: boolean): void {
     const { backend } = this
     const instructions = instructionsState(backend)
@@ -131,7 +131,7 @@ export class ToolFeed implements Feed {
   }
 }
 
-/** Tells whether something takes longer than this time. Never rejects. */
+/** Tells whether a promise takes longer than this time. Never rejects. */
 function isLate(awaited: Promise<unknown>, ms: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const timer = setTimeout(() => resolve(true), ms)
@@ -143,7 +143,7 @@ function isLate(awaited: Promise<unknown>, ms: number): Promise<boolean> {
   return promise
 }
 
-/** Returns what is shown of instructions that have pins, or why nothing is. */
+/** Returns the shown instructions of a backend with pins, or the reason why none are shown. */
 const instructionsState = ({ definitions, said }: Backend): string | undefined => {
   if (definitions.pins === undefined) return undefined
   const reason = definitions.reasonAgainstInstructions(said.instructions)

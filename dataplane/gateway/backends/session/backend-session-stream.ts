@@ -10,38 +10,40 @@ import { StreamCredential, type StreamPeer } from './session-peer.ts'
 interface StreamedSession {
   readonly backend: StreamPeer
   readonly opened: Opened | undefined
-  /** Returns the headers of the GET. With `after`, the stream continues behind the event of this id. */
+  /** Returns the headers of the GET. With `after`, the stream continues after the event with this id. */
   streamHeaders(after?: string): string[]
-  /** Checks whether the backend still knows the session, and reopens it if not. */
+  /** Checks whether the backend still knows the session, and opens a new one if not. */
   check(opened: Opened): Promise<unknown>
 }
 
 const RETRY_MS = 1_000
 const LATEST_RETRY_MS = 30_000
-/** The longest wait of a call for the stream. Messages that a backend sends before it opens the stream are lost. */
+/**
+ * The longest time that a call waits for the stream. Messages that a backend sends before the stream is open are lost.
+ */
 const BEGIN_MS = 1_000
-/** A stream that was open for so long has not ended at once, even if no message came. */
+/** The time in milliseconds after which a stream counts as lasting, even without a message. */
 const STEADY_MS = 30_000
 
 /**
- * The GET stream of a session with a legacy backend, for its unsolicited messages. A stream that ends is reopened when
- * the backend asks for it, behind the last event received, so that no event is lost. A stream that the backend refuses
- * is not requested again in the same session.
+ * The GET stream of a session with a legacy backend, for its unsolicited messages. A stream that ends is reopened after
+ * the pause that the backend requires, after the last received event, so that no event is lost. If the backend refuses
+ * it, it is not requested again in the same session.
  */
 export class BackendSessionStream {
   readonly #session: StreamedSession
   readonly #onMessage: (bytes: Buffer) => void
   readonly #credential: StreamCredential
   #stream: MessageStream | undefined
-  /** The session that the current or last stream belongs to. */
+  /** The session of the current or last stream. */
   #of: Opened | undefined
   #isRefused = false
-  /** True if this session already had a stream. */
+  /** True if this session had a stream before. */
   #hasBegun = false
-  /** Id of the last event. */
+  /** The id of the last received event. */
   #after: string | undefined
   #retryMs = RETRY_MS
-  /** Failures in a row to open a stream. */
+  /** The number of failures in a row to open a stream. */
   #failures = 0
   /** The time of the last request for a stream (`performance.now()`). */
   #openedAt = 0
@@ -55,17 +57,17 @@ export class BackendSessionStream {
   }
 
   /**
-   * Settles when the stream has begun or was refused; undefined if there is nothing to wait for. Calls wait for it,
+   * Resolves when the stream has begun or was refused; undefined if there is nothing to wait for. Calls wait for it,
    * because messages that a backend sends without an open stream are lost.
    */
   subscribing: Promise<void> | undefined
 
-  /** True if the backend gives this session no stream. */
+  /** True if the backend refuses a stream for this session. */
   get isRefused(): boolean {
     return this.#isRefused && this.#of === this.#session.opened
   }
 
-  /** Opens the stream if it can be open and isn't. */
+  /** Opens the stream if it can be open and is not. */
   keep(): void {
     const { opened } = this.#session
     if (this.#stopped || opened === undefined) return
@@ -75,7 +77,7 @@ export class BackendSessionStream {
     this.#open()
   }
 
-  /** Starts over with another session: the former stream is no longer of use. */
+  /** Starts over with another session, for which the old stream is useless. */
   #begin(opened: Opened): void {
     this.#stream?.stop()
     this.#stream = undefined
@@ -125,7 +127,7 @@ export class BackendSessionStream {
 
   #request(stream: MessageStream, failed: () => void): void {
     const { backend, opened } = this.#session
-    // The stream may have been stopped, or its session lost, while the credential was obtained.
+    // While the credential was obtained, the stream may have been stopped or its session lost.
     if (this.#stream !== stream || this.#stopped) return
     if (this.#of !== opened) {
       failed()
@@ -149,22 +151,23 @@ export class BackendSessionStream {
     else if (isPassing(refused)) this.#againLater()
     else if (this.#after === undefined) {
       this.#isRefused = true
-      // A refusal after an earlier stream may mean that the session is over; an idle client has no other sign of that.
+      // A refusal after an earlier stream may mean that the session is over, and an idle client has no other sign of
+      // it.
       if (this.#hasBegun && this.#of !== undefined)
         this.#session.check(this.#of).catch(() => {
-          // The next request in the session finds out.
+          // The next request in the session will show the failure.
         })
     } else {
-      // The backend no longer knows the event: new messages are better than none.
+      // The backend no longer knows the event. New messages are better than none.
       this.#after = undefined
       this.#againIn(0)
     }
   }
 
-  /** Reopens a stream that has ended: with growing pauses if no message came, else when the backend asks for it. */
+  /** Reopens a stream that has ended. Without a message the pauses grow, else the backend determines the pause. */
   #againAfter(stream: MessageStream): void {
     const isSteady = stream.hasSpoken || performance.now() - this.#openedAt >= STEADY_MS
-    // A server has its stream polled by sending an id alone (2025-11-25, resumability).
+    // A server that sends only an event id wants its stream to be polled (2025-11-25, resumability).
     if (!isSteady && stream.lastEventId === undefined) this.#againLater()
     else {
       this.#failures = 0

@@ -18,78 +18,78 @@ import { type Opened, parseSharedSession, SESSION_ID, sharedSessionText } from '
 import type { OwnPost, SessionPeer } from './session-peer.ts'
 
 /**
- * Shares a session with a backend between the replicas that serve the client's session. The text describes the session
- * that `open` has opened. `claim` returns the text in force, or undefined if the client's session has ended.
+ * Shares a session with a backend between the replicas that serve the client's session. `value` describes the session
+ * that `open` has opened. `claim` returns the description in force, or undefined if the client's session has ended.
  */
 export interface SessionKeeper {
   recall(): string | undefined
   claim(expected: string | undefined, value: string): string | undefined | Promise<string | undefined>
 }
 
-/** The longest quotation of a backend in an error. */
+/** The longest text of a backend in an error. */
 const LONGEST_QUOTED = 64
 /** The HTTP status of a session that is over (2025-11-25, session management). */
 const NOT_FOUND = 404
-/** The pause between two pings in one session, in milliseconds. */
+/** The least time between two pings in one session, in milliseconds. */
 const PING_PAUSE_MS = 1_000
-/** The longest wait for the answer to a ping. */
+/** The timeout of a ping. */
 const PING_MS = 5_000
 /** The header of a session's id. */
 export const SESSION_HEADER = 'mcp-session-id'
-/** The most answers that are kept because they came before the backend accepted their requests, and their bytes. */
+/** The most answers that are kept because they arrived before the backend accepted their requests, and their bytes. */
 const MOST_EARLY = 4
 const LARGEST_EARLY = 64 * 1024
 
-/** Takes the answer to a request that the backend has only accepted; undefined if none can come. */
+/** Receives the answer to a request that the backend has only accepted; undefined if none can come. */
 type TakeAnswer = (answer: Buffer | undefined) => void
 
 /**
- * A session with a legacy backend for one gateway session, for one modern caller or for the gateway itself. It is
- * opened when first needed and reopened when the backend has lost it.
+ * A session with a legacy backend: for one client session, for one modern caller, or for the gateway itself. It is
+ * opened when it is first needed, and again when the backend has lost it.
  */
 export class BackendSession {
   readonly backend: SessionPeer
   opened: Opened | undefined
-  /** The last use, in milliseconds since 1970, for sessions that end when idle. */
+  /** The time of the last use in milliseconds since 1970, for sessions that end when idle. */
   usedAt = 0
-  /** True once the backend has lost a session that was open before. */
+  /** True once the backend has lost an earlier session. */
   isReplacement = false
-  /** The requests in flight in a shared session. */
+  /** The number of requests in flight in a shared session. */
   users = 0
   #opening: Promise<Opened> | undefined
   #nextId = 0
   #headers: string[] = []
   #headersVersion = -1
   #closed = false
-  /** The lowest level of log messages that was set in the open session, for all requests that share it. */
+  /** The lowest log level that was set in the open session. It applies to all requests that share the session. */
   #logLevel: string | undefined
   /** Called when the session has been opened here. */
   onOpened: (() => void) | undefined
   /**
-   * The caller for whose calls, one at a time, this session is reserved, with the capabilities declared for them;
-   * undefined for others.
+   * The caller whose calls have this session to themselves, one at a time, with the capabilities declared for them;
+   * undefined for other sessions.
    */
   reservedFor: string | undefined
-  /** Takes the unsolicited messages of a session that a call has acquired. */
+  /** Receives the unsolicited messages of a session that a call has acquired. */
   onUnsolicited: ((bytes: Buffer) => void) | undefined
   /** The capabilities that are declared to the backend, as JSON text. */
   readonly #declared: string
   #stream: BackendSessionStream | undefined
   #onMessage: ((bytes: Buffer) => void) | undefined
-  /** The requests whose answers are to come on the stream, by their ids (JSON text). */
+  /** The requests whose answers should arrive on the stream, by their ids (JSON text). */
   readonly #accepted = new Map<string, TakeAnswer>()
-  /** The answers on the stream that nobody waits for yet, by their ids (JSON text). */
+  /** The answers on the stream for which no request waits yet, by their ids (JSON text). */
   readonly #early = new Map<string, Buffer>()
   #awaited: Promise<void> | undefined
   readonly #keeper: SessionKeeper | undefined
   #checking: Promise<SessionState> | undefined
-  /** The time of the last ping in the open session (`performance.now()`) and its outcome. */
+  /** The time of the last ping in the open session (`performance.now()`), and its result. */
   #pingedAt = Number.NEGATIVE_INFINITY
   #pinged: SessionState = 'alive'
-  /** The failure to open a session in place of the lost one. */
+  /** The reason why no session could be opened in place of the lost one. */
   #unopened: BackendFailure | undefined
   #isSharing = false
-  /** The shared text of the open session, and that of the last session that the backend has lost. */
+  /** The shared descriptions of the open session, and of the last session that the backend has lost. */
   #kept: string | undefined
   #lost: string | undefined
 
@@ -99,7 +99,7 @@ export class BackendSession {
     this.#keeper = keeper
   }
 
-  /** Returns an id for one of the gateway's own requests in a session whose ids a client also assigns. */
+  /** Returns an id for one of the gateway's own requests, in a session in which a client chooses ids too. */
   ownId(): number {
     return FIRST_OWN_ID + ++this.#nextId
   }
@@ -109,7 +109,7 @@ export class BackendSession {
     return String(++this.#nextId)
   }
 
-  /** Opens the session if it isn't open. Rejects with a BackendFailure; the next call tries again. */
+  /** Opens the session if it is not open. Rejects with a BackendFailure; the next call tries again. */
   open(): Promise<Opened> {
     const opened = this.opened ?? this.adopt()
     if (opened !== undefined) return Promise.resolve(opened)
@@ -140,8 +140,8 @@ export class BackendSession {
   }
 
   /**
-   * Takes the id that an answer gives the session. Official clients send the newest one, and some servers give another
-   * one with each answer, or the first one after `initialize`.
+   * Stores the session id that an answer gives. Official clients send the newest one, and some servers change it with
+   * each answer, or once after `initialize`.
    */
   takeId(opened: Opened, given: string | string[] | undefined): void {
     if (given === undefined || given === opened.sessionId) return
@@ -154,7 +154,7 @@ export class BackendSession {
       )
   }
 
-  /** Shares the newest id of a session. One claim runs at a time, since each names the text of the one before. */
+  /** Shares the newest id of a session. One claim runs at a time, because each must name the previous description. */
   async #share(opened: Opened, keeper: SessionKeeper): Promise<void> {
     if (this.#isSharing) return
     this.#isSharing = true
@@ -170,7 +170,7 @@ export class BackendSession {
   }
 
   /**
-   * Sends one of the gateway's own requests in the open session. `mayBeLate`: the answer may come on the session's
+   * Sends one of the gateway's own requests in the open session. `mayBeLate`: the answer may arrive on the session's
    * stream. Rejects with a BackendFailure.
    */
   post(
@@ -192,16 +192,16 @@ export class BackendSession {
     })
   }
 
-  /** Answers a request of the backend within the gateway's own request, which concerns no client. */
+  /** Answers a request that the backend sends during the gateway's own request, which concerns no client. */
   #answerOwn(id: string, bytes: Buffer): void {
     const message = parseBytes(bytes)
     this.answer(isObject(message) ? message['method'] : undefined, id)
   }
 
   /**
-   * Waits for the answer to a request (`id`: JSON text) that the backend has only accepted: some servers then send it on
-   * the session's stream, and official clients take it from there. Returns how to stop waiting; undefined if the session
-   * has no stream.
+   * Waits for the answer to a request (`id`: JSON text) that the backend has only accepted. Some servers then send the
+   * answer on the session's stream, and official clients accept it there. Returns the function that ends the wait;
+   * undefined if the session has no stream.
    */
   awaitAnswer(id: string, take: TakeAnswer): (() => void) | undefined {
     if (this.opened === undefined || this.#closed) return undefined
@@ -222,7 +222,7 @@ export class BackendSession {
     return () => this.#accepted.delete(id)
   }
 
-  /** Opens the stream ahead of a call if the backend answers there. */
+  /** Opens the stream before a call if this backend answers on streams. */
   listen(): void {
     if (this.backend.answersOnStreams && this.#stream === undefined && this.opened !== undefined) this.#keepStream()
   }
@@ -233,7 +233,7 @@ export class BackendSession {
     return this.#stream
   }
 
-  /** Takes a message on the stream: an answer that a request waits for, or a message for the subscriber. */
+  /** Handles a message on the stream: an answer that a request waits for, or a message for the subscriber. */
   #received(bytes: Buffer): void {
     const message = bytes.includes(METHOD) ? undefined : parseBytes(bytes)
     if (!isObject(message) || !isId(message['id']) || message['method'] !== undefined) {
@@ -263,9 +263,9 @@ export class BackendSession {
   }
 
   /**
-   * Checks by a ping whether the backend still knows this session, in which a request has failed, and reopens the
+   * Checks by a ping whether the backend still knows this session, in which a request has failed, and opens a new
    * session if the ping fails. Never rejects. `opened` is the session in which the request was sent. There is at most
-   * one ping a second. Until the next, the last one is believed; if `isDoubtful` is set, the next one is awaited, since
+   * one ping a second; until the next one the last result counts. With `isDoubtful` it waits for the next ping, because
    * the session may have ended after the last.
    */
   async check(opened: Opened, isDoubtful = false): Promise<SessionState> {
@@ -299,7 +299,7 @@ export class BackendSession {
 
   async #found(opened: Opened): Promise<SessionState> {
     if (opened.sessionId !== undefined) return (await this.#isKnown()) ? 'alive' : this.#replace(opened)
-    // A server without session ids that refuses a request unread may need one by now.
+    // A server that had no session ids and refuses a request unprocessed may require one now.
     return (await this.#replace(opened)) === 'renewed' && this.opened?.sessionId !== undefined ? 'renewed' : 'alive'
   }
 
@@ -317,12 +317,12 @@ export class BackendSession {
     return this.#unopened !== undefined && isRefusal(this.#unopened)
   }
 
-  /** Returns the failure to report for a request in a lost session: a 404 tells only that the session is lost. */
+  /** Returns the failure to report for a request in a lost session. A 404 itself only says that the session is lost. */
   reasonFor(failure: BackendFailure): BackendFailure {
     return failure.status === NOT_FOUND ? (this.#unopened ?? failure) : failure
   }
 
-  /** Opens a session in place of the one that the backend has lost. If it opens none, the lost one stays. */
+  /** Opens a session in place of the one that the backend has lost. If that fails, the lost one stays. */
   async #replace(opened: Opened): Promise<SessionState> {
     const before = this.#lost
     this.#lost = this.#kept
@@ -355,7 +355,7 @@ export class BackendSession {
     return this.#headers.slice()
   }
 
-  /** Returns the headers of a stream's GET in this session. With `after`, it continues behind the event of this id. */
+  /** Returns the headers of a stream's GET in this session. With `after`, it continues after the event with this id. */
   streamHeaders(after?: string): string[] {
     return streamHeaders(this.headers(), after)
   }
@@ -367,7 +367,7 @@ export class BackendSession {
     let sessionId: string | undefined
     const isTry = backend.isModern
     const answer = await backend.post({
-      // A request that waits for a failing try must have time left for the call itself.
+      // A request that waits for this attempt, which may fail, needs time for the call itself.
       ...(isTry ? { timeoutMs: backend.tryTimeoutMs } : {}),
       headers: [...BASE_HEADERS, ...backend.headers.current().list],
       body: requestText(this.ownId(), 'initialize', {
@@ -377,14 +377,14 @@ export class BackendSession {
       }),
       onHead(headers) {
         const header = headers[SESSION_HEADER]
-        // An empty one is none.
+        // An empty header counts as absent.
         if (typeof header === 'string' && header !== '') sessionId = header
       },
       onRequest: (id, bytes) => {
         const message = parseBytes(bytes)
         const method = isObject(message) ? message['method'] : undefined
         this.#notify({ sessionId, revision: INITIAL, capabilities: {} }, answerText(method, id)).catch(() => {
-          // A backend that needs the answer gives none to `initialize`.
+          // If the response is lost, a backend that needs it does not answer `initialize` either.
         })
       },
     })
@@ -392,7 +392,8 @@ export class BackendSession {
     if (sessionId !== undefined && !SESSION_ID.test(sessionId))
       throw new BackendFailure('backend_failed', 'gave a session id that can’t stand in a header')
     const revision = revisionIn(result, answer.status)
-    // A server without session ids remembers no client and can send it no requests, so the modern era does as well.
+    // A server without session ids keeps no state of a client and can't send it requests, so the modern era is
+    // sufficient.
     if (isTry && sessionId === undefined)
       throw new BackendFailure('backend_failed', 'keeps no sessions', { status: answer.status })
     const opened: Opened = {
@@ -410,8 +411,8 @@ export class BackendSession {
   }
 
   /**
-   * Tells whether another replica was faster to open a session for the same client. That session is then used and ours
-   * ends.
+   * Tells whether another replica has opened a session for the same client first. That session is then used, and this
+   * one ends.
    */
   async #isOthers(opened: Opened, remembered: string | undefined): Promise<boolean> {
     const ours = sharedSessionText(opened, this.backend.url.href)
@@ -435,22 +436,22 @@ export class BackendSession {
   send(body: string): void {
     if (this.opened !== undefined)
       this.#notify(this.opened, body).catch(() => {
-        // The caller allows the loss. Requests of the session report a backend that can't be reached.
+        // The caller accepts the loss. If the backend can't be reached, requests of the session report it.
       })
   }
 
-  /** Subscribes to the backend's unsolicited messages in this session, now or once it opens. */
+  /** Subscribes to the backend's unsolicited messages in this session, now or when it opens. */
   subscribe(onMessage: (bytes: Buffer) => void): void {
     this.#onMessage ??= onMessage
     this.#keepStream()
   }
 
-  /** The promise that a call must await before it is sent in this session. */
+  /** The promise that calls must await before they are sent in this session. */
   get subscribing(): Promise<void> | undefined {
     return this.#stream?.subscribing ?? this.#awaited
   }
 
-  /** Makes calls wait for this as well. The promise must never reject. */
+  /** Makes calls wait for this promise, too. It must never reject. */
   waitFor(awaited: Promise<void>): void {
     const waiting = awaited.finally(() => {
       if (this.#awaited === waiting) this.#awaited = undefined
@@ -465,8 +466,8 @@ export class BackendSession {
   }
 
   /**
-   * Lowers the level of log messages for one of the requests that share this session. Returns the promise that the
-   * request must await; undefined if the level is low enough already or the backend has no log messages.
+   * Lowers the log level for one of the requests that share this session. Returns the promise that the request must
+   * await; undefined if the level is low enough or the backend has no log messages.
    */
   lowerLogLevel(level: string): Promise<unknown> | undefined {
     const { opened } = this
@@ -475,7 +476,7 @@ export class BackendSession {
     this.#logLevel = level
     const body = requestText(this.ownId(), 'logging/setLevel', { level })
     return this.post(body).catch(() => {
-      // The request is sent anyway; at worst it gets fewer log messages than it asked for.
+      // The request is sent anyway. It may get fewer log messages than it asked for.
     })
   }
 
@@ -485,19 +486,17 @@ export class BackendSession {
     this.send(requestText(this.ownId(), 'logging/setLevel', { level }))
   }
 
-  /** Subscribes to a resource, for a client that has done so in the session that this one replaces. */
+  /** Subscribes to a resource again, for a client that was subscribed in the lost session. */
   resubscribe(uri: string): void {
     this.send(requestText(this.ownId(), 'resources/subscribe', { uri }))
   }
 
-  /**
-   * Responds at once to a request of the backend that goes to no client. `id` is JSON text, `method` any JSON value.
-   */
+  /** Answers a request of the backend that goes to no client. `id` is JSON text, `method` any JSON value. */
   answer(method: unknown, id: string): void {
     this.send(answerText(method, id))
   }
 
-  /** Responds with an error to a request of the backend (`id`: JSON text) that can't go to the client now. */
+  /** Answers a request of the backend (`id`: JSON text) with an error because it can't go to the client now. */
   refuse(id: string, message: string): void {
     this.send(`{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify({ code: -32603, message })}}`)
   }
@@ -525,13 +524,14 @@ export class BackendSession {
     } catch {
       return
     }
-    // A backend may refuse to end sessions (405); it then ends them by itself.
+    // A backend may refuse this (405). It then ends the session by its own timeout.
     this.backend.end(headers)
   }
 }
 
 /**
- * Returns the protocol revision that the backend has chosen. Throws a BackendFailure if the gateway does not speak it.
+ * Returns the protocol revision that the backend has chosen. Throws a BackendFailure if the gateway does not support
+ * it.
  */
 function revisionIn({ protocolVersion }: Readonly<Record<string, unknown>>, status: number): string {
   if (typeof protocolVersion !== 'string')

@@ -8,14 +8,15 @@ interface SessionMaker {
   closeSession(session: BackendSession): void
 }
 
-/** The idle timeout of a modern caller's session with a legacy backend: the caller may never come back. */
+/** The idle timeout of a modern caller's session with a legacy backend, because the caller may never return. */
 const IDLE_MS = 5 * 60_000
 /** The most unused sessions that are kept. Beyond that, the least recently used one ends. */
 const MOST_UNUSED = 256
 const MOST_UNUSED_OF_CALLER = 16
 
 /**
- * Sessions with a legacy backend for modern callers, who have none themselves. Each acquired session must be released.
+ * The sessions with a legacy backend for modern callers, who have no sessions themselves. Each acquired session must be
+ * released.
  */
 export class CallerSessions {
   readonly #backend: SessionMaker
@@ -24,7 +25,7 @@ export class CallerSessions {
   /** Idle sessions for one call at a time, by caller and declared capabilities. */
   readonly #idle = new Map<string, BackendSession[]>()
 
-  /** Sessions that no request uses and their callers, least recently used first. */
+  /** The sessions that no request uses, with their callers, least recently used first. */
   readonly #unused = new Map<BackendSession, string>()
   readonly #callers = new WeakMap<BackendSession, string>()
 
@@ -32,7 +33,7 @@ export class CallerSessions {
     this.#backend = backend
   }
 
-  /** Acquires the session that a caller's requests with the same declared capabilities (JSON text) share. */
+  /** Acquires the session that a caller's requests with equal declared capabilities (JSON text) share. */
   acquireShared(binding: string, declared?: string): BackendSession {
     const key = declared === undefined ? binding : `${declared}\0${binding}`
     let session = this.#shared.get(key)
@@ -47,8 +48,8 @@ export class CallerSessions {
   }
 
   /**
-   * Acquires a session for one call whose client takes requests of the backend (`declared`: JSON text). Requests that
-   * come in the session belong to that call.
+   * Acquires a session for one call whose client accepts requests of the backend (`declared`: JSON text). Every request
+   * of the backend in the session belongs to that call.
    */
   acquire(binding: string, declared: string): BackendSession {
     const key = `${declared}\0${binding}`
@@ -78,7 +79,7 @@ export class CallerSessions {
     this.#setAside(session)
   }
 
-  /** Keeps a session for the next request of its caller, and ends others if too many are kept. */
+  /** Keeps a session for its caller's next request. If there are too many unused sessions, others end. */
   #setAside(session: BackendSession): void {
     if (this.#backend.closed) return
     const caller = this.#callers.get(session) as string
@@ -118,7 +119,7 @@ export class CallerSessions {
     else this.#idle.set(session.reservedFor, kept)
   }
 
-  /** Forgets all sessions: the backend ends them with its other sessions. */
+  /** Forgets all sessions. The backend ends them with its other sessions. */
   clear(): void {
     this.#unused.clear()
     this.#shared.clear()

@@ -40,14 +40,11 @@ export const ownMeta = (client: { readonly name: string; readonly version: strin
   'io.modelcontextprotocol/clientInfo': client,
 })
 
-/** Builds the probe: a request that every modern server answers and no legacy server knows. */
+/** Builds the probe: a request that every modern server answers and that no legacy server knows. */
 export const discoverText = (client: { readonly name: string; readonly version: string }): string =>
   requestText(FIRST_OWN_ID, 'server/discover', { _meta: ownMeta(client) })
 
-/**
- * Reads the era from the answer to the probe. Throws a BackendFailure if the answer proves nothing; such an answer is
- * not kept.
- */
+/** Returns the era that the answer to the probe proves. Throws a BackendFailure if the answer proves nothing. */
 export function eraOfAnswer(given: BackendAnswer): Era {
   const { status, text } = given
   const answer = parseObject(text)
@@ -87,7 +84,7 @@ function eraOfModernError(error: Record<string, unknown>): Era {
 /** The capabilities that stand for lists. */
 const LISTS = ['tools', 'prompts', 'resources']
 
-/** Tells whether a server declares no list at all, although it may have some: such a server is asked. */
+/** Tells whether a server declares no list at all. Such a server may still have lists, so it is asked. */
 export const declaresNoList = (capabilities: Capabilities): boolean =>
   !LISTS.some((name) => isObject(capabilities[name]))
 
@@ -96,8 +93,8 @@ export const isRefusal = ({ status }: BackendFailure): boolean =>
   status === 200 || (status !== undefined && status >= 400 && status < 500 && !NO_EVIDENCE.has(status))
 
 /**
- * Reads the capabilities in the answer to `initialize` or `server/discover`. Returns `known`, those of another session,
- * if they are equal. Throws a BackendFailure if they are too large to keep.
+ * Reads the capabilities in the answer to `initialize` or `server/discover`. If they equal `known`, those of another
+ * session, returns that object. Throws a BackendFailure if they are too large.
  */
 export function capabilitiesIn(
   result: Readonly<Record<string, unknown>> | undefined,
@@ -105,7 +102,7 @@ export function capabilitiesIn(
 ): Capabilities {
   const said = result?.['capabilities']
   if (!isObject(said)) return {}
-  // Some servers write `true` for an object without members.
+  // Some servers write `true` instead of an empty object.
   const capabilities = Object.fromEntries(
     Object.entries(said).map(([name, value]) => [name, value === true ? {} : value]),
   )

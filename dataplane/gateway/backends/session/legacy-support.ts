@@ -6,28 +6,34 @@ interface Opener {
   open(): Promise<unknown>
 }
 
-/** The milliseconds for which a refusal of `initialize` counts: an upgraded server does not announce itself. */
+/**
+ * The time in milliseconds for which a refusal of `initialize` counts. It is limited because an upgraded server does
+ * not announce itself.
+ */
 const REFUSED_MS = 5 * 60_000
-/** The pause after a try that proved nothing, in milliseconds. It doubles while tries fail, up to REFUSED_MS. */
+/**
+ * The pause after an attempt without a clear result, in milliseconds. It doubles with each such attempt, up to
+ * REFUSED_MS.
+ */
 const FIRST_PAUSE_MS = 10_000
 /**
- * Learns whether a modern backend supports the legacy era too. `server/discover` does not show it, so the first session
- * that a client needs is the try. If it fails, legacy clients are served in the modern era.
+ * Finds out whether a modern backend also supports the legacy era. `server/discover` does not show it, so the first
+ * session that a client needs is the test. If it fails, legacy clients are served in the modern era.
  */
 export class LegacySupport {
   #state: 'unknown' | 'has' | 'lacks' = 'unknown'
   #lacksUntil = 0
   #pauseMs = FIRST_PAUSE_MS
-  /** The first try. Others wait for it. */
+  /** The first attempt. Other sessions wait for it. */
   #trying: Promise<void> | undefined
   readonly #isPossible: boolean
 
-  /** `isPossible` is false if one conversation, in one era, serves all clients (standard input and output). */
+  /** @param isPossible false if one conversation in one era serves all clients (standard input and output) */
   constructor(isPossible: boolean) {
     this.#isPossible = isPossible
   }
 
-  /** True if a session should be used, or at least tried. */
+  /** True if a session should be used or at least tried. */
   get isWorthTrying(): boolean {
     if (!this.#isPossible) return false
     if (this.#state !== 'lacks') return true
@@ -37,8 +43,8 @@ export class LegacySupport {
   }
 
   /**
-   * Opens a session, or learns that the backend gives none; `isWorthTrying` then tells which. Rejects with a
-   * BackendFailure if the backend can't be reached at all.
+   * Opens a session, or finds out that the backend gives none; `isWorthTrying` shows the result. Rejects with a
+   * BackendFailure if the backend can't be reached.
    */
   open(session: Opener): Promise<void> {
     if (this.#state === 'has') return this.#try(session)
@@ -60,12 +66,12 @@ export class LegacySupport {
     }
   }
 
-  /** Records that an opened session was useless: its backend does not know it. */
+  /** Records that the backend does not know a session that it has just opened. */
   refute(): void {
     this.#lack(REFUSED_MS)
   }
 
-  /** Forgets the result: after an outage or the end of its stream the backend may be another version. */
+  /** Forgets the result. After an outage, or the end of its stream, the backend may be a different version. */
   forget(): void {
     if (this.#state === 'lacks') this.#state = 'unknown'
   }

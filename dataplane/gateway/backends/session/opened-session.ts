@@ -2,30 +2,30 @@ import { hash } from 'node:crypto'
 import { isObject } from '../../../../crds/settings/json.ts'
 
 /**
- * Visible ASCII (2025-11-25, session management), and the spaces that some servers put in between. Some servers keep a
- * signed state there.
+ * Matches visible ASCII (2025-11-25, session management), and the spaces that some servers use in addition. Some
+ * servers put a signed state into the id.
  */
 export const SESSION_ID = /^[\x20-\x7e]{1,4096}$/
 const REVISION = /^\d{4}-\d\d-\d\d$/
 
 /** The backend's answer when a session was opened. */
 export interface Opened {
-  /** Absent if the backend keeps no sessions. Some servers give the session another id with each answer. */
+  /** Absent if the backend keeps no sessions. Some servers change the id with each answer. */
   sessionId: string | undefined
   readonly revision: string
   readonly capabilities: Readonly<Record<string, unknown>>
 }
 
 /**
- * Describes a session with the backend at this URL as text for other replicas. The text omits the URL, which may hold a
- * key.
+ * Describes a session with the backend at this URL, as text for other replicas. It contains a digest of the URL,
+ * because the URL itself may contain a key.
  */
 export const sharedSessionText = (opened: Opened, url: string): string =>
   JSON.stringify({ ...opened, at: digestOf(url) })
 
 /**
- * Parses the session that another replica has described. Returns undefined if the backend has another URL by now, which
- * does not know that session, or if no replica of this version wrote the text.
+ * Parses a session that another replica has described. Returns undefined if the backend now has another URL, which does
+ * not know that session, or if a different version of the gateway wrote the text.
  */
 export function parseSharedSession(text: string, url: string): Opened | undefined {
   try {

@@ -33,7 +33,7 @@ interface PeerCredential {
 export interface StreamPeer {
   readonly url: URL
   readonly path: string
-  /** Records that the backend has redirected to this path, for later requests. */
+  /** Records a redirect to this path, for later requests. */
   moved(path: string): void
   readonly dispatcher: Transport
   readonly log: Logger
@@ -50,27 +50,27 @@ export interface SessionPeer extends StreamPeer {
   readonly name: string
   readonly client: Implementation
   readonly headers: BackendHeaders
-  /** True if it speaks the modern era, so that opening a session is a try. */
+  /** True if the backend uses the modern era, so that opening a session is only an attempt. */
   readonly isModern: boolean
-  /** Milliseconds that such a try may take. */
+  /** The timeout of such an attempt in milliseconds. */
   readonly tryTimeoutMs: number
-  /** Returns the capabilities of the gateway's own session, so that equal ones are kept once. */
+  /** Returns the capabilities of the gateway's own session, so that equal ones are stored once. */
   capabilitiesFor(session: object): Readonly<Record<string, unknown>> | undefined
-  /** Takes its `instructions`; undefined if it has none. */
+  /** Stores its `instructions`; undefined if it has none. */
   instructed(text: string | undefined): void
   /** Sends one of the gateway's own messages. Rejects with a BackendFailure. */
   post(request: OwnPost): Promise<BackendAnswer>
-  /** True if clients are shown only what was approved, so that its own notices of changes tell them nothing. */
+  /** True if clients see only approved definitions, so that the backend's own change notifications are not relayed. */
   readonly needsApproval: boolean
   /** Tells whether a resource is withheld. */
   withholds(uri: string): boolean
-  /** True if it has answered a request on a session's stream: each session then opens its stream before a call. */
+  /** True if it has answered a request on a session's stream. Each session then opens its stream before a call. */
   answersOnStreams: boolean
   /** Refreshes the lists after a change notification. */
   refreshLists(): void
   /** True if its lists may differ between sessions. */
   readonly mayShowBySession?: boolean
-  /** True if each session holds its own stream, which continues after the server has lost the session. */
+  /** True if each session has its own stream, which stays open after the server has lost the session. */
   readonly hasStreamSessions?: boolean
   /** Ends a session at the backend. The outcome does not matter. */
   end(headers: string[]): void
@@ -79,13 +79,13 @@ export interface SessionPeer extends StreamPeer {
 const UNAUTHORIZED = 401
 
 /**
- * The credential that opens a stream, for a backend of one caller. A stream outlives credentials: when it is reopened,
- * perhaps at another replica, no valid credential may be at hand.
+ * The credential for opening a stream of a caller's own backend. A stream outlives credentials, so when it is reopened,
+ * perhaps at another replica, there may be no valid credential.
  */
 export class StreamCredential {
   readonly #peer: StreamPeer
   #hasRenewed = false
-  /** The credential that last opened the stream. */
+  /** The credential with which the stream was last opened. */
   #sent: Credential | undefined
 
   constructor(peer: StreamPeer) {
@@ -93,7 +93,7 @@ export class StreamCredential {
   }
 
   /**
-   * Returns undefined if a credential is at hand or none is needed; else a promise that settles when there is one. It
+   * Returns undefined if a credential is available or not needed, else a promise that resolves when there is one. It
    * rejects if none can be obtained.
    */
   needed(): Promise<unknown> | undefined {
@@ -108,9 +108,8 @@ export class StreamCredential {
   }
 
   /**
-   * Obtains another credential if the backend has refused a stream with this HTTP status because of its credential. It
-   * does so once until a stream has begun. Returns undefined if another credential would not help. Rejects if none can
-   * be obtained.
+   * Obtains another credential if the backend has refused the stream's credential with this HTTP status, once until a
+   * stream has begun. Returns undefined if another credential would not help. Rejects if none can be obtained.
    */
   renewed(refused: number | undefined): Promise<unknown> | undefined {
     const { caller } = this.#peer
@@ -119,7 +118,7 @@ export class StreamCredential {
     return caller.renewed(this.#sent)
   }
 
-  /** Records that a stream has begun: its credential is valid. */
+  /** Records that a stream has begun, which shows that its credential is valid. */
   begun(): void {
     this.#hasRenewed = false
   }

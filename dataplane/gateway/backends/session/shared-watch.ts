@@ -18,34 +18,34 @@ interface WatchedBackend extends StreamPeer {
 }
 
 const RETRY_MS = 2_000
-/** The time in which new watches are gathered into one request. */
+/** The time for which new watches are collected into one request. */
 const GATHER_MS = 10
-/** A stream that holds for so long is no longer refused by its first message. */
+/** The time after which the first message of a stream is no longer a refusal. */
 const SETTLE_MS = 1_000
 /** The time for which a refused URI is left out of the shared subscription. */
 const REFUSED_MS = 60_000
-/** The most requests in a row to find the refused URIs. Those not found by then are left out. */
+/** The most requests in a row that search for refused URIs. URIs that are not decided by then are left out. */
 const MOST_TRIES = 40
 
 const ID = FIRST_OWN_ID
 
 type UpdateListener = (uri: string) => void
 
-/** A stream and the URIs in its request. */
+/** A stream, and the URIs in its request. */
 interface Subscription {
   readonly stream: MessageStream
   readonly uris: ReadonlySet<string>
-  /** The URIs that no earlier stream had. */
+  /** The URIs that the previous stream did not have. */
   readonly added: readonly string[]
-  /** True if the backend has answered with an error on the stream. */
+  /** True if the backend has answered with an error on this stream. */
   isRefused: boolean
 }
 
 /**
  * Watches resources at one modern backend for all clients on one stream, because each stream holds a connection. A
- * subscription can't be changed: adding a URI opens a new one, and the old one ends when the new one has begun. If the
- * new one is refused, the old one stays, and bisection finds the URIs that the backend refuses. Only their watchers get
- * no updates.
+ * subscription can't be changed. To add a URI, a new subscription is opened, and the old one ends when the new one has
+ * begun. If the backend refuses the new one, the old one stays, and bisection finds the refused URIs. Only their
+ * watchers get no updates.
  */
 export class SharedWatch {
   readonly #backend: WatchedBackend
@@ -53,11 +53,11 @@ export class SharedWatch {
   readonly #watched = new Map<string, Set<UpdateListener>>()
   /** The subscription whose notifications are used. */
   #live: Subscription | undefined
-  /** The previous subscription, kept until the live one has held for a while. */
+  /** The previous subscription, kept until the live one has lasted for a while. */
   #before: Subscription | undefined
   /** The subscription that has been requested and has not begun. */
   #next: Subscription | undefined
-  /** Groups of URIs that are still to be added. */
+  /** Groups of URIs that are not added yet. */
   #groups: (readonly string[])[] = []
   #tries = 0
   /** The refused URIs, each with the time until which it is left out (`performance.now()`). */
@@ -73,9 +73,9 @@ export class SharedWatch {
     this.#credential = new StreamCredential(backend)
   }
 
-  /** Watches some resources and calls `onUpdate` with the URI of each change. */
+  /** Watches resources, and calls `onUpdate` with the URI of each change. */
   add(uris: readonly string[], onUpdate: UpdateListener): ResourceWatch {
-    // A listener that is added twice is called twice, and each watch is stopped separately.
+    // A separate listener for each watch, because a function may be added twice and each watch is stopped separately.
     const listener: UpdateListener = (uri) => onUpdate(uri)
     for (const uri of uris) {
       const watchers = this.#watched.get(uri) ?? new Set()
@@ -88,7 +88,7 @@ export class SharedWatch {
     return { active, by: this, stop: () => this.#remove(uris, listener) }
   }
 
-  /** Resolves the watches whose URIs are all subscribed or refused by now. */
+  /** Resolves the watches whose URIs are all subscribed or refused. */
   #resolveActive(): void {
     if (this.#settling !== undefined) return
     const missing = new Set(this.#missing)
@@ -109,7 +109,7 @@ export class SharedWatch {
       this.#watched.delete(uri)
       this.#refused.delete(uri)
     }
-    // A URI that is no longer watched stays subscribed until the next stream: that costs less than a new stream.
+    // A URI that is no longer watched stays subscribed until the next stream, which is cheaper than a new stream.
     if (this.#watched.size === 0) this.#stop()
   }
 
@@ -129,14 +129,14 @@ export class SharedWatch {
   }
 
   #open(): void {
-    // A subscription in progress comes first; `#tryNext` checks again after it.
+    // A subscription in progress comes first. `#tryNext` checks again after it.
     if (this.#isClosed || this.#next !== undefined || this.#settling !== undefined) return
     this.#tries = 0
     this.#groups = [this.#missing]
     this.#tryNext()
   }
 
-  /** Subscribes to the current URIs and the next group or, without a group, to the URIs added meanwhile. */
+  /** Subscribes to the current URIs and the next group or, if there is none, to URIs that were added meanwhile. */
   #tryNext(): void {
     const group = this.#groups.shift()?.filter((uri) => this.#watched.has(uri))
     if (group === undefined) {
@@ -172,7 +172,7 @@ export class SharedWatch {
   }
 
   #request(subscription: Subscription): void {
-    // The watch may have been stopped while the credential was obtained.
+    // While the credential was obtained, the watch may have been stopped.
     if (subscription !== this.#next) return
     const { path, client } = this.#backend
     const notifications = { resourceSubscriptions: [...subscription.uris] }
@@ -185,7 +185,7 @@ export class SharedWatch {
     }
   }
 
-  /** Makes a subscription the live one. The previous one ends when this one has held for a while. */
+  /** Makes a subscription the live one. The previous one ends when this one has lasted for a while. */
   #begun(subscription: Subscription): void {
     this.#credential.begun()
     this.#before = this.#live
@@ -218,7 +218,7 @@ export class SharedWatch {
       else if (isForGood) this.#narrow(subscription.added)
       else this.#openIn(RETRY_MS)
     } else if (subscription === this.#live) {
-      // A subscription that ends as soon as it has begun has replaced nothing.
+      // A subscription that ends right after its beginning does not replace the previous one.
       this.#live = this.#before
       this.#before = undefined
       this.#endBefore()
@@ -227,7 +227,7 @@ export class SharedWatch {
     } else if (subscription === this.#before) this.#before = undefined
   }
 
-  /** Splits a refused group into halves to try, and leaves out a group of one URI. */
+  /** Splits a refused group into halves to try. A single refused URI is left out. */
   #narrow(group: readonly string[]): void {
     if (this.#watched.size === 0) return
     if (group.length <= 1) {

@@ -7,7 +7,7 @@ import { withParams } from '../../mcp/rewrite.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { CLIENT_TIMEOUT_MS, type ClientRequester, capabilityFor, hasCapabilities } from './server-request.ts'
 
-/** The number of times that a backend may require input for one call. */
+/** The most rounds of input that a backend may require for one call. */
 export const MOST_ROUNDS = 8
 
 /** The input that a modern backend requires before it answers: members of its result, as JSON text. */
@@ -16,7 +16,7 @@ export interface InputRequired {
   readonly state: string | undefined
 }
 
-/** Reads the input that an answer requires; undefined if it is a final answer. */
+/** Returns the input that an answer requires; undefined if the answer is final. */
 export function inputRequiredBy(answer: Buffer): InputRequired | undefined {
   if (!answer.includes('input_required')) return undefined
   const result = memberText(answer.toString('utf8'), 'result')
@@ -51,7 +51,9 @@ export async function withInputs(message: Message, required: InputRequired, serv
   return withParams(message, params)
 }
 
-/** Before 2026-07-28 a URL elicitation has an id for the notification of its completion, which is never sent here. */
+/**
+ * Before 2026-07-28 a URL elicitation had an id for a notification of its completion, which the gateway never sends.
+ */
 function asLegacy(request: string, { mode, elicitationId }: Readonly<Record<string, unknown>>): string {
   const params = paramsText(request)
   const lacksId = mode === 'url' && elicitationId === undefined

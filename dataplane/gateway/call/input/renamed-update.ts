@@ -3,7 +3,7 @@ import { updatedUri } from '../../backends/session/resource-updates.ts'
 import { editObject, paramsText } from '../../mcp/json.ts'
 import { parseBytes } from '../../mcp/parse.ts'
 
-/** Returns a backend's message with the URI that clients know, if it tells of a changed resource. */
+/** Returns a backend's message. If it reports a changed resource, its URI is replaced by the one that clients know. */
 export function renamedUpdate(bytes: Buffer, names: UriNames | undefined): Buffer {
   const uri = names === undefined ? undefined : updatedUri(parseBytes(bytes))
   const shown = uri === undefined ? undefined : names?.shown(uri)

@@ -8,7 +8,7 @@ import type { Session } from '../../sessions/sessions.ts'
 import { SessionTasks } from '../tasks/session-tasks.ts'
 import type { TaskIds } from '../tasks/task-ids.ts'
 
-/** The longest wait for a client, and its user, to answer. */
+/** The timeout of a client's, and its user's, answer. */
 export const CLIENT_TIMEOUT_MS = 600_000
 
 /** The capability that each server-to-client request needs. */
@@ -18,7 +18,7 @@ const askable: Readonly<Record<string, 'elicitation' | 'sampling' | 'roots'>> = 
   'roots/list': 'roots',
 }
 
-/** Capabilities in the form in which a client declares them. */
+/** Capabilities, in the form in which a client declares them. */
 export type Needed = Readonly<Record<string, object>>
 
 /** Returns the capability that a client must declare for this request; undefined if clients never get it. */
@@ -35,15 +35,15 @@ export const hasCapabilities = (capabilities: unknown, needed: Needed): boolean 
     const declared = capabilities[name]
     if (!isObject(declared)) return false
     if ('url' in parts) return isObject(declared['url'])
-    // A client that declares no mode of elicitation supports forms; one that declares only another mode does not.
+    // A client that declares no mode of elicitation supports forms. One that declares only another mode does not.
     return name !== 'elicitation' || isObject(declared['form']) || !('url' in declared)
   })
 
-/** Tells whether a client with these capabilities takes any server-to-client request. */
+/** Tells whether a client with these capabilities accepts any server-to-client request. */
 export const takesServerRequests = (capabilities: unknown): boolean =>
   isObject(capabilities) && Object.values(askable).some((capability) => isObject(capabilities[capability]))
 
-/** Sends a request to the client of a session, at whichever replica it listens (`Sessions`). */
+/** Sends a request to the client of a session, at any replica where the client listens (`Sessions`). */
 export interface ClientRequester {
   request(session: Session, method: string, params: string, options: ServerRequestOptions): Promise<string>
 }
@@ -58,15 +58,15 @@ interface ServerRequest {
   readonly services: ServerRequestServices
   readonly session: Session
   readonly backendSession: BackendSession
-  /** Sends the request on another stream; absent: the client's GET stream. */
+  /** Sends the request on another stream; absent: on the client's GET stream. */
   say?(message: string): void
   readonly signal?: AbortSignal
 }
 
 /**
  * Relays a legacy backend's request to the legacy client of a session, and the response to the backend. `id` is the
- * request's id on the backend's hop, as JSON text; `question` is its whole message. The backend always gets a response.
- * Rejects if that response reports a fault of our own.
+ * request's id at the backend, as JSON text; `question` is its whole message. The backend always gets a response.
+ * Rejects if that response reports an error of the gateway itself.
  */
 export async function relayServerRequest(ask: ServerRequest, id: string, question: string): Promise<void> {
   const { services, session, backendSession, say, signal } = ask

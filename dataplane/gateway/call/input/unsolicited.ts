@@ -19,7 +19,7 @@ import { type ClientRequester, relayServerRequest } from './server-request.ts'
 /** The parts that relay messages which backends send outside of any request. */
 interface UnsolicitedServices {
   readonly sessions: ClientRequester & {
-    /** Sends a client a message on its GET stream, at whichever replica that is open. */
+    /** Sends a message on the client's GET stream, at any replica where that is open. */
     send(session: Session, message: string): Promise<boolean>
     readonly areShared: boolean
     /** Reads the session's record from the store. */
@@ -28,7 +28,7 @@ interface UnsolicitedServices {
   readonly taskIds: TaskIds
   readonly inFlight: Pick<InFlight, 'all'>
   readonly setup: { readonly config: Pick<GatewayConfig, 'role'> }
-  /** Returns what a caller sees, by the name under which its state is kept. */
+  /** Returns the view of a caller, by the name under which the caller's state is stored. */
   viewOf(binding: string): {
     readonly promptsAndResources: { readonly names: ReadonlyMap<string, UriNames> | undefined }
   }
@@ -72,7 +72,7 @@ export function relayUnsolicited(
     )
 }
 
-/** Returns a message with the URI of a changed resource as the session's client knows it. */
+/** Returns a message with the URI that the session's client knows for the changed resource. */
 function renamed(
   services: UnsolicitedServices,
   { backend }: BackendSession,
@@ -84,8 +84,8 @@ function renamed(
 }
 
 /**
- * Tells whether a progress token may be the client's: that of a call in flight, here or at another replica, or of a
- * task, which outlives its call.
+ * Tells whether a progress token may be one of the client's: that of a call in flight, here or at another replica, or
+ * that of a task, which outlives its call.
  */
 function isAsked(
   { inFlight, sessions }: UnsolicitedServices,
@@ -100,28 +100,28 @@ function isAsked(
 }
 
 /**
- * Tells whether the client is shown what its own session with the backend has, and hears of its changes. What needs
- * approval changes for clients only as the lists for all do.
+ * Tells whether the client sees the lists of its own session with the backend, and is notified of their changes. If
+ * definitions need approval, clients see changes only with the lists for all.
  */
 const showsBySession = ({ setup }: UnsolicitedServices, { backend }: BackendSession): boolean =>
   setup.config.role === 'proxy' && backend.mayShowBySession === true && !backend.needsApproval
 
-/** Tells whether a notification is about a resource that is withheld. */
+/** Tells whether a notification is about a withheld resource. */
 function isOfWithheld({ backend }: BackendSession, message: unknown): boolean {
   const uri = backend.needsApproval ? updatedUri(message) : undefined
   return uri !== undefined && backend.withholds(uri)
 }
 
-/** The shortest time between two notices of changed tools in one session. */
+/** The least time between two notifications of changed tools in one session. */
 const NOTICE_PAUSE_MS = 1_000
-/** The time (`performance.now()`) of each session's last notice, which may be in the future. */
+/** The time (`performance.now()`) of each session's last notification. It may be in the future. */
 const noticedAt = new WeakMap<Session, number>()
 
-/** Notifies a client that the tools of its session have changed: at once, then at most once a second. */
+/** Notifies a client that the tools of its session have changed: at once, and then at most once a second. */
 function tellOfTools(services: UnsolicitedServices, session: Session): void {
   const now = performance.now()
   const last = noticedAt.get(session) ?? Number.NEGATIVE_INFINITY
-  // A notice that is still to be sent covers this change.
+  // A scheduled notification covers this change, too.
   if (last > now) return
   const wait = Math.max(0, last + NOTICE_PAUSE_MS - now)
   noticedAt.set(session, now + wait)

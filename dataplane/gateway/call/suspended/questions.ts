@@ -7,33 +7,33 @@ import type { Message } from '../../mcp/message.ts'
 import type { RequestContext } from '../../request/exchange.ts'
 import { capabilityFor, hasCapabilities, type Needed } from '../input/server-request.ts'
 
-/** A request of a legacy backend that a modern client answers with its retry. */
+/** A request of a legacy backend that a modern client answers with a retry. */
 interface OpenRequest {
-  /** The id of the request on the backend's hop, as JSON text. */
+  /** The id of the request at the backend, as JSON text. */
   readonly id: string
-  /** JSON text, in the form that the client gets. */
+  /** The request as the client gets it, as JSON text. */
   readonly request: string
 }
 
 /** The most characters of the open requests of one call. Requests beyond that are refused. */
 const MOST_REQUEST_LENGTH = 256 * 1024
 const MOST_REQUESTS = 32
-/** The number of copies of an open request, and the other costs of a suspended call. */
+/** The number of copies of an open request in memory, and the other memory of a suspended call. */
 const REQUEST_COPIES = 4
 const CALL_BYTES = 16 * 1024
 
-/** Requests of a call's legacy backend to its modern client, which gets them as an `input_required` result. */
+/** The requests of a call's legacy backend to its modern client, which gets them as an `input_required` result. */
 export class Questions {
-  /** Names the call to whichever replica receives the client's retry. */
+  /** The name of the call, by which the replica that receives the client's retry finds it. */
   readonly name = randomUUID()
-  /** The capabilities that a request needs and the client has not declared. */
+  /** The capabilities that a request needs but the client has not declared. */
   missing: Needed | undefined
   /** Open requests, by the key under which the client responds. */
   readonly #open = new Map<string, OpenRequest>()
   #count = 0
-  /** The memory for the stored requests of client and backend while no client request waits. */
+  /** The memory of the stored requests of client and backend while no client request waits. */
   #reservation: Reservation | undefined
-  /** The part of it that is for the call and the backend's requests. */
+  /** The part of that memory for the call and the backend's requests. */
   #requestBytes = 0
 
   /** The number of requests that the client has not answered. */
@@ -42,7 +42,7 @@ export class Questions {
   }
 
   /**
-   * Takes a request of the backend (`text`: JSON text) and tells whether one more is open. Refuses it at the backend if
+   * Adds a request of the backend (`text`: JSON text) and returns whether it is open now. Refuses it at the backend if
    * a client with these capabilities can't answer it, or if the answer has begun (`isTooLate`).
    */
   take(
@@ -77,7 +77,7 @@ export class Questions {
     return `{${[...this.#open].map(([key, { request }]) => `"${key}":${request}`).join()}}`
   }
 
-  /** Keeps the memory of the client's request and the backend's in the caller's share. Throws if that is full. */
+  /** Reserves memory for the requests of client and backend in the caller's share. Throws if the share is full. */
   hold(context: RequestContext): void {
     const { share } = context
     if (share === undefined) return
@@ -93,7 +93,7 @@ export class Questions {
     this.#reservation?.release()
   }
 
-  /** Sends the backend the responses that a client's retry brings: all or some of them. */
+  /** Sends the backend the responses in a client's retry, which may be some or all of them. */
   answer({ text, paramsStart, paramsEnd }: Message, backendSession: BackendSession | undefined): void {
     const responses = memberText(text.slice(paramsStart, paramsEnd), 'inputResponses') ?? '{}'
     for (const [key, { id }] of this.#open) {

@@ -18,10 +18,10 @@ interface RemoteRetryOptions {
   readonly inFlight: InFlight
 }
 
-/** The number of attempts to reach a replica that has no connection to Redis, or not yet. */
+/** The number of attempts to reach a replica that is not, or not yet, connected to Redis. */
 const DELIVERIES = 5
 
-/** A client's retry whose call waits at another replica: that replica's answer goes to the client. */
+/** A client's retry of a call that waits at another replica. That replica's answer goes to the client. */
 export class RemoteRetry implements InFlightCall, AnswerSink {
   readonly session = undefined
   readonly id: string
@@ -29,7 +29,7 @@ export class RemoteRetry implements InFlightCall, AnswerSink {
   readonly deadline = Number.POSITIVE_INFINITY
   heartbeatAt = Number.POSITIVE_INFINITY
   index = -1
-  /** The call is counted at the replica that made it. */
+  /** The call counts at the replica that made it. */
   readonly share = undefined
   checkedAt = performance.now()
   readonly context: RequestContext
@@ -88,7 +88,7 @@ export class RemoteRetry implements InFlightCall, AnswerSink {
     this.context.ended(isOk ? OK : { result: 'error' })
   }
 
-  /** Fails the retry: the call or its replica is gone. */
+  /** Fails the retry, because the call or its replica no longer exists. */
   unknown(): void {
     this.#options.inFlight.delete(this)
     const message = 'The call that waited for this answer has ended: its replica no longer has it. Call the tool again.'
@@ -120,8 +120,8 @@ export class RemoteRetry implements InFlightCall, AnswerSink {
 }
 
 /**
- * Builds the context of a retry that arrived at another replica, as if it had arrived here. `first`: that of the
- * client's previous request; `retry`: what the client has sent.
+ * Builds the context of a retry that arrived at another replica, as if it had arrived here. `first`: the context of the
+ * client's previous request; `retry`: the client's new message.
  */
 export function remoteContext(first: RequestContext, retry: Message, sender: RelaySender): RequestContext {
   return new RemoteExchange(first.host, first.req, new RemoteReply(sender), first).understand(retry)
@@ -131,7 +131,7 @@ class RemoteExchange extends Exchange {
   override readonly isRemote = true
 }
 
-/** Answers a client at another replica, through that replica. */
+/** Sends answers to a client at another replica, through that replica. */
 class RemoteReply implements Reply {
   readonly #sender: RelaySender
   #begun = false
@@ -163,7 +163,7 @@ class RemoteReply implements Reply {
   }
 
   stream(): void {
-    // The replica that has the client starts the stream with the first message.
+    // The replica with the client's connection starts the stream with the first message.
   }
 
   message(text: string | Buffer): boolean {

@@ -8,7 +8,7 @@ const ALGORITHM = 'aes-256-gcm'
 const IV_BYTES = 12
 const TAG_BYTES = 16
 
-/** Seals `text` so that nobody else can read or change it. `bound` must be the same when the client returns it. */
+/** Seals `text`, so that nobody else can read or change it. To open it, `bound` must be the same. */
 export function seal(key: Buffer, text: string, bound: string): string {
   const iv = randomBytes(IV_BYTES)
   const cipher = createCipheriv(ALGORITHM, key, iv).setAAD(Buffer.from(bound))
@@ -28,7 +28,9 @@ export function unseal(key: Buffer, state: string, bound: string): string | unde
   }
 }
 
-/** Returns a digest of the call's params that ignores the order of members and what differs from round to round. */
+/**
+ * Returns a digest of the call's params. It ignores the order of members, and members that differ from round to round.
+ */
 export function digestOf({ message: { text, paramsStart, paramsEnd, params } }: RequestContext): string {
   const left: Record<string, undefined> = { _meta: undefined, inputResponses: undefined, requestState: undefined }
   const args = params?.['arguments']
@@ -38,6 +40,6 @@ export function digestOf({ message: { text, paramsStart, paramsEnd, params } }: 
   return createHash('sha256').update(call).digest('base64url')
 }
 
-/** Returns the caller, method and name to which a state is bound, besides the arguments. */
+/** Returns the caller, method and name that a state is bound to. The digest adds the arguments. */
 export const boundTo = ({ binding, message }: RequestContext): string =>
   JSON.stringify([binding, message.method, message.params?.['name'] ?? message.params?.['uri'] ?? ''])

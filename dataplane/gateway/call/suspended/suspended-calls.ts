@@ -10,7 +10,7 @@ import { CLIENT_TIMEOUT_MS } from '../input/server-request.ts'
 import { RemoteRetry, remoteContext } from './remote-retry.ts'
 import { boundTo, digestOf, seal, unseal } from './request-state.ts'
 
-/** The most suspended calls of a backend: each holds one connection to it, of which there are 1024. */
+/** The most suspended calls of a backend. Each holds one of its 1024 connections. */
 const MOST_OF_BACKEND = 256
 const MOST_OF_CALLER = 32
 const MOST = 1024
@@ -22,24 +22,24 @@ interface Suspended {
   /** The context of the client's last request. */
   readonly context: RequestContext
   readonly backend: Backend
-  /** Resumes with the retry, which brings all or some responses. */
+  /** Resumes with the retry, which contains all or some responses. */
   resume(context: RequestContext): void
 }
 
 /**
  * Calls of modern clients that wait for input which their legacy backends have requested. The `requestState` of a retry
- * is sealed: it names the replica, the call and its expiry, and is bound to the caller, the method, the name called and
- * the arguments. A retry at another replica resumes the call from there.
+ * is sealed. It names the replica, the call and its expiry, and is bound to the caller, the method, the name and the
+ * arguments. A retry at another replica resumes the call from there.
  */
 export class SuspendedCalls {
   readonly #keys: SharedKeys
   readonly #inFlight: InFlight
   readonly #calls = new Map<string, Suspended>()
   readonly #relays: Relays
-  /** The number of clients at other replicas that wait for answers of this one. */
+  /** The number of clients at other replicas that wait for answers of this replica. */
   #remoteClients = 0
   #bus: SessionBus | undefined
-  /** All names of this replica, the current one last. */
+  /** All names that this replica has had, the current one last. */
   #names: readonly string[] = []
   #onSettled: (() => void) | undefined
 
@@ -60,7 +60,7 @@ export class SuspendedCalls {
     return this.#bus?.replica ?? LOCAL
   }
 
-  /** Settles when no client at another replica waits for a call of this one, at the latest after `ms`. */
+  /** Resolves when no client at another replica waits for a call here, after `ms` at the latest. */
   settled(ms: number): Promise<void> {
     if (this.#remoteClients === 0) return Promise.resolve()
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -72,7 +72,7 @@ export class SuspendedCalls {
     return promise
   }
 
-  /** Keeps a call until its client retries with the returned state. Throws `unavailable` if too many wait. */
+  /** Stores a call until its client retries with the returned state. Throws `unavailable` if too many calls wait. */
   suspend(name: string, call: Suspended): string {
     const { context } = call
     if (!this.#calls.has(name)) this.#check(call)
@@ -87,10 +87,10 @@ export class SuspendedCalls {
     let ofCaller = 0
     for (const other of this.#calls.values()) {
       if (other.backend === backend) ofBackend++
-      // Anonymous callers are distinguished by their address, as their shares are.
+      // Anonymous callers are distinguished by their address, as in their shares.
       if (other.context.binding === context.binding && other.context.share === context.share) ofCaller++
     }
-    // Behind an untrusted proxy all of them have one address.
+    // Behind an untrusted proxy all anonymous callers have one address.
     const isDistinguishable = context.caller.kind !== 'anonymous' || context.setup.config.trustProxyHeaders === true
     if ((isDistinguishable && ofCaller >= MOST_OF_CALLER) || ofBackend >= MOST_OF_BACKEND || this.#calls.size >= MOST)
       throw new PublicError('unavailable', {
@@ -104,8 +104,8 @@ export class SuspendedCalls {
   }
 
   /**
-   * Resumes the call that the request's state names, at whichever replica that is; false if the state is not ours.
-   * Throws `invalid_params` if the call is over, or the state belongs to another call.
+   * Resumes the call that the request's state names, at any replica. Returns false if the state is not ours. Throws
+   * `invalid_params` if the call is over or the state belongs to another call.
    */
   resume(context: RequestContext): boolean {
     const sealed = this.#open(context)
@@ -139,7 +139,7 @@ export class SuspendedCalls {
     new RemoteRetry(context, { bus, replica, relays: this.#relays, inFlight: this.#inFlight }).start(call)
   }
 
-  /** Resumes a call that waits here for a client that has retried at another replica. */
+  /** Resumes a call at this replica whose client has retried at another one. */
   #resumeFor({ call, relay, from, text }: Extract<BusMessage, { kind: 'resume' }>, bus: SessionBus): void {
     const suspended = this.#calls.get(call)
     if (suspended === undefined) {

@@ -12,7 +12,7 @@ const STATUS = 'notifications/tasks/status'
 
 /**
  * Translates tasks of a client's session at one legacy backend (2025-11-25), in messages of both directions. The client
- * sees ids of ours, and only of tasks that it has started: a backend may name another client's task.
+ * sees the gateway's ids, and only those of its own tasks, because a backend may name another client's task.
  */
 export class SessionTasks {
   readonly #ids: TaskIds
@@ -52,14 +52,14 @@ export class SessionTasks {
     return params === before ? text : editObject(text, { params })
   }
 
-  /** Translates the client's response to a request of the backend: it gets the backend's task ids. */
+  /** Translates the client's response to a request of the backend, with the backend's task ids. */
   responseForBackend(text: string): string {
     const before = memberText(text, 'result')
     const result = before === undefined ? undefined : withRelatedTask(before, this.backendId)
     return result === before ? text : editObject(text, { result })
   }
 
-  /** Returns the `_meta` of a client's request; undefined if it stays as it is. */
+  /** Returns the `_meta` for a client's request; undefined if it needs no change. */
   metaOf({ text, metaStart, metaEnd }: Message): string | undefined {
     if (metaStart === -1) return undefined
     const before = text.slice(metaStart, metaEnd)
@@ -67,7 +67,7 @@ export class SessionTasks {
     return meta === before ? undefined : meta
   }
 
-  /** Translates a whole answer to a request, which is given as the client has sent it. */
+  /** Translates a whole answer. `request`: the request as the client has sent it. */
   inAnswer(answer: Buffer, request: Message): Buffer {
     if (!answer.includes('taskId')) return answer
     const text = answer.toString('utf8')

@@ -11,13 +11,13 @@ interface TaskPlace {
   readonly backend: string
   /** The backend's id of the task. */
   readonly id: string
-  /** The name by which the caller called the tool. */
+  /** The name with which the caller called the tool. */
   readonly tool: string | undefined
 }
 
 /**
- * Ids of tasks as clients see them. They name the backend that runs the task and are bound to the caller that started
- * it, so that no other caller's request reaches it.
+ * The ids of tasks that clients see. They name the backend that runs the task and are bound to the caller who started
+ * it, so that requests of no other caller reach it.
  */
 export class TaskIds {
   readonly #keys: SharedKeys
@@ -26,7 +26,7 @@ export class TaskIds {
     this.#keys = keys
   }
 
-  /** Builds a client's id. `tool`: the name that the caller has called, if no session remembers it. */
+  /** Builds a client's id. `tool`: the name that the caller has called, if no session stores it. */
   wrap(backend: string, binding: string, id: string, tool?: string): string {
     const text = Buffer.from(JSON.stringify(tool === undefined ? [backend, id] : [backend, id, tool]))
     const [key] = this.#keys.keysFor(USE)

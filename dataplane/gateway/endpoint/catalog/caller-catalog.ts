@@ -17,8 +17,8 @@ import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
  */
 
 /**
- * Answers with a list as the caller may see it. Throws `backend_unavailable` if a required part is missing: clients
- * would take a partial list for the whole, and a gateway in front of us would keep it for half a minute.
+ * Answers with a list as the caller may see it. Throws `backend_unavailable` if a required part is missing, because
+ * clients would treat a partial list as complete, and a gateway in front of us would cache it for half a minute.
  */
 export function answerVisible(
   request: EndpointRequest,
@@ -40,7 +40,7 @@ export function answerVisible(
 interface Answered {
   /** Includes tools that are only for apps; true by default. */
   readonly withApps?: boolean
-  /** The catalogs to list; absent: those of the caller's view. */
+  /** The catalogs whose items are listed; absent: those of the caller's view. */
   readonly lists?: Catalogs
 }
 
@@ -57,8 +57,8 @@ function answerJudged(request: EndpointRequest, authorizer: Authorizer, shown: S
 }
 
 /**
- * Throws if a backend is missing that the caller may use; only such callers see its name. As long as a backend's items
- * are unknown it is missing for everybody, without its name.
+ * Throws if a backend is missing that the caller may use. Only callers who may use it see its name. While a backend's
+ * items are unknown, it counts as missing for all callers, and its name is not shown.
  */
 async function checkMissing({ caller, view }: EndpointRequest, authorizer: Authorizer): Promise<void> {
   const { missing } = view
@@ -83,7 +83,7 @@ export async function visibleList(request: EndpointRequest): Promise<Buffer> {
   return judgedList(request, authorizer, { kind: 'tools', lists: view, form })
 }
 
-/** Returns the instructions: those of the backends of which the caller sees anything. */
+/** Returns the instructions of the backends of which the caller sees any item. */
 export function instructionsFor({
   setup,
   caller,
@@ -122,9 +122,9 @@ export function checkMayCall(
 }
 
 /**
- * Throws `insufficient_scope` if the caller's token lacks a scope that these tools need. The challenge names the scopes
- * that the token has, too: clients ask for what it names, and would lose the others. Call it for tools that exist and
- * that the caller may call, so that it tells nobody of others.
+ * Throws `insufficient_scope` if the caller's token lacks a scope that these tools need. The challenge also names the
+ * scopes that the token has, because clients request exactly the scopes in it. To reveal nothing, call this only for
+ * tools that exist and that the caller may call.
  */
 export function checkScopes(request: EndpointRequest, tools: readonly string[]): void {
   const { setup, caller, req } = request
@@ -142,7 +142,7 @@ export function checkScopes(request: EndpointRequest, tools: readonly string[]):
 
 /**
  * Tells whether the caller may still call the tool of its own task, which it called by this name. The arguments are no
- * longer known: policies that depend on them are evaluated as if there were none.
+ * longer known, so policies are evaluated without arguments.
  */
 export function mayCallPlain(request: EndpointRequest, name: string | undefined): boolean {
   const { catalog } = request.view
@@ -189,7 +189,7 @@ export function checkMayRefer(request: EndpointRequest, ref: Readonly<Record<str
   if (!authorize(request, isAllowed)) throw new PublicError('forbidden')
 }
 
-/** Evaluates the policies, if there are any. The decision is a step of the request's span, if it has one. */
+/** Evaluates the policies, if there are any. The decision is recorded in the request's span, if there is one. */
 function authorize(
   { setup: { authorizer }, observation }: EndpointRequest,
   decide: (authorizer: Authorizer) => boolean,
@@ -202,7 +202,7 @@ function authorize(
   return isAllowed
 }
 
-/** Filters a list by the policies for the caller. Its size is a step of the request's span, if there is one. */
+/** Filters a list by the policies. Its size is recorded in the request's span, if there is one. */
 function judgedList(
   request: EndpointRequest,
   authorizer: Authorizer,
@@ -229,8 +229,8 @@ export const unknown = ({ setup }: EndpointRequest, code: ErrorCode, data?: obje
     : new PublicError('forbidden')
 
 /**
- * Returns the destination of a route for the caller of a request: the caller's own backend of that name, or the shared
- * one. Throws `backend_unavailable` if there is none any more.
+ * Returns the destination of a route for the caller of a request: the caller's own backend with that name, or the
+ * shared one. Throws `backend_unavailable` if it no longer exists.
  */
 export function destinationOf({ view }: EndpointRequest, route: Route): Destination {
   const backend = view.backendNamed(route.backend)
@@ -238,7 +238,7 @@ export function destinationOf({ view }: EndpointRequest, route: Route): Destinat
   return { backend, route, names: view.promptsAndResources.names?.get(route.backend) }
 }
 
-/** Returns a destination at a backend where nothing is renamed. `nameHeader`: the item's name as a header has it. */
+/** Returns a destination at a backend without renaming. `nameHeader`: the item's name as a header value. */
 export const at = (backend: Backend, nameHeader = '', tool = '', names?: UriNames): Destination => ({
   backend,
   names,

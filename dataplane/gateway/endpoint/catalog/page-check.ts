@@ -5,12 +5,12 @@ import type { AnswerCheck } from '../../call/asked.ts'
 import { memberText } from '../../mcp/json.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
-/** The largest answer with a page, in bytes. */
+/** The largest answer that contains a page, in bytes. */
 const MOST_BYTES = 4 * 1024 * 1024
 
 /**
- * Returns the check of a read of an app's page; undefined if the backend has no pins, or the URI is no page's. A page
- * that is not approved is answered as a resource that does not exist (`missing`): nothing of it reaches the client.
+ * Returns the check for a read of an app's page; undefined if the backend has no pins, or the URI is not a page's. An
+ * unapproved page is answered like a missing resource (`missing`), so that nothing of it reaches the client.
  */
 export function pageCheck(
   { era, gateway }: EndpointRequest,
@@ -29,7 +29,7 @@ export function pageCheck(
       const reason = definitions.reasonAgainstPage(uri, contents)
       gateway.approvals.pageRead(backend, uri, reason)
       if (reason !== undefined || contents === undefined) return missing()
-      // The rest of the result was not approved.
+      // Other members of the result are not approved, so they are left out.
       return era === 'modern' ? `{${READ},"contents":${contents}}` : `{"contents":${contents}}`
     },
   }

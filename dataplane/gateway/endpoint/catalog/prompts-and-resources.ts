@@ -23,7 +23,7 @@ import { pageCheck } from './page-check.ts'
 
 /** Serves `prompts/list`, `resources/list` and `resources/templates/list` from the serialized lists. */
 export function listOf(request: EndpointRequest, kind: ItemKind): void {
-  // A list has one page, so this server has issued no cursor.
+  // Each list has one page, so this server has never issued a cursor.
   if (request.message.cursor !== undefined) throw invalid('params.cursor is not one that this server gave.')
   afterFirstLists(request, () => answerVisible(request, kind))
 }
@@ -50,7 +50,7 @@ export function readResource(request: EndpointRequest): void {
   })
 }
 
-/** Serves `completion/complete`: relays it to the backend of the prompt or resource that it refers to. */
+/** Serves `completion/complete`: relays it to the backend of the referenced prompt or resource. */
 export function complete(request: EndpointRequest): void {
   const ref = request.message.params?.['ref']
   if (!isObject(ref)) throw invalid('params.ref must be an object.')
@@ -82,7 +82,7 @@ function completePrompt(request: EndpointRequest, ref: Ref): void {
   relayCall(request.gateway, request, at(backend), rename === undefined ? message : withPrompt(message, rename))
 }
 
-/** The longest URI in characters: it is kept for as long as the session lives. */
+/** The longest URI in characters. It is stored for the lifetime of the session. */
 const LONGEST_WATCHED = 8192
 
 /** Serves `resources/subscribe` and `resources/unsubscribe`: relays them, or watches a modern backend's resource. */
@@ -100,7 +100,7 @@ async function watchAt({ backend, own, names }: ResourceAt, uri: string, request
   const session = request.session as Session
   const isEnd = request.message.method === 'resources/unsubscribe'
   const isWatched = session.watched.includes(uri)
-  // An unreachable backend fails the relayed call.
+  // If the backend can't be reached, the relayed call fails and reports it.
   const isRelayed = !(isEnd && isWatched) && (await session.isServedIn(backend).catch(() => true))
   if (isRelayed) {
     await session.noteSubscription(backend, own, isEnd)
@@ -112,7 +112,7 @@ async function watchAt({ backend, own, names }: ResourceAt, uri: string, request
   request.result('{}')
 }
 
-/** Finds the resource of a request by the URI that clients know. Throws if there is none. */
+/** Finds the resource of a request by the URI that clients use. Throws if there is none. */
 function resourceOfRequest(request: EndpointRequest): ResourceAt & { readonly uri: string } {
   const uri = request.message.parameter('uri')
   if (uri === undefined) throw invalid('params.uri must be a string.')
@@ -129,7 +129,7 @@ export const withUri = (message: Message, own: string): Message =>
 const unknownResource = (request: EndpointRequest, uri: unknown): PublicError =>
   unknown(request, request.era === 'legacy' ? 'resource_not_found' : 'unknown_resource', { uri })
 
-/** Replaces `ref` by the one that was authorized: of two members with one name, another parser may use the other. */
+/** Replaces `ref` by the authorized one, because another parser may use the other of two members with this name. */
 const asJudged = ({ message, setup, view }: EndpointRequest, ref: Ref): Message =>
   setup.authorizer === undefined && view.backends.every(({ definitions }) => !definitions.areEnforced)
     ? message
@@ -140,14 +140,14 @@ function withRef(message: Message, ref: Ref): Message {
   return withParams(message, editObject(params, { ref: JSON.stringify(ref) }))
 }
 
-/** Replaces the name in the request's `ref` by the prompt's own name (JSON text). */
+/** Replaces the name in the request's `ref` by the backend's own name of the prompt (JSON text). */
 function withPrompt(message: Message, name: string): Message {
   const params = message.text.slice(message.paramsStart, message.paramsEnd)
   const ref = editObject(memberText(params, 'ref') as string, { name })
   return withParams(message, editObject(params, { ref }))
 }
 
-/** Calls `next` when all backends have given their lists once, or their time is over. */
+/** Calls `next` when all backends have returned their first lists, or have taken too long. */
 export function afterFirstLists(request: EndpointRequest, next: () => void): void {
   if (request.view.allListed) next()
   else request.run(() => request.view.firstLists().then(next))

@@ -13,7 +13,7 @@ import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import { at, checkMayRead, mayRead, unknown } from './caller-catalog.ts'
 import { afterFirstLists, invalid, listOf, withUri } from './prompts-and-resources.ts'
 
-/** Serves `skills/list` (SEP-2640) from what the backends have listed. No file of a skill is read for it. */
+/** Serves `skills/list` (SEP-2640) from the backends' lists. It reads no file of a skill. */
 export function listSkills(request: EndpointRequest): void {
   afterFirstLists(request, () => {
     skillsOf(request)
@@ -22,8 +22,8 @@ export function listSkills(request: EndpointRequest): void {
 }
 
 /**
- * Serves `skills/get`: asks the backend of the skill, listed or not, for its entry now. If the backend is away, an entry
- * that it has listed is given.
+ * Serves `skills/get`: asks the skill's backend for the current entry, whether or not it is listed. If the backend is
+ * unreachable, a listed entry is returned.
  */
 export function getSkill(request: EndpointRequest): void {
   const uri = uriIn(request)
@@ -39,7 +39,7 @@ export function getSkill(request: EndpointRequest): void {
   })
 }
 
-/** Serves `resources/directory/read`: asks the backend, and shows direct children alone that the caller may read. */
+/** Serves `resources/directory/read`: asks the backend, and returns only direct children that the caller may read. */
 export function readDirectory(request: EndpointRequest): void {
   const uri = uriIn(request)
   afterFirstLists(request, () => {
@@ -63,18 +63,18 @@ function uriIn(request: EndpointRequest): string {
   return uri
 }
 
-/** Returns the skills that the caller sees. Throws `method_not_found` if no backend has the extension. */
+/** Returns the skills that the caller sees. Throws `method_not_found` if no backend supports the extension. */
 function skillsOf({ view }: EndpointRequest): SkillCatalog {
   const { skills } = view.promptsAndResources
   if (skills === undefined) throw new PublicError('method_not_found')
   return skills
 }
 
-/** Finds the backend with skills that has a URI. Throws if there is none, or the caller may not read it. */
+/** Finds the backend with skills to which a URI belongs. Throws if there is none or the caller may not read it. */
 function foundSkill(request: EndpointRequest, uri: string): ResourceAt {
   checkMayRead(request, uri)
   const found = resourceIn(request.view, uri)
-  // Nobody can approve skills yet: a backend that shows only what was approved has none, though it may have the file.
+  // Pins don't cover skills yet, so a backend with enforced pins has none, even if it has the file.
   const hasSkills = found !== undefined && declaredSkills(found.backend.capabilities) !== undefined
   if (!hasSkills || found.backend.definitions.areEnforced) throw unknownUri(request, uri)
   return found
@@ -82,7 +82,7 @@ function foundSkill(request: EndpointRequest, uri: string): ResourceAt {
 
 const unknownUri = (request: EndpointRequest, uri: string): PublicError => unknown(request, 'unknown_resource', { uri })
 
-/** Relays a request; what its answer can't be changed to costs that answer only. */
+/** Relays a request whose answer is changed. If it can't be changed, only this request fails. */
 function relay(request: EndpointRequest, { backend, own, names }: ResourceAt, answer: WholeAnswer): void {
   const destination = { ...at(backend, '', '', names), answer }
   try {
@@ -100,7 +100,9 @@ const CACHE = '"resultType":"complete","ttlMs":0,"cacheScope":"private",'
 const resultOf = ({ era }: EndpointRequest, member: string, text: string): string =>
   `{${era === 'modern' ? CACHE : ''}"${member}":${text}}`
 
-/** Returns the entry in a backend's result as clients see it. Throws if it breaks a rule, or is another skill's. */
+/**
+ * Returns the entry in a backend's result as clients see it. Throws if it breaks a rule or belongs to another skill.
+ */
 function entryIn(result: string, { backend, own, names }: ResourceAt, { setup }: EndpointRequest): string {
   const text = memberText(result, 'skill')
   const value = parsed(text)
@@ -122,7 +124,7 @@ function parsed(text: string | undefined): Readonly<Record<string, unknown>> | u
   }
 }
 
-/** Returns the children in a backend's result that lie in the directory itself and that the caller may read. */
+/** Returns the children in a backend's result that are directly in the directory and that the caller may read. */
 function childrenIn(result: string, { own, names }: ResourceAt, request: EndpointRequest): string[] {
   const children = new Elements(memberText(result, 'resources') ?? '[]', 0)
   const shown: string[] = []

@@ -7,12 +7,12 @@ import { bindingOf } from '../../sessions/binding.ts'
 import { type EndpointExchange, LARGEST_BODY, tooLarge } from './endpoint-exchange.ts'
 
 const MOST_KNOWN_HOSTS = 256
-/** The longest Host header that is considered. */
+/** The longest Host header that is cached. */
 const LONGEST_HOST = 261
 
 type Next = (request: EndpointExchange) => void | Promise<void>
 
-/** Checks the host, as for all methods, and authenticates the caller; then continues with `next`. */
+/** Checks the host, authenticates the caller, and continues with `next`. All HTTP methods begin with it. */
 export function admit(request: EndpointExchange, next: Next): void {
   const { headers } = request.req
   checkKnownHost(request, headers)
@@ -26,7 +26,7 @@ export function admit(request: EndpointExchange, next: Next): void {
   admitted(request, caller, next)
 }
 
-/** Checks the host. The same few hosts come again and again, so accepted ones are remembered. */
+/** Checks the host. The same few hosts recur, so accepted ones are cached. */
 function checkKnownHost({ setup }: EndpointExchange, headers: IncomingHttpHeaders): void {
   const { host, origin } = headers
   const { knownHosts } = setup
@@ -38,7 +38,7 @@ function checkKnownHost({ setup }: EndpointExchange, headers: IncomingHttpHeader
 function admitted(request: EndpointExchange, caller: Caller, next: Next): void {
   const { gateway, setup, req } = request
   const { budget, views } = gateway
-  // Anonymous callers are distinguished by their address alone. All logins of a user share one share.
+  // Anonymous callers are distinguished by their address only. All logins of a user have the same share.
   const share =
     caller.kind === 'anonymous' ? budget.shareOfAddress(setup.addressOf(req)) : budget.shareOf(bindingOf(caller))
   const known = request.admit(caller, views.bindingOf(caller), share)

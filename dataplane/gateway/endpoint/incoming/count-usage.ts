@@ -8,7 +8,7 @@ import type { SessionRecord } from '../../sessions/store/store.ts'
 import { CLIENT_NOTE } from '../../usage/rows.ts'
 import type { Usage } from '../../usage/usage.ts'
 
-/** A request to the MCP endpoint as its counter sees it. */
+/** The parts of an MCP request that are counted. */
 interface CountedRequest {
   readonly message: Message | undefined
   readonly caller: Caller
@@ -23,9 +23,9 @@ interface CountedRequest {
 }
 
 /**
- * Counts a tool call of a client that has ended. A call of `call_tool` counts as one of the tool that it names, steps of
- * workflows don't count, and a call that asked for input counts once. Callers choose names of tools, so one that is not
- * in the catalog has none here.
+ * Counts a client's tool call that has ended. A call of `call_tool` counts as a call of the tool that it names, steps
+ * of workflows don't count, and a call with rounds of input counts once. Callers choose the names, so a name that is
+ * not in the catalog is not recorded.
  */
 export function countUsage(usage: Usage, request: CountedRequest, { result }: Outcome): void {
   const { message, caller, session, backend = '', startedAt, isPart } = request

@@ -12,28 +12,30 @@ import { countUsage } from './count-usage.ts'
 /** The largest body of a POST in bytes. */
 export const LARGEST_BODY = 8 * 1024 * 1024
 
-/** Returns the error for a body that is too large. The connection is closed, as the rest of the body is never read. */
+/**
+ * Returns the error for a body that is too large. It closes the connection, because the rest of the body is not read.
+ */
 export const tooLarge = (): PublicError => new PublicError('too_large', { headers: { connection: 'close' } })
 
-/** An exchange whose message has been understood: the functions that serve a message take it. */
+/** An exchange whose message was parsed. Functions that serve a message take it. */
 export type EndpointRequest = EndpointExchange & Understood
 
 /** An exchange with its gateway, and the request's body while that is read. */
 export class EndpointExchange extends Exchange {
   readonly gateway: Gateway
-  /** The caller's view of the backends; until it is admitted, the shared one. */
+  /** The caller's view of the backends. Before admission it is the shared view. */
   readonly view: View
   readonly res: ServerResponse
-  /** Tells that it serves another request (`innerRequest`), whose HTTP headers describe that request's call. */
+  /** True if it serves another request (`innerRequest`), whose HTTP headers describe that request's call. */
   readonly isInner: boolean = false
-  /** The received bytes of the body; most bodies have one chunk. */
+  /** The received bytes of the body. Most bodies have one chunk. */
   #body: Buffer | undefined
   #more: Buffer[] | undefined
   #size = 0
   #expected = 0
   #isWhole = false
 
-  /** Creates an exchange. `of`: the exchange that it is a part of, whose client and view it has. */
+  /** @param of the exchange that this one is a part of, with the same client and view */
   constructor(gateway: Gateway, res: ServerResponse, reply: Reply, of?: EndpointExchange) {
     const { log } = gateway.audit
     super(gateway, res.req, log === undefined || !recordsAnswers(log) ? reply : new RecordedReply(reply, log), of)
@@ -42,7 +44,7 @@ export class EndpointExchange extends Exchange {
     this.res = res
   }
 
-  /** Sets the caller's own view, and the caller's binding in it. */
+  /** Sets the caller's own view and binding. */
   see(view: View & { readonly binding: string }): this {
     const known = this as { -readonly [Name in 'view' | 'binding']: EndpointExchange[Name] }
     known.view = view
@@ -50,7 +52,7 @@ export class EndpointExchange extends Exchange {
     return this
   }
 
-  /** Tells that it is a step of the work for another request, not the whole of it. */
+  /** True if it is only one step of the work for another request. */
   get isPart(): boolean {
     return false
   }
@@ -63,13 +65,13 @@ export class EndpointExchange extends Exchange {
     if (this.gateway.usage !== undefined) countUsage(this.gateway.usage, this, outcome)
   }
 
-  /** Holds the memory that a body of this size will take once it is understood. Throws if the share is full. */
+  /** Reserves the memory that a body of this size will need. Throws if the share is full. */
   expect(size: number): void {
     this.hold(REQUEST_BYTES + COPIES * size)
     this.#expected = size
   }
 
-  /** Takes a chunk of the body. */
+  /** Adds a chunk of the body. */
   take(chunk: Buffer): void {
     if (this.reply.begun) return
     this.#size += chunk.length
@@ -84,7 +86,7 @@ export class EndpointExchange extends Exchange {
     }
   }
 
-  /** Returns the whole body and drops it here. */
+  /** Returns the whole body and drops it from this object. */
   takeBody(): Buffer {
     this.#isWhole = true
     const first = this.#body ?? NOTHING
@@ -109,7 +111,7 @@ export class EndpointExchange extends Exchange {
 
 const NOTHING = Buffer.alloc(0)
 
-/** The key of the request on Node's objects, so that no listener needs its own closure. */
+/** The key of the request on Node's objects. With it listeners need no closures of their own. */
 const key = Symbol('request')
 
 interface Incoming extends IncomingMessage {
@@ -120,7 +122,7 @@ interface Outgoing extends ServerResponse {
   [key]?: EndpointExchange
 }
 
-/** The function that is called when a body is complete. */
+/** Called when a body is complete. */
 type Next = (request: EndpointExchange) => void
 
 /** Returns the function that reads a request's body and then calls `next`. */

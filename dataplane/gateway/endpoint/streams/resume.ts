@@ -10,12 +10,12 @@ import { type EventId, eventIdText, LAST_SEQ } from '../../sessions/streams/even
 import type { EndpointExchange } from '../incoming/endpoint-exchange.ts'
 import { SessionStream } from './session-stream.ts'
 
-/** The longest time that another replica may take to send the events that it has. */
+/** The longest time for another replica to send its stored events. */
 const PATIENCE_MS = 2_000
 
 /**
- * Resumes the answer to a request for a client that has lost its connection: sends the events that it has missed, then
- * the later ones. HTTP 204 means that there are no more. If the answer is lost, the client gets an error instead.
+ * Resumes the answer to a request for a client that has lost its connection: sends the missed events, then new ones.
+ * HTTP 204 means that there are no more. If the answer is lost, the client gets an error instead.
  */
 export function resumeAnswer(request: EndpointExchange, session: Session, after: EventId): void {
   const { streams } = request.gateway
@@ -45,7 +45,7 @@ export function resumeAnswer(request: EndpointExchange, session: Session, after:
   if (log?.attach(sink, after.seq) === false) sink.abort()
 }
 
-/** A client's connection for the rest of an answer. If that is lost, the client gets an error instead. */
+/** A client's connection for the rest of an answer. If the rest is lost, the client gets an error instead. */
 class AnswerSink implements EventSink {
   readonly #writer: EventWriter
   readonly #after: EventId
@@ -86,7 +86,10 @@ class AnswerSink implements EventSink {
   }
 }
 
-/** Opens a client's GET stream. Missed events of the stream that it resumes, at whichever replica, come first. */
+/**
+ * Opens a client's GET stream. It begins with the missed events of the stream that it resumes, whichever replica has
+ * them.
+ */
 export async function openSessionStream(
   request: EndpointExchange,
   session: Session,
@@ -99,7 +102,7 @@ export async function openSessionStream(
     before.resumeOn(request, after.seq)
     return
   }
-  // A client that reconnects has lost its old stream, even if that is not known here yet.
+  // A client that reconnects has lost its old stream, even if this replica has not noticed.
   before?.end()
   const writer = new EventWriter(request.res, request.share, [
     ...['mcp-session-id', session.record.id],
@@ -119,9 +122,9 @@ export async function openSessionStream(
   stream.begin()
 }
 
-/** Collects the events of a stream that has ended, or has ended at this replica. */
+/** Collects the events of a stream that has ended, at least at this replica. */
 class Collected implements EventSink {
-  /** Settles when all events are there, or no more will come. */
+  /** Resolves when all events were received or no more will come. */
   readonly whole: Promise<void>
   readonly #events: (readonly [data: Buffer, id: string | undefined])[] = []
   readonly #resolve: () => void
@@ -133,7 +136,7 @@ class Collected implements EventSink {
     this.#resolve = resolve
   }
 
-  /** Sends all of them again. */
+  /** Sends all events to a sink. */
   giveTo(sink: EventSink): void {
     for (const [data, id] of this.#events) sink.event(data, id)
   }
@@ -152,7 +155,7 @@ class Collected implements EventSink {
   }
 
   heartbeat(): void {
-    // Events are collected, not sent: no connection has to be kept open.
+    // Events are collected, so there is no connection to keep open.
   }
 
   end(): void {

@@ -11,14 +11,14 @@ import type { ClientStream, Session } from '../../sessions/sessions.ts'
 import type { EventLog } from '../../sessions/streams/event-log.ts'
 import type { EndpointExchange } from '../incoming/endpoint-exchange.ts'
 
-/** The most bytes that a client may leave unread before its connection is ended. */
+/** The most bytes that a client may leave unread. Beyond it the connection is ended. */
 const MOST_UNREAD = 256 * 1024
-/** The time for which messages are kept for a client that has lost its connection. */
+/** The time for which messages are stored for a client that has lost its connection. */
 const AWAY_MS = 60_000
 
 /**
- * The stream on which a legacy client gets messages outside of any request. It outlives its connection for a while:
- * messages are kept for a client that resumes it.
+ * The stream on which a legacy client gets messages outside of any request. It outlives its connection for a while and
+ * stores messages for a client that resumes it.
  */
 export class SessionStream implements ClientStream {
   readonly #request: EndpointExchange
@@ -27,7 +27,7 @@ export class SessionStream implements ClientStream {
   #connection: EventWriter | undefined
   #away: NodeJS.Timeout | undefined
   #isOver = false
-  /** The request on which the client reads now, or has read last. */
+  /** The request whose response carries, or last carried, the stream. */
   #reader: EndpointExchange
 
   constructor(request: EndpointExchange, session: Session, writer: EventWriter) {
@@ -39,17 +39,17 @@ export class SessionStream implements ClientStream {
     this.#connect(request, writer)
   }
 
-  /** Tells whether this is the stream that a client resumes. */
+  /** Tells whether this is the stream that the client resumes. */
   is(log: EventLog | undefined): boolean {
     return log === this.#log && !this.#isOver
   }
 
-  /** Begins to send, with the kept messages first. */
+  /** Begins to send, first the stored messages. */
   begin(): void {
     if (this.#connection !== undefined) this.#log.begin(this.#connection)
   }
 
-  /** Continues after an event on another connection. */
+  /** Continues after an event, on another connection. */
   resumeOn(request: EndpointExchange, after: number): void {
     const writer = new EventWriter(request.res, request.share, [
       ...['mcp-session-id', this.#session.record.id],
@@ -64,7 +64,7 @@ export class SessionStream implements ClientStream {
     this.#connection = writer
     this.#reader = request
     const { tokens } = request.gateway
-    // The stream continues: its client resumes it with another token.
+    // The stream itself continues, and its client can resume it with another token.
     const holder: TokenHolder = { context: request, checkedAt: performance.now(), tokenEnded: () => writer.end() }
     tokens.add(holder)
     request.res.once('close', () => {
@@ -87,7 +87,7 @@ export class SessionStream implements ClientStream {
     this.#away.unref()
   }
 
-  /** Ends the stream after its client has not resumed it in time. */
+  /** Ends the stream because its client has not resumed it in time. */
   #abandon(): void {
     this.end()
     this.#request.gateway.sessions.streamAbandoned(this.#session)
@@ -108,11 +108,14 @@ export class SessionStream implements ClientStream {
   send(message: string): void {
     if (!this.#mayHear(message)) return
     this.#log.event(Buffer.from(message))
-    // Unread messages are kept: the client may resume the stream.
+    // Unread messages stay stored, so the client can resume the stream.
     if ((this.#connection?.unread ?? 0) > MOST_UNREAD) this.#connection?.abort()
   }
 
-  /** Tells whether the client may still see the subject of a message: policies may change after a subscription. */
+  /**
+   * Tells whether the client may still see the subject of a message, because policies may have changed since it
+   * subscribed.
+   */
   #mayHear(message: string): boolean {
     const { setup, gated } = this.#request.gateway
     const isGated = gated.enforced !== undefined

@@ -13,13 +13,13 @@ import { afterFirstLists } from '../catalog/prompts-and-resources.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 const SUBSCRIPTION_KEY = 'io.modelcontextprotocol/subscriptionId'
-/** The most bytes that a client may leave unread before its stream is ended. */
+/** The most bytes that a client may leave unread. Beyond it the stream is ended. */
 const MOST_UNREAD = 256 * 1024
 const MOST_URIS = 256
-/** The longest URIs of a subscription together, in characters. */
+/** The most characters of all URIs of a subscription. */
 const MOST_URI_LENGTH = 64 * 1024
 
-/** Serves `subscriptions/listen`: a stream of the changes that the client names, until one side ends it. */
+/** Serves `subscriptions/listen`: a stream of the changes that the client has named, until one side ends it. */
 export function subscribe(request: EndpointRequest): void {
   const filter = request.message.params?.['notifications']
   if (!isObject(filter)) throw new PublicError('invalid_params', { message: 'params.notifications must be an object.' })
@@ -38,7 +38,7 @@ function checked(uris: readonly string[]): readonly string[] {
   return uris
 }
 
-/** The stream of one client that listens. */
+/** The stream of one client's subscription. */
 class Listener implements Listening, TokenHolder {
   readonly context: EndpointRequest
   readonly #lists: ReadonlySet<ChangedList>
@@ -48,7 +48,7 @@ class Listener implements Listening, TokenHolder {
   /** The backends of the watched resources. */
   #watchedAt: ReadonlySet<Backend | undefined> = new Set()
   checkedAt = performance.now()
-  /** The notifications to send after the acknowledgement, each once; undefined once that was sent. */
+  /** The notifications to send after the acknowledgement, without duplicates; undefined after it was sent. */
   #early: Set<string> | undefined = new Set()
 
   constructor(request: EndpointRequest, filter: Record<string, unknown>) {
@@ -59,10 +59,10 @@ class Listener implements Listening, TokenHolder {
     const { resourceSubscriptions } = filter
     const uris = Array.isArray(resourceSubscriptions) ? resourceSubscriptions.slice(0, MOST_URIS) : []
     const named = checked(uris.filter((uri): uri is string => typeof uri === 'string'))
-    // A resource that the caller may not read is left out as if it did not exist.
+    // A resource that the caller may not read is left out, as if it did not exist.
     this.#uris = 'resources' in capabilities ? named.filter((uri) => this.#mayRead(uri)) : []
     this.#meta = { [SUBSCRIPTION_KEY]: JSON.parse(request.message.id as string) }
-    // The stream may last for days: the rest of the request's memory is of no more use.
+    // The stream may last for days, so the memory of the request itself is released.
     request.forgetMessage()
     request.hold(LISTENER_BYTES + 4 * lengthOf(this.#uris))
   }
@@ -74,7 +74,7 @@ class Listener implements Listening, TokenHolder {
   #mayRead(uri: string): boolean {
     const { gateway, view } = this.context
     const { authorizer } = gateway.setup
-    // The catalog may have lost the backend since.
+    // The catalog gate may have withdrawn the backend since.
     if (gateway.gated.enforced !== undefined && resourceIn(view, uri) === undefined) return false
     return authorizer === undefined || authorizer.mayRead(this.caller, view.promptsAndResources, uri)
   }
@@ -89,7 +89,7 @@ class Listener implements Listening, TokenHolder {
     this.#watchedAt = new Set(places.map(({ backend }) => backend))
     this.#watches = watchResources(places, (own, { name }) => {
       const uri = view.promptsAndResources.names?.get(name)?.shown(own) ?? own
-      // The policies, or what is approved, may have changed since.
+      // The policies or the approved definitions may have changed since.
       if (this.#mayRead(uri) && resourceIn(view, uri) !== undefined)
         this.#notify('notifications/resources/updated', { uri })
     })
@@ -97,7 +97,7 @@ class Listener implements Listening, TokenHolder {
       this.#acknowledge()
       return
     }
-    // Every change after the acknowledgement must be notified, so backends have to know the subscription first.
+    // Every change after the acknowledgement must be reported, so backends must know the subscription first.
     untilActive(this.#watches)
       .then(() => this.#acknowledge())
       .catch((error) => gateway.faulted(error, 'a subscription is not acknowledged'))
@@ -151,7 +151,7 @@ class Listener implements Listening, TokenHolder {
     else reply.message(text)
   }
 
-  /** Ends the stream from our side: a graceful end is a result. */
+  /** Ends the stream. A graceful end is a result. */
   end(): void {
     const { reply, message } = this.context
     this.#close()

@@ -8,23 +8,23 @@ import type { Reply } from '../../request/reply.ts'
 import { EndpointExchange, type EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /**
- * A tool call that the gateway makes while it serves a client's request. Its id is that of no other request of that
- * client except the one that it is made for, its name is the tool's as clients see it, and its `_meta` comes from
- * `metaOfPart` or `metaOfWhole`.
+ * A tool call that the gateway makes while it serves a client's request. Its id differs from those of that client's
+ * other requests, or is the id of the served request itself. Its name is the one that clients use. Its `_meta` comes
+ * from `metaOfPart` or `metaOfWhole`.
  */
 export type InnerCall = ToolCallParts
 
-/** The receiver of the answer, and of the call's end. */
+/** Receives the answer and the call's end. */
 export interface InnerAnswer {
   readonly reply: Reply
-  /** The telemetry of the operation that the call is a part of; absent: that of the request that it is made for. */
+  /** The telemetry of the operation that the call belongs to; absent: that of the served request. */
   readonly parent?: Observation | undefined
-  /** True if the call is the whole work for the request that it is made for. */
+  /** True if the call is the whole work for the served request. */
   readonly isWhole?: boolean
   ended?(outcome: Outcome): void
 }
 
-/** Members of `_meta` that apply only to the client's own request: its progress, and the parent of its spans. */
+/** Members of `_meta` that apply only to the client's own request: its progress token and the parent of its spans. */
 const OF_SPAN = { traceparent: undefined, tracestate: undefined }
 const OF_OUTER = { progressToken: undefined, ...OF_SPAN }
 

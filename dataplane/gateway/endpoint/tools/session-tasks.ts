@@ -14,7 +14,7 @@ import type { Session } from '../../sessions/sessions.ts'
 import { at, checkMayCallPlain, mayCallPlain } from '../catalog/caller-catalog.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
-/** The revision with tasks of the legacy era; the next one removed them (2025-11-25, tasks). */
+/** The only revision with tasks of the legacy era; the next one removed them (2025-11-25, tasks). */
 const WITH_TASKS = '2025-11-25'
 
 export const knowsTasks = ({ record }: Session): boolean => record.revision === WITH_TASKS
@@ -24,9 +24,9 @@ const areOffered = ({ session, view }: EndpointRequest): boolean =>
   session !== undefined && knowsTasks(session) && 'tasks' in view.promptsAndResources.tasks
 
 /**
- * Returns the message for a call that asks to run as a task. If no tasks were offered, the request for one is removed,
- * because a backend that runs tasks would answer with one. Throws `method_not_found` if tasks were offered and this
- * tool's backend runs none.
+ * Returns the message for a call that asks to run as a task. If tasks were not offered, that member is removed, because
+ * a backend that supports tasks would answer with a task. Throws `method_not_found` if tasks were offered but this
+ * tool's backend does not support them.
  */
 export function asTaskCall(request: EndpointRequest, backend: Backend): Message {
   const { message, era } = request
@@ -48,13 +48,15 @@ export function relaySessionTask(request: EndpointRequest): void {
   relayCall(request.gateway, request, at(backend), edited(message, { taskId: JSON.stringify(task.id) }))
 }
 
-/** The position in a list of tasks: these backends, after these cursors of theirs. */
+/** The position in a list of tasks: the remaining backends, each with its own cursor. */
 type Position = readonly [backend: string, cursor: string | undefined]
 
 /** The use for which the keys of cursors are derived. */
 const USE = 'task-lists'
 
-/** Serves `tasks/list`: a page of each backend at which the session has started tasks. Other tasks are left out. */
+/**
+ * Serves `tasks/list`: one page of each backend at which the session has started tasks. Tasks of others are left out.
+ */
 export function listSessionTasks(request: EndpointRequest): void {
   const session = sessionOf(request)
   const positions = positionsOf(request, session)
@@ -94,7 +96,7 @@ interface Page {
 
 const NOTHING: Page = { texts: [], next: undefined }
 
-/** Reads one page. A backend that can't be asked affects only its own tasks. */
+/** Reads one page. If a backend can't be asked, only its tasks are missing. */
 async function pageOf(request: EndpointRequest, session: Session, [name, cursor]: Position): Promise<Page> {
   const backend = request.view.backendNamed(name)
   if (backend === undefined) return NOTHING

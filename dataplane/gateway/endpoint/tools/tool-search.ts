@@ -10,7 +10,7 @@ import { visibleList } from '../catalog/caller-catalog.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import { innerRequest, metaOfWhole } from './inner-call.ts'
 
-/** The longest query in characters: longer text is no description of a tool. */
+/** The longest query in characters. A longer text does not describe a tool. */
 const LONGEST_QUERY = 2_000
 
 type Serve = (request: EndpointRequest) => void
@@ -24,8 +24,8 @@ export function listMetaTools(request: EndpointRequest, { most }: ToolSearch): v
 }
 
 /**
- * Returns the function that serves a call of one of the tools of tool search; undefined for any other name. `call`
- * serves a call by a tool's name, as for any client.
+ * Returns the function that serves a call of `find_tool` or `call_tool`; undefined for any other name. `call` serves a
+ * call by a tool's name, as for any client.
  */
 export function metaTool(name: string, search: ToolSearch, call: Serve): Serve | undefined {
   if (name === FIND_TOOL) return (request) => request.run(() => find(request, search))
@@ -33,7 +33,7 @@ export function metaTool(name: string, search: ToolSearch, call: Serve): Serve |
   return undefined
 }
 
-/** Finds tools among those that the caller sees: denied tools are not searched. */
+/** Searches the tools that the caller sees. Denied tools are not searched. */
 async function find(request: EndpointRequest, search: ToolSearch): Promise<void> {
   request.tellUse(FIND_TOOL)
   const asked = queryOf(request, search.most)
@@ -56,7 +56,7 @@ async function find(request: EndpointRequest, search: ToolSearch): Promise<void>
   request.result(`{${type}"content":${content},"structuredContent":${found}}`)
 }
 
-/** Reads the query, or the reason why it is invalid. */
+/** Returns the query, or the reason why it is invalid. */
 function queryOf({ message }: EndpointRequest, most: number): { query: string; limit: number } | string {
   const given = message.params?.['arguments']
   const { query, limit = most } = isObject(given) ? given : {}
@@ -67,7 +67,7 @@ function queryOf({ message }: EndpointRequest, most: number): { query: string; l
   return { query, limit: Math.min(limit, most) }
 }
 
-/** Calls a tool for the client, as if the client had called it by its name. */
+/** Calls a tool as if the client had called it by its name. */
 async function callFound(request: EndpointRequest, call: Serve): Promise<void> {
   const { message } = request
   request.tellUse(CALL_TOOL)
@@ -92,7 +92,7 @@ async function callFound(request: EndpointRequest, call: Serve): Promise<void> {
   inner.run(() => calling(inner, call))
 }
 
-/** Calls the tool; callers can't distinguish a denied tool from a missing one. */
+/** Calls the tool. Callers can't distinguish a denied tool from a missing one. */
 function calling(inner: EndpointRequest, call: Serve): void {
   try {
     call(inner)
@@ -104,7 +104,7 @@ function calling(inner: EndpointRequest, call: Serve): void {
 
 const NOT_THERE: ReadonlySet<string> = new Set(['forbidden', 'unknown_tool'])
 
-/** Returns the arguments of the tool, as the client wrote them. */
+/** Returns the tool's arguments as the client wrote them. */
 function argumentsText(request: EndpointRequest): string {
   const given = memberText(paramsOf(request), 'arguments') ?? '{}'
   return memberText(given, 'arguments') ?? '{}'

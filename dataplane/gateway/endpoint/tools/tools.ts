@@ -15,9 +15,9 @@ import { foundInSession, listedBySession, type SessionTool } from './of-session.
 import { asTaskCall } from './session-tasks.ts'
 import { listMetaTools, metaTool } from './tool-search.ts'
 
-/** Serves `tools/list` from the serialized list. It waits only for backends that have never been asked. */
+/** Serves `tools/list` from the serialized list. It waits only for backends that were never asked for their lists. */
 export function listTools(request: EndpointRequest): void {
-  // The list has one page, so no cursor is ours.
+  // The list has one page, so this server has never issued a cursor.
   if (request.message.cursor !== undefined)
     throw new PublicError('invalid_params', { message: 'params.cursor is not one that this server gave.' })
   const { search } = request.gateway
@@ -36,7 +36,7 @@ function answerList(request: EndpointRequest): void {
 const clientShowsApps = ({ era, session, message }: EndpointRequest): boolean =>
   era === 'modern' ? showsApps(message.meta?.[CAPABILITIES_KEY]) : session?.showsApps === true
 
-/** Serves `tools/call`: of the tools of tool search, if they are listed, or of a tool of the catalog. */
+/** Serves `tools/call`: for `find_tool` and `call_tool` if they are listed, or for a tool of the catalog. */
 export function callTool(request: EndpointRequest): void {
   const name = request.message.parameter('name')
   if (name === undefined) throw new PublicError('invalid_params', { message: 'params.name must be a string.' })
@@ -48,8 +48,8 @@ export function callTool(request: EndpointRequest): void {
 }
 
 /**
- * Tells whether a call need not wait for backends that have not been asked yet: its tool is known and allowed. A denied
- * tool takes as long as a missing one.
+ * Tells whether a call need not wait for the first lists, because its tool is known and allowed. For a denied tool it
+ * waits as for a missing one, so that their times don't differ.
  */
 function isReady(request: EndpointRequest, name: string): boolean {
   const { caller, message, setup, view } = request
@@ -88,12 +88,12 @@ function relayShown(
 ): void {
   checkMayCall(request, name, route)
   if (composite !== undefined) {
-    // The scopes of all steps at once: a run that has begun can't ask for a new token.
+    // The scopes of all steps are checked at once, because a run that has begun can't request a new token.
     const { stepTools } = request.view.catalog
     checkScopes(request, [name, ...composite.workflow.tools.map((tool) => stepTools.get(tool)?.name ?? tool)])
     runComposite(request, name, composite)
   }
-  // A name that a backend which never answered may have is not unknown.
+  // A name is not unknown if a backend that has never answered may have it.
   else if (route === undefined) refuse(request, unlistedBackendsFor(request.setup.config, request.view.backends, name))
   else {
     const shown = shownName(request, name, route)
@@ -102,7 +102,7 @@ function relayShown(
   }
 }
 
-/** Returns the shown name of a tool called by its backend's own name: rate limits use it, as policies do. */
+/** Returns the shown name of a tool that was called by its backend's own name. Rate limits and policies use it. */
 const shownName = ({ view: { catalog } }: EndpointRequest, name: string, route: Route): string =>
   catalog.routes.get(name) === route ? name : toolSubject(catalog, name, route).id
 
@@ -116,7 +116,7 @@ export function calledName(request: EndpointRequest): string {
 
 type Engine = typeof import('./composite/call-composite.ts')
 
-/** The engine of composite tools: kept after the first call, since Node resolves a module at each `import()`. */
+/** The module for composite tools, kept after the first call because Node resolves a module at each `import()`. */
 let engine: Engine | undefined
 
 function runComposite(request: EndpointRequest, name: string, { workflow }: CompositeTool): void {
@@ -131,8 +131,8 @@ async function loadEngine(): Promise<Engine> {
 }
 
 /**
- * Calls a tool, shown or not, for a step of a composite tool with the rights of its caller. A missing and a denied tool
- * give the same failure. `name`: as the step has it; `tool` is undefined if there is none.
+ * Calls a tool, shown or not, for a step of a composite tool, with the rights of its caller. A missing and a denied
+ * tool fail in the same way. `name`: the name in the step; `tool`: undefined if there is none.
  */
 function callStepTool(request: EndpointRequest, name: string, tool: StepTool | undefined): void {
   checkMayCall(request, tool?.name ?? name, tool?.route)
@@ -146,7 +146,7 @@ function callStepTool(request: EndpointRequest, name: string, tool: StepTool | u
     )
 }
 
-/** Answers a call of a name that no backend has now; `silent`: backends that have never listed their tools. */
+/** Answers a call of a name that no backend has. `silent`: backends that have never listed their tools. */
 function refuse(request: EndpointRequest, silent: readonly Backend[]): void {
   if (silent.length === 0) throw unknown(request, 'unknown_tool')
   answerUnreachable(request, silent)

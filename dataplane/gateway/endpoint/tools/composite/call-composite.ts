@@ -17,7 +17,7 @@ import { openProgress, sealProgress } from '../../../workflows/workflow-state.ts
 import type { EndpointRequest } from '../../incoming/endpoint-exchange.ts'
 import { type CallStepTool, type RunEnd, WorkflowAudit, workflowHost } from './workflow-host.ts'
 
-/** The memory of a run besides the results of its steps. */
+/** The memory of a run, in addition to the results of its steps. */
 const RUN_BYTES = 16 * 1024
 const HEARTBEAT_MS = 15_000
 
@@ -29,8 +29,8 @@ interface Started {
 }
 
 /**
- * Answers an authorized call of a composite tool: runs its steps, or continues a run whose client was asked something.
- * Wrong arguments give an error result. Throws `invalid_params` if the `requestState` is invalid.
+ * Answers an authorized call of a composite tool: runs its steps, or continues a run that was waiting for its client's
+ * input. Invalid arguments give an error result. Throws `invalid_params` if the `requestState` is invalid.
  */
 export function callComposite(request: EndpointRequest, current: Workflow, callStepTool: CallStepTool): Promise<void> {
   const { message, gateway, era } = request
@@ -53,13 +53,13 @@ export function callComposite(request: EndpointRequest, current: Workflow, callS
   return new WorkflowCall(request, { workflow: current, params: paramsOf(request, current) }, callStepTool).run()
 }
 
-/** Returns the arguments with their defaults; large integers stay as they were written. */
+/** Returns the arguments with their defaults. Large integers keep their spelling. */
 function paramsOf({ message: { text, argumentsStart, argumentsEnd } }: EndpointRequest, workflow: Workflow): unknown {
   const given = argumentsStart === -1 ? {} : parseExact(text.slice(argumentsStart, argumentsEnd))
   return withDefaults(workflow.parameters, isObject(given) ? given : {})
 }
 
-/** Reads the client's answers by the keys of its questions; JSON texts of objects. */
+/** Returns the client's answers by the keys of the questions, as JSON texts of objects. */
 function answersOf({ message: { text, paramsStart, paramsEnd } }: EndpointRequest): ReadonlyMap<string, string> {
   const responses = memberText(text.slice(paramsStart, paramsEnd), 'inputResponses') ?? '{}'
   const answers = new Map<string, string>()
@@ -68,11 +68,11 @@ function answersOf({ message: { text, paramsStart, paramsEnd } }: EndpointReques
   return answers
 }
 
-/** A call of a composite tool: its run, its client, and all its ends. */
+/** A call of a composite tool: its run, its client, and all ways in which it can end. */
 class WorkflowCall implements InFlightCall {
   readonly context: EndpointRequest
   readonly workflow: Workflow
-  /** The calls of its steps are counted instead. */
+  /** The calls of its steps count instead. */
   readonly share = undefined
   readonly id: string
   readonly deadline: number
@@ -164,7 +164,7 @@ class WorkflowCall implements InFlightCall {
     )
   }
 
-  /** Answers with an error result, as tools do. */
+  /** Answers with an error result. */
   #failed(text: string, how: 'failed' | 'timed_out' = 'failed'): void {
     const { context, workflow } = this
     this.#close(how, () => context.result(errorResult(context.era, `${workflow.name}: ${text}`)))
@@ -177,7 +177,7 @@ class WorkflowCall implements InFlightCall {
     gateway.workflows.end(this, outcome === 'timed_out' ? 'failed' : outcome)
     if (outcome !== 'waiting') this.#audit.ended(outcome, Date.now() - this.#run.startedAt)
     answer()
-    // Results that backends still produce have no use any more.
+    // Later results of backends are no longer used.
     this.#run.end()
   }
 
@@ -195,7 +195,9 @@ class WorkflowCall implements InFlightCall {
     this.#unanswered(() => this.context.reply.endUnanswered())
   }
 
-  /** Handles the loss of the client. A modern client cancels by it; a legacy one may return for the answer. */
+  /**
+   * Handles the loss of the client. For a modern client it cancels the call; a legacy client may return for the answer.
+   */
   gone(): void {
     if (this.context.era === 'modern') this.#unanswered(() => undefined)
   }

@@ -7,7 +7,7 @@ import { missingCapability } from '../../../workflows/attempt.ts'
 import { StepFailure } from '../../../workflows/failure.ts'
 import type { StepAnswer } from '../../../workflows/host.ts'
 
-/** The receiver of a call's result. */
+/** Receives a call's result. */
 interface Taker {
   resolve(answer: StepAnswer): void
   reject(error: StepFailure): void
@@ -15,13 +15,13 @@ interface Taker {
   tooMuch(): void
 }
 
-/** The JSON-RPC codes of calls that always fail again, because something is missing or not allowed. */
+/** The JSON-RPC codes with which a call fails again on each retry, because something is missing or not allowed. */
 const MISSING_CAPABILITY = -32021
 const FINAL: ReadonlySet<unknown> = new Set([-32602, -32601, 403, MISSING_CAPABILITY])
 
 /**
- * Takes the answer to a step's call, with which the workflow continues. Notifications and requests of the backend
- * before the answer go to the client of the workflow.
+ * Receives the answer to a step's call, with which the workflow continues. Notifications and requests of the backend
+ * before the answer go to the workflow's client.
  */
 export class StepReply implements Reply {
   readonly streaming = false
@@ -62,12 +62,12 @@ export class StepReply implements Reply {
   }
 
   heartbeat(): void {
-    // The workflow has its own.
+    // The workflow has its own heartbeats.
   }
 
   part(bytes: Buffer): boolean {
     this.#size += bytes.length
-    // Both the bytes and the text that is made of them.
+    // The memory of the bytes and of the text that is made from them.
     if (this.#size > workflowLimits.output || this.#reservation?.resize(2 * this.#size) === false) {
       this.#parts = []
       this.#taker.tooMuch()
@@ -105,7 +105,7 @@ export class StepReply implements Reply {
     this.#taker.reject(new StepFailure(message, detail))
   }
 
-  /** Takes the whole JSON-RPC message. */
+  /** Handles the whole JSON-RPC message. */
   #take(message: string): void {
     const result = memberText(message, 'result')
     if (result === undefined) {

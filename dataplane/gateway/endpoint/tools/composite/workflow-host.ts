@@ -43,7 +43,7 @@ export function workflowHost(outer: EndpointRequest, { workflow, room, audit, ca
     session === undefined ? message.meta?.[CAPABILITIES_KEY] : JSON.parse(session.record.capabilities)
   const token = message.meta?.['progressToken']
   const meta = metaOfPart(outer)
-  // An id that no other request of any client has.
+  // The id differs from those of all requests of all clients.
   const id = `portico-step-${randomUUID()}`
   let calls = 0
   return {
@@ -78,7 +78,7 @@ interface Making extends Pick<InnerCall, 'id' | 'meta'> {
   readonly callStepTool: CallStepTool
 }
 
-/** Calls a tool as the client itself would. Rejects with a StepFailure. */
+/** Calls a tool as if the client had called it. Rejects with a StepFailure. */
 function callTool(
   outer: EndpointRequest,
   { tool: name, arguments: args, more, ending }: StepCall,
@@ -143,9 +143,9 @@ async function askInSession(
 export class WorkflowAudit {
   readonly #context: EndpointRequest
   readonly #name: string
-  /** The request's description, collected while it is in flight: steps may end after it. */
+  /** The request's description. It is collected while the request is in flight, because steps may end later. */
   readonly #about: ReturnType<typeof aboutRequest> | undefined
-  /** The `performance.now()` at which each step in progress began. */
+  /** The start times (`performance.now()`) of the steps in progress. */
   readonly #steps = new Map<string, number>()
 
   constructor(context: EndpointRequest, name: string) {
@@ -158,7 +158,7 @@ export class WorkflowAudit {
     this.#tell('vmcp_workflow_started', 'success')
   }
 
-  /** Writes the event of the end. `durationMs`: since the start of the run, maybe in an earlier request. */
+  /** Writes the event of the run's end. `durationMs`: the time since its start, which may be in an earlier request. */
   ended(how: RunEnd, durationMs: number): void {
     this.#tell(`vmcp_workflow_${how}`, how === 'completed' ? 'success' : 'failure', { durationMs })
   }
