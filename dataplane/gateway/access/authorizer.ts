@@ -24,7 +24,7 @@ interface AskedTool {
   readonly catalog: Catalog
   /** The name that clients use. */
   readonly name: string
-  /** Undefined if there is none. */
+  /** The tool's route; undefined if it does not exist. */
   readonly route: Route | undefined
 }
 
@@ -40,17 +40,17 @@ interface Decided {
   denied: number
 }
 
-/** Decides by the current policies what a caller may do, for every path that leads to a backend. */
+/** Decides by the current policies what a caller may do. Every path that leads to a backend uses it. */
 export class Authorizer {
   readonly lists: VisibleLists
   readonly decisions: Decisions
   readonly #policies: Policies
-  /** The provider whose claims are used in place of those of the caller's token. */
+  /** The provider whose claims replace those of the caller's token. */
   readonly #provider: string | undefined
   /** Principals by caller: a caller stays one object while its token is known. */
   readonly #principals = new WeakMap<Caller, Principal>()
 
-  /** `decisions` are the counters of the previous instance, which continue. */
+  /** @param decisions the counters of the previous instance, which continue */
   constructor(policies: Policies, provider?: string, decisions = new Decisions()) {
     this.decisions = decisions
     this.#policies = policies
@@ -99,7 +99,7 @@ export class Authorizer {
     return this.#policies.allows(this.principalOf(caller), subject)
   }
 
-  /** A file of a skill needs the right to read its SKILL.md, too. */
+  /** A file of a skill also needs the right to read the skill's SKILL.md. */
   mayRead(caller: Caller, catalog: PromptResourceCatalog, uri: string): boolean {
     const principal = this.principalOf(caller)
     const subject = resourceSubject(catalog, uri)
@@ -124,7 +124,10 @@ export class Authorizer {
   }
 }
 
-/** Returns the authorizer of a configuration; undefined if it has no policies. `before` is reused if it still fits. */
+/**
+ * Returns the authorizer of a configuration; undefined if it has no policies. `before` is reused if its policies are
+ * the same.
+ */
 export function createAuthorizer(
   { authz, name }: GatewayConfig,
   before?: { readonly config: GatewayConfig; readonly authorizer: Authorizer | undefined },
@@ -137,8 +140,8 @@ export function createAuthorizer(
 }
 
 /**
- * Returns the arguments of a request, for policies that read some of them. Undefined if another parser could read a
- * different value: for a duplicate name, or one in another spelling by case, which some parsers treat as the same.
+ * Returns the arguments that policies read from a request. Returns undefined if another parser could read a different
+ * value, because a name occurs twice or in another spelling by case.
  */
 function judgedArguments(message: Message, read: ReadArguments): Readonly<Record<string, unknown>> | undefined {
   const given = message.params?.['arguments']
@@ -151,14 +154,14 @@ function judgedArguments(message: Message, read: ReadArguments): Readonly<Record
   while (members.next()) {
     const { key } = members
     if (!folded.has(foldName(key))) continue
-    // V8 13.6 gives a name that is spelt with an escape to another member, after it has parsed some objects.
+    // V8 13.6, after it has parsed some objects, assigns a name with an escape to another member.
     if (!names.has(key) || seen.has(key) || !Object.hasOwn(given, key)) return undefined
     seen.add(key)
   }
   return given
 }
 
-/** Counts the requests of callers that policies have allowed and denied. */
+/** The numbers of requests that policies have allowed and denied. */
 export class Decisions {
   readonly counts: Readonly<Record<JudgedAction, Decided>> = {
     call_tool: { allowed: 0, denied: 0 },

@@ -13,7 +13,7 @@ import type { CallNeed, Explanation, LoginNeed } from '../../policy/index.ts'
 type Asked = Pick<GatewayConfig, 'authServer' | 'incomingAuth' | 'backends'>
 
 /**
- * Returns what a call needs that these backends carry out. `scopes`: those of the tool, in addition to the endpoint's.
+ * Returns what a caller needs for a call to these backends. `scopes`: those of the tool, in addition to the endpoint's.
  */
 export function callNeeds(
   { authServer, incomingAuth, backends }: Asked,
@@ -44,14 +44,14 @@ export function callNeeds(
   return [login, ...own]
 }
 
-/** Adds to an explanation what the caller must have. */
+/** Adds the caller's needs to an explanation. */
 export const withNeeds = (explanation: Explanation, needs: readonly CallNeed[]): Explanation =>
   needs.length === 0 ? explanation : { ...explanation, needs }
 
-/** The needs of a gateway's tools as strangers may see them: settings alone, nothing about backends and tools. */
+/** The needs of a gateway's tools as anybody may see them. They derive from settings and reveal no backend or tool. */
 export interface NeedsOfTools {
   readonly scopes: readonly { readonly rule: string; readonly scopes: readonly string[] }[]
-  /** Hosts at which users have accounts that tools use. */
+  /** The hosts at which users need accounts for some tools. */
   readonly accounts: readonly string[]
   readonly keys: readonly { readonly title: string; readonly link: string; readonly helpUrl?: string }[]
   /** The page where users see their accounts and keys; absent if there are none. */

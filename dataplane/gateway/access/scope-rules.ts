@@ -5,18 +5,18 @@ import type { Caller } from '../../identity/caller.ts'
 import { hasScopes, statedScopes } from '../../identity/scopes.ts'
 import type { Explanation } from '../../policy/index.ts'
 
-/** The most names of tools whose scopes are kept, and of callers whose scopes are. */
+/** The most cached scopes of tool names, and of callers. */
 const MOST_KEPT = 10_000
 const NOTHING: ReadonlySet<string> = new Set()
 
-/** The scopes of one call: those that it needs, and those that the caller's token has and lacks. */
+/** The scopes for one call: the needed ones, and those that the caller's token has and lacks. */
 export interface ScopesOfCall {
   readonly needed: readonly string[]
   readonly held: readonly string[]
   readonly missing: readonly string[]
 }
 
-/** The scopes that calls of single tools need (`incomingAuth.scopeRules`), and those that contain others. */
+/** The scopes that calls of single tools need (`incomingAuth.scopeRules`), and the scopes that include others. */
 export class ScopeRules {
   readonly #rules: readonly { readonly scopes: readonly string[]; readonly matches: (tool: string) => boolean }[]
   readonly #implied: readonly { readonly scope: string; readonly implies: readonly string[] }[]
@@ -49,7 +49,7 @@ export class ScopeRules {
     return needed
   }
 
-  /** Returns the scopes of a call of these tools; undefined if the caller's token has all that it needs. */
+  /** Returns the scopes for a call of these tools; undefined if the caller's token has all needed ones. */
   lacking(caller: Caller, tools: readonly string[]): ScopesOfCall | undefined {
     const needed = this.neededFor(tools)
     if (needed.length === 0 || hasScopes(this.#heldBy(caller), needed, this.#audience)) return undefined
@@ -63,7 +63,7 @@ export class ScopeRules {
     return { needed, held: [...held].filter((scope) => scope !== ''), missing }
   }
 
-  /** Returns the scopes that a token states, with those that they contain. A token that states none has none. */
+  /** Returns the scopes in a token, and those that they include. A token without a scope claim has none. */
   #heldBy(caller: Caller): ReadonlySet<string> {
     if (caller.kind === 'anonymous') return NOTHING
     let held = this.#held.get(caller)
@@ -84,8 +84,8 @@ export class ScopeRules {
 }
 
 /**
- * Adds to an explanation what the scopes of a call say. A call that lacks one is not allowed, whatever policies say; what
- * policies deny stays so. `explanation`: undefined if there are no policies.
+ * Adds the result for the scopes of a call to an explanation. A call that lacks a scope is not allowed, whatever the
+ * policies say. `explanation`: undefined if there are no policies.
  */
 export function explainScopes(
   rules: ScopeRules | undefined,
@@ -99,6 +99,9 @@ export function explainScopes(
   return { ...explanation, allowed: false, reason: `the token lacks ${which} ${scopes.missing.join(', ')}`, scopes }
 }
 
-/** Returns the rules of a configuration; undefined if it has none. `audience`: that of tokens if none is configured. */
+/**
+ * Returns the rules of a configuration; undefined if it has none. `audience`: the audience of tokens if none is
+ * configured.
+ */
 export const scopeRulesOf = ({ incomingAuth }: GatewayConfig, audience: string): ScopeRules | undefined =>
   incomingAuth.scopeRules === undefined ? undefined : new ScopeRules(incomingAuth, audience)

@@ -13,7 +13,7 @@ import { Elements, memberText } from '../mcp/json.ts'
 /** An item of a list, as it is shown. */
 export interface Listed {
   readonly subject: Subject
-  /** A second subject that the caller must be allowed to use. */
+  /** A second subject that the caller must also be allowed to use. */
   readonly besides?: Subject
   /** The URI of a tool's page. */
   readonly page?: string
@@ -38,7 +38,7 @@ const toolOf = (id: string, backend: string | undefined, hints: Readonly<Record<
 const promptOf = (id: string, backend: string | undefined): Subject =>
   keyed({ action: 'get_prompt', type: 'Prompt', id, backend, hints: NO_HINTS })
 
-/** Returns the resource of a URI, or the one that a template may produce. */
+/** Returns the subject for a resource URI, whether it is listed or may come from a template. */
 export const resourceSubject = (catalog: PromptResourceCatalog, uri: string): Subject =>
   resourceAt(uri, holderOf(catalog, uri), nearestSkill(catalog.skills, uri))
 
@@ -48,11 +48,11 @@ export const resourceAt = (uri: string, backend: string | undefined, skill?: str
     ...(skill === undefined ? {} : { skill }),
   })
 
-/** Returns the SKILL.md that a caller must be allowed to read besides a resource itself; undefined if there is none. */
+/** Returns the SKILL.md that a caller must also be allowed to read for this resource; undefined if there is none. */
 export const skillSubject = (catalog: PromptResourceCatalog, { id, skill }: Subject): Subject | undefined =>
   skill === undefined || skill === id ? undefined : resourceSubject(catalog, skill)
 
-/** Returns the prompt of a name, even if there is none. */
+/** Returns the subject for a prompt name, even if no prompt has it. */
 export const promptSubject = ({ prompts }: PromptResourceCatalog, name: string): Subject =>
   promptOf(name, prompts.get(name)?.backend)
 
@@ -77,7 +77,7 @@ function textsOf(text: string): Pick<Listed, 'text' | 'sessionText'> {
   return sessionText === text ? { text } : { text, sessionText }
 }
 
-/** Returns the tools that are not shown but called by steps of composite tools, by the names that they would have. */
+/** Returns the tools that only steps of composite tools call, with the names that they would be shown under. */
 const hiddenOf = ({ stepTools }: Catalog, shown: ReadonlyMap<Route, Listed>): ReadonlyMap<Route, Subject> =>
   new Map(
     [...stepTools.values()]
@@ -86,8 +86,8 @@ const hiddenOf = ({ stepTools }: Catalog, shown: ReadonlyMap<Route, Listed>): Re
   )
 
 /**
- * Returns the tool of a name, or of its route if there is one. A tool that the catalog lacks is decided by its name and
- * backend.
+ * Returns the subject for a tool name, or for its route if there is one. A tool that the catalog lacks is decided by
+ * its name and backend.
  */
 export function toolSubject(catalog: Catalog, name: string, route: Route | undefined): Subject {
   const { byRoute, composites, hidden } = toolsOf(catalog)

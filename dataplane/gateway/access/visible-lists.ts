@@ -15,14 +15,14 @@ export interface Catalogs {
 
 export interface ListForm {
   readonly era: 'modern' | 'legacy'
-  /** If true, the list includes tools that are for apps alone. */
+  /** True if the list includes tools that only apps may use. */
   readonly withApps: boolean
 }
 
 const MOST_BYTES = 32 * 1024 * 1024
-/** The bytes counted for an entry besides the list. */
+/** The memory of a cached entry in addition to its list. */
 const ENTRY_BYTES = 300
-/** The milliseconds of decisions after which other requests get a turn. */
+/** The time in milliseconds after which the evaluation pauses for other requests. */
 const TURN_MS = 5
 
 /** The number of items of a list, and of those that the caller may see. */
@@ -31,17 +31,19 @@ export interface ListCounts {
   readonly allowed: number
 }
 
-/** Marks a list that is visible as a whole and is answered unchanged. */
+/** Marks a list of which the caller sees all items, so that it is sent unchanged. */
 const EVERYTHING = Symbol('everything')
 
-/** Filters lists item by item for callers, and caches them for callers whom policies treat alike. */
+/** Filters lists item by item for callers. Callers for whom policies decide in the same way share cached lists. */
 export class VisibleLists {
   readonly #policies: Policies
   readonly #made = new LRUCache<string, Buffer | typeof EVERYTHING>({ maxSize: MOST_BYTES })
   readonly #making = new Map<string, Promise<Buffer | typeof EVERYTHING>>()
-  /** Numbers of the current lists, used as keys so that the buffers themselves are not kept in memory. */
+  /**
+   * The numbers of the current lists. They serve as cache keys, so that the cache does not keep the buffers in memory.
+   */
   readonly #numbers = new WeakMap<Buffer, number>()
-  /** The counts of lists that were answered. */
+  /** The item counts of lists that were returned. */
   readonly #counts = new WeakMap<Buffer, ListCounts>()
   #last = 0
 
@@ -78,7 +80,7 @@ export class VisibleLists {
     return this.#counts.get(list)
   }
 
-  /** Returns the names of the backends of which the caller may see anything. */
+  /** Returns the names of the backends of which the caller sees any item. */
   async backends(principal: Principal, catalogs: Catalogs): Promise<ReadonlySet<string | undefined>> {
     const seen = new Set<string | undefined>()
     for (const kind of Object.keys(listForms) as ListKind[])
@@ -87,7 +89,8 @@ export class VisibleLists {
   }
 
   /**
-   * Returns the items that the caller may see, by their texts. A tool loses its page if the caller may not read that.
+   * Returns the items that the caller may see, by their texts. A tool loses its page if the caller may not read the
+   * page.
    */
   async #shownOf(principal: Principal, kind: ListKind, catalogs: Catalogs): Promise<ReadonlyMap<string, string>> {
     const allowed = await this.#allowed(principal, listedIn(kind, catalogs))
@@ -142,7 +145,7 @@ export function baseOf(
   return era === 'modern' ? modernList : legacyList
 }
 
-/** Returns the list with only the items in `shown`, each with the text given there. */
+/** Returns the list with only the items in `shown`, in the texts given there. */
 function filtered(
   base: Buffer,
   member: string,

@@ -7,18 +7,18 @@ import { PAGE_SCHEME, type UriNames } from './uri-names.ts'
 
 type AddressedKind = Extract<ItemKind, 'resources' | 'templates'>
 
-/** The URIs given so far, and how those of each backend are shown. */
+/** The assigned URIs, and the mapping for each backend. */
 export interface Named {
-  /** The names of backends, by URI and by URI template, as clients know them. */
+  /** The names of the backends by assigned URI or URI template. */
   readonly uris: Map<string, string>
-  /** Empty in a proxy, where URIs stay as they are. */
+  /** The mapping of each backend's URIs. Empty in a proxy, where URIs stay unchanged. */
   readonly names: ReadonlyMap<string, UriNames>
   readonly skills: ReadonlyMap<string, BackendSkills>
 }
 
 /**
- * Gives the resources or templates of all backends their URIs. Returns the texts to show, in order. A URI that an
- * earlier backend has is not shown, except for the page of an app, which gets another one.
+ * Assigns URIs to the resources or templates of all backends. Returns the texts to show, in order. A URI that an
+ * earlier backend already has is not shown, except for a page of an app, which gets another URI.
  */
 export function addressItems(backends: readonly Backend[], kind: AddressedKind, named: Named): string[] {
   const { key: member } = listForms[kind]
@@ -34,7 +34,7 @@ export function addressItems(backends: readonly Backend[], kind: AddressedKind, 
   })
 }
 
-/** Returns the URI that an item gets now; undefined if it is not shown. */
+/** Returns the URI to assign to an item; undefined if it is not shown. */
 function newUri(backend: string, kind: AddressedKind, own: string, named: Named): string | undefined {
   const { uris, names, skills } = named
   const ofSkills = skills.get(backend)
@@ -46,7 +46,7 @@ function newUri(backend: string, kind: AddressedKind, own: string, named: Named)
   return uri
 }
 
-/** Tells whether a URI is one of another backend's skills. */
+/** Tells whether a URI belongs to another backend's skills. */
 function isOfOther(backend: string, uri: string, { names, skills }: Named): boolean {
   if (names.size === 0 || !uri.startsWith(SKILL_SCHEME)) return false
   const segment = uri.slice(SKILL_SCHEME.length).split('/', 1)[0] ?? ''
@@ -60,7 +60,7 @@ function mayBeShown(skills: BackendSkills, kind: AddressedKind, uri: string): bo
   return isCanonicalSkill(uri) && skills.shows(uri)
 }
 
-/** Gives the pages of tools their URIs: they need not be listed (MCP Apps, resource discovery). */
+/** Assigns URIs to the pages of tools, which may be unlisted (MCP Apps, resource discovery). */
 function addPages({ name, tools = [], definitions }: Backend, named: Named): void {
   const pages = [...tools.flatMap(({ app }) => app?.uri ?? []), ...(definitions.pins?.names('pages') ?? [])]
   for (const uri of pages) newUri(name, 'resources', uri, named)
@@ -70,8 +70,8 @@ function addPages({ name, tools = [], definitions }: Backend, named: Named): voi
 const MOST_TRIES = 8
 
 /**
- * Gives a page of a backend its URI and returns it: its own, or with the backend's name as first segment where another
- * backend has that. Returns undefined for a page that has its URI already, or finds none.
+ * Assigns a URI to a backend's page and returns it: its own or, if another backend has that one, a URI with the
+ * backend's name as first segment. Returns undefined if the page already has a URI, or none is free.
  */
 function addPage(backend: string, own: string, { uris, names }: Named): string | undefined {
   const known = names.get(backend)

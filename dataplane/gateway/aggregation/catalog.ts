@@ -15,36 +15,36 @@ import { NO_OVERRIDE, overrideOf, type Shape, shapedText, shapeOf } from './shap
 export interface BuiltCatalog {
   readonly catalog: Catalog
   readonly backends: readonly Backend[]
-  /** The tools that each of them has shown. */
+  /** The tools that each backend had when the catalog was built. */
   readonly tools: ReadonlyMap<Backend, Backend['tools']>
 }
 
 export type { Route }
 
-/** All tools shown at one time. Other tools can't be called. */
+/** All tools that are shown at one time. Only they can be called. */
 export interface Catalog extends CompositeTools {
   /**
-   * The tools that steps of composite tools may call: by their shown names and, hidden or not, as `<backend>.<its own
+   * The tools that steps of composite tools may call, by their shown names and, also if hidden, by `<backend>.<own
    * name>`. Empty if there are no composite tools.
    */
   readonly stepTools: ReadonlyMap<string, StepTool>
   /** The routes in the order of the lists, where composite tools come last. */
   readonly routes: ReadonlyMap<string, Route>
   /**
-   * The routes by the names that backends with pages use, which are the only names that a page knows; only unambiguous
-   * names.
+   * The routes by the backends' own tool names, which are the only ones that a backend's page knows. They are kept for
+   * backends with pages, if they are unambiguous.
    */
   readonly ownNames: ReadonlyMap<string, Route>
   /** The result of `tools/list`, serialized, for each era. */
   readonly legacyList: Buffer
   readonly modernList: Buffer
-  /** The lists for clients that show no apps: without the tools that are for apps alone. */
+  /** The lists for clients that support no apps, without the tools that only apps may use. */
   readonly plain: { readonly legacyList: Buffer; readonly modernList: Buffer }
-  /** Warnings about clashing names and their resolution. */
+  /** The names that clash, and how each clash was resolved. */
   readonly warnings: readonly string[]
-  /** The URIs of the tools' pages, as clients know both. */
+  /** The URIs of the tools' pages, as clients know them. */
   readonly pages: ReadonlyMap<Route, string>
-  /** Names that the configuration must resolve under `manual`. The tools concerned are not shown. */
+  /** Clashing names that the configuration must resolve (`manual`). Their tools are not shown. */
   readonly conflicts: readonly string[]
 }
 
@@ -55,7 +55,7 @@ interface Shown {
   readonly isForModel: boolean
   /** The URI of the page that shows the tool's result. */
   readonly page: string | undefined
-  /** True if it only takes its name. */
+  /** True if the tool is withheld and only reserves its name. */
   readonly isWithheld?: boolean
 }
 
@@ -64,14 +64,16 @@ type Strategy = 'prefix' | 'priority' | 'manual'
 /** The tools of a backend, as shown to everybody or in one session. */
 export type ShownTools = Pick<Backend, 'name' | 'tools' | 'runsTasks' | 'callOperationOf'> & {
   readonly definitions?: Backend['definitions']
-  /** Returns the names of listed tools that are not shown; `pinned`: only those of which another text was approved. */
+  /**
+   * Returns the names of listed tools that are withheld. `pinned`: only tools for which a different text was approved.
+   */
   withheld?(kind: 'tools', which: 'all' | 'pinned'): readonly string[]
 }
 type Part = readonly [backend: ShownTools, shape: Shape]
 
 /**
- * Builds the catalog from the backends' tools. Deterministic: backends are taken in the order of their names, with
- * `priority` in its own order first; tools are sorted by name; a proxy keeps its backend's order.
+ * Builds the catalog from the backends' tools. The result is deterministic: backends are sorted by name, with the order
+ * of `priority` first; tools are sorted by name; a proxy keeps its backend's order.
  */
 export function buildCatalog(
   config: Shaping,
@@ -81,8 +83,8 @@ export function buildCatalog(
 ): Catalog {
   const strategy = config.aggregation?.conflictResolution ?? 'prefix'
   const clashes = new Clashes(strategy)
-  // A tool that was approved and has changed keeps its name, so that no other backend's tool is called by it. A tool
-  // that was never approved has no effect on other backends, unless the configuration puts its backend first.
+  // An approved tool that has changed keeps its name reserved, so that the name does not call another backend's tool. A
+  // tool that was never approved does not affect other backends, unless the configuration puts its backend first.
   const taken = strategy === 'priority' ? 'all' : 'pinned'
   const own = inOrder(config, backends).flatMap(([backend, shape]) => [
     ...shownTools(backend, shape, config.role === 'proxy', taken),
@@ -111,7 +113,7 @@ export function buildCatalog(
   }
 }
 
-/** Returns the tools with unique names; `clashes` decides about tools whose name is taken. */
+/** Returns the tools with unique names. `clashes` decides about tools whose name is already in use. */
 function withoutClashes(tools: readonly Shown[], clashes: Clashes): Shown[] {
   const shown = new Map<string, Shown>()
   for (const tool of tools) {
@@ -122,11 +124,11 @@ function withoutClashes(tools: readonly Shown[], clashes: Clashes): Shown[] {
   return [...shown.values()].filter(({ isWithheld }) => isWithheld !== true)
 }
 
-/** Returns the URI under which clients read a backend's page; undefined if they can't read it there. */
+/** Returns the URI by which clients read a backend's page; undefined if they can't read that page. */
 type PageOf = (backend: string, uri: string) => string | undefined
 const nobody: PageOf = () => undefined
 
-/** Returns every tool of every backend by the names that steps of composite tools use. */
+/** Returns every tool of every backend, by the names that steps of composite tools use. */
 function stepToolsOf(config: Shaping, backends: readonly ShownTools[], shown: readonly Shown[]): Map<string, StepTool> {
   const tools = new Map<string, StepTool>()
   const shownAs = new Map(shown.map((tool) => [ownNameOf(tool), tool]))
@@ -145,15 +147,15 @@ function listsOf(tools: readonly { readonly text: string }[]): Catalog['plain'] 
   const list = `"tools":[${tools.map(({ text }) => text).join(',')}]`
   return {
     legacyList: Buffer.from(`{"tools":[${tools.map(({ text }) => toolForSession(text)).join(',')}]}`),
-    // A change of the configuration changes the list within a second, and no notification is sent in this era yet, so a
-    // client may not keep the list. The list belongs to one authorization context.
+    // Clients must not cache the list, because a change of the configuration changes it within a second and this era
+    // has no notification for it yet. The list belongs to one authorization context.
     modernList: Buffer.from(`{"resultType":"complete","ttlMs":0,"cacheScope":"private",${list}}`),
   }
 }
 
 /**
- * Shows a tool's page by the URI that clients read it under. A page that they would read from another backend is
- * removed: this tool's result is not meant for that one.
+ * Replaces the URI of a tool's page by the one that clients use. A page that clients would read from another backend is
+ * removed, because that backend must not see this tool's results.
  */
 function withRightPage(tool: Shown, pageOf: PageOf): Shown {
   const { page: own, route, text } = tool
@@ -194,7 +196,7 @@ function* shownTools(backend: ShownTools, shape: Shape, exact: boolean, taken?: 
   }
   const seen = new Set<string>()
   for (const tool of backend.tools ?? []) {
-    // A backend's second tool of one name can't be called.
+    // The second tool with the same name at one backend can't be called.
     if (seen.has(tool.key)) continue
     seen.add(tool.key)
     const name = nameOf(tool.key)
@@ -208,7 +210,7 @@ function* shownTools(backend: ShownTools, shape: Shape, exact: boolean, taken?: 
   }
 }
 
-/** Returns the place of a tool that is not shown. */
+/** Returns the placeholder of a withheld tool, which reserves its name. */
 const withheldTool = (backend: string, tool: string, name: string): Shown => ({
   name,
   text: '{}',
@@ -240,9 +242,7 @@ function shownTool(backend: ShownTools, tool: BackendTool, shape: Shape, shownNa
   }
 }
 
-/**
- * Removes task support from a tool for calls that are not run as tasks: clients follow its own backend's declaration.
- */
+/** Removes task support from a tool whose calls are not run as tasks. Clients rely on this declaration. */
 function withoutTaskSupport(text: string): string {
   const execution = text.includes('taskSupport') ? memberText(text, 'execution') : undefined
   if (!execution?.startsWith('{')) return text
@@ -252,7 +252,7 @@ function withoutTaskSupport(text: string): string {
 /** Resolves name clashes by the configured strategy. */
 class Clashes {
   readonly warnings: string[] = []
-  /** The backends that want each name, under `manual`. */
+  /** The backends that have a tool of each clashing name (`manual`). */
   readonly conflicts = new Map<string, string[]>()
   readonly #strategy: Strategy
 
@@ -294,11 +294,10 @@ export function shownToolsOf({ routes }: Pick<Catalog, 'routes'>): ReadonlyMap<s
 }
 
 /**
- * Returns the catalog to show in place of `next`. If names clash that the configuration must resolve, the catalog shown
- * `before` stays, provided that it has no clashes, all of its backends still exist, and what they need approval for
- * still has it. `backends` holds the existing
- * ones. It is empty until all have been polled: at the start the set of tools depends on the order of answers, so it is
- * nothing to fall back to.
+ * Returns the catalog to show instead of `next`. If names clash and the configuration must resolve that, the catalog
+ * `before` stays, provided that it had no clashes, all of its backends still exist, and definitions that need approval
+ * still have it. `backends` holds the existing ones. It is empty until all have been polled: until then the tools of
+ * `before` depend on which backends have answered, so it can't replace `next`.
  */
 export function goodCatalog(next: BuiltCatalog, before: BuiltCatalog, backends: readonly Backend[]): BuiltCatalog {
   if (next.catalog.conflicts.length === 0 || before.catalog.conflicts.length > 0 || backends.length === 0) return next
@@ -308,7 +307,7 @@ export function goodCatalog(next: BuiltCatalog, before: BuiltCatalog, backends: 
   return isServed && before.backends.every((backend) => areApproved(backend, before.tools.get(backend))) ? before : next
 }
 
-/** Tells whether tools that a backend has shown are still approved, if it needs approval. */
+/** Tells whether the tools in `before` are still approved, if the backend needs approval. */
 function areApproved({ definitions, tools }: Backend, before: Backend['tools']): boolean {
   if (!definitions.areEnforced || before === undefined) return true
   const approved = new Set(tools)

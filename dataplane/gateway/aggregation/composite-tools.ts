@@ -7,9 +7,9 @@ import type { Route } from './route.ts'
 
 type Definitions = NonNullable<GatewayConfig['compositeTools']>
 
-/** A tool that steps of workflows may call, shown to clients or not. */
+/** A tool that steps of workflows may call, whether or not clients see it. */
 export interface StepTool {
-  /** The name under which it is shown, or would be: policies use this name. */
+  /** The name under which it is, or would be, shown. Policies use this name. */
   readonly name: string
   /** JSON text of the tool. */
   readonly text: string
@@ -25,13 +25,13 @@ export interface CompositeTool {
 
 export interface CompositeTools {
   readonly composites: ReadonlyMap<string, CompositeTool>
-  /** The reasons that some are not shown or can't be run as a whole. */
+  /** The reasons why composite tools are not shown, or can't run completely. */
   readonly compositeProblems: readonly string[]
 }
 
 const compiled = new WeakMap<Definitions, readonly Workflow[]>()
 
-/** Reads the composite tools of a configuration, once for each configuration. */
+/** Returns the composite tools of a configuration, parsed once. */
 export function workflowsOf(definitions: Definitions | undefined): readonly Workflow[] {
   if (definitions === undefined) return []
   let workflows = compiled.get(definitions)
@@ -46,8 +46,8 @@ export function workflowsOf(definitions: Definitions | undefined): readonly Work
 const nothing = () => false
 
 /**
- * Returns the composite tools that are shown. One whose name a backend's tool has is not shown, whichever came first,
- * nor is one that declares less than its tools may do, nor one that is withheld.
+ * Returns the composite tools to show. A composite tool is not shown if a backend's tool has its name, if it declares
+ * weaker hints than its tools require, or if it is withheld.
  */
 export function compositeTools(
   definitions: Definitions | undefined,
@@ -76,7 +76,7 @@ export function compositeTools(
 }
 
 /**
- * The hints that follow from those of the tools. A tool without hints is assumed to be the worst (MCP,
+ * The hints that result from those of the tools. A tool without hints counts as the most dangerous (MCP,
  * ToolAnnotations).
  */
 interface Floor {

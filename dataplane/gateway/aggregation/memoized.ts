@@ -1,4 +1,4 @@
-/** Makes a function whose results are kept as long as their sources. */
+/** Returns a function that caches the result for each source object for as long as that object lives. */
 export function memoized<K extends object, V>(make: (key: K) => V): (key: K) => V {
   const made = new WeakMap<K, V>()
   return (key) => {

@@ -29,44 +29,44 @@ interface SerializedList {
 
 /** The prompts and resources shown at one time, and the routes of requests for them. */
 export interface PromptResourceCatalog {
-  /** The declared capabilities: those of the backends and those that the gateway serves itself. */
+  /** The capabilities to declare: those of the backends, and those that the gateway provides itself. */
   readonly capabilities: Readonly<Record<string, object>>
   /** The instructions for clients; undefined if no backend has any. */
   readonly instructions: string | undefined
-  /** The extensions declared in the modern era alone, replacing capabilities of the same name. */
+  /** The extensions that are declared in the modern era only. They replace capabilities of the same name. */
   readonly extensions: object
-  /** The capability declared to clients of 2025-11-25 alone: `tasks`, or nothing. */
+  /** The capability that is declared to clients of 2025-11-25 only: `tasks`, or nothing. */
   readonly tasks: object
   readonly lists: Readonly<Record<ItemKind, SerializedList>>
   readonly prompts: ReadonlyMap<string, Route>
   /** The names of the backends that have resources, in the order of the configuration. */
   readonly holders: readonly string[]
-  /** Of these, the names of those that read only what they list: other definitions of theirs are not approved. */
+  /** Of these, the backends whose unlisted resources can't be read, because only listed ones can be approved. */
   readonly closed: ReadonlySet<string>
-  /** The names of backends, by URI and by URI template, as listed. */
+  /** The names of the backends by listed URI or URI template. */
   readonly uris: ReadonlyMap<string, string>
-  /** URIs and URI templates that are withheld, by the names of their backends. */
+  /** The withheld URIs and URI templates, by the names of their backends. */
   readonly withheld: ReadonlyMap<string, ReadonlySet<string>>
   readonly templates: readonly (UriPattern & { readonly backend: string })[]
   /** The skills; undefined if no backend has the extension. */
   readonly skills: SkillCatalog | undefined
-  /** The backends whose resources clients know by other URIs; undefined if there are none. */
+  /** The mapping of URIs for backends whose resources have other URIs for clients; undefined if there are none. */
   readonly names: ReadonlyMap<string, UriNames> | undefined
 }
 
-/** Tells whether a URI may come from a URI template (RFC 6570). */
+/** Matches the URIs that a URI template may produce (RFC 6570). */
 interface UriPattern {
   /**
-   * The number of characters that the template fixes. Of several matching templates, the one that fixes most applies.
+   * The number of characters that the template fixes. Of several matching templates the one that fixes most applies.
    */
   readonly fixed: number
   matches(uri: string): boolean
 }
 
 /**
- * Builds the catalog of prompts and resources. Prompts get the prefix of the tools. URIs stay unchanged, because
- * results hold them too. If two backends have the same one, it belongs to the first in the configuration's order. Those
- * of skills get the name of their backend, and so do pages of apps that clash.
+ * Builds the catalog of prompts and resources. Prompts get the same prefix as tools. URIs stay unchanged, because
+ * results contain them too. If two backends have the same URI, it belongs to the first in the configured order. Only
+ * URIs of skills, and clashing URIs of app pages, get the backend's name.
  */
 export function buildPromptResourceCatalog(
   config: Pick<GatewayConfig, 'role' | 'aggregation'>,
@@ -108,7 +108,7 @@ export function buildPromptResourceCatalog(
     closed: new Set(backends.filter(({ definitions }) => !definitions.showsUnlistedResources).map(({ name }) => name)),
     uris,
     withheld,
-    // An equal template of a second backend is not shown, but that backend has URIs of it, too.
+    // A second backend's equal template is not shown, but that backend may also have URIs that match it.
     templates: backends
       .flatMap(({ name, templates: own }) =>
         own.map(({ key }) => ({ backend: name, ...uriPattern(names.get(name)?.shown(key) ?? key) })),
@@ -119,7 +119,7 @@ export function buildPromptResourceCatalog(
   }
 }
 
-/** Adds the routes of a backend's prompts by their shown names, and returns the texts to show. */
+/** Adds the routes of a backend's prompts by shown name. Returns the texts to show. */
 function addPrompts(
   backend: Backend,
   nameOf: (key: string) => string,
@@ -145,12 +145,12 @@ function addPrompts(
     })
     texts.push(renamed ? editObject(text, { name: JSON.stringify(name) }) : text)
   }
-  // A prompt that was approved and has changed keeps its name.
+  // An approved prompt that has changed keeps its name reserved.
   for (const key of backend.withheld('prompts', 'pinned')) if (!seen.has(key)) taken.add(nameOf(key))
   return texts
 }
 
-/** Serializes a list for each era when it is first asked for: one of many items takes long. */
+/** Serializes a list for each era at the first request, because a long list takes long. */
 function serialized(kind: ItemKind, texts: readonly string[]): SerializedList {
   const list = () => `"${listForms[kind].member}":[${texts.join(',')}]`
   let legacy: Buffer | undefined
@@ -179,7 +179,7 @@ function capabilitiesOf(backends: readonly Backend[]): Record<string, object> {
 /** The longest instructions of one backend among several, in characters. */
 const LONGEST_INSTRUCTIONS = 4096
 
-/** Returns the instructions of one backend unchanged; those of several under their names. */
+/** Returns the instructions: of one backend unchanged, of several each under the backend's name. */
 export function instructionsOf(backends: readonly Backend[]): string | undefined {
   if (backends.length === 1) return backends[0]?.instructions
   const parts = backends.flatMap(({ name, instructions }) =>
@@ -196,7 +196,7 @@ export interface Place {
 }
 
 /**
- * Finds the backend that has a resource, by the URI that clients know; undefined if none is known to have it, or it is
+ * Finds the backend of a resource by the URI that clients know; undefined if no backend is known to have it, or it is
  * withheld.
  */
 export function placeOf(catalog: PromptResourceCatalog, uri: string): Place | undefined {
@@ -214,15 +214,15 @@ export function placeOf(catalog: PromptResourceCatalog, uri: string): Place | un
   return isWithheld(catalog, backend, own) || isHidden(skills, backend, own) ? undefined : { backend, uri: own }
 }
 
-/** Tells whether a filter of skills hides a resource of a backend, by its own URI. */
+/** Tells whether a filter of skills hides a resource, given the backend's own URI. */
 const isHidden = (skills: SkillCatalog | undefined, backend: string, own: string): boolean =>
   skills?.prefixes.get(backend)?.shows(own) === false && !hasSkillScheme(own)
 
-/** Returns the backend of a URI that nobody lists. */
+/** Returns the backend of an unlisted URI. */
 function unlistedHolder(catalog: PromptResourceCatalog, uri: string): string | undefined {
   const { templates, holders, skills, closed } = catalog
   const [only] = holders
-  // A URI may exist without being listed, and a single backend must be its owner.
+  // A resource may exist without being listed. With a single backend it can only belong to that backend.
   if (holders.length === 1 && only !== undefined && !closed.has(only)) return only
   const skill = skills === undefined ? undefined : innermost(skills.folders, uri)
   if (skill !== undefined) return skill.backend
@@ -230,19 +230,19 @@ function unlistedHolder(catalog: PromptResourceCatalog, uri: string): string | u
   return nearestHolder(catalog, uri, matching)
 }
 
-/** Returns the name of the backend that has a resource; undefined if none is known, or it is withheld. */
+/** Returns the name of the backend of a resource; undefined if it is unknown or the resource is withheld. */
 export const holderOf = (catalog: PromptResourceCatalog, uri: string): string | undefined =>
   placeOf(catalog, uri)?.backend
 
-/** Returns the URI under which clients read the page of a backend's tool; undefined if they can't read it there. */
+/** Returns the URI by which clients read the page of a backend's tool; undefined if they can't read it there. */
 export function pageOf(catalog: PromptResourceCatalog, backend: string, uri: string): string | undefined {
   const shown = catalog.names?.get(backend)?.shown(uri) ?? uri
   return holderOf(catalog, shown) === backend ? shown : undefined
 }
 
 /**
- * Returns the backend of the template that a URI most likely comes from: of several the one whose listed URIs share the
- * longest path with it, otherwise the one that fixes most characters.
+ * Returns the backend whose template most probably produced a URI: of several the one whose listed URIs share the
+ * longest path with it, else the one whose template fixes most characters.
  */
 function nearestHolder(
   catalog: PromptResourceCatalog,
@@ -260,7 +260,9 @@ function nearestHolder(
   return first.backend
 }
 
-/** The folders of all listed URIs, with the backends that list something in them. Built when first needed. */
+/**
+ * The folders of all listed URIs, with the backends that list something in them. They are computed when first needed.
+ */
 const foldersIn = memoized(({ uris }: PromptResourceCatalog): ReadonlyMap<string, ReadonlySet<string>> => {
   const folders = new Map<string, Set<string>>()
   for (const [uri, backend] of uris)
@@ -296,17 +298,18 @@ function withheldUris(backend: Backend): ReadonlySet<string> {
   if (!definitions.areEnforced) return NO_URIS
   const shown = new Set([...resources, ...templates].map(({ key }) => key))
   const withheld = [...backend.withheld('resources', 'all'), ...backend.withheld('templates', 'all')]
-  // The result of reading a page is checked on its own.
+  // The content of a page is checked when it is read.
   return new Set(withheld.filter((uri) => !shown.has(uri) && !definitions.isPage(uri)))
 }
 
 const NO_URIS: ReadonlySet<string> = new Set()
 
-/** Returns the extensions declared in both eras: apps, which need nothing of the gateway, and skills. */
+/** Returns the extensions for both eras: apps, for which the gateway has nothing to do, and skills. */
 function extensionsOf(backends: readonly Backend[], skills: SkillCatalog | undefined): object {
   const apps = backends.flatMap(({ capabilities: { extensions }, definitions }) => {
     if (!isObject(extensions) || !isObject(extensions[APPS_EXTENSION])) return []
-    // Nothing that a backend may change at will reaches clients of one that needs approval.
+    // From a backend that needs approval, clients get only a fixed declaration, because it could change its own at any
+    // time.
     return [definitions.areEnforced ? WITH_APPS.extensions[APPS_EXTENSION] : extensions[APPS_EXTENSION]]
   })
   return {
@@ -315,7 +318,7 @@ function extensionsOf(backends: readonly Backend[], skills: SkillCatalog | undef
   }
 }
 
-/** Returns the `extensions` declared in the modern era, which has more. */
+/** Returns the `extensions` for the modern era, which are more. */
 function modernExtensionsOf(backends: readonly Backend[], skills: SkillCatalog | undefined): object {
   const hasModernTasks = backends.some(({ era, capabilities }) => era?.era === 'modern' && hasTasks(capabilities))
   return declared({
@@ -327,7 +330,7 @@ function modernExtensionsOf(backends: readonly Backend[], skills: SkillCatalog |
 
 const declared = (extensions: object): object => (Object.keys(extensions).length === 0 ? {} : { extensions })
 
-/** Returns tasks of 2025-11-25 as a capability; empty if no backend runs any. */
+/** Returns the `tasks` capability of 2025-11-25; empty if no backend runs tasks. */
 function sessionTasksOf(backends: readonly Backend[]): object {
   const offered = backends
     .filter(({ runsTasks }) => runsTasks)
@@ -338,8 +341,8 @@ function sessionTasksOf(backends: readonly Backend[]): object {
 }
 
 /**
- * Builds the pattern of a template. Each expression matches any text, since the characters that it may produce depend
- * on its operator and on values. The text between must be there in order. Takes time linear in the URI for each
+ * Builds the pattern of a template. Each expression matches any text, because its possible characters depend on its
+ * operator and values. The literal parts must occur in order. Matching takes linear time in the URI for each
  * expression.
  */
 function uriPattern(template: string): UriPattern {

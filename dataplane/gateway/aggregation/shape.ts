@@ -6,15 +6,15 @@ import { editObject, memberText } from '../mcp/json.ts'
 /** The configuration's changes to the tools of one backend. */
 export interface Shape {
   readonly prefix: string
-  /** The shown names, after overrides; undefined: all. */
+  /** The names to show, after overrides; undefined: all. */
   readonly filter: ReadonlySet<string> | undefined
   readonly overrides: Readonly<Record<string, ToolOverride>>
   readonly hidden: boolean
 }
 
 /**
- * Reads the shape of a backend's tools from the configuration. Only the prefix strategy has a prefix, and a proxy has
- * none.
+ * Returns the configured changes to the tools of a backend. Only the prefix strategy uses a prefix, and never in a
+ * proxy.
  */
 export function shapeOf(
   { role, aggregation = {} }: Pick<GatewayConfig, 'role' | 'aggregation'>,
@@ -36,8 +36,8 @@ export function shapeOf(
 }
 
 /**
- * Returns the backends that may have a tool, prompt or resource, as far as the configuration tells: the one that is named,
- * else those whose prefix its name has.
+ * Returns the backends that may have a tool, prompt or resource according to the configuration: the named one, else
+ * those whose prefix the name has.
  */
 export function findBackends(
   config: GatewayConfig,
@@ -58,7 +58,7 @@ export const NO_OVERRIDE: ToolOverride = {}
 export const overrideOf = ({ overrides }: Shape, name: string): ToolOverride =>
   Object.hasOwn(overrides, name) ? (overrides[name] as ToolOverride) : NO_OVERRIDE
 
-/** Applies the configured changes, and no others, to the tool's JSON text. */
+/** Applies the configured changes to a tool's JSON text. */
 export function shapedText(text: string, shownName: string, { description, annotations }: ToolOverride): string {
   return editObject(text, {
     name: JSON.stringify(shownName),

@@ -24,28 +24,28 @@ export interface ShownSkill {
 
 /** The skills shown at one time. */
 export interface SkillCatalog {
-  /** The settings of the extension that are declared. */
+  /** The settings of the extension to declare. */
   readonly settings: object
   /** In the order of the configuration. */
   readonly skills: readonly ShownSkill[]
   /** The backends that have skills, by the first segment of their URIs; empty if URIs stay as they are. */
   readonly prefixes: ReadonlyMap<string, BackendSkills>
   readonly folders: ReadonlyMap<string, ShownSkill>
-  /** The listed spellings of URIs that could be spelled in other ways. */
+  /** The listed spellings of URIs that have several spellings, by `spellingKey`. */
   readonly spellings: ReadonlyMap<string, string>
-  /** Skills that are not shown because another backend has their URIs. */
+  /** Skills that are not shown because another backend already has their URIs. */
   readonly withheld: readonly string[]
   /** The backends that read directories. */
   readonly directories: ReadonlySet<string>
 }
 
-/** The configured choice of skills of one backend. */
+/** The configured selection of one backend's skills. */
 interface Choice {
   readonly filter: ReadonlySet<string> | undefined
   readonly isHidden: boolean
 }
 
-/** Reads the choice of a backend's skills from the configuration. A proxy shows all. */
+/** Returns the configured selection of a backend's skills. A proxy shows all. */
 function choiceOf({ aggregation }: Pick<GatewayConfig, 'aggregation'>, workload: string): Choice {
   const own = aggregation?.skills?.find((choice) => choice.workload === workload)
   return {
@@ -54,12 +54,12 @@ function choiceOf({ aggregation }: Pick<GatewayConfig, 'aggregation'>, workload:
   }
 }
 
-/** The skills of one backend, and which of its resources are shown. */
+/** The skills of one backend, with the selection that determines which of its resources are shown. */
 export class BackendSkills {
   readonly backend: Backend
   readonly directoryRead: boolean
   readonly #choice: Choice
-  /** All skills that it lists by their folders, and whether each is shown. */
+  /** All listed skills by their folders, each with whether it is shown. */
   readonly #folders = new Map<string, boolean>()
 
   constructor(backend: Backend, directoryRead: boolean, choice: Choice) {
@@ -80,8 +80,7 @@ export class BackendSkills {
   }
 
   /**
-   * Tells whether a resource of the backend is shown, by its own URI: under a filter only what lies in a listed skill
-   * that is shown.
+   * Tells whether a resource of the backend is shown, given its own URI. With a filter, only files of shown skills are.
    */
   shows(uri: string): boolean {
     if (this.areAllShown) return true
@@ -102,19 +101,22 @@ export const skillsOfBackends = (
   new Map(
     backends.flatMap((backend) => {
       const declared = declaredSkills(backend.capabilities)
-      // Nobody can approve skills yet: a backend that shows only what was approved shows none.
+      // Pins don't cover skills yet, so a backend with enforced pins shows none.
       if (declared === undefined || backend.definitions.areEnforced) return []
       return [[backend.name, new BackendSkills(backend, declared.directoryRead, choiceOf(config, backend.name))]]
     }),
   )
 
-/** The addresses of the skills of all backends. */
+/** The data from which URIs of skills are assigned. */
 interface Addressing {
   readonly role: GatewayConfig['role']
   /** The skills of each backend, by its name. */
   readonly own: ReadonlyMap<string, BackendSkills>
   readonly names: ReadonlyMap<string, UriNames>
-  /** The names of backends by URI. Files of skills with other schemes than `skill` are added: the first one keeps a URI. */
+  /**
+   * The names of the backends by URI. Files of skills with other schemes than `skill` are added; the first backend
+   * keeps a URI.
+   */
   readonly uris: Map<string, string>
 }
 
@@ -186,8 +188,8 @@ interface Found {
 }
 
 /**
- * Finds the backend of a URI with the scheme `skill`. Returns 'nowhere' for a URI that is not served: in another
- * spelling than the one that counts, or hidden by a filter; undefined if its first segment names no backend with skills.
+ * Finds the backend of a URI with the scheme `skill`. Returns 'nowhere' for a URI that is not served, because of its
+ * spelling or a filter, and undefined if its first segment names no backend with skills.
  */
 export function findSkillUri({ prefixes, spellings }: SkillCatalog, uri: string): Found | 'nowhere' | undefined {
   if (!isCanonicalSkill(uri)) return 'nowhere'
@@ -203,6 +205,6 @@ export function findSkillUri({ prefixes, spellings }: SkillCatalog, uri: string)
   return own.shows(found) ? { backend: own.backend.name, uri: found } : 'nowhere'
 }
 
-/** Returns the URI of the nearest listed SKILL.md of a file, as clients know both; undefined if there is none. */
+/** Returns the URI of the nearest SKILL.md above a file, both as clients know them; undefined if there is none. */
 export const nearestSkill = (catalog: SkillCatalog | undefined, uri: string): string | undefined =>
   catalog === undefined ? undefined : innermost(catalog.folders, uri)?.uri

@@ -4,39 +4,39 @@ import { SKILL_SCHEME } from '../mcp/skills.ts'
 export const PAGE_SCHEME = 'ui://'
 
 /**
- * The URIs of one backend's resources as clients know them. Those of skills have the backend's name as their first
- * segment, always, so that they stay the same when other servers join. Pages of apps have it only where another backend
+ * Maps the URIs of one backend's resources to those that clients know. URIs of skills always get the backend's name as
+ * first segment, so that they stay the same when other servers are added. Pages of apps get it only if another backend
  * has the same URI.
  */
 export class UriNames {
   readonly #prefix: string | undefined
-  /** Pages by the backend's own URIs, and those by the shown ones. */
+  /** The shown URIs of renamed pages by own URI, and the reverse. */
   readonly #pages = new Map<string, string>()
   readonly #ownPages = new Map<string, string>()
 
-  /** @param skillsOf the name of the backend if it has skills, undefined otherwise */
+  /** @param skillsOf the name of the backend if it has skills; undefined otherwise */
   constructor(skillsOf: string | undefined) {
     this.#prefix = skillsOf === undefined ? undefined : `${SKILL_SCHEME}${skillsOf}/`
   }
 
-  /** True if some URI differs. */
+  /** True if any URI differs. */
   get areNeeded(): boolean {
     return this.#prefix !== undefined || this.#pages.size > 0
   }
 
-  /** Shows a page under another URI. */
+  /** Assigns another URI to a page. */
   renamePage(own: string, shown: string): void {
     this.#pages.set(own, shown)
     this.#ownPages.set(shown, own)
   }
 
-  /** Returns the URI that clients know for one of the backend's own. */
+  /** Returns the URI that clients know for one of the backend's URIs. */
   readonly shown = (uri: string): string => {
     if (this.#prefix !== undefined && uri.startsWith(SKILL_SCHEME)) return this.#prefix + uri.slice(SKILL_SCHEME.length)
     return this.#pages.get(uri) ?? uri
   }
 
-  /** Returns the backend's own URI for one that clients know. */
+  /** Returns the backend's URI for one that clients know. */
   readonly own = (uri: string): string => {
     if (this.#prefix !== undefined && uri.startsWith(this.#prefix)) return SKILL_SCHEME + uri.slice(this.#prefix.length)
     return this.#ownPages.get(uri) ?? uri

@@ -16,24 +16,24 @@ import { SnapshotFile } from './snapshot-file.ts'
 interface CatalogGateOptions {
   readonly log: Logger
   readonly stateDirectory: string
-  /** The memory limit of this process; absent: the limit that is rendered for a gateway's container. */
+  /** The memory limit of this process; absent: the limit that the operator renders for a gateway's container. */
   readonly memoryBytes?: number | undefined
   /** Called when callers may see other backends than before. */
   onChange(before: GateDecision, after: GateDecision): void
 }
 
 const USUAL_MEMORY = 512 * 1024 * 1024
-/** The longest wait for the first answers of registries at the start. */
+/** The longest time that the start waits for the first answers of registries. */
 const FIRST_MS = 5_000
 const NO_CLAIMS: TokenClaims = Object.freeze({})
 const NOTHING = new GateDecision([])
 
-/** Decides by registries which backends a caller may use: those whose entry the registry would show the caller. */
+/** Decides by registries which backends a caller may use: those whose entry the registry would show to the caller. */
 export class CatalogGate {
   decision: GateDecision = NOTHING
   #config: CatalogGateConfig
   #members: readonly GateMember[] = []
-  /** The provider whose claims are used in place of those of the caller's token, as policies do. */
+  /** The provider whose claims replace those of the caller's token, as for policies. */
   #provider: string | undefined
   #polls: readonly RegistryPoll[] = []
   readonly #matches = new Map<RegistryPoll, RegistryMatches>()
@@ -47,7 +47,7 @@ export class CatalogGate {
     this.#options = options
   }
 
-  /** Applies a configuration with a gate. Registries that stay as they are keep their rows. */
+  /** Applies a configuration with a gate. Registries whose settings have not changed keep their rows. */
   apply(config: GatewayConfig, gate: CatalogGateConfig, directory: string): void {
     this.#config = gate
     const members = membersOf(config, gate)
@@ -96,17 +96,17 @@ export class CatalogGate {
     return matches.of(usable, this.#members, this.#config.match ?? gateDefaults.match)
   }
 
-  /** Settles when every catalog has been looked through. */
+  /** Resolves when all catalogs have been searched. */
   get #looked(): Promise<unknown> {
     return Promise.all([...this.#matches.values()].map(({ pending }) => pending))
   }
 
-  /** Tells whether backends are withheld, and not only reported. */
+  /** True if backends are withheld; false if they are only reported. */
   get enforces(): boolean {
     return this.#config.mode === 'enforce'
   }
 
-  /** Returns the claims of a caller that policies read, and so the gate. */
+  /** Returns the claims of a caller on which policies, and so the gate, decide. */
   claimsOf(caller: Caller): TokenClaims {
     if (caller.kind === 'anonymous') return NO_CLAIMS
     if (this.#provider === undefined) return caller.claims
@@ -114,18 +114,18 @@ export class CatalogGate {
     return judged !== undefined && 'claims' in judged ? judged.claims : NO_CLAIMS
   }
 
-  /** Returns the backends that a caller may use by the catalog. */
+  /** Returns the backends that a caller may use according to the catalog. */
   setFor(caller: Caller): MemberSet {
     return this.decision.setFor(this.claimsOf(caller))
   }
 
-  /** Tells whether every registry has been asked once, or had the time for it. */
+  /** True if every registry has been asked once or has taken too long. */
   get isTried(): boolean {
     const isLooked = this.#polls.every((poll) => poll.isTried && this.#matches.get(poll)?.pending === undefined)
     return isLooked || performance.now() - this.#started > FIRST_MS
   }
 
-  /** Settles when every registry has been asked once, or its time is over. */
+  /** Resolves when every registry has been asked once or has taken too long. */
   async firstAnswers(): Promise<void> {
     const over = Promise.withResolvers<void>()
     const timer = setTimeout(over.resolve, FIRST_MS)
@@ -162,7 +162,7 @@ export class CatalogGate {
   }
 }
 
-/** Returns the backends as the catalog may know them. One of which nothing is said is known by its URL. */
+/** Returns the backends with the facts by which the catalog finds them. A backend without such facts has its URL. */
 export function membersOf(
   { backends }: Pick<GatewayConfig, 'backends'>,
   { members = [] }: CatalogGateConfig,

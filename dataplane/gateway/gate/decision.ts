@@ -7,19 +7,22 @@ export interface Snapshot extends RegistryRules {
   readonly rows: readonly Row[]
 }
 
-/** What the members are in the rows of a registry, in their order; undefined for one of which nothing is known yet. */
+/**
+ * The matches of the members in a registry's rows, in the members' order; undefined for a member that was not searched
+ * yet.
+ */
 export interface Matched {
   readonly rules: RegistryRules
   readonly matches: readonly (Match | undefined)[]
 }
 
-/** A registry that is asked, and what it knows; undefined while it has no rows that may be used. */
+/** A registry and its matches, which are undefined while it has no usable rows. */
 export interface Asked {
   readonly name: string
   readonly matched: Matched | undefined
 }
 
-/** The claims of a row and of its registry: who satisfies both may use what the row stands for. */
+/** The claims of a row and of its registry. A caller who satisfies both may use the member. */
 interface Way {
   readonly registry: string
   readonly entry: string
@@ -27,24 +30,27 @@ interface Way {
   readonly claims: ClaimsMap
 }
 
-/** The decision of the catalog on one backend. */
+/** The catalog's decision on one backend. */
 export interface MemberState {
   readonly backend: string
-  /** Why nobody may use it; undefined if the claims of callers decide. */
+  /** The reason why nobody may use it; undefined if the callers' claims decide. */
   readonly reason: NotApproved | undefined
-  /** More about the reason, for people. */
+  /** Further text about the reason. */
   readonly detail: string | undefined
-  /** True if each entry that it is found by is deprecated. */
+  /** True if all of its entries are deprecated. */
   readonly deprecated: boolean
   readonly ways: readonly Way[]
 }
 
-/** The worst first: a member that some registry knows in another place is told so, and not that others lack it. */
+/**
+ * The most specific reason comes first. If one registry knows a member at another location, that is reported, and not
+ * that others lack it.
+ */
 const REASONS: readonly NotApproved[] = ['LocationMismatch', 'EntryDeleted', 'NotInCatalog']
 
 const NO_CLAIMS_DETAIL = 'its entry has no claims, so that no caller sees it'
 
-/** Judges the members by the rows of all registries. One row of one registry is enough. */
+/** Decides about the members by the rows of all registries. A single row of one registry is sufficient. */
 export function judgeMembers(members: readonly GateMember[], asked: readonly Asked[]): MemberState[] {
   const found = asked.flatMap(({ name, matched }) => (matched === undefined ? [] : [{ name, ...matched }]))
   return members.map(({ backend }, index) => {
@@ -65,10 +71,12 @@ export function judgeMembers(members: readonly GateMember[], asked: readonly Ask
   })
 }
 
-/** Tells whether somebody may read the registry at all. */
+/** Tells whether anybody may read the registry. */
 const isOpen = ({ closedWithoutClaims, claims }: RegistryRules): boolean => !(closedWithoutClaims && isEmpty(claims))
 
-/** Tells whether the claims open this way: first the registry's, then the entry's. Nobody is exempt. */
+/**
+ * Tells whether a caller's claims satisfy those of the registry and then those of the entry. There are no exemptions.
+ */
 const opens = ({ rules, claims: required }: Way, claims: TokenClaims): boolean =>
   rules.mode !== 'full' || (satisfies(claims, rules.claims) && satisfies(claims, required))
 
@@ -81,7 +89,7 @@ export interface CatalogExplanation {
   readonly reason: string
 }
 
-/** Explains what the catalog says of a backend to a caller with these claims. */
+/** Explains the catalog's decision on a backend for a caller with these claims. */
 export function explainMember({ reason, detail, ways }: MemberState, claims: TokenClaims): CatalogExplanation {
   if (reason !== undefined) return { allowed: false, reason: detail === undefined ? reason : `${reason}: ${detail}` }
   const open = ways.find((way) => opens(way, claims))
@@ -98,16 +106,16 @@ export function explainMember({ reason, detail, ways }: MemberState, claims: Tok
 const MOST_NAMED = 10
 
 export interface MemberSet {
-  /** A short text that differs if the sets differ. */
+  /** A short text that identifies the set. */
   readonly key: string
   readonly names: ReadonlySet<string>
 }
 
-/** Decides for callers by one state of the catalog. Callers who may use the same share one set. */
+/** Decides for callers by one state of the catalog. Callers who may use the same backends share one set. */
 export class GateDecision {
   readonly members: readonly MemberState[]
   readonly #sets = new Map<string, MemberSet>()
-  /** By the claims of a verified token, which stay one object for as long as it is known. */
+  /** The sets by the claims of a verified token, which stay one object while the token is known. */
   readonly #known = new WeakMap<TokenClaims, MemberSet>()
 
   constructor(members: readonly MemberState[]) {
@@ -126,7 +134,7 @@ export class GateDecision {
     const key = JSON.stringify(names)
     let set = this.#sets.get(key)
     if (set === undefined) {
-      // The sets of callers who are gone need not stay. A set that is made anew has the same key.
+      // Sets of absent callers need not stay. A set that is created again has the same key.
       if (this.#sets.size >= MOST_SETS) this.#sets.clear()
       this.#sets.set(key, (set = { key, names: new Set(names) }))
     }

@@ -4,14 +4,14 @@ import { explainMember, type MemberState } from './decision.ts'
 
 interface CatalogQuestion {
   readonly members: readonly MemberState[]
-  /** The backends that have what is asked for: one, or those of the steps of a composite tool. */
+  /** The backends of the item in question: one, or those of a composite tool's steps. */
   readonly backends: readonly string[]
   readonly claims: TokenClaims
-  /** True if the gate withholds what it does not approve. */
+  /** True if the gate withholds unapproved backends. */
   readonly enforces: boolean
 }
 
-/** Adds to an explanation what the catalog says, apart from what the policies say. Both have to allow it. */
+/** Adds the catalog's decision to an explanation of policies. Both must allow the call. */
 export function explainCatalog(
   { members, backends, claims, enforces }: CatalogQuestion,
   explanation: Explanation,

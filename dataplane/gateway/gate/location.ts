@@ -1,13 +1,13 @@
-/** The places of servers, in the form in which those of the catalog and those of backends are compared. */
+/** Locations of servers, in a form in which those of the catalog and those of backends can be compared. */
 
 /**
- * Returns a URL in the form in which two that lead to the same place are equal (RFC 3986, section 6), without fragment.
- * Undefined for what is no http or https URL, and for one with credentials.
+ * Normalizes a URL, so that URLs of the same location are equal (RFC 3986, section 6). The fragment is removed. Returns
+ * undefined for a text that is no http or https URL, and for a URL with credentials.
  */
 export function comparableUrl(text: string): string | undefined {
   const url = URL.parse(text)
   if (url === null || !/^https?:$/.test(url.protocol)) return undefined
-  // A parser drops an empty `@`; what another one makes of it nobody knows.
+  // A parser drops an empty `@`, but other parsers may interpret it differently.
   if (url.username !== '' || url.password !== '' || authorityOf(text).includes('@')) return undefined
   const host = url.hostname.replace(/\.$/, '')
   if (host === '') return undefined
@@ -15,7 +15,7 @@ export function comparableUrl(text: string): string | undefined {
   return `${url.protocol}//${host}${port}${plainEscapes(url.pathname)}${plainEscapes(url.search)}`
 }
 
-/** Returns the part of a URL in which credentials may stand, as it was written. */
+/** Returns the part of a URL that may contain credentials, as written. */
 const authorityOf = (text: string): string => /^[^/\\]*[/\\]*([^/\\?#]*)/.exec(text.trim())?.[1] ?? ''
 
 /** Decodes escapes of unreserved characters, and writes the others in upper case (RFC 3986, section 6.2.2). */
@@ -27,7 +27,7 @@ const plainEscapes = (text: string): string =>
 
 export interface Image {
   readonly repository: string
-  /** The tag; undefined where a digest alone says which image it is. */
+  /** The tag; undefined if a digest alone identifies the image. */
   readonly tag: string | undefined
   readonly digest: string | undefined
 }
@@ -35,7 +35,7 @@ export interface Image {
 const DOCKER = 'docker.io'
 const DIGEST = /^sha256:[0-9a-f]{64}$/
 
-/** Reads an image as containers name it (`ghcr.io/acme/tool:1.2@sha256:…`); undefined if it is none. */
+/** Parses an image reference (`ghcr.io/acme/tool:1.2@sha256:…`); undefined if it is invalid. */
 export function parseImage(text: string): Image | undefined {
   const [name = '', digest, ...more] = text.trim().split('@')
   if (more.length > 0 || (digest !== undefined && !DIGEST.test(digest))) return undefined
@@ -62,7 +62,7 @@ export interface Package {
   readonly version?: string
 }
 
-/** Returns the image that a package of an entry names; undefined if it names none. */
+/** Returns the image of a package in an entry; undefined if it has none. */
 export function packageImage({ registryType, registryBaseUrl, identifier, version }: Package): Image | undefined {
   if (registryType !== 'oci' || identifier === undefined) return undefined
   const base = registryBaseUrl === undefined ? undefined : URL.parse(registryBaseUrl)
@@ -76,7 +76,7 @@ export function packageImage({ registryType, registryBaseUrl, identifier, versio
   return { ...image, repository, tag: version }
 }
 
-/** Returns the repository of an identifier in a host; one that names a host itself stays. */
+/** Returns the repository of an identifier at a registry host. An identifier with its own host stays unchanged. */
 function inHost(host: string, identifier: string, repository: string): string {
   const isBare = repository !== fullRepository(`${host}/${identifier}`) && repository.startsWith(`${DOCKER}/`)
   if (!isBare || identifier.toLowerCase().startsWith(`${DOCKER}/`)) return repository
@@ -84,8 +84,8 @@ function inHost(host: string, identifier: string, repository: string): string {
 }
 
 /**
- * Tells whether the catalog's image is the one that runs. A digest in the catalog asks for that digest, a tag for that
- * tag and no digest.
+ * Tells whether the catalog's image is the running one. If the catalog has a digest, the digest must match; if it has a
+ * tag, the tag must match and the running image must have no digest.
  */
 export function isSameImage(approved: Image, running: Image): boolean {
   if (approved.repository !== running.repository) return false

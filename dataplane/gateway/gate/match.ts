@@ -6,31 +6,31 @@ export interface GateMember {
   readonly backend: string
   readonly name?: string | undefined
   readonly uid?: string | undefined
-  /** The entry that the object names by its annotation, and the version of it. */
+  /** The entry, and its version, that the object names in annotations. */
   readonly server?: string | undefined
   readonly version?: string | undefined
-  /** Where the server is, for those that are somewhere else. */
+  /** The URL of a server outside of the cluster. */
   readonly url?: string | undefined
-  /** The image, for those that run here. */
+  /** The image of a server that runs here. */
   readonly image?: string | undefined
 }
 
 export type NotApproved = 'NotInCatalog' | 'LocationMismatch' | 'EntryDeleted'
 
-/** The rows of the catalog that a member is. */
+/** The rows of the catalog that match a member. */
 export interface Match {
-  /** The rows that are in force: the first of each status and claims. */
+  /** The valid rows: the first one for each status and claims. */
   readonly rows: readonly Row[]
-  /** Undefined if there are such rows. */
+  /** The reason if there are none. */
   readonly reason: NotApproved | undefined
 }
 
-/** The way to find a member: by its identity and location, or by a name alone. */
+/** The criterion: identity and location, or only a name. */
 export type MatchBy = 'identity' | 'name'
 
 const isInForce = ({ status }: Row): boolean => status !== 'deleted'
 
-/** Rows of which the first of each status and claims is kept: others of them say nothing more about a member. */
+/** Collects the first row for each status and claims. Further rows add nothing for a member. */
 class Kinds {
   readonly rows: Row[] = []
   readonly #seen: Readonly<Record<Row['status'], Set<Row['claims']>>> = {
@@ -53,16 +53,16 @@ class Kinds {
 
 type Sign = 'uid' | 'name' | 'location'
 
-/** A member, and what rows have of it. Rows are marked one after another. */
+/** A member, and the rows that match it. Rows are tested one after another. */
 class Candidate {
   readonly #by: MatchBy
   readonly #hasEntry: boolean
-  /** The rows with its uid, and those that are it by their other signs. */
+  /** The rows with its uid, and those that match by other criteria. */
   readonly #own = new Kinds()
   readonly #found = new Kinds()
   #isNamed = false
   #isNamedInForce = false
-  /** The row that is being marked, and whether it has the name and the location. */
+  /** The row that is being tested, and whether its name and location match. */
   #row: Row | undefined
   #hasName = false
   #hasLocation = false
@@ -92,7 +92,7 @@ class Candidate {
   }
 
   get match(): Match {
-    // An object that the catalog lists from the cluster itself needs no other sign.
+    // An object that the registry lists from the cluster itself needs no other criterion.
     const own = this.#own.inForce
     if (own.length > 0) return { rows: own, reason: undefined }
     const rows = this.#found.inForce
@@ -163,7 +163,7 @@ class MemberIndex {
   *#namedBy({ name, version }: Row): Generator<Candidate> {
     for (const named of this.#names.get(name))
       if (named.version === undefined || named.version === version) yield named.candidate
-    // A name of the catalog has a namespace, which the name of an object lacks.
+    // Names in the catalog have a namespace, which names of objects lack.
     yield* this.#shortNames.get(name.slice(name.indexOf('/') + 1))
   }
 
@@ -175,10 +175,10 @@ class MemberIndex {
   }
 }
 
-/** The most rows that are looked at in one step. */
+/** The most rows that are tested in one step. */
 const STEP = 64
 
-/** Finds the rows that each member is, in steps. Members are looked up, so the work grows with the rows alone. */
+/** Finds the rows that match each member, in steps. Members are indexed, so the work grows only with the rows. */
 export function* matching(members: readonly GateMember[], rows: readonly Row[], by: MatchBy): Steps<readonly Match[]> {
   const index = new MemberIndex(by)
   const candidates = members.map((member) => index.add(member))
@@ -189,7 +189,7 @@ export function* matching(members: readonly GateMember[], rows: readonly Row[], 
   return candidates.map(({ match }) => match)
 }
 
-/** Finds the rows that each member is at once. */
+/** Finds the rows that match each member, without pauses. */
 export function matchMembers(members: readonly GateMember[], rows: readonly Row[], by: MatchBy): readonly Match[] {
   return atOnce(matching(members, rows, by))
 }

@@ -3,7 +3,7 @@ import { type Steps, turnOf } from '../limits/turns.ts'
 import type { Matched, Snapshot } from './decision.ts'
 import { type GateMember, type Match, type MatchBy, matching } from './match.ts'
 
-/** A catalog, and the members to find in it. */
+/** A catalog, and the members to search. */
 interface Question {
   readonly snapshot: Snapshot
   readonly members: readonly GateMember[]
@@ -16,14 +16,14 @@ interface Answered extends Question {
 }
 
 /**
- * Finds members in the catalog of one registry. A large catalog is searched in steps: until that is done, unchanged
- * members keep their earlier match.
+ * Searches the members in the catalog of one registry. A large catalog is searched in steps; until the end, unchanged
+ * members keep their earlier matches.
  */
 export class RegistryMatches {
   readonly #onAnswer: () => void
   #asked: Question | undefined
   #answered: Answered | undefined
-  /** Settles when the search has ended. */
+  /** Resolves when the search has ended. */
   pending: Promise<void> | undefined
 
   /** @param onAnswer called when the search of a large catalog has ended */
@@ -31,7 +31,7 @@ export class RegistryMatches {
     this.#onAnswer = onAnswer
   }
 
-  /** Returns the matches of the members that are known so far. */
+  /** Returns the matches that are known so far. */
   of(snapshot: Snapshot, members: readonly GateMember[], by: MatchBy): Matched | undefined {
     const asked = this.#asked
     if (asked?.snapshot !== snapshot || asked.members !== members || asked.by !== by)

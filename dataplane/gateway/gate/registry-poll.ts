@@ -14,37 +14,40 @@ interface RegistryPollOptions {
   readonly config: CatalogRegistryConfig
   readonly fileAt: (path: string) => string
   readonly file: SnapshotFile
-  /** The time after which a snapshot that nobody confirms is no longer used; in milliseconds. */
+  /** The time in milliseconds after which a snapshot without confirmation is no longer used. */
   readonly maxStaleMs: number
-  /** True if the last known snapshot is not used while the registry is away. */
+  /** True if the last snapshot is not used while the registry is unreachable. */
   readonly closesAtOnce: boolean
   readonly mostBytes: number
   readonly log: Logger
-  /** Called when the rows that may be used have changed, or the state of the registry. */
+  /** Called when the usable rows or the state of the registry have changed. */
   onChange(): void
 }
 
-/** `waiting` until it was asked, then whether it answers, and `stale` once its last answer is too old. */
+/** `waiting` before the first answer; then `current` or `unavailable`; `stale` if the last answer is too old. */
 export type RegistryState = 'waiting' | 'current' | 'unavailable' | 'stale'
 
-/** A page and what stands around it. */
+/** The largest page in bytes, with its envelope. */
 const PAGE_BYTES = 8 * 1024 * 1024 + 256 * 1024
-/** The time for which the registry waits for a change before it answers. */
+/** The time for which the registry waits for a change before it answers, in seconds. */
 const WAIT_S = 30
-/** The same if an absent registry has to be noticed soon. */
+/** The same time if an unreachable registry must be noticed soon. */
 const SHORT_WAIT_S = 5
 const ANSWER_MS = 10_000
-/** The shortest time between two questions, for registries that do not wait. */
+/** The least time between two requests, for registries that do not wait. */
 const PAUSE_MS = 1_000
-/** The shortest time after a change: several often come together. */
+/** The least time after a change, because several changes often occur together. */
 const CHANGE_PAUSE_MS = 200
 const BACKOFF = { first: 250, longest: 2_000 }
-/** If the rows change while pages are read, reading begins anew so often; then the newest rows of each page count. */
+/**
+ * The number of times that reading starts again if the rows change between pages. After that the newest rows of each
+ * page are used.
+ */
 const RESTARTS = 5
-/** A registry that is away for a shorter time is no event for people. */
+/** The time after which an unreachable registry is reported, in milliseconds. */
 const NOTICED_MS = 5_000
 
-/** An answer that is none, for the log and the status. */
+/** An invalid answer. The message is for the log and the status. */
 class NoAnswer extends Error {
   override readonly name = 'NoAnswer'
 }
@@ -65,7 +68,7 @@ interface Question {
   readonly known: KnownClaims
 }
 
-/** Asks one registry what it has, again and again, and keeps the last answer. */
+/** Polls one registry for its rows and keeps the last answer. */
 export class RegistryPoll {
   readonly name: string
   #snapshot: Snapshot | undefined
@@ -79,7 +82,7 @@ export class RegistryPoll {
   readonly #token: (() => string) | undefined
   readonly #closing = new AbortController()
   readonly #running: Promise<void>
-  /** Settles after the first attempt. */
+  /** Resolves after the first attempt. */
   readonly tried = Promise.withResolvers<void>()
   isTried = false
   #staleTimer: NodeJS.Timeout | undefined
@@ -115,7 +118,7 @@ export class RegistryPoll {
     return isAway || this.usable === undefined ? 'unavailable' : 'current'
   }
 
-  /** The seconds since the registry last confirmed its rows; undefined if it never has. */
+  /** The time since the registry last confirmed its rows, in seconds; undefined if it never has. */
   get ageSeconds(): number | undefined {
     return this.#snapshot === undefined ? undefined : (performance.now() - this.#confirmedAt) / 1000
   }
@@ -139,7 +142,7 @@ export class RegistryPoll {
     }
   }
 
-  /** Begins with what was kept on disk. */
+  /** Starts with the snapshot on disk. */
   async #readKept(): Promise<void> {
     const kept = await this.#options.file.read(new Map())
     if (kept === undefined || this.#closing.signal.aborted) return
@@ -148,9 +151,12 @@ export class RegistryPoll {
     this.#options.onChange()
   }
 
-  /** Records a failure, the first of which is number 0. Returns the milliseconds until the next try. */
+  /**
+   * Handles a failure and returns the pause until the next attempt in milliseconds. `failures`: the failures in a row
+   * before it.
+   */
   #pauseAfter(error: unknown, failures: number): number {
-    // A connection that was kept open may have ended meanwhile, which is no failure of the registry.
+    // A kept-alive connection may have been closed meanwhile, which is not a failure of the registry.
     const mayBeOurs = failures === 0 && this.#hasAnswered && !(error instanceof NoAnswer)
     if (mayBeOurs) return 0
     this.#failed(error)
@@ -160,11 +166,11 @@ export class RegistryPoll {
   async #sleep(ms: number): Promise<void> {
     if (ms > 0)
       await delay(ms, undefined, { signal: this.#closing.signal }).catch(() => {
-        // The gate is closed, and the loop ends.
+        // The gate was closed, so the loop ends.
       })
   }
 
-  /** Asks once. Returns whether the rows are others than before. */
+  /** Polls once. Returns whether the rows have changed. */
   async #poll(): Promise<boolean> {
     const known = this.#snapshot?.revision
     const answer = await this.#answer(known)
@@ -208,7 +214,7 @@ export class RegistryPoll {
     if (isFirst || before !== this.problem) onChange()
   }
 
-  /** Keeps the answer on disk, if that is possible. */
+  /** Stores the answer on disk, if possible. */
   async #keep(texts: readonly string[] | undefined): Promise<void> {
     const { file, log } = this.#options
     try {
@@ -221,7 +227,7 @@ export class RegistryPoll {
     }
   }
 
-  /** Reads all pages; undefined if the registry has nothing new. */
+  /** Reads all pages; undefined if nothing has changed. */
   async #answer(revision: string | undefined): Promise<Answer | undefined> {
     for (let left = RESTARTS; ; left--) {
       const known: KnownClaims = new Map()
@@ -237,7 +243,7 @@ export class RegistryPoll {
     }
   }
 
-  /** Reads the pages behind the first; undefined if they must be of one revision and are not. */
+  /** Reads the pages after the first; undefined if they have different revisions although they must not. */
   async #pagesBehind(first: Read, known: KnownClaims, isStrict: boolean): Promise<readonly Read[] | undefined> {
     const pages: Read[] = []
     const cursors = new Set<string>()
@@ -255,12 +261,12 @@ export class RegistryPoll {
     return pages
   }
 
-  /** Asks for a page; undefined if the `revision` that is asked about is still in force. */
+  /** Requests a page; undefined if the rows still have this `revision`. */
   async #ask({ cursor, revision, known }: Question): Promise<Read | undefined> {
     const { config, closesAtOnce } = this.#options
     const url = new URL(`${config.url.replace(/\/+$/, '')}/v1/registries/${encodeURIComponent(config.registry)}/gate`)
     if (cursor !== undefined) url.searchParams.set('cursor', cursor)
-    // Only who has an answer waits for another.
+    // Waiting for a change is possible only with a known revision.
     if (revision !== undefined) url.searchParams.set('wait', `${closesAtOnce ? SHORT_WAIT_S : WAIT_S}s`)
     const token = this.#token?.()
     const { status, text } = await this.#fetch(url.href, {
@@ -285,7 +291,7 @@ export class RegistryPoll {
   }
 }
 
-/** Returns the stable code of an error body, if it is one. */
+/** Returns the stable code in an error body, if there is one. */
 function codeIn(text: string): string {
   try {
     const body: unknown = JSON.parse(text)

@@ -18,7 +18,7 @@ export interface Row {
 export interface RegistryRules {
   readonly mode: 'anonymous' | 'auth-only' | 'full'
   readonly claims: ClaimsMap
-  /** True if it is closed to everybody while it has no claims. */
+  /** True if nobody may read a registry without claims. */
   readonly closedWithoutClaims: boolean
 }
 
@@ -31,10 +31,10 @@ export interface GatePage extends RegistryRules {
 const MODES: readonly unknown[] = ['anonymous', 'auth-only', 'full'] satisfies RegistryRules['mode'][]
 const STATUSES: readonly unknown[] = ['active', 'deprecated', 'deleted'] satisfies Row['status'][]
 
-/** The sets of claims that are held, each once: most rows of a catalog have one of a few. */
+/** All sets of claims, each stored once, because most rows have one of a few sets. */
 export type KnownClaims = Map<string, ClaimsMap>
 
-/** Reads an answer of a registry's gate. An invalid row is left out. Throws an Error if the answer is invalid. */
+/** Reads a page of a registry's gate. Invalid rows are left out. Throws an Error if the page is invalid. */
 export function readGatePage(value: unknown, known: KnownClaims): GatePage {
   const head = headOf(value, known)
   const { servers } = value as { readonly servers?: unknown }
@@ -42,7 +42,7 @@ export function readGatePage(value: unknown, known: KnownClaims): GatePage {
   return { ...head, rows: servers.flatMap((server) => rowOf(server, known) ?? []) }
 }
 
-/** Reads the text of an answer in steps, as `readGatePage` reads its value. */
+/** Reads a page from its text in steps, with the same result as `readGatePage`. */
 export function* gatePageIn(text: string, known: KnownClaims): Steps<GatePage> {
   const members = new Members(text, skipSpace(text, 0))
   const head: Record<string, unknown> = {}
@@ -109,7 +109,7 @@ const objectsIn = (value: unknown): readonly Readonly<Record<string, unknown>>[]
 const textsOf = (value: Readonly<Record<string, unknown>>): Package =>
   Object.fromEntries(Object.entries(value).filter(([, text]) => typeof text === 'string')) as Package
 
-/** Reads claims; undefined if they are not an object of strings, which is never read as no claims. */
+/** Reads claims; undefined for any value but an object of strings. It is never treated as "no claims". */
 function claimsIn(value: unknown, known: KnownClaims): ClaimsMap | undefined {
   if (!isObject(value)) return undefined
   const entries = Object.entries(value)

@@ -7,7 +7,7 @@ import { Elements } from '../mcp/json.ts'
 import type { Snapshot } from './decision.ts'
 import { type GatePage, gatePageIn, type KnownClaims } from './rows.ts'
 
-/** A snapshot, and when the registry last confirmed it: milliseconds since 1970. */
+/** A snapshot, and the time of its last confirmation, in milliseconds since 1970. */
 export interface KeptSnapshot {
   readonly snapshot: Snapshot
   readonly confirmedAt: number
@@ -16,18 +16,22 @@ export interface KeptSnapshot {
 const FORMAT = 1
 
 /**
- * The last answer of one registry on disk, for a gateway that starts while the registry is away. A small file names the
- * answers by their digest and when they were confirmed. Each is replaced as a whole.
+ * The last answer of one registry on disk, for a gateway that starts while the registry is unreachable. A small head
+ * file names the answer's file by its digest, with the time of confirmation. Both files are replaced atomically.
  */
 export class SnapshotFile {
   readonly #folder: string
   readonly #head: string
   readonly #prefix: string
-  /** The registry that the snapshot is of: that of another one must not be used. */
+  /** The registry of the snapshot, because a snapshot of another registry must not be used. */
   readonly #source: string
   #written: string | undefined
 
-  /** `folder`: of snapshots; `name`: of the registry in the configuration; `source`: its address and its name there. */
+  /**
+   * @param folder the folder of snapshots
+   * @param name the registry's name in the configuration
+   * @param source the registry's address and its name there
+   */
   constructor(folder: string, name: string, source: string) {
     this.#folder = folder
     this.#head = join(folder, `${name}.json`)
@@ -35,7 +39,7 @@ export class SnapshotFile {
     this.#source = source
   }
 
-  /** Reads the snapshot; undefined if there is none, or if it is damaged. */
+  /** Reads the snapshot; undefined if it is missing or damaged. */
   async read(known: KnownClaims): Promise<KeptSnapshot | undefined> {
     try {
       const head: unknown = JSON.parse(await readFile(this.#head, 'utf8'))
@@ -51,12 +55,12 @@ export class SnapshotFile {
       this.#written = digest
       return { snapshot, confirmedAt: Math.min(confirmedAt, Date.now()) }
     } catch {
-      // A file that is not there or can't be read is no snapshot.
+      // A file that is missing or unreadable means that there is no snapshot.
       return undefined
     }
   }
 
-  /** Writes what was confirmed now. Throws if the folder can't be written in. */
+  /** Writes a snapshot that was just confirmed. Throws if the folder is not writable. */
   async write(pages: readonly string[], confirmedAt: number): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
     const file = join(this.#folder, `${this.#prefix}${randomUUID()}.new`)
@@ -71,7 +75,7 @@ export class SnapshotFile {
     }
   }
 
-  /** Records that the registry has confirmed the snapshot that was written. */
+  /** Stores that the registry has confirmed the written snapshot. */
   async confirm(confirmedAt: number): Promise<void> {
     if (this.#written !== undefined) await this.#writeHead(this.#written, confirmedAt)
   }
@@ -103,7 +107,7 @@ async function replace(file: string, text: string): Promise<void> {
   await rename(`${file}.new`, file)
 }
 
-/** Writes the texts of pages as a list in JSON. Returns the digest of the file. */
+/** Writes the texts of pages as a JSON list. Returns the digest of the file. */
 async function writePages(file: string, pages: readonly string[]): Promise<string> {
   const digest = createHash('sha256')
   const handle = await open(file, 'w', 0o600)
@@ -121,7 +125,7 @@ async function writePages(file: string, pages: readonly string[]): Promise<strin
   return digest.digest('hex')
 }
 
-/** The bytes that a digest takes in one step. */
+/** The bytes that are hashed in one step. */
 const STEP_BYTES = 256 * 1024
 
 function* added(digest: Hash, bytes: Buffer): Steps<void> {

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 
-/** The longest time without a pause, in milliseconds. */
+/** The longest time without a pause for other work, in milliseconds. */
 const TURN_MS = 10
 
 export type Steps<T> = Generator<undefined, T>
@@ -12,7 +12,7 @@ export function turnOf<T>(work: Steps<T>): IteratorResult<undefined, T> {
   return step
 }
 
-/** Does all steps, in turns between which others are served. */
+/** Does all steps, with pauses in which other work is done. */
 export async function inTurns<T>(work: Steps<T>): Promise<T> {
   let turn = turnOf(work)
   while (turn.done !== true) {

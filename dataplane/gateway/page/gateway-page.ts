@@ -9,7 +9,9 @@ import type { ToolSummary } from './tool-summaries.ts'
 
 const FOOTER = html`An MCP gateway. What is shown here is what every caller may see; programs get it as JSON, by their <code>Accept</code> header.`
 
-/** The gateway's page for people: its address, how to connect a client and, if callers are anonymous, its tools. */
+/**
+ * Renders the gateway's page for people: its address, how to connect a client and, if callers are anonymous, its tools.
+ */
 export function gatewayPage(overview: Overview): Page {
   const { name, endpoint, access } = overview
   return {
@@ -39,7 +41,7 @@ ${scopes.length === 0 ? '' : html`<tr><th scope="row">Scopes</th><td class="wrap
 </tbody></table>`
 }
 
-/** Says what some tools need beyond a token, why, and where a person gets it. */
+/** Explains what some tools need in addition to a token, why, and where users get it. */
 function needsSection({ scopes, accounts, keys, linked }: NeedsOfTools): Markup | string {
   const isOwn = keys.length + accounts.length > 0
   if (scopes.length === 0 && !isOwn) return ''
@@ -107,7 +109,7 @@ export function gatewaySetups({ name, endpoint, access }: Overview): readonly Se
   const needsToken = access.kind === 'login'
   const known = setupsFor(name, { type: 'http', url: endpoint })
   return [
-    // Its connectors are called from its maker's servers, which reach no address of this kind.
+    // The connectors of Claude Desktop are called from its maker's servers, which reach only https addresses.
     ...known.filter(({ client }) => client !== 'Claude Desktop' || endpoint.startsWith('https:')),
     {
       client: 'MCP Inspector',

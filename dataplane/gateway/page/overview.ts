@@ -14,7 +14,7 @@ export interface Overview {
   readonly access: OpenAccess | LoginAccess | PolicyAccess
 }
 
-/** Callers are anonymous: everybody may list the tools. */
+/** Access for anonymous callers, who may list all tools. */
 export interface OpenAccess {
   readonly kind: 'open'
   readonly servers: readonly ServerSummary[]
@@ -23,12 +23,12 @@ export interface OpenAccess {
   readonly toolCount: number
 }
 
-/** Callers are anonymous, and policies decide what each of them sees: the page does not evaluate them. */
+/** Access for anonymous callers under policies. The page does not evaluate the policies, so it shows no tools. */
 interface PolicyAccess {
   readonly kind: 'policy'
 }
 
-/** Callers need a token: without one, the page shows nothing of the backends. */
+/** Access with a token only. The page then shows nothing of the backends. */
 export interface LoginAccess {
   readonly kind: 'login'
   /** The URL of the protected resource metadata (RFC 9728), which is public. */
@@ -48,7 +48,7 @@ export interface ServerSummary {
 const MOST_SERVERS = 100
 const LONGEST_NAME = 128
 
-/** @param headers of the request: the endpoint's address as shown may depend on them */
+/** @param headers the request's headers, from which the shown address may derive */
 export function overviewOf({ setup, shared, gated }: Gateway, headers: IncomingHttpHeaders): Overview {
   const { config } = setup
   const endpoint = endpointOf(setup, headers)
@@ -65,7 +65,7 @@ export function overviewOf({ setup, shared, gated }: Gateway, headers: IncomingH
   return { name: config.name, endpoint, access }
 }
 
-/** Returns the URL of the endpoint. If none is configured it is the address by which the page was reached. */
+/** Returns the URL of the endpoint. If none is configured, it is the address at which the page was requested. */
 function endpointOf({ config, publicUrlOf }: Setup, headers: IncomingHttpHeaders): string {
   if (config.resourceUrl !== undefined || config.trustProxyHeaders) return publicUrlOf(headers).resource
   const host = URL.parse(`http://${headers.host}`)?.host || 'localhost'

@@ -22,7 +22,7 @@ export function rootRoutes(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
     return next()
   })
   app.get('/', (c, next) => {
-    // A client that asks for events takes this for an MCP endpoint.
+    // A client that asks for events expects an MCP endpoint here.
     if (c.req.header('accept')?.toLowerCase().includes('text/event-stream')) return next()
     return answer(c, overviewOf(gateway, c.env.incoming.headers))
   })

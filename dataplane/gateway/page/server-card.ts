@@ -35,13 +35,13 @@ interface Document {
 
 interface Documents {
   readonly card: Document
-  /** Undefined if the configuration does not ask for it. */
+  /** Undefined unless the configuration enables it. */
   readonly catalog: Document | undefined
 }
 
 /**
- * Builds the documents of a configuration once. They hold what the configuration says of the endpoint, and nothing of
- * backends, tools, callers or requests. Undefined if there is no card.
+ * Builds the documents of a configuration once. They contain settings of the endpoint, and nothing of backends, tools,
+ * callers or requests. Undefined if there is no card.
  */
 const documentsOf = memoized((setup: Setup): { readonly documents: Documents | undefined } => {
   const { config, serverInfo } = setup
@@ -96,7 +96,7 @@ export function serverCardRoutes(gateway: Gateway): Hono<{ Bindings: HttpBinding
   }
   const serveCard = serve(({ card }) => card)
   const serveCatalog = serve(({ catalog }) => catalog)
-  // What is not GET is OPTIONS, or refused.
+  // Other methods than GET are OPTIONS, or refused.
   app.get(CARD_PATH, serveCard).all(CARD_PATH, serveCard)
   app.get(CATALOG_PATH, serveCatalog).all(CATALOG_PATH, serveCatalog)
   return app

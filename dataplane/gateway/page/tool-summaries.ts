@@ -14,18 +14,21 @@ interface ToolSummaries {
   readonly countOf: ReadonlyMap<string, number>
 }
 
-/** The most tools on a page: backends may have more than a page can show. */
+/** The most tools on a page. */
 const MOST_TOOLS = 200
 const LONGEST_NAME = 128
 const LONGEST_DESCRIPTION = 300
-/** The most bytes of the list that are read for the page: some thousand ordinary tools, and a few milliseconds. */
+/**
+ * The most bytes of the list that are parsed for the page. They hold some thousand ordinary tools and take a few
+ * milliseconds.
+ */
 const MOST_READ = 2 ** 21
 /** The longest JSON text of a description that is read. */
 const MOST_DESCRIPTION_READ = 2 ** 16
 
 const made = new WeakMap<Catalog, ToolSummaries>()
 
-/** Returns the tools of a catalog in short form; computed once for each catalog. */
+/** Returns short descriptions of a catalog's tools, computed once. */
 export function toolSummaries(catalog: Catalog): ToolSummaries {
   let summaries = made.get(catalog)
   if (summaries === undefined) made.set(catalog, (summaries = summarize(catalog)))
@@ -35,7 +38,7 @@ export function toolSummaries(catalog: Catalog): ToolSummaries {
 function summarize(catalog: Catalog): ToolSummaries {
   const { routes, legacyList } = catalog
   const countOf = shownToolsOf(catalog)
-  // The text may end within a tool, which is then left out.
+  // The text may end within a tool. That tool is left out.
   const text = legacyList.subarray(0, MOST_READ).toString()
   const elements = new Elements(text, text.indexOf('['))
   const tools: ToolSummary[] = []

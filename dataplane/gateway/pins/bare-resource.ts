@@ -9,7 +9,8 @@ const DIGEST = 8
 const MEDIA_TYPE = /^[A-Za-z0-9!#$&^_.+-]{1,64}\/[A-Za-z0-9!#$&^_.+-]{1,64}$/
 
 /**
- * Returns a listed resource as its URI, safe name and media type, nothing that a model reads. Undefined for an odd URI.
+ * Returns a listed resource with only its URI, safe name and media type, without text that a model reads; undefined for
+ * an unusual URI.
  */
 export function bareResource(text: string): string | undefined {
   const value: unknown = JSON.parse(text)

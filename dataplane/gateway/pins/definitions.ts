@@ -10,7 +10,7 @@ export interface Definition {
   readonly key: string
   /** The JSON text that is shown. */
   readonly text: string
-  /** The JSON text as the backend sent it, if it was mended. */
+  /** The JSON text as the backend sent it, if it was repaired. */
   readonly source?: string | undefined
 }
 
@@ -21,7 +21,7 @@ export interface Unapproved {
   readonly reason: Reason
 }
 
-/** A list as the pins see it. */
+/** A list after the check against the pins. */
 export interface JudgedList<T extends Definition> {
   /** The items that are shown, in order. */
   readonly shown: readonly T[]
@@ -32,7 +32,7 @@ export interface JudgedList<T extends Definition> {
 
 const NOTHING: readonly never[] = []
 const PAGE = /^ui:/i
-/** The most pages whose state is known. */
+/** The most pages whose state is remembered. */
 const MOST_PAGES = 256
 const digests = new WeakMap<Definition, string | false>()
 
@@ -46,7 +46,7 @@ export function digestOf(definition: Definition): string | undefined {
   return digest === false ? undefined : digest
 }
 
-/** Computes the digests of a list in turns: those of a list of 12 MB take half a second. */
+/** Computes the digests of a list in turns, because those of a list of 12 MB take half a second. */
 export const digestInTurns = (list: readonly Definition[]): Promise<void> => inTurns(digestSteps(list))
 
 function* digestSteps(list: readonly Definition[]): Steps<void> {
@@ -56,7 +56,7 @@ function* digestSteps(list: readonly Definition[]): Steps<void> {
   }
 }
 
-/** Returns the item as it is shown if it is approved; else the reason why it is not. */
+/** Returns the item to show if it is approved, else the reason why it is not. */
 function verdictOn<T extends Definition>(pins: Pins, kind: ListedKind, item: T): T | Reason {
   if (kind !== 'resources' || pins.unlisted(kind) !== 'bare' || pins.has(kind, item.key))
     return pins.reasonAgainst(kind, item.key, digestOf(item)) ?? item
@@ -64,13 +64,13 @@ function verdictOn<T extends Definition>(pins: Pins, kind: ListedKind, item: T):
   return text === undefined ? 'unpinned' : { ...item, text, source: item.source ?? item.text }
 }
 
-/** Checks the definitions of one backend against its pins. Each definition that goes to a client passes here. */
+/** Checks the definitions of one backend against its pins. Every definition that reaches a client passes through it. */
 export class Definitions {
-  /** The pins in force; undefined while none are. */
+  /** The current pins; undefined if there are none. */
   pins: Pins | undefined
   #key = ''
   #judged = new WeakMap<readonly Definition[], JudgedList<Definition>>()
-  /** The pages that were read last, by URI, and why they are not approved. */
+  /** The pages that were read last, by URI, with the reason why they are not approved. */
   readonly pages = new LRUCache<string, Reason | 'approved'>({ max: MOST_PAGES })
   #instructions: { readonly text: string; readonly reason: Reason | undefined } | undefined
 
@@ -78,7 +78,7 @@ export class Definitions {
     this.follow(config)
   }
 
-  /** Takes other pins. Returns whether they differ. */
+  /** Replaces the pins. Returns whether they differ. */
   follow(config: PinningConfig | undefined): boolean {
     const key = config === undefined ? '' : hash('sha256', JSON.stringify(config))
     if (key === this.#key) return false
@@ -91,7 +91,8 @@ export class Definitions {
   }
 
   /**
-   * Returns a new list in the place of `before`. Known items stay, and the digests of the others are computed in turns.
+   * Returns the new list to use in place of `before`. Unchanged items are reused, and the digests of the others are
+   * computed in turns.
    */
   async takeOver<T extends Definition>(before: readonly T[] | undefined, list: readonly T[]): Promise<readonly T[]> {
     if (this.pins === undefined) return list
@@ -100,7 +101,7 @@ export class Definitions {
     return items
   }
 
-  /** True if what is not approved is withheld. */
+  /** True if unapproved definitions are withheld. */
   get areEnforced(): boolean {
     return this.pins?.isEnforced === true
   }
@@ -114,10 +115,10 @@ export class Definitions {
     return this.areEnforced ? this.judged(kind, list).withheld : NOTHING
   }
 
-  /** Holds a list against the pins. Computed once for each list. */
+  /** Checks a list against the pins. The result is computed once for each list. */
   judged<T extends Definition>(kind: ListedKind, list: readonly T[]): JudgedList<T> {
     const known = this.#judged.get(list)
-    // A list of each kind is another object.
+    // Lists of different kinds are different objects, so the type is right.
     if (known !== undefined) return known as JudgedList<T>
     const judged = this.#judge(kind, list)
     this.#judged.set(list, judged)
@@ -160,23 +161,23 @@ export class Definitions {
     return this.#instructions.reason
   }
 
-  /** Returns why an app's page is not approved, by `contents` of its read; undefined if it is. */
+  /** Returns the reason why an app's page is not approved, given the `contents` of its read; undefined if it is. */
   reasonAgainstPage(uri: string, contents: string | undefined): Reason | undefined {
     return this.pins?.reasonAgainst('pages', uri, contents === undefined ? undefined : pageDigest(contents))
   }
 
-  /** Tells whether a URI is that of an app's page, by its scheme (SEP-1865) or because it has pins as a page. */
+  /** Tells whether a URI belongs to an app's page, by its scheme (SEP-1865) or because it is pinned as a page. */
   isPage(uri: string): boolean {
     return PAGE.test(uri) || this.pins?.has('pages', uri) === true
   }
 
-  /** True if a resource may be read that the backend does not list. */
+  /** True if unlisted resources of the backend may be read. */
   get showsUnlistedResources(): boolean {
     return !this.areEnforced || this.pins?.unlisted('resources') === 'allow'
   }
 }
 
-/** Returns `list` with the items of `before` in the place of equal ones, whose digests are known. */
+/** Returns `list` with equal items of `before` in place of its own, because their digests are known. */
 function withKnownItems<T extends Definition>(before: readonly T[] | undefined, list: readonly T[]): readonly T[] {
   if (before === undefined || before.length === 0) return list
   const known = new Map(before.map((item) => [item.source ?? item.text, item]))

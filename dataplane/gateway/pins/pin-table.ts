@@ -8,22 +8,22 @@ const SEED = randomBytes(16)
 const LATIN1 = /^[\u0000-\u00ff]*$/
 
 /**
- * The digests of many definitions by their names, packed into bytes: as strings in a map a pin of one digest takes 350
+ * The digests of many definitions by name, packed into bytes. As strings in a map a pin with one digest takes 350
  * bytes, here about 70.
  */
 export class PinTable {
-  /** The names, one behind the other. */
+  /** The names, concatenated. */
   readonly #names: Buffer
   readonly #encoding: 'latin1' | 'utf16le'
-  /** The index behind each name. */
+  /** The end of each name. */
   readonly #nameEnds: Uint32Array
   readonly #digests: Buffer
-  /** The number of digests up to those of each name. */
+  /** For each name, the number of digests up to its last one. */
   readonly #digestEnds: Uint32Array
-  /** The names by their hashes: each one's number, counted from 1, in the first place that was free. */
+  /** A hash table of the names. A slot holds a name's number, counted from 1; collisions use the next free slot. */
   readonly #slots: Uint32Array
 
-  /** Each digest has the form of `DIGEST_PATTERN`. */
+  /** @param pins the digests by name, each in the form of `DIGEST_PATTERN` */
   constructor(pins: Readonly<Record<string, readonly string[]>>) {
     const names = Object.keys(pins)
     this.#encoding = names.every((name) => LATIN1.test(name)) ? 'latin1' : 'utf16le'
@@ -67,7 +67,7 @@ export class PinTable {
     return (this.#slots[this.#slotOf(name)] as number) - 1
   }
 
-  /** Returns the place of a name, or the free one where it would be. */
+  /** Returns the slot of a name, or the free slot where it would be. */
   #slotOf(name: string): number {
     const last = this.#slots.length - 1
     let slot = hashOf(name) & last
@@ -90,6 +90,6 @@ export class PinTable {
   }
 }
 
-/** Returns a hash of 32 bits that authors of pins can't foresee, so that they can't choose names that share a place. */
+/** Returns a seeded 32-bit hash. Authors of pins don't know the seed, so they can't choose names that collide. */
 const hashOf = (name: string): number =>
   hash('sha256', Buffer.concat([SEED, Buffer.from(name, 'utf16le')]), 'buffer').readUInt32LE()

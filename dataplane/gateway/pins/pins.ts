@@ -5,10 +5,10 @@ export const PIN_KINDS = ['instructions', 'tools', 'prompts', 'resources', 'reso
 export type PinKind = (typeof PIN_KINDS)[number]
 export type NamedKind = Exclude<PinKind, 'instructions'>
 
-/** The reason why a definition is not approved: it has pins of other texts, or none. */
+/** The reason why a definition is not approved: it has pins with other digests, or no pins. */
 export type Reason = 'changed' | 'unpinned'
 
-/** The pins of one backend in force. */
+/** The current pins of one backend. */
 export class Pins {
   /** True if definitions that are not approved are withheld; false if they are only reported. */
   readonly isEnforced: boolean
@@ -24,14 +24,14 @@ export class Pins {
     this.#tables = new Map(Object.entries(named).map(([kind, digests]) => [kind as NamedKind, new PinTable(digests)]))
   }
 
-  /** Returns why a definition of this digest is not approved; undefined if it is. */
+  /** Returns the reason why a definition with this digest is not approved; undefined if it is. */
   reasonAgainst(kind: PinKind, name: string, digest: string | undefined): Reason | undefined {
     const isKnown = kind === 'instructions' ? this.#instructions.length > 0 : this.has(kind, name)
     if (!isKnown) return this.unlisted(kind) === 'withhold' ? 'unpinned' : undefined
     return digest !== undefined && this.#isPinned(kind, name, digest) ? undefined : 'changed'
   }
 
-  /** Returns the treatment of what has no pin. */
+  /** Returns how definitions without a pin are treated. */
   unlisted(kind: PinKind): 'withhold' | 'allow' | 'bare' {
     return this.#unlisted[kind] ?? 'withhold'
   }

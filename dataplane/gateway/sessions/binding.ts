@@ -2,10 +2,13 @@ import { timingSafeEqual } from 'node:crypto'
 import type { Caller } from '../../identity/caller.ts'
 
 const ANONYMOUS = 'anonymous'
-/** A caller is one object for as long as its token is known, and maps find a known string faster than a new one. */
+/** A caller stays one object while its token is known, and maps find the same string faster than an equal new one. */
 const bindings = new WeakMap<Caller, string>()
 
-/** Returns the owner of a session: issuer, subject and, if needed, the login, separated by NUL; never the token. */
+/**
+ * Returns the text that identifies a session's owner: issuer, subject and, if needed, the login, separated by NUL;
+ * never the token.
+ */
 export function bindingOf(caller: Caller, login?: string): string {
   if (caller.kind === 'anonymous') return ANONYMOUS
   if (login !== undefined) return `${caller.issuer}\0${caller.subject}\0${login}`
@@ -14,7 +17,7 @@ export function bindingOf(caller: Caller, login?: string): string {
   return binding
 }
 
-/** Compares two bindings in a time that does not depend on where they differ. */
+/** Compares two bindings in constant time. */
 export function sameBinding(a: string, b: string): boolean {
   if (a === ANONYMOUS && b === ANONYMOUS) return true
   const left = Buffer.from(a)

@@ -5,7 +5,7 @@ import type { Session } from './session.ts'
 
 interface PendingRequest {
   readonly session: string
-  /** Tells whether it was sent on the client's GET stream. */
+  /** True if it was sent on the client's GET stream. */
   readonly isOnGetStream: boolean
   /** Receives the client's whole JSON-RPC response as text. */
   readonly resolve: (response: string) => void
@@ -17,11 +17,11 @@ interface PendingRequest {
 interface OpenOptions {
   readonly timeoutMs: number
   readonly isOnGetStream: boolean
-  /** Takes the bytes of the request from the client's share; throws if the share is full. */
+  /** Reserves the bytes of the request in the client's share. Throws if the share is full. */
   hold?(): Reservation
 }
 
-/** The most open requests of one session and of all sessions; more are refused. */
+/** The most open requests of one session and of all sessions. Further requests are refused. */
 const MOST_OF_SESSION = 32
 const MOST = 10_000
 const MOST_NAMES = 8
@@ -31,15 +31,18 @@ const ID = /^"portico-([\w-]{1,32})-(\d+)"$/
 /** The options of a server-to-client request. */
 export interface ServerRequestOptions {
   readonly timeoutMs: number
-  /** Sends it on another stream, such as that of its call; absent: on the client's GET stream. */
+  /** Sends it on another stream, such as that of its call; absent: it is sent on the client's GET stream. */
   send?(message: string): void
   readonly signal?: AbortSignal
 }
 
-/** The number of copies of a request that are held while it waits for its response. */
+/** The number of copies of a request in memory while it waits for its response. */
 const REQUEST_COPIES = 4
 
-/** Sends a client a message on its GET stream; false if none is open. `request`: the id, if it is a request. */
+/**
+ * Sends a message on a client's GET stream. Returns false if none is open. `request`: the id, if the message is a
+ * request.
+ */
 export type SendMessage = (message: string, request?: string) => Promise<boolean>
 
 interface Sender {
@@ -48,9 +51,9 @@ interface Sender {
   readonly send: SendMessage
 }
 
-/** Requests of this replica to clients that wait for their responses, which may arrive at any replica. */
+/** This replica's requests to clients that wait for responses. A response may arrive at any replica. */
 export class PendingServerRequests {
-  /** All names of this replica, the current one last. */
+  /** All names that this replica has had, the current one last. */
   #names: readonly string[]
   readonly #open = new Map<string, PendingRequest>()
   /** The number of open requests by session, if any. */
@@ -61,17 +64,17 @@ export class PendingServerRequests {
     this.#names = [replica]
   }
 
-  /** Gives this replica another name. Requests that were sent under its old names still get their responses. */
+  /** Renames this replica. Requests that were sent under old names still get their responses. */
   rename(replica: string): void {
     this.#names = [...this.#names.filter((name) => name !== replica), replica].slice(-MOST_NAMES)
   }
 
-  /** Tells whether a name is that of this replica. */
+  /** Tells whether a name is, or was, that of this replica. */
   isOwn(replica: string): boolean {
     return this.#names.includes(replica)
   }
 
-  /** Opens a request; its `id` is JSON text. Throws `client_unreachable` if too many are open. */
+  /** Registers a request; its `id` is JSON text. Throws `client_unreachable` if too many are open. */
   open(
     session: string,
     { timeoutMs, isOnGetStream, hold }: OpenOptions,
@@ -91,7 +94,7 @@ export class PendingServerRequests {
     return { id, response: promise }
   }
 
-  /** Gives a response to its request. Only the client that got the request can respond. */
+  /** Passes a response to its request. Only the client that got the request can respond. */
   settle(id: string, session: string, response: string): void {
     this.#take(id, session)?.resolve(response)
   }

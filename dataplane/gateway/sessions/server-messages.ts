@@ -7,7 +7,7 @@ import type { BusMessage, SessionBus } from './store/bus.ts'
 import type { SessionRecord } from './store/store.ts'
 
 export interface SubscribedSessions {
-  /** Returns the session of this id, if it is known here. */
+  /** Returns the session with this id, if this replica has it. */
   known(id: string): Session | undefined
   /** Reads the session's record from the store. */
   recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
@@ -16,24 +16,24 @@ export interface SubscribedSessions {
 }
 
 export interface ServerMessagesOptions {
-  /** Returns the backend of this name that a session's caller has. */
+  /** Returns the backend with this name in the view of a session's caller. */
   backendNamed(session: Session, name: string): Backend | undefined
-  /** Begins to watch a resource for a session; undefined if no backend of its caller has it. */
+  /** Begins to watch a resource for a session; undefined if no backend in its caller's view has it. */
   watch(session: Session, uri: string, onUpdate: () => void): ResourceWatch | undefined
   /** Handles an unsolicited message of a backend in this session. */
   onServerMessage(session: Session, backendSession: BackendSession, bytes: Buffer): void
-  /** Reports a failure that nobody waits for; `what` is then not done. */
+  /** Reports an error in an operation that no request waits for. The operation `what` was not done. */
   onFault(error: unknown, what: string): void
 }
 
-/** The name of the note that holds the replica at which a client has its GET stream open. */
+/** The name of the note that holds the replica with the client's open GET stream. */
 export const STREAM = 'stream'
-/** The longest wait of a call until another replica has subscribed to the messages of its backend. */
+/** The longest time that a call waits until another replica has subscribed to its backend's messages. */
 const PATIENCE_MS = 1_500
 
 /**
- * Subscriptions to unsolicited messages of backends. The replica with the client's GET stream subscribes. Replicas
- * share what they know, so that nothing is lost when one stops.
+ * Subscribes to the unsolicited messages of backends. The replica with the client's GET stream subscribes. Replicas
+ * share the necessary facts, so that nothing is lost when one stops.
  */
 export class ServerMessages {
   readonly #sessions: SubscribedSessions
@@ -61,13 +61,15 @@ export class ServerMessages {
     })
   }
 
-  /** Handles a backend session opened here: the replica with the client's stream subscribes to its messages. */
+  /**
+   * Handles a backend session that was opened here. The replica with the client's stream subscribes to its messages.
+   */
   opened(session: Session, backendSession: BackendSession): void {
     if (session.stream !== undefined) this.#subscribe(session, backendSession)
     else if (this.#bus !== undefined)
       backendSession.waitFor(
         this.#subscribeElsewhere(session, backendSession, this.#bus).catch(() => {
-          // The session store can't be read: calls are sent without the subscription instead of failing.
+          // The session store can't be read. Calls are then sent without the subscription, so that they don't fail.
         }),
       )
   }
@@ -78,7 +80,7 @@ export class ServerMessages {
     if (at !== undefined && at !== bus.replica) await this.#subscribeAt(at, session, backendSession, bus)
   }
 
-  /** Reads the notes that other replicas have written meanwhile. */
+  /** Reads the notes that other replicas have written. */
   async #refresh(session: Session): Promise<void> {
     session.record = (await this.#sessions.recordOf(session.record.id)) ?? session.record
   }
@@ -87,7 +89,7 @@ export class ServerMessages {
     backendSession.subscribe((bytes) => this.#options.onServerMessage(session, backendSession, bytes))
   }
 
-  /** Settles when the other replica has subscribed, or its time is over. */
+  /** Resolves when the other replica has subscribed or has taken too long. */
   async #subscribeAt(at: string, session: Session, backendSession: BackendSession, bus: SessionBus): Promise<void> {
     const { id } = session.record
     const backend = backendSession.backend.name
@@ -95,14 +97,14 @@ export class ServerMessages {
     const timer = setTimeout(resolve, PATIENCE_MS)
     this.#waiting.set(keyOf(id, backend), resolve)
     const isSent = await bus.send({ kind: 'linked', session: id, backend, from: bus.replica }, at)
-    // The other replica has stopped. This replica subscribes until the client opens its stream elsewhere.
+    // The other replica has stopped, so this one subscribes until the client opens its stream elsewhere.
     if (!isSent) this.#subscribe(session, backendSession)
     else await promise
     clearTimeout(timer)
     this.#waiting.delete(keyOf(id, backend))
   }
 
-  /** Handles a session with a backend that another replica has opened for a client that has its stream here. */
+  /** Handles a backend session that another replica has opened for a client whose stream is open here. */
   async #openedElsewhere(
     { session: id, backend: name, from }: Extract<BusMessage, { kind: 'linked' }>,
     bus: SessionBus,
@@ -118,7 +120,7 @@ export class ServerMessages {
     bus.notify({ kind: 'hears', session: id, backend: name }, from)
   }
 
-  /** Subscribes to a client's backends, whichever replica opened their sessions, after its stream was opened here. */
+  /** Subscribes to a client's backends after its stream was opened here, whichever replica opened their sessions. */
   async subscribe(session: Session): Promise<void> {
     if (this.#bus !== undefined) {
       await this.#noteStreamHere(session, this.#bus)
@@ -132,24 +134,27 @@ export class ServerMessages {
     for (const backendSession of session.openBackendSessions) this.#subscribe(session, backendSession)
   }
 
-  /** Notes that this session's client has its stream here, and notifies the other replicas. */
+  /** Notes that this session's client has its stream here, and tells the other replicas. */
   async #noteStreamHere(session: Session, bus: SessionBus): Promise<void> {
     const before = session.noted(STREAM)
     if (before === bus.replica) return
     await this.#sessions.note(session, STREAM, bus.replica)
-    // Many backends allow a session only one stream: the replica that has it must close it.
+    // Many backends allow a session only one stream, so the replica that holds it must close it.
     if (before !== undefined) await bus.send({ kind: 'listens', session: session.record.id })
-    // These resources were watched for it by another replica, which may be gone.
+    // Another replica watched these resources for the session, and may have stopped.
     for (const uri of session.watched) if (session.noted(WATCH + uri) !== bus.replica) await this.watch(session, uri)
   }
 
-  /** Watches a resource for a session's client, at this replica until the client has its stream at another. */
+  /** Watches a resource for a session's client, until the client opens its stream at another replica. */
   async watch(session: Session, uri: string): Promise<void> {
     session.watch(uri, () => this.#options.watch(session, uri, () => this.#onUpdated(session, uri)))
     await this.#sessions.note(session, WATCH + uri, this.#replica)
   }
 
-  /** Watches a resource again, if its client still watches it, at the backend that has it; false if none does yet. */
+  /**
+   * Watches a resource again at the backend that has it now, if its client still needs that. Returns false if no
+   * backend has it yet.
+   */
   watchAgain(session: Session, uri: string): boolean {
     if (session.noted(WATCH + uri) !== this.#replica) return true
     session.watch(uri, () => this.#options.watch(session, uri, () => this.#onUpdated(session, uri)))
@@ -163,11 +168,11 @@ export class ServerMessages {
 
   #onUpdated(session: Session, uri: string): void {
     this.#notifyUpdated(session, uri).catch(() => {
-      // The store is unavailable: the client, whose requests fail as well, can read the resource when it is back.
+      // The store is unavailable, so requests of the client fail as well. It can read the resource later.
     })
   }
 
-  /** Notifies the client of a resource that has changed, unless another replica watches it by now. */
+  /** Notifies the client that a resource has changed, unless another replica watches it now. */
   async #notifyUpdated(session: Session, uri: string): Promise<void> {
     const record = await this.#sessions.recordOf(session.record.id)
     if (record?.notes?.[WATCH + uri] !== this.#replica) session.unwatch(uri)

@@ -13,7 +13,7 @@ export interface ClientStream {
   /** The caller that reads it, or has read it last. */
   readonly caller: Caller
   readonly binding: string
-  /** Tells whether a client reads it now; otherwise it waits to be resumed. */
+  /** True if a client reads it now; otherwise it waits to be resumed. */
   readonly isConnected: boolean
   /** Sends one JSON-RPC message. */
   send(message: string): void
@@ -34,23 +34,26 @@ export interface NoteKeeper {
   opened(session: Session, backendSession: BackendSession): void
 }
 
-/** The memory of a session, and of each of its sessions with a backend including its dependents (measured). */
+/** The measured memory of a session, and of each of its backend sessions with everything that belongs to it. */
 const SESSION_BYTES = 1024
 const BACKEND_SESSION_BYTES = 1024
-/** The number of copies of such a session's note: one in the record, one in the store. */
+/** The number of copies of a backend session's note: one in the record, one in the store. */
 const NOTE_COPIES = 2
-/** The memory of a watched resource besides its URI, of which there are several copies. */
+/** The memory of a watched resource in addition to its URI, and the number of copies of the URI. */
 const WATCH_BYTES = 512
 const URI_COPIES = 6
 
 const BACKEND_SESSION = 'link:'
 const LOG_LEVEL = 'log'
-/** The prefix of the URI of a resource that is watched for the client; the note holds the replica. */
+/** The prefix of notes on resources that are watched for the client. The URI follows; the note holds the replica. */
 export const WATCH = 'watch:'
 const MOST_WATCHES = 256
-/** The prefix of the backend and URI of a resource that the client subscribes to in its session with the backend. */
+/** The prefix of notes on resources to which the client has subscribed at a backend. Backend and URI follow. */
 const SUBSCRIBED = 'subscribed:'
-/** The prefix of the backend and id of a task that the client started; the note holds Unix time (ms) and the tool. */
+/**
+ * The prefix of notes on tasks that the client started. Backend and id follow; the note holds Unix time (ms) and the
+ * tool.
+ */
 const TASK = 'task:'
 const MOST_TASKS = 128
 const LONGEST_TASK_ID = 512
@@ -61,23 +64,23 @@ const NOBODY = new Budget({ total: Number.POSITIVE_INFINITY, share: Number.POSIT
 
 /** A legacy client's session in this process. */
 export class Session {
-  /** The newest record that is known here. */
+  /** The newest record that this replica knows. */
   record: SessionRecord
   /** The GET stream, if the client has one open at this replica. */
   stream: ClientStream | undefined
   readonly #keeper: NoteKeeper
   #backendSessions: Map<Backend, BackendSession> | undefined
-  /** The counted bytes of the notes of sessions with backends. */
+  /** The bytes of the notes of backend sessions, as they were counted. */
   #sessionNotes: Map<Backend, number> | undefined
   #watches: Map<string, ResourceWatch> | undefined
   #declared: string | undefined
   #showsApps: boolean | undefined
-  /** The tasks that were started here: their notes may not be written yet. */
+  /** The tasks that were started here, because their notes may not be written yet. */
   readonly #begun = new Map<string, string>()
   readonly #share: Share | undefined
   #reservation: Reservation | undefined
 
-  /** Creates a session that is counted in the caller's `share`. Throws if the share is full. */
+  /** Creates a session whose memory counts in the caller's `share`. Throws if the share is full. */
   constructor(record: SessionRecord, keeper: NoteKeeper, share?: Share) {
     this.record = record
     this.#keeper = keeper
@@ -86,14 +89,14 @@ export class Session {
     this.#reservation?.demand(SESSION_BYTES + record.capabilities.length)
   }
 
-  /** Takes this many bytes of the caller's share for a while. Throws if the share is full. */
+  /** Reserves bytes of the caller's share for a while. Throws if the share is full. */
   reservation(bytes: number): Reservation {
     const reservation = new Reservation(this.#share ?? NOBODY)
     reservation.demand(bytes)
     return reservation
   }
 
-  /** Holds this many more bytes for as long as the session lives. */
+  /** Reserves this number of additional bytes for the lifetime of the session. */
   #hold(bytes: number): void {
     this.#reservation?.demand(this.#reservation.bytes + bytes)
   }
@@ -103,7 +106,7 @@ export class Session {
     return this.record.notes?.[name]
   }
 
-  /** Writes a note that any replica needs to serve this session; undefined removes it. */
+  /** Writes a note, which any replica can read to serve this session; undefined removes it. */
   note(name: string, value: string | undefined): void | Promise<void> {
     return this.#keeper.note(this, name, value)
   }
@@ -120,7 +123,7 @@ export class Session {
     return this.#showsApps
   }
 
-  /** The lowest level of log messages that the client wants (`logging/setLevel`); undefined if it has set none. */
+  /** The lowest log level that the client gets (`logging/setLevel`); undefined if it has set none. */
   get logLevel(): string | undefined {
     return this.noted(LOG_LEVEL)
   }
@@ -161,7 +164,7 @@ export class Session {
     this.#sessionNotes.set(backend, bytes)
   }
 
-  /** The sessions with backends that are open here. */
+  /** The backend sessions that are open here. */
   get openBackendSessions(): readonly BackendSession[] {
     return this.#backendSessions === undefined
       ? []
@@ -176,7 +179,7 @@ export class Session {
       : backendSession.opened !== undefined
   }
 
-  /** Tells whether the client is served in a session with the backend. Rejects with a BackendFailure. */
+  /** Tells whether the backend serves this client in a session. Rejects with a BackendFailure. */
   async isServedIn(backend: Backend): Promise<boolean> {
     const { era } = await backend.detect()
     const { legacySupport } = backend
@@ -185,7 +188,7 @@ export class Session {
     return legacySupport.isWorthTrying
   }
 
-  /** Watches a resource for the client here, once. Throws if it watches too many. */
+  /** Watches a resource for the client at this replica, once. Throws if it watches too many. */
   watch(uri: string, start: () => ResourceWatch | undefined): void {
     this.#watches ??= new Map()
     if (this.#watches.has(uri)) return
@@ -203,14 +206,14 @@ export class Session {
     return watch === undefined ? [] : [watch]
   }
 
-  /** The URIs of the resources that some replica watches for this session. */
+  /** The URIs of the resources that any replica watches for this session. */
   get watched(): readonly string[] {
     return this.#notedUnder(WATCH)
   }
 
   /**
-   * Notes that the client subscribes, or no longer, to a resource in its session with a backend: the subscription ends
-   * with that session, which may be opened anew. Beyond the limit nothing is noted.
+   * Notes that the client subscribes to a resource, or no longer does, in its session with a backend, because a new
+   * backend session needs the subscription again. Beyond the limit nothing is noted.
    */
   noteSubscription(backend: Backend, own: string, isEnd: boolean): void | Promise<void> {
     const name = SUBSCRIBED + JSON.stringify([backend.name, own])
@@ -236,12 +239,15 @@ export class Session {
     this.#hold(-WATCH_BYTES - URI_COPIES * uri.length)
   }
 
-  /** The names of backends with which some replica has opened a session of this one. */
+  /** The names of the backends with which any replica has opened a session for this one. */
   get backendNames(): readonly string[] {
     return this.#notedUnder(BACKEND_SESSION)
   }
 
-  /** Notes a task that the client has started at a backend by calling `tool`. Beyond the limit the oldest goes. */
+  /**
+   * Notes a task that the client has started at a backend by calling `tool`. Beyond the limit the oldest task is
+   * dropped.
+   */
   noteTask(backend: string, id: string, tool: string): void {
     if (id.length > LONGEST_TASK_ID) return
     const name = taskNote(backend, id)
@@ -262,7 +268,7 @@ export class Session {
     return this.#begun.has(name) || this.noted(name) !== undefined
   }
 
-  /** Returns the tool whose call has started a task; undefined if it is not known. */
+  /** Returns the tool whose call has started a task; undefined if unknown. */
   toolOfTask(backend: string, id: string): string | undefined {
     const name = taskNote(backend, id)
     const note = this.#begun.get(name) ?? this.noted(name)
@@ -280,7 +286,7 @@ export class Session {
   #noteAtLeisure(name: string, value: string | undefined): void {
     const note = async () => this.note(name, value)
     note().catch(() => {
-      // While the store can't be reached, the note is known to this replica only, or lost.
+      // While the store is unreachable, only this replica has the note, or it is lost.
     })
   }
 
@@ -290,7 +296,7 @@ export class Session {
     )
   }
 
-  /** Drops the state of a backend that is gone and returns the URIs of the resources that were watched there. */
+  /** Drops the state for a removed backend. Returns the URIs of the resources that were watched there. */
   forget(backend: Backend): readonly string[] {
     if (this.#backendSessions?.delete(backend) === true)
       this.#hold(-BACKEND_SESSION_BYTES - (this.#sessionNotes?.get(backend) ?? 0))
@@ -300,7 +306,10 @@ export class Session {
     return watchedThere
   }
 
-  /** Ends the session here. `atBackends`: its backend sessions end too; otherwise another replica continues them. */
+  /**
+   * Ends the session at this replica. `atBackends`: its backend sessions end too; otherwise another replica continues
+   * them.
+   */
   end(atBackends: boolean): void {
     this.#reservation?.release()
     this.#reservation = undefined

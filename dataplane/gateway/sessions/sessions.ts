@@ -21,9 +21,9 @@ export { type ClientStream, Session } from './session.ts'
 
 interface SessionsOptions extends ServerMessagesOptions {
   readonly storage: SessionStorage
-  /** Handles the cancellation of a request (its id is JSON text) that another replica did not find; it may run here. */
+  /** Handles the cancellation of a request (its id is JSON text) that another replica did not find. It may run here. */
   onCancelled(session: Session, request: string): void
-  /** Handles the end of a session (its id) here. `isExpired`: nobody used it, or there was no room for it. */
+  /** Handles the end of a session (its id) at this replica. `isExpired`: it was unused for too long, or evicted. */
   onEnded(session: string, isExpired: boolean): void
 }
 
@@ -58,7 +58,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   }
 
   /**
-   * Opens a session that is counted in the caller's share. Throws if that share or all together are full, and
+   * Opens a session whose memory counts in the caller's share. Throws if that share, or the memory of all, is full, and
    * `unavailable` if the store is unreachable.
    */
   open(fields: Omit<SessionRecord, 'id'>, share?: Share): Session | Promise<Session> {
@@ -75,8 +75,8 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   }
 
   /**
-   * Returns the caller's session of this id. Throws `session_unknown` if there is none, and the same error if it is
-   * another caller's.
+   * Returns the caller's session with this id. Throws `session_unknown` if there is none or it belongs to another
+   * caller.
    */
   find(id: string, binding: string, share?: Share): Session | Promise<Session> {
     const found = this.#store.find(id)
@@ -151,7 +151,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     this.serverMessages.opened(session, backendSession)
   }
 
-  /** Tells whether other replicas may serve the same sessions. */
+  /** True if other replicas may serve the same sessions. */
   get areShared(): boolean {
     return this.#storage.bus !== undefined
   }
@@ -165,8 +165,8 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   }
 
   /**
-   * Sends a client a message on its GET stream, at whichever replica that is open. False if the client certainly has
-   * none open; it can still ask for everything that it misses.
+   * Sends a message on a client's GET stream, at whichever replica it is open. Returns false if the client certainly
+   * has none open. The message is then lost, but the client can request the same information.
    */
   async send(session: Session, message: string, request?: string): Promise<boolean> {
     if (session.stream !== undefined) {
@@ -181,17 +181,17 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   }
 
   /**
-   * Sends a client a server-to-client request (`params`: JSON text) and returns its whole JSON-RPC response as text, at
-   * whichever replicas its GET stream is open and its response arrives. The function's caller must check that the
-   * client has declared the capability. Rejects with `client_unreachable` if it has no stream open, its session ends or
-   * too many requests are open, and with `client_timeout` if it does not respond.
+   * Sends a server-to-client request (`params`: JSON text), and returns the client's whole JSON-RPC response as text,
+   * at whichever replicas its GET stream is open and its response arrives. The caller must check before that the client
+   * has declared the capability. Rejects with `client_unreachable` if the client has no open stream, its session ends
+   * or too many requests are open, and with `client_timeout` if it does not respond.
    */
   request(session: Session, method: string, params: string, options: ServerRequestOptions): Promise<string> {
     const send: SendMessage = (message, id) => this.send(session, message, id)
     return sendServerRequest({ requests: this.#requests, send, session }, { method, params }, options)
   }
 
-  /** Handles a GET stream that its client has not resumed: the requests sent on it did not reach the client. */
+  /** Handles a GET stream that its client has not resumed. Requests that were sent on it did not reach the client. */
   streamAbandoned(session: Session): void {
     this.#requests.failAll(
       session.record.id,
@@ -200,7 +200,9 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     )
   }
 
-  /** Passes a client's response (`id`: JSON text; `response`: the whole message) to the replica that asked. */
+  /**
+   * Passes a client's response (`id`: JSON text; `response`: the whole message) to the replica that sent the request.
+   */
   responded(session: Session, id: string, response: string): void {
     const { bus } = this.#storage
     const requester = replicaOf(id)
@@ -215,12 +217,12 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     this.#storage.bus?.notify({ kind: 'cancel', session: session.record.id, request })
   }
 
-  /** The GET streams that are open here, with those that wait for their clients to resume them. */
+  /** The GET streams at this replica, including those that wait to be resumed. */
   get openStreams(): readonly ClientStream[] {
     return [...this.#live.values()].flatMap(({ stream }) => stream ?? [])
   }
 
-  /** Sends a heartbeat on the GET streams that are open here. A session lives as long as its stream is open. */
+  /** Sends a heartbeat on the GET streams at this replica. A session lives as long as its stream is open. */
   keepAlive(): void {
     for (const { stream, record } of this.#live.values()) {
       if (stream === undefined) continue
@@ -229,26 +231,26 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     }
   }
 
-  /** Counts an open stream as use of its session; ends sessions that the store no longer has. */
+  /** Extends the session of an open stream, or ends it if the store no longer has it. */
   async #touch(id: string): Promise<void> {
     try {
       if ((await this.#store.find(id)) === undefined) this.#drop(id, true)
     } catch {
-      // The store is unavailable: the next heartbeat checks again whether the session still exists.
+      // The store is unavailable, so the next heartbeat checks again whether the session exists.
     }
   }
 
-  /** Ends all streams when the gateway stops; sessions live until they expire. */
+  /** Ends all streams because the gateway stops. Sessions live until they expire. */
   endStreams(): void {
     for (const { stream } of this.#live.values()) stream?.end()
   }
 
-  /** Drops a backend that is gone. Its watched resources are watched at its replacement, once that is known. */
+  /** Drops the state for a removed backend. Its watched resources are watched again once another backend has them. */
   forget(backend: Backend): void {
     for (const session of this.#live.values()) this.#unwatched.add(session, session.forget(backend))
   }
 
-  /** Handles changed lists of backends: one may now replace a backend that is gone. */
+  /** Handles changed lists of backends, one of which may now have a resource of a removed backend. */
   watchAgain(): void {
     this.#unwatched.retry(
       ({ record }) => this.#live.has(record.id),
@@ -278,8 +280,8 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   }
 
   /**
-   * Moves to another storage, which must work: it first writes the known sessions there. If the new storage does not
-   * accept them, this rejects and keeps the old one.
+   * Moves to another storage, which must work, and first writes the known sessions there. Rejects and keeps the old
+   * storage if the new one does not accept them.
    */
   async moveTo(storage: SessionStorage): Promise<void> {
     const from = this.#storage.bus?.replica ?? LOCAL
@@ -295,7 +297,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     before.close()
   }
 
-  /** Drops all sessions; those in memory end, those in Redis continue at other replicas. */
+  /** Drops all sessions. Those in memory end; those in Redis continue at other replicas. */
   close(): void {
     const isLast = this.#storage.bus === undefined
     for (const session of this.#live.values()) session.end(isLast)
@@ -304,7 +306,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   }
 }
 
-/** Resources that sessions have watched at backends that are gone, until other backends have them. */
+/** Resources that sessions have watched at removed backends, until other backends have them. */
 class Unwatched {
   readonly #uris = new Map<Session, Set<string>>()
 
@@ -315,7 +317,7 @@ class Unwatched {
     this.#uris.set(session, all)
   }
 
-  /** Tries each again. `watch` returns false if it is to be tried again later; one that throws is dropped. */
+  /** Tries each one again. `watch` returns false to try again later; if it throws, the resource is dropped. */
   retry(isLive: (session: Session) => boolean, watch: (session: Session, uri: string) => boolean): void {
     for (const [session, uris] of this.#uris) {
       for (const uri of uris) if (!isLive(session) || isDone(() => watch(session, uri))) uris.delete(uri)
@@ -324,7 +326,7 @@ class Unwatched {
   }
 }
 
-/** Counts a failure as done: a client whose share is full watches no more. */
+/** Treats an error as the end, because a client whose share is full can't watch more. */
 function isDone(watch: () => boolean): boolean {
   try {
     return watch()

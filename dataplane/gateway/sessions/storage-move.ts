@@ -10,10 +10,10 @@ interface ReplicaNames {
   readonly isShared: boolean
 }
 
-/** The number of times that changing sessions are written again before the move. Later changes are written after it. */
+/** The number of times that changed sessions are written again before the move. Later changes are written after it. */
 const MOST_ROUNDS = 3
 
-/** Writes the live sessions to another store and returns each as written; rejects if the store does not accept one. */
+/** Writes the live sessions to another store, and returns the written records. Rejects if the store refuses one. */
 export async function copySessions(
   live: ReadonlyMap<string, Session>,
   store: SessionStore,
@@ -30,8 +30,8 @@ export async function copySessions(
 }
 
 /**
- * Moves the live sessions to a store that holds what was `written`: notes get this replica's next name, later changes
- * are written again, and ended sessions are removed.
+ * Moves the live sessions to a store that contains `written`. Notes get this replica's next name, later changes are
+ * written again, and ended sessions are removed.
  */
 export async function settleSessions(
   live: ReadonlyMap<string, Session>,
@@ -48,7 +48,7 @@ export async function settleSessions(
   await Promise.all(late)
 }
 
-/** Returns a session for the next storage: its notes name the replica at which its client listens. */
+/** Returns a session's record for the next storage, whose notes name the replica with the client's stream. */
 function movedRecord({ record, stream }: Session, { from, to, isShared }: ReplicaNames): SessionRecord {
   const { [STREAM]: _, ...others } = record.notes ?? {}
   const notes = Object.fromEntries(

@@ -2,8 +2,8 @@ import { type PromptRedis, RedisScript } from '../../storage/redis.ts'
 import { addTo, DAY_MS, MOST_ROWS, OTHER, type Rows } from './rows.ts'
 
 /**
- * Adds rows to the day KEYS[1]. ARGV: most rows of a day, seconds to keep it, then each row's field, calls and
- * milliseconds. Without room they count in the field of no name.
+ * Adds rows to the day KEYS[1]. ARGV: the most rows of a day, its lifetime in seconds, then the field, calls and
+ * milliseconds of each row. Rows beyond the limit are added to the row without names.
  */
 const ADD = new RedisScript(`
 local most, size = tonumber(ARGV[1]), redis.call('HLEN', KEYS[1])
@@ -30,18 +30,18 @@ export class RedisRows {
   readonly #redis: PromptRedis
   readonly #prefix: string
 
-  /** Creates the rows. `prefix`: that of all keys, with the hash tag that keeps them in one slot of a Cluster. */
+  /** @param prefix the prefix of all keys, with the hash tag that keeps them in one slot of a Cluster */
   constructor(redis: PromptRedis, prefix: string) {
     this.#redis = redis
     this.#prefix = `${prefix}usage:`
   }
 
-  /** Adds rows to a day, and removes from `rows` what was added. Rejects if Redis is away. */
+  /** Adds rows to a day, and removes the added ones from `rows`. Rejects if Redis is unavailable. */
   async add(day: string, rows: Rows, keptDays: number): Promise<void> {
     while (rows.size > 0) {
       const some = [...rows].slice(0, AT_ONCE)
       const fields = some.flatMap(([key, { calls, ms }]) => [key, calls, Math.round(ms)])
-      // Calls that are counted meanwhile go into new rows.
+      // Calls that are counted meanwhile create new rows.
       for (const [key] of some) rows.delete(key)
       try {
         const args = [MOST_ROWS, (keptDays + 1) * DAY_S, ...fields]
@@ -53,7 +53,7 @@ export class RedisRows {
     }
   }
 
-  /** Reads the rows of a day. Rejects if Redis is away. */
+  /** Reads the rows of a day. Rejects if Redis is unavailable. */
   async read(day: string): Promise<Rows> {
     const rows: Rows = new Map()
     let cursor = '0'

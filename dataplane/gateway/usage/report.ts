@@ -2,7 +2,7 @@ import { PublicError } from '../../server/errors.ts'
 import { countedIn, DAY_MS, dayOf, type Row, type Rows, type UsageOutcome } from './rows.ts'
 import type { Usage } from './usage.ts'
 
-/** The dimensions by which rows are summed up. */
+/** The dimensions by which rows are summed. */
 const BY = ['tool', 'backend', 'client', 'person'] as const
 type By = (typeof BY)[number]
 
@@ -13,7 +13,7 @@ interface Sums {
   ms: number
 }
 
-/** Most rows of a report; the rest is summed up. */
+/** The most rows of a report. Further rows are summed into one. */
 const MOST_SHOWN = 1_000
 const DAY = /^\d{4}-\d{2}-\d{2}$/
 const DEFAULT_DAYS = 30
@@ -24,16 +24,16 @@ export interface UsageReport {
   readonly by: By
   readonly people: Usage['people']
   readonly store: Usage['store']
-  /** The first day of which anything may be known. */
+  /** The first day for which there may be counts. */
   readonly since: string
-  /** The most called first. `name` is empty where it is not known or not kept. */
+  /** The most called first. `name` is empty if it is unknown or not recorded. */
   readonly rows: readonly (Sums & { readonly name: string })[]
-  /** Calls that have no row: there were too many. */
+  /** The sum of the calls without a row of their own. */
   readonly other: Sums | null
   readonly problem: string | null
 }
 
-/** Sums up the calls of days. Throws `invalid_request` for parameters that are none, and `unavailable`. */
+/** Sums the calls of a period. Throws `invalid_request` for invalid parameters, and `unavailable`. */
 export async function reportUsage(
   usage: Usage,
   query: (name: string) => string | undefined,

@@ -1,4 +1,4 @@
-/** Calls of one day that have the same caller, client, tool, backend and outcome. */
+/** The calls of one day with the same caller, client, tool, backend and outcome. */
 export interface Row {
   calls: number
   ms: number
@@ -6,7 +6,7 @@ export interface Row {
 
 export type UsageOutcome = 'ok' | 'error' | 'denied'
 
-/** The properties that tell calls apart. Empty texts: not known, or not kept. */
+/** The properties by which calls are counted. An empty text means unknown or not recorded. */
 export interface Counted {
   readonly person: string
   readonly client: string
@@ -17,13 +17,13 @@ export interface Counted {
 
 export type Rows = Map<string, Row>
 
-/** The name of the session note with the name that the client gave itself. */
+/** The name of the session note that holds the client's self-reported name. */
 export const CLIENT_NOTE = 'client'
 
-/** The key of the row for calls that get no row of their own. */
+/** The key of the row for calls without a row of their own. */
 export const OTHER = ''
 export const MOST_ROWS = 20_000
-/** Longest part of a key in UTF-16 units: callers choose the names of clients. */
+/** The longest part of a key in UTF-16 units, because callers choose the names of clients. */
 export const LONGEST = 128
 
 const cut = (text: string): string => (text.length > LONGEST ? text.slice(0, LONGEST) : text)
@@ -31,7 +31,7 @@ const cut = (text: string): string => (text.length > LONGEST ? text.slice(0, LON
 export const keyOf = ({ person, client, tool, backend, outcome }: Counted): string =>
   JSON.stringify([cut(person), cut(client), cut(tool), cut(backend), outcome])
 
-/** Reads a key; undefined for `OTHER` and for a text that is none. */
+/** Parses a key; undefined for `OTHER` and for an invalid text. */
 export function countedIn(key: string): Counted | undefined {
   try {
     const parts: unknown = JSON.parse(key)
@@ -57,5 +57,5 @@ export function addTo(rows: Rows, key: string, { calls, ms }: Row): void {
   }
 }
 
-/** Estimated bytes of a row in a map. */
+/** Returns the estimated bytes of a row in a map. */
 export const bytesOf = (key: string): number => 120 + 2 * key.length

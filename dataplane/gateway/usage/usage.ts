@@ -10,7 +10,7 @@ type UsageConfig = NonNullable<GatewayConfig['usage']>
 
 interface UsageOptions {
   readonly log: Logger
-  /** Namespace and name of the workload: digests of people differ from one to the next. */
+  /** Namespace and name of the workload. Digests of the same person differ between workloads. */
   readonly workload: string
   readonly mostBytes: number
   readonly now?: () => number
@@ -20,7 +20,7 @@ interface UsageOptions {
 const WRITE_AFTER_MS = 2_000
 const DIGEST_LENGTH = 16
 
-/** Counts tool calls by UTC day. Calls beyond the most rows, or bytes, count in one row without names. */
+/** Counts tool calls by UTC day. Calls beyond the limit of rows or bytes count in one row without names. */
 export class Usage {
   readonly #options: UsageOptions
   readonly #days = new Map<string, Rows>()
@@ -49,7 +49,7 @@ export class Usage {
     this.#forgetOld()
   }
 
-  /** Sets the store that replicas share; undefined: in memory. */
+  /** Sets the store that replicas share; undefined: counts stay in memory. */
   follow(redis: RedisRows | undefined): void {
     this.#redis = redis
     this.#problem = undefined
@@ -64,13 +64,13 @@ export class Usage {
     return this.#redis === undefined ? 'memory' : 'redis'
   }
 
-  /** The first day of which anything may be known: in memory, that of the start. */
+  /** The first day for which there may be counts. In memory it is not before the day of the start. */
   get since(): string {
     const first = this.#firstDay()
     return this.#redis !== undefined || this.#since < first ? first : this.#since
   }
 
-  /** The reason why calls are not written; undefined if they are. */
+  /** The reason why counts are not written; undefined if they are. */
   get problem(): string | undefined {
     return this.#problem
   }
@@ -79,7 +79,7 @@ export class Usage {
     return dayOf(this.#now() - (this.#keptDays - 1) * DAY_MS)
   }
 
-  /** Counts one call that has ended. */
+  /** Counts a call that has ended. */
   count(caller: Caller, counted: Omit<Counted, 'person'>, ms: number): void {
     const day = dayOf(this.#now())
     let rows = this.#days.get(day)
@@ -125,7 +125,7 @@ export class Usage {
     }, WRITE_AFTER_MS).unref()
   }
 
-  /** Writes what was counted. Never rejects: while Redis is away, it is kept here and written later. */
+  /** Writes the counts. Never rejects: while Redis is unavailable, counts stay in memory and are written later. */
   #write(): Promise<void> {
     this.#writing ??= this.#writeDays().finally(() => {
       this.#writing = undefined
@@ -150,7 +150,7 @@ export class Usage {
     this.#measure()
   }
 
-  /** Returns the rows of the days from `from` to `to` that are kept. Rejects if Redis is away. */
+  /** Returns the stored rows from `from` to `to`. Rejects if Redis is unavailable. */
   async read(from: string, to: string): Promise<readonly Rows[]> {
     const first = this.#firstDay()
     const last = dayOf(this.#now())

@@ -1,15 +1,15 @@
-/** The receiver of a stream's events: a client's connection, or the replica that has it. */
+/** The receiver of a stream's events: a client's connection, or the replica to which the client is connected. */
 export interface EventSink {
-  /** Takes one event. False if no more should come for now. */
+  /** Sends one event. Returns false if the source should pause. */
   event(data: Buffer, id?: string): boolean
-  /** Takes a part of an event's data that is too large to be held; the first one begins the event. */
+  /** Sends a part of the data of an event that is too large to buffer. The first part begins the event. */
   part(data: Buffer, id?: string): boolean
-  /** Calls `next` when there is room again, after a false. */
+  /** Calls `next` when the source may continue after a false. */
   onDrain(next: () => void): void
-  /** Sends something without a meaning, since proxies and clients give up on a silent stream. */
+  /** Sends a comment, because proxies and clients close a silent stream. */
   heartbeat(): void
-  /** Completes the stream, and an event that was given in parts. */
+  /** Completes the stream, and an event that was sent in parts. */
   end(): void
-  /** Breaks the stream off. */
+  /** Aborts the stream. */
   abort(): void
 }

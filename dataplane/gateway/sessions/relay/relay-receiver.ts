@@ -4,7 +4,7 @@ import type { BusMessage, Relayed, SessionBus } from '../store/bus.ts'
 import type { EventSink } from './event-sink.ts'
 
 export interface AnswerSink extends EventSink {
-  /** Takes a whole answer with its HTTP status, instead of a stream; absent if only a stream can come. */
+  /** Sends a whole answer with its HTTP status, instead of a stream; absent if only a stream is possible. */
   answer?(status: number, body: Buffer): void
   unknown?(): void
 }
@@ -16,22 +16,22 @@ interface RelayReceiverOptions {
   onOver(): void
 }
 
-/** The pause before a replica that has no connection to Redis, or not yet, is asked again. */
+/** The pause before another request to a replica that is not, or not yet, connected to Redis. */
 const ASK_AGAIN_MS = 250
-/** The interval between heartbeats to the client, in polls of the other replica. */
+/** The number of polls of the other replica between two heartbeats to the client. */
 const HEARTBEAT_EVERY = 15
 
-/** Takes an answer from the replica that has it, and gives it to a client here as fast as the client reads. */
+/** Receives an answer from the replica that has it, and passes it to a client here as fast as the client reads. */
 export class RelayReceiver {
   /** The name of the relay at both ends. */
   readonly name = randomUUID()
-  /** The `performance.now()` of the other replica's last message. */
+  /** The time of the other replica's last message (`performance.now()`). */
   heardAt = performance.now()
   readonly #options: RelayReceiverOptions
-  /** The number of the last message that was taken. */
+  /** The number of the last message that was received. */
   #received = 0
   #hasRoom = true
-  /** Tells whether the other replica has received the question. */
+  /** True if the other replica has received the request. */
   #isAsked = false
   #polls = 0
   #isOver = false
@@ -40,7 +40,7 @@ export class RelayReceiver {
     this.#options = options
   }
 
-  /** Asks the other replica for the answer, at most this many times if nobody receives the question. */
+  /** Requests the answer from the other replica. If nobody receives the request, it is sent at most this many times. */
   ask(question: BusMessage, times: number): void {
     this.#ask(question, times).catch(() => this.unknown())
   }
@@ -55,7 +55,7 @@ export class RelayReceiver {
     this.unknown()
   }
 
-  /** Takes a message. Messages are numbered from 1; number 0 needs no acknowledgement. */
+  /** Handles a message. Messages are numbered from 1; number 0 needs no acknowledgement. */
   take(seq: number, items: readonly Relayed[]): void {
     if (this.#isOver) return
     this.heardAt = performance.now()
@@ -63,7 +63,7 @@ export class RelayReceiver {
     // Another number means a duplicate or a late message.
     if (seq !== this.#received + 1) return
     this.#received = seq
-    // After an answer has broken off, messages arrive although the client has no room.
+    // After the other replica has aborted the answer, messages arrive even if the client can't receive more.
     const isDraining = !this.#hasRoom
     this.#hasRoom = true
     for (const item of items) if (!this.#isOver) this.#give(item)
@@ -88,14 +88,14 @@ export class RelayReceiver {
     if (!this.#isOver) this.#report()
   }
 
-  /** Reports the progress. If this reaches nobody, the next poll does. */
+  /** Reports the progress. If the report is lost, the next poll repeats it. */
   #report(): void {
     const { bus, replica } = this.#options
     const hasRoom = this.#hasRoom || this.#isOver
     bus.notify({ kind: 'awaits', relay: this.name, from: bus.replica, received: this.#received, hasRoom }, replica)
   }
 
-  /** Tells the other replica that the client still waits, and so checks that it still has the answer. */
+  /** Tells the other replica that the client still waits. Its reply shows that it still has the answer. */
   poll(): void {
     if (!this.#isAsked) return
     this.#report()
@@ -108,7 +108,7 @@ export class RelayReceiver {
     bus.notify({ kind: 'left', relay: this.name }, replica)
   }
 
-  /** Ends the relay: the other replica has no such answer, or has fallen silent. */
+  /** Ends the relay, because the other replica has no such answer or no longer responds. */
   unknown(): void {
     if (this.#isOver) return
     this.leave()

@@ -7,36 +7,36 @@ interface RelaySenderOptions {
   /** The name of the relay at both ends. */
   readonly relay: string
   readonly to: string
-  /** The memory for what the other replica has not acknowledged. */
+  /** The memory for data that the other replica has not acknowledged. */
   readonly room: Share
-  /** Called once: the other replica has the whole answer or, with `isGone`, nobody waits for it there any more. */
+  /** Called once, when the other replica has the whole answer or, with `isGone`, its client no longer waits. */
   onOver(isGone: boolean): void
 }
 
-/** The size of one message to the other replica in bytes, unless one part or event is larger. */
+/** The size of a message to the other replica in bytes. A single larger part or event makes a larger message. */
 const BATCH = 64 * 1024
-/** The most bytes that wait behind an unacknowledged message: a source that ignores backpressure loses its answer. */
+/** The most bytes that wait behind an unacknowledged message. If a source ignores backpressure, its answer is lost. */
 const MOST_WAITING = 4 * 1024 * 1024
 const OVERHEAD = 200
 
 /**
- * Sends an answer to the replica at which its client is. One message at a time is in transit, until the other replica
- * acknowledges it when its client can take more. So nothing accumulates in Redis, and messages may be lost or
- * duplicated.
+ * Sends an answer to the replica to which its client is connected. One message at a time is in transit, until the other
+ * replica acknowledges it because its client can receive more. So nothing accumulates in Redis, and messages may be
+ * lost or duplicated.
  */
 export class RelaySender implements EventSink {
-  /** The `performance.now()` of the other replica's last message. */
+  /** The time of the other replica's last message (`performance.now()`). */
   heardAt = performance.now()
   readonly #options: RelaySenderOptions
   readonly #reservation: Reservation
   /** The message in transit, with the number `#seq`. */
   #sent: readonly Relayed[] = []
   #seq = 0
-  /** The content of the next messages. */
+  /** The content of the following messages. */
   #waiting: Relayed[] = []
-  /** Tells whether the client could take more by the other replica's last report. */
+  /** True if the client could receive more at the other replica's last report. */
   #hasRoom = true
-  /** Tells that the answer breaks off: a client that reads nothing must notice too. */
+  /** True if the answer is aborted. A client that does not read must also be told. */
   #isLost = false
   #isClosed = false
   #isOver = false
@@ -66,7 +66,7 @@ export class RelaySender implements EventSink {
   }
 
   heartbeat(): void {
-    // The replica that has the client sends heartbeats itself.
+    // The replica with the client's connection sends heartbeats itself.
   }
 
   end(): void {
@@ -103,7 +103,7 @@ export class RelaySender implements EventSink {
     return this.#reservation.bytes < BATCH
   }
 
-  /** Breaks the answer off because there is no room for the next part: an answer must not have a gap. */
+  /** Aborts the answer because there is no memory for the next part, since an answer must have no gap. */
   #giveUp(): void {
     this.#reservation.resize(bytesOf(this.#sent))
     this.#waiting = [{ what: 'lost' }]
@@ -131,12 +131,14 @@ export class RelaySender implements EventSink {
     bus.notify({ kind: 'relayed', relay, seq, items }, to)
   }
 
-  /** Handles a report: the number of the last message taken, and whether the other replica's client can take more. */
+  /**
+   * Handles a report: the number of the last received message, and whether the other replica's client can receive more.
+   */
   awaited(received: number, hasRoom: boolean): void {
     this.heardAt = performance.now()
     const isPoll = this.#sent.length === 0
     if (received === this.#seq) this.#acknowledged(hasRoom)
-    // The message may be lost. If it is only late, the other replica ignores the duplicate.
+    // The message may be lost. If it is only delayed, the other replica ignores the duplicate.
     else if (!isPoll) this.#send(this.#seq, this.#sent)
     if (isPoll && this.#sent.length === 0) this.#send(0, HEARTBEAT)
   }
@@ -168,7 +170,7 @@ export class RelaySender implements EventSink {
     this.#options.onOver(isGone)
   }
 
-  /** Resumes sources that wait for room, even if nobody is left to send to. */
+  /** Resumes sources that wait, even if there is no receiver left. */
   #drained(): void {
     const next = this.#onDrained
     this.#onDrained = undefined

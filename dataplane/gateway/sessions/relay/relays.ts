@@ -3,26 +3,26 @@ import type { SessionBus } from '../store/bus.ts'
 import { type AnswerSink, RelayReceiver } from './relay-receiver.ts'
 import { RelaySender } from './relay-sender.ts'
 
-/** The interval at which the replica that has the client asks whether the other one still has the answer. */
+/** The interval at which the client's replica asks whether the other one still has the answer. */
 const POLL_MS = 1_000
-/** The silence after which a replica counts as gone. */
+/** The time without a message after which a replica counts as stopped. */
 const SILENCE_MS = 5_000
-/** The most bytes in transit to other replicas, of all answers; an answer without room is lost. */
+/** The most bytes in transit to other replicas, for all answers. An answer that exceeds it is lost. */
 const MOST_SENT = 32 * 1024 * 1024
 
 interface Opened {
   readonly relay: string
   readonly to: string
-  /** Called once: that replica has the whole answer or, with `isGone`, nobody waits for it there any more. */
+  /** Called once, when that replica has the whole answer or, with `isGone`, its client no longer waits. */
   onOver(isGone: boolean): void
 }
 
-/** Answers that one replica has and whose clients are at another: outgoing and incoming ones. */
+/** Answers that one replica has and whose clients are connected to another: outgoing and incoming ones. */
 export class Relays {
   readonly #senders = new Map<string, RelaySender>()
   readonly #receivers = new Map<string, RelayReceiver>()
   readonly #room = new Budget({ total: MOST_SENT, share: MOST_SENT, reserve: 0 }).shareOf('')
-  /** Handles a fault in one relay, which does not affect the others. */
+  /** Handles an error in one relay, which does not affect the others. */
   readonly #onFault: (error: unknown) => void
   #timer: NodeJS.Timeout | undefined
 
@@ -41,9 +41,9 @@ export class Relays {
     bus?.on('left', ({ relay }) => this.#senders.get(relay)?.gone())
   }
 
-  /** Begins to send an answer to a replica that has asked for it; undefined if it has asked the same before. */
+  /** Begins to send an answer to a replica that has requested it. Returns undefined for a repeated request. */
   send(bus: SessionBus, { relay, to, onOver }: Opened): RelaySender | undefined {
-    // A finished relay stays for a while: a question that is sent twice may arrive twice.
+    // A finished relay is kept for a while, because a request that was sent twice may arrive twice.
     if (this.#senders.has(relay)) return undefined
     const sender = new RelaySender({ bus, relay, to, room: this.#room, onOver })
     this.#senders.set(relay, sender)
@@ -51,13 +51,16 @@ export class Relays {
     return sender
   }
 
-  /** Refuses a question for an answer that never was here: one that was answered may arrive once more. */
+  /**
+   * Refuses the request for an answer that this replica does not have. A repeated request for a finished one is
+   * ignored.
+   */
   refuse(bus: SessionBus, relay: string, to: string): void {
     if (this.#senders.has(relay)) return
     bus.notify({ kind: 'relayed', relay, seq: 0, items: [{ what: 'unknown' }] }, to)
   }
 
-  /** Gives another replica's answer to a client here; the caller then asks that replica for it. */
+  /** Receives another replica's answer for a client here. The caller then requests it from that replica. */
   receive(bus: SessionBus, replica: string, sink: AnswerSink): RelayReceiver {
     const receiver = new RelayReceiver({ bus, replica, sink, onOver: () => this.#receivers.delete(receiver.name) })
     this.#receivers.set(receiver.name, receiver)
@@ -65,7 +68,7 @@ export class Relays {
     return receiver
   }
 
-  /** Starts the one timer of all relays. */
+  /** Starts the timer that all relays share. */
   #watch(): void {
     if (this.#timer !== undefined) return
     this.#timer = setInterval(() => this.#check(), POLL_MS)

@@ -5,16 +5,16 @@ import type { SessionStorage } from './storage.ts'
 const RETRY = { first: 500, longest: 30_000 }
 
 interface StorageFollowerOptions {
-  /** The key of the storage in use; another key means another storage. */
+  /** The key of the current storage. Another key means another storage. */
   readonly key: string
   readonly log: Logger
-  /** Moves to another storage, which works. Rejects if the old one is still in use. */
+  /** Moves to another storage, which works. Rejects if the old one stays. */
   use(storage: SessionStorage): Promise<void>
 }
 
 /**
- * Moves to the storage that the newest configuration names, once it works: tried after half a second at first, at last
- * every half a minute.
+ * Moves to the storage of the newest configuration once it works. It is tried after half a second at first, later every
+ * half minute.
  */
 export class StorageFollower {
   readonly #options: StorageFollowerOptions
@@ -31,7 +31,9 @@ export class StorageFollower {
     this.#wanted = options.key
   }
 
-  /** The reason why the configured storage is not in use; undefined if it is, or is being tried for the first time. */
+  /**
+   * The reason why the configured storage is not used; undefined if it is used, or is being tried for the first time.
+   */
   get problem(): string | undefined {
     return this.#problem
   }

@@ -14,19 +14,19 @@ import { createRedisStore } from './redis-store.ts'
 import { type AgreeOnSecret, agreeInRedis } from './shared-keys.ts'
 import type { SessionStore } from './store.ts'
 
-/** The store of sessions and, if there may be several replicas, the connection between them. */
+/** The store of sessions and, for several replicas, the connection between them. */
 export interface SessionStorage {
   readonly store: SessionStore
   readonly bus: SessionBus | undefined
-  /** The rate-limit buckets that replicas share; undefined if there is one replica. */
+  /** The rate-limit buckets that replicas share; undefined for a single replica. */
   readonly buckets: Buckets | undefined
-  /** The counted tool calls that replicas share; undefined if there is one replica. */
+  /** The tool call counters that replicas share; undefined for a single replica. */
   readonly usageRows: RedisRows | undefined
-  /** Agrees with other replicas on one secret; undefined if there is one replica. */
+  /** Agrees with other replicas on one secret; undefined for a single replica. */
   readonly agreeOnSecret: AgreeOnSecret | undefined
-  /** Marks a proof of possession as used at all replicas; undefined if there is one replica. */
+  /** Marks a proof of possession as used at all replicas; undefined for a single replica. */
   readonly useProof: UseProof | undefined
-  /** Settles once it has accepted a write; rejects if it can't. */
+  /** Resolves once the storage has accepted a write. Rejects if it does not. */
   check(): Promise<void>
   close(): void
 }
@@ -36,10 +36,10 @@ const TTL_MS = 30 * 60_000
 /** The lifetime of a test write. */
 const CHECK_MS = 10_000
 
-/** Marks a proof as used. Resolves to false if it was used before at any replica. */
+/** Marks a proof as used. Resolves to false if any replica has used it before. */
 export type UseProof = (proof: UsedProof) => Promise<boolean>
 
-/** Marks proofs under keys that begin with `prefix`, by one command each. */
+/** Marks proofs under keys that begin with `prefix`, with one command for each. */
 export const useInRedis =
   (redis: PromptRedis, prefix: string): UseProof =>
   (proof) => {
@@ -93,6 +93,6 @@ export function openSessionStorage(
   }
 }
 
-/** Returns the key of a storage: a change of it means another storage. */
+/** Returns the key of a storage. Two configurations with the same key use the same storage. */
 export const storageKey = ({ sessionStorage, role, namespace, name }: GatewayConfig, directory: string): string =>
   JSON.stringify(sessionStorage?.redis === undefined ? 'memory' : [sessionStorage, role, namespace, name, directory])

@@ -1,4 +1,4 @@
-/** The position of an event in a stream. Its text, the event's id, names the stream and the replica that keeps it. */
+/** The position of an event in a stream. As text it is the event's id, which names the stream and its replica. */
 export interface EventId {
   readonly replica: string
   readonly stream: string
@@ -8,10 +8,10 @@ export interface EventId {
 }
 
 const ID = /^([\w-]{1,32})\.([\w-]{1,32})\.(\d{1,15})(?:\.([\w-]{1,400}))?$/
-/** The longest request id in an event id. If a stream with a longer one is lost, its request gets no answer. */
+/** The longest request id in an event id. If a stream for a longer one is lost, its request gets no answer. */
 const LONGEST_REQUEST = 256
 
-/** The number of the event that reports a lost stream: nothing follows it. */
+/** The number of the event that reports a lost stream. No event follows it. */
 export const LAST_SEQ = 999_999_999_999_999
 
 export const eventIdText = ({ replica, stream, seq, request }: EventId): string =>

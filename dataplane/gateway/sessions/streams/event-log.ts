@@ -1,7 +1,7 @@
 import type { EventSink } from '../relay/event-sink.ts'
 import { eventIdText } from './event-id.ts'
 
-/** An event that may have to be sent again. */
+/** An event that is stored to be sent again. */
 export interface KeptEvent {
   readonly log: EventLog
   readonly seq: number
@@ -13,39 +13,41 @@ export interface EventLogOptions {
   readonly replica: string
   readonly stream: string
   readonly request: string | undefined
-  /** Tells whether the client takes events without data. */
+  /** True if the client accepts events without data. */
   readonly isPrimed: boolean
-  /** Keeps an event within the bounds of all of them. */
+  /** Stores an event within the shared limits. */
   keep(event: KeptEvent): void
   drop(event: KeptEvent): void
-  /** Counts this many more or fewer bytes of an incomplete event; false if there is no room for them. */
+  /**
+   * Counts this number of bytes (or fewer, if negative) of an incomplete event. Returns false if there is no memory.
+   */
   holdPart(bytes: number): boolean
   onOver(log: EventLog): void
 }
 
-/** The size of the largest event that is kept. A larger event is sent once. */
+/** The largest event that is stored. A larger one is sent only once. */
 const LARGEST = 256 * 1024
 const NOTHING = Buffer.alloc(0)
 
 /**
- * One stream of events to a client, which outlives its connection: the client returns with the id of its last event,
- * and the stream continues (2025-03-26 to 2025-11-25, resumability).
+ * A stream of events to a client. It outlives its connection: the client returns with the id of its last event, and the
+ * stream continues (2025-03-26 to 2025-11-25, resumability).
  */
 export class EventLog implements EventSink {
   readonly options: EventLogOptions
   overAt: number | undefined
-  /** Called when its client has resumed it at another replica. */
+  /** Called when the client has resumed the stream at another replica. */
   onTaken: (() => void) | undefined
   #kept: KeptEvent[] = []
   #seq = 0
   #sink: EventSink | undefined
-  /** The event that arrives in parts: its parts so far, while they are small enough. */
+  /** The parts so far of an event that arrives in parts, while they are small enough to be stored. */
   #parts: Buffer[] | undefined
   #inEvent = false
   #size = 0
   #partBytes = 0
   #onDrained: (() => void) | undefined
-  /** Tells that it broke off: its last event is incomplete. */
+  /** True if the stream was aborted, so that its last event is incomplete. */
   #isCut = false
   #isForgotten = false
 
@@ -53,7 +55,7 @@ export class EventLog implements EventSink {
     this.options = options
   }
 
-  /** Tells whether a client has received an event id to resume by. */
+  /** True if a client has received an event id with which it can resume. */
   get isKnown(): boolean {
     return this.#seq > 0
   }
@@ -67,8 +69,8 @@ export class EventLog implements EventSink {
   }
 
   /**
-   * Begins the stream; kept events come first. A client that takes events without data gets one, whose id it can resume
-   * by (2025-11-25).
+   * Begins the stream with the stored events. A client that accepts events without data first gets one, whose id it can
+   * resume with (2025-11-25).
    */
   begin(sink: EventSink): void {
     this.attach(sink, 0)
@@ -124,7 +126,7 @@ export class EventLog implements EventSink {
     else this.#sink.onDrain(() => this.#drained())
   }
 
-  /** Resumes sources that wait for room, even if nobody is left to send to. */
+  /** Resumes sources that wait, even if there is no receiver left. */
   #drained(): void {
     const next = this.#onDrained
     this.#onDrained = undefined
@@ -159,12 +161,14 @@ export class EventLog implements EventSink {
     this.options.onOver(this)
   }
 
-  /** Tells whether there is anything after an event for a client that resumes, or will be. */
+  /** Tells whether there are, or may be, events after this one for a client that resumes. */
   hasMoreThan(seq: number): boolean {
     return this.overAt === undefined || this.#isCut || seq < this.#seq
   }
 
-  /** Continues after the event of this number. False if the answer is lost: too large to be kept, or broken off. */
+  /**
+   * Continues after the event with this number. Returns false if the rest is lost: too large to be stored, or aborted.
+   */
   attach(sink: EventSink, after: number): boolean {
     this.#sink?.end()
     this.#sink = undefined
@@ -189,7 +193,7 @@ export class EventLog implements EventSink {
     this.#drained()
   }
 
-  /** Drops all kept events; later ones are not kept. */
+  /** Drops all stored events. Later events are not stored. */
   clear(): void {
     this.#isForgotten = true
     this.#dropParts()
@@ -198,7 +202,7 @@ export class EventLog implements EventSink {
   }
 }
 
-/** Copies bytes: a slice would keep the whole buffer that it is a part of. */
+/** Copies bytes, because a slice would keep its whole buffer in memory. */
 function copyOf(data: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(data.length)
   data.copy(copy)

@@ -3,13 +3,13 @@ import { EventLog, type EventLogOptions, type KeptEvent } from './event-log.ts'
 const MOST_EVENTS = 256
 const MOST_BYTES = 1024 * 1024
 const MOST_STREAMS = 64
-/** The most bytes that are kept for all sessions of this process. */
+/** The most bytes that are stored for all sessions of this process. */
 const MOST_BYTES_OF_ALL = 64 * 1024 * 1024
-/** The most finished streams of all sessions that are kept: each costs about a kilobyte, even without events. */
+/** The most finished streams that are stored for all sessions. Each takes about a kilobyte, even without events. */
 const MOST_OVER = 16_384
-/** The time for which a finished stream is kept for a client that has lost the end of it. */
+/** The time for which a finished stream is stored, in case its client has missed the end. */
 const KEPT_MS = 2 * 60_000
-/** The memory of an event besides its bytes. */
+/** The memory of an event in addition to its bytes. */
 const OVERHEAD = 200
 
 class Kept {
@@ -18,7 +18,7 @@ class Kept {
   bytes = 0
 }
 
-/** The streams of events of this replica that clients may resume, within bounds; the oldest are dropped first. */
+/** The event streams of this replica that clients may resume, within limits. The oldest are dropped first. */
 export class EventLogs {
   readonly #sessions = new Map<string, Kept>()
   readonly #events = new Set<KeptEvent>()
@@ -75,7 +75,7 @@ export class EventLogs {
     while (this.#bytes > MOST_BYTES_OF_ALL && this.#events.size > 0) this.#forgetFirst(this.#events)
   }
 
-  /** Counts bytes of an incomplete event; if there is no room for them, counts nothing and returns false. */
+  /** Counts bytes of an incomplete event. If there is no memory for them, counts nothing and returns false. */
   #holdPart(kept: Kept, bytes: number): boolean {
     if (bytes > 0 && (kept.bytes + bytes > MOST_BYTES || this.#bytes + bytes > MOST_BYTES_OF_ALL)) return false
     kept.bytes += bytes

@@ -7,7 +7,7 @@ import type { EventLog } from './event-log.ts'
 import { EventLogs } from './event-logs.ts'
 
 const LOCAL = 'here'
-/** The first revision whose clients take an event without data. */
+/** The first revision whose clients accept an event without data. */
 const PRIMING = '2025-11-25'
 
 /** The streams of events to clients with sessions, here and at the other replicas. */
@@ -40,13 +40,13 @@ export class Streams {
     return this.#logs.find(session, stream)
   }
 
-  /** Sends a sink the later events of another replica's stream. Returns a function that stops this. */
+  /** Sends the following events of another replica's stream to a sink. Returns the function that stops it. */
   followRemote(session: string, { replica, stream, seq }: EventId, sink: EventSink): () => void {
     const bus = this.#bus
     if (bus === undefined || replica === this.#replica) {
       sink.abort()
       return () => {
-        // Nothing is followed, so there is nothing to end.
+        // Nothing was started, so there is nothing to stop.
       }
     }
     const receiver = this.#relays.receive(bus, replica, sink)
@@ -55,7 +55,7 @@ export class Streams {
     return () => receiver.leave()
   }
 
-  /** Handles a client that resumes a stream of this replica at another one. */
+  /** Handles a client that resumes this replica's stream at another replica. */
   #replay({ session, stream, after, relay, from }: Extract<BusMessage, { kind: 'replay' }>, bus: SessionBus): void {
     const log = this.#logs.find(session, stream)
     if (log === undefined) {
