@@ -13,15 +13,19 @@ import { type PinnedServer, pinningMode, serverPinning } from '../configs/pinnin
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { type Addressed, type Addresses, buildAddresses, buildEndpoint, spelledBy } from './addresses.ts'
-import { type AuditSpec, buildAudit } from './audit.ts'
-import { buildCors } from './cors.ts'
 import type { HeldDefinitions } from './definitions.ts'
 import { findOwnIssuer, proxyAuthServer } from './embedded-auth-server.ts'
-import { checkProofs } from './proofs.ts'
-import { buildRateLimits } from './rate-limits.ts'
-import { buildServerCard } from './server-card.ts'
-import { buildSessionStorage, type SessionStorageSpec } from './session-storage.ts'
-import { buildUsage } from './usage.ts'
+import {
+  type AuditSpec,
+  buildAudit,
+  buildCors,
+  buildRateLimits,
+  buildServerCard,
+  buildSessionStorage,
+  buildUsage,
+  checkProofs,
+  type SessionStorageSpec,
+} from './shared-settings.ts'
 
 /** A data-plane configuration, its files, and the addresses at which it is served. */
 export interface Assembly extends Addresses {

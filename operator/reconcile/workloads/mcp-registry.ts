@@ -37,7 +37,6 @@ import { checkSupported } from '../outcome/supported.ts'
 import { mounted } from '../references/mounted.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { buildAddresses } from '../rendering/addresses.ts'
-import { buildAudit } from '../rendering/audit.ts'
 import { type ExtraVolumes, extraVolumes } from '../rendering/extra-volumes.ts'
 import {
   checkName,
@@ -46,6 +45,7 @@ import {
   noteFindings,
   renderChildren,
 } from '../rendering/rendering.ts'
+import { buildAudit } from '../rendering/shared-settings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 import { setSourcesSynced, sourceStates } from './source-states.ts'
 

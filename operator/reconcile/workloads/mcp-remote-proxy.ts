@@ -13,12 +13,15 @@ import { reportDefinitions } from '../rendering/definitions.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
-import { reportProofs } from '../rendering/proofs.ts'
 import { type Assembly, assembleProxy, heldByProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
-import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
-import { readLimited, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
-import { warnOfSessions } from '../rendering/session-warnings.ts'
+import {
+  readLimited,
+  reportProofs,
+  warnOfProxyHeaders,
+  warnOfRateLimits,
+  warnOfSessions,
+} from '../rendering/shared-settings.ts'
 import { planWorkload } from '../rendering/workload.ts'
 
 export function assembleMcpRemoteProxy(

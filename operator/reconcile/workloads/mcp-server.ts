@@ -32,10 +32,7 @@ import { type Resolver, startResolver } from '../references/resolver.ts'
 import { reportDefinitions } from '../rendering/definitions.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
-import { reportProofs } from '../rendering/proofs.ts'
 import { type Assembly, assembleProxy, heldByProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
-import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
-import { readLimited, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import {
   checkName,
   checkPullSecrets,
@@ -43,7 +40,13 @@ import {
   noteFindings,
   renderChildren,
 } from '../rendering/rendering.ts'
-import { warnOfSessions } from '../rendering/session-warnings.ts'
+import {
+  readLimited,
+  reportProofs,
+  warnOfProxyHeaders,
+  warnOfRateLimits,
+  warnOfSessions,
+} from '../rendering/shared-settings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 
 const MCP_PORT = 8080

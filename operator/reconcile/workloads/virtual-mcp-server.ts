@@ -30,19 +30,24 @@ import { checkSupported } from '../outcome/supported.ts'
 import { type MountPlace, mounted } from '../references/mounted.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { buildAddresses, buildEndpoint, spelledBy } from '../rendering/addresses.ts'
-import { buildAudit } from '../rendering/audit.ts'
-import { buildCors } from '../rendering/cors.ts'
 import { type HeldDefinitions, reportDefinitions } from '../rendering/definitions.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { warnOfOpenToAll } from '../rendering/open-to-all.ts'
-import { checkProofs, reportProofs } from '../rendering/proofs.ts'
 import type { Assembly } from '../rendering/proxy.ts'
-import { buildRateLimits, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
-import { buildServerCard } from '../rendering/server-card.ts'
-import { buildSessionStorage, type SessionStorageSpec } from '../rendering/session-storage.ts'
-import { warnOfSessions } from '../rendering/session-warnings.ts'
-import { buildUsage } from '../rendering/usage.ts'
+import {
+  buildAudit,
+  buildCors,
+  buildRateLimits,
+  buildServerCard,
+  buildSessionStorage,
+  buildUsage,
+  checkProofs,
+  reportProofs,
+  type SessionStorageSpec,
+  warnOfRateLimits,
+  warnOfSessions,
+} from '../rendering/shared-settings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 import { buildAggregation } from './aggregation.ts'
 import { buildCatalogGate, reportCatalogGate, unusedGateSettings } from './catalog-gate.ts'

@@ -1,0 +1,214 @@
+import type { ObjectOf } from '../../../crds/define.ts'
+import type { mcpServer } from '../../../crds/index.ts'
+import type { CorsSpec } from '../../../crds/settings/gateway/cors.ts'
+import type { ServerCard } from '../../../crds/settings/gateway/server-card.ts'
+import type { AuditSettings } from '../../../dataplane/config/audit/audit.ts'
+import { isOn, lacksSharedReplay, REPLAY_NOT_SHARED } from '../../../dataplane/config/check/dpop.ts'
+import { cardEndpoint } from '../../../dataplane/config/check/server-card.ts'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { redisKeyPrefix } from '../../../dataplane/config/redis-keys.ts'
+import type { ClusterView } from '../../model/view.ts'
+import { sortedKeys } from '../../render/object/canonical.ts'
+import type { Mounts } from '../../render/pod/mounts.ts'
+import type { Conditions } from '../outcome/conditions.ts'
+import type { Problems } from '../outcome/problems.ts'
+import { redisSettings } from '../references/redis-settings.ts'
+import type { KeyRef, Resolver } from '../references/resolver.ts'
+
+/** The block `audit` of a workload that has one. */
+export type AuditSpec = { readonly [Key in keyof AuditSettings]: Readonly<AuditSettings[Key]> }
+
+/** Builds the block `audit` of its data plane; empty if no audit log is written. */
+export const buildAudit = (audit: AuditSpec | undefined): { readonly audit?: AuditSettings } =>
+  audit?.enabled === true ? { audit: sortedKeys(audit) as AuditSettings } : {}
+
+/** Builds the block `cors` of a data plane; empty if no page of another host may call. */
+export const buildCors = ({ origins = [] }: CorsSpec = {}): Pick<GatewayConfig, 'cors'> =>
+  origins.length === 0 ? {} : { cors: { origins: [...origins] } }
+
+/** Builds the block `serverCard`; empty without one. A card without a public URL is a problem. */
+export function buildServerCard(
+  serverCard: ServerCard | undefined,
+  resourceUrl: string | undefined,
+  problems: Problems,
+): Pick<GatewayConfig, 'serverCard'> {
+  if (serverCard === undefined) return {}
+  if (cardEndpoint({ serverCard, resourceUrl }) === undefined)
+    problems.add('Valid', 'ServerCardNeedsURL', {
+      pointer: '/spec/serverCard',
+      joint: ' ',
+      message:
+        'needs the public URL of the endpoint, https or on loopback: oidcConfigRef.resourceUrl, or serverCard.url',
+    })
+  return { serverCard }
+}
+
+type SessionStorage = NonNullable<ObjectOf<typeof mcpServer>['spec']['sessionStorage']>
+
+/** `spec.sessionStorage`, or the plain form in a gateway's `config`, which has no Secrets. */
+export type SessionStorageSpec = Pick<SessionStorage, 'provider' | 'address' | 'db' | 'keyPrefix'> &
+  Partial<Pick<SessionStorage, 'passwordRef' | 'redis'>>
+
+interface Owner {
+  readonly kind: string
+  readonly metadata: { readonly namespace: string; readonly name: string }
+}
+
+/**
+ * Builds the session storage. Each workload has its own key prefix after the configured one, since several may share a
+ * Redis.
+ */
+export function buildSessionStorage(
+  owner: Owner,
+  storage: SessionStorageSpec | undefined,
+  resolver: Resolver,
+  mounts: Mounts,
+): Pick<GatewayConfig, 'sessionStorage'> {
+  if (storage?.provider !== 'redis') return {}
+  const { kind, metadata } = owner
+  const keyPrefix = `${storage.keyPrefix ?? ''}${redisKeyPrefix({ kind, ...metadata })}`
+  const { address, db, passwordRef, redis } = storage
+  if (redis !== undefined) {
+    const place = { at: '/spec/sessionStorage/redis', resolver, mounts }
+    return { sessionStorage: { keyPrefix, redis: redisSettings(redis, db, place) } }
+  }
+  const password = secretFile(passwordRef, resolver, mounts)
+  return {
+    sessionStorage: {
+      keyPrefix,
+      redis: {
+        addresses: address === undefined ? [] : [address],
+        ...(db === 0 ? {} : { db }),
+        ...(password === undefined ? {} : { passwordFile: password }),
+      },
+    },
+  }
+}
+
+/** Mounts a Secret's key and returns its path. Undefined if none is named or, recorded as a problem, it is missing. */
+const secretFile = (ref: KeyRef | undefined, resolver: Resolver, mounts: Mounts): string | undefined =>
+  ref !== undefined && resolver.secretKey(ref) ? mounts.secretFile(ref.name, ref.key) : undefined
+
+interface SessionSettings {
+  readonly replicas?: number | undefined
+  readonly sessionStorage?: { readonly provider: 'memory' | 'redis' } | undefined
+  readonly sessionAffinity: 'ClientIP' | 'None'
+}
+
+/** Warns if several pods keep sessions in memory: a client then works only if it stays with one pod. */
+export function warnOfSessions(settings: SessionSettings, conditions: Conditions): void {
+  const { replicas = 1, sessionStorage, sessionAffinity } = settings
+  if (replicas <= 1 || sessionStorage?.provider === 'redis') return
+  const affinity =
+    sessionAffinity === 'ClientIP'
+      ? 'the Service keeps each client address on one pod'
+      : 'sessionAffinity is None, so sessions will be lost'
+  const message = `each of ${replicas} replicas keeps its sessions in its own memory; ${affinity}`
+  conditions.set('SessionStorageWarning', 'True', 'MemorySessions', message)
+}
+
+type RateLimiting = GatewayConfig['rateLimiting']
+
+/** Builds the limits of tool calls as the data plane reads them: tools by name. */
+export function buildRateLimits(rateLimiting: RateLimiting): Pick<GatewayConfig, 'rateLimiting'> {
+  if (rateLimiting === undefined) return {}
+  const { tools } = rateLimiting
+  if (tools === undefined) return { rateLimiting: sortedKeys(rateLimiting) }
+  const sorted = [...tools].sort((a, b) => (a.name < b.name ? -1 : 1))
+  return { rateLimiting: sortedKeys({ ...rateLimiting, tools: sorted }) }
+}
+
+interface Limited {
+  readonly rateLimiting?: RateLimiting
+  readonly sessionStorage?: { readonly provider: 'memory' | 'redis' } | undefined
+  /** The number of pods in the spec, or of running pods if an autoscaler decides it. */
+  readonly replicas: number
+  readonly isAnonymous: boolean
+}
+
+interface Proxy {
+  readonly kind: string
+  readonly metadata: { readonly namespace: string; readonly name: string }
+  readonly spec: Pick<Limited, 'rateLimiting' | 'sessionStorage'> & { readonly oidcConfigRef?: object }
+}
+
+/** Returns a proxy's input of `warnOfRateLimits`. `replicas` is undefined if an autoscaler sets the number of pods. */
+export function readLimited(
+  { kind, metadata, spec }: Proxy,
+  replicas: number | undefined,
+  view: Pick<ClusterView, 'observe'>,
+): Limited {
+  return {
+    rateLimiting: spec.rateLimiting,
+    sessionStorage: spec.sessionStorage,
+    replicas: replicas ?? view.observe(kind, metadata.namespace, metadata.name)?.replicas ?? 1,
+    isAnonymous: spec.oidcConfigRef === undefined,
+  }
+}
+
+/** Sets `RateLimitWarning` for limits that are weaker than, or differ from, what they seem to be. */
+export function warnOfRateLimits(
+  { rateLimiting, sessionStorage, replicas, isAnonymous }: Limited,
+  conditions: Conditions,
+): void {
+  if (rateLimiting === undefined) return
+  const { perUser, tools = [] } = rateLimiting
+  const countsUsers = perUser !== undefined || tools.some((tool) => tool.perUser !== undefined)
+  if (replicas > 1 && sessionStorage?.provider !== 'redis')
+    conditions.set(
+      'RateLimitWarning',
+      'True',
+      'CountedByEachPod',
+      `each of ${replicas} pods counts calls separately, so ${replicas} times as many are allowed: set sessionStorage.provider to redis`,
+    )
+  else if (countsUsers && isAnonymous)
+    conditions.set(
+      'RateLimitWarning',
+      'True',
+      'NoUsers',
+      'callers are anonymous, so all of them share the limits per user: set oidcConfigRef',
+    )
+}
+
+/** Builds the counters of tool calls as the data plane reads them: absent where nothing is counted. */
+export const buildUsage = (usage: GatewayConfig['usage']): Pick<GatewayConfig, 'usage'> =>
+  usage?.enabled === true ? { usage: sortedKeys(usage) } : {}
+
+/** Records a problem if used proofs are to be known at all replicas, which have no Redis. `pointer`: of the block. */
+export function checkProofs(config: GatewayConfig, pointer: string, problems: Problems): void {
+  if (lacksSharedReplay(config))
+    problems.add('ProofReady', 'ReplayNotShared', { pointer: `${pointer}/replay`, message: REPLAY_NOT_SHARED })
+}
+
+/**
+ * Sets `ProofReady` if proofs are read. Warns if the authorization server binds tokens that the endpoint refuses.
+ * `pointer`: of the block.
+ */
+export function reportProofs(
+  { incomingAuth, authServer }: GatewayConfig,
+  pointer: string,
+  conditions: Conditions,
+): void {
+  if (isOn(incomingAuth.dpop)) {
+    if (conditions.get('ProofReady') === undefined) conditions.set('ProofReady', 'True', 'ProofsRead', '')
+  } else if (isOn(authServer?.dpop)) {
+    const message = `${pointer} is not on, but the authorization server binds tokens to keys of clients (dpop): this endpoint refuses them`
+    conditions.set('ProofWarning', 'True', 'ProofsNotRead', message)
+  }
+}
+
+interface ProxyHeaderSettings {
+  readonly trustProxyHeaders: boolean
+  readonly allowedHosts?: readonly string[]
+  readonly oidcConfigRef?: { readonly resourceUrl?: string | undefined }
+}
+
+/** Warns if trusting X-Forwarded-Host has no effect: only hosts in `allowedHosts` are believed, and it is empty. */
+export function warnOfProxyHeaders(spec: ProxyHeaderSettings, conditions: Conditions): void {
+  const { trustProxyHeaders, allowedHosts = [], oidcConfigRef } = spec
+  if (!trustProxyHeaders || oidcConfigRef?.resourceUrl !== undefined) return
+  if (allowedHosts.length > 0 && !allowedHosts.includes('*')) return
+  const message =
+    '/spec/trustProxyHeaders: X-Forwarded-Host is trusted only for hosts in /spec/allowedHosts, which is empty'
+  conditions.set('ProxyHeadersWarning', 'True', 'NoPublicHost', message)
+}
