@@ -1,5 +1,5 @@
 import { dataPlaneContainerName } from '../object/names.ts'
-import { containerLists, type Fields, isFields } from './pod-template-check.ts'
+import { containerLists, type Fields, isFields } from './pod-template-rules.ts'
 
 export interface TakenPart {
   readonly pointer: string

@@ -1,7 +1,14 @@
 import { sortedKeys } from '../object/canonical.ts'
 import { canonicalQuantity } from '../object/quantity.ts'
-import { checkImages, checkPatch, containerLists, type Fields, isFields, mergeKeys } from './pod-template-check.ts'
-import { checkRules } from './pod-template-rules.ts'
+import {
+  checkImages,
+  checkPatch,
+  checkRules,
+  containerLists,
+  type Fields,
+  isFields,
+  mergeKeys,
+} from './pod-template-rules.ts'
 
 export interface PodTemplate {
   metadata: { labels?: Record<string, string>; annotations?: Record<string, string> }
