@@ -12,10 +12,16 @@ import { rangeProblems, renderService, type ServiceOptions } from '../../render/
 import { dataPlaneContainerName, nameProblem, type Workload } from '../../render/object/names.ts'
 import { renderDisruptionBudget } from '../../render/pod/disruption-budget.ts'
 import { STATE_VOLUME } from '../../render/pod/mounts.ts'
-import { type OwnContainer, type TakenPart, takenMounts, takenPorts, takenVolumes } from '../../render/pod/own-ports.ts'
 import { baselineViolations } from '../../render/pod/pod-security.ts'
 import { fromSettings, type PodSettings } from '../../render/pod/pod-settings.ts'
-import type { PodTemplate } from '../../render/pod/pod-template.ts'
+import {
+  type OwnContainer,
+  type PodTemplate,
+  type TakenPart,
+  takenMounts,
+  takenPorts,
+  takenVolumes,
+} from '../../render/pod/pod-template.ts'
 import { type Resources, renderResources } from '../../render/pod/resources.ts'
 import { type PodOptions, renderWorkload, type WorkloadOptions } from '../../render/pod/workload.ts'
 import type { PodRights } from '../../render/rights.ts'
