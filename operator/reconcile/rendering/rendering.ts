@@ -10,6 +10,7 @@ import {
 } from '../../render/network/network-policy.ts'
 import { rangeProblems, renderService, type ServiceOptions } from '../../render/network/service.ts'
 import { dataPlaneContainerName, nameProblem, type Workload } from '../../render/object/names.ts'
+import { type Resources, renderResources } from '../../render/pod/containers.ts'
 import { renderDisruptionBudget } from '../../render/pod/disruption-budget.ts'
 import { STATE_VOLUME } from '../../render/pod/mounts.ts'
 import { baselineViolations } from '../../render/pod/pod-security.ts'
@@ -22,7 +23,6 @@ import {
   takenPorts,
   takenVolumes,
 } from '../../render/pod/pod-template.ts'
-import { type Resources, renderResources } from '../../render/pod/resources.ts'
 import { type PodOptions, renderWorkload, type WorkloadOptions } from '../../render/pod/workload.ts'
 import type { PodRights } from '../../render/rights.ts'
 import { type Places, translatePointer } from '../outcome/file-findings.ts'

@@ -16,7 +16,7 @@ import { registryListeners } from '../../render/network/listeners.ts'
 import { hashOf } from '../../render/object/canonical.ts'
 import { configMapName, renderConfig } from '../../render/object/config-map.ts'
 import { dataPlaneContainerName } from '../../render/object/names.ts'
-import { dataPlaneContainer } from '../../render/pod/containers.ts'
+import { dataPlaneContainer, resourceDefaults } from '../../render/pod/containers.ts'
 import {
   type Mounts,
   STATE_PATH,
@@ -26,7 +26,6 @@ import {
   stateMount,
 } from '../../render/pod/mounts.ts'
 import { ownEnvironment } from '../../render/pod/pod-settings.ts'
-import { resourceDefaults } from '../../render/pod/resources.ts'
 import { registryRights } from '../../render/rights.ts'
 import { telemetrySettings } from '../configs/mcp-telemetry-config.ts'
 import type { Conditions } from '../outcome/conditions.ts'

@@ -7,11 +7,15 @@ import type { Outbound } from '../../render/network/network-policy.ts'
 import { hashOf } from '../../render/object/canonical.ts'
 import { renderConfig } from '../../render/object/config-map.ts'
 import { dataPlaneContainerName } from '../../render/object/names.ts'
-import { dataPlaneContainer, isPinned } from '../../render/pod/containers.ts'
+import {
+  dataPlaneContainer,
+  isPinned,
+  listening,
+  resourceDefaults,
+  serverContainer,
+} from '../../render/pod/containers.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { ownEnvironment } from '../../render/pod/pod-settings.ts'
-import { resourceDefaults } from '../../render/pod/resources.ts'
-import { listening, serverContainer } from '../../render/pod/server-container.ts'
 import { attachRights } from '../../render/rights.ts'
 import { buildEra, httpTransport } from '../backends/http-backend.ts'
 import {
