@@ -1,6 +1,6 @@
 import { spelledAs } from '../../../dataplane/config/check/url.ts'
 import { serviceName } from '../../render/object/names.ts'
-import type { PodSettings } from '../../render/pod/pod-settings.ts'
+import type { PodSettings } from '../../render/pod/workload.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 
 export interface Addressed {

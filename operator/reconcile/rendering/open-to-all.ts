@@ -3,7 +3,7 @@ import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gat
 import type { ClusterView } from '../../model/view.ts'
 import type { NetworkPeers } from '../../render/network/network-policy.ts'
 import { buildSelector } from '../../render/object/names.ts'
-import type { PodSettings } from '../../render/pod/pod-settings.ts'
+import type { PodSettings } from '../../render/pod/workload.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 

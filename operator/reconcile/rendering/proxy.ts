@@ -4,7 +4,7 @@ import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gat
 import type { WorkloadObservation } from '../../model/view.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
-import type { PodSettings } from '../../render/pod/pod-settings.ts'
+import type { PodSettings } from '../../render/pod/workload.ts'
 import { type AuthzFields, authzSettings } from '../configs/mcp-authz-config.ts'
 import { type OidcReference, oidcSettings } from '../configs/mcp-oidc-config.ts'
 import { type TelemetryReference, workloadTelemetry } from '../configs/mcp-telemetry-config.ts'

@@ -11,10 +11,8 @@ import {
 import { rangeProblems, renderService, type ServiceOptions } from '../../render/network/service.ts'
 import { dataPlaneContainerName, nameProblem, type Workload } from '../../render/object/names.ts'
 import { type Resources, renderResources } from '../../render/pod/containers.ts'
-import { renderDisruptionBudget } from '../../render/pod/disruption-budget.ts'
 import { STATE_VOLUME } from '../../render/pod/mounts.ts'
 import { baselineViolations } from '../../render/pod/pod-security.ts'
-import { fromSettings, type PodSettings } from '../../render/pod/pod-settings.ts'
 import {
   type OwnContainer,
   type PodTemplate,
@@ -23,7 +21,14 @@ import {
   takenPorts,
   takenVolumes,
 } from '../../render/pod/pod-template.ts'
-import { type PodOptions, renderWorkload, type WorkloadOptions } from '../../render/pod/workload.ts'
+import {
+  fromSettings,
+  type PodOptions,
+  type PodSettings,
+  renderDisruptionBudget,
+  renderWorkload,
+  type WorkloadOptions,
+} from '../../render/pod/workload.ts'
 import type { PodRights } from '../../render/rights.ts'
 import { type Places, translatePointer } from '../outcome/file-findings.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'

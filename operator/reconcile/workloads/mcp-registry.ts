@@ -25,7 +25,7 @@ import {
   stateEnvironment,
   stateMount,
 } from '../../render/pod/mounts.ts'
-import { ownEnvironment } from '../../render/pod/pod-settings.ts'
+import { ownEnvironment } from '../../render/pod/workload.ts'
 import { registryRights } from '../../render/rights.ts'
 import { telemetrySettings } from '../configs/mcp-telemetry-config.ts'
 import type { Conditions } from '../outcome/conditions.ts'

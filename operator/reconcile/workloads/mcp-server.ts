@@ -15,7 +15,7 @@ import {
   serverContainer,
 } from '../../render/pod/containers.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
-import { ownEnvironment } from '../../render/pod/pod-settings.ts'
+import { ownEnvironment } from '../../render/pod/workload.ts'
 import { attachRights } from '../../render/rights.ts'
 import { buildEra, httpTransport } from '../backends/http-backend.ts'
 import {
