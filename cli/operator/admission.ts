@@ -7,7 +7,7 @@ import { PublicError } from '../../dataplane/server/errors.ts'
 import { type DrainTimes, drainTimes } from '../../dataplane/server/listen/drain.ts'
 import { type Listener, listen } from '../../dataplane/server/listen/listen.ts'
 import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
-import { ADMISSION_NAME, webhookName } from '../../operator/render/network/admin-peers.ts'
+import { ADMISSION_NAME, webhookName } from '../../operator/render/network/network-policy.ts'
 import {
   type AdmissionStatus,
   CertificateKeeper,

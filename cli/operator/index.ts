@@ -12,7 +12,7 @@ import {
   OPERATOR_NAMESPACE,
   OPERATOR_REVISIONS,
   operatorName,
-} from '../../operator/render/network/admin-peers.ts'
+} from '../../operator/render/network/network-policy.ts'
 import { INSTALLATION, isOfInstallation, VERSION } from '../../operator/render/object/object.ts'
 import { type ControllerOptions, PorticoOperator } from '../../operator/runtime/loop/controller.ts'
 import type { Pod } from '../../operator/runtime/pods/observation.ts'

@@ -5,7 +5,7 @@ import {
   OPERATOR_NAME,
   OPERATOR_NAMESPACE,
   operatorName,
-} from '../render/network/admin-peers.ts'
+} from '../render/network/network-policy.ts'
 import { canonicalYaml } from '../render/object/yaml.ts'
 import { ADMISSION_PORT, admissionObjects, inNamespaces, ofNoInstallation } from './admission.ts'
 import {

@@ -1,5 +1,5 @@
 import { kinds } from '../../crds/index.ts'
-import { OPERATOR_NAMESPACE } from '../render/network/admin-peers.ts'
+import { OPERATOR_NAMESPACE } from '../render/network/network-policy.ts'
 import { dataPlaneContainerName } from '../render/object/names.ts'
 import { canonicalYaml } from '../render/object/yaml.ts'
 import { ruleGroups } from './alerts.ts'

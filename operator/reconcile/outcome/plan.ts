@@ -1,6 +1,6 @@
 import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import type { AdminPeer } from '../../render/network/admin-peers.ts'
+import type { AdminPeer } from '../../render/network/network-policy.ts'
 import type { Problem } from './problems.ts'
 
 /** A condition as the Kubernetes API conventions define it. */
