@@ -5,7 +5,7 @@ import { childKinds } from '../../operator/cluster/kubernetes/child-kinds.ts'
 import { listServed } from '../../operator/cluster/kubernetes/list-all.ts'
 import type { Resource } from '../../operator/cluster/kubernetes/resource.ts'
 import { createWorld, type KubernetesObject, type World } from '../../operator/model/index.ts'
-import { childName } from '../../operator/render/object/names.ts'
+import { childName } from '../../operator/render/object/object.ts'
 
 const SECRETS: Resource = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
 const CONFIG_MAPS: Resource = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }

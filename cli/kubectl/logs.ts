@@ -1,5 +1,5 @@
 import { selectorText } from '../../console/places/pods.ts'
-import { dataPlaneContainerName } from '../../operator/render/object/names.ts'
+import { dataPlaneContainerName } from '../../operator/render/object/object.ts'
 import type { Command } from '../command.ts'
 import { clusterOptions, inCluster } from './cluster.ts'
 import { awaitExit, startKubectl } from './program.ts'

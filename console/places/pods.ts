@@ -2,7 +2,7 @@ import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { childResource } from '../../operator/cluster/kubernetes/child-kinds.ts'
 import { listAll } from '../../operator/cluster/kubernetes/list-all.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
-import { buildSelector, childName } from '../../operator/render/object/names.ts'
+import { buildSelector, childName } from '../../operator/render/object/object.ts'
 import type { Pod } from '../../operator/runtime/pods/observation.ts'
 import { isPollable, PODS } from '../../operator/runtime/pods/read-pod-status.ts'
 

@@ -1,7 +1,6 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import type { KubernetesObject } from '../model/view.ts'
-import { childName, type Workload } from './object/names.ts'
-import { child } from './object/object.ts'
+import { child, childName, type Workload } from './object/object.ts'
 
 export interface PodRights {
   /** The ServiceAccount that the pod runs as. */

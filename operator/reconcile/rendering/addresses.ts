@@ -1,5 +1,5 @@
 import { spelledAs } from '../../../dataplane/config/check/url.ts'
-import { serviceName } from '../../render/object/names.ts'
+import { serviceName } from '../../render/object/object.ts'
 import type { PodSettings } from '../../render/pod/workload.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 

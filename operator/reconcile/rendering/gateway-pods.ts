@@ -1,6 +1,6 @@
 import { gatewayListeners } from '../../render/network/listeners.ts'
 import { renderConfig } from '../../render/object/config-map.ts'
-import { dataPlaneContainerName, type Workload } from '../../render/object/names.ts'
+import { dataPlaneContainerName, type Workload } from '../../render/object/object.ts'
 import { dataPlaneContainer, type Resources, resourceDefaults } from '../../render/pod/containers.ts'
 import { STATE_VOLUME, stateEnvironment, stateMount } from '../../render/pod/mounts.ts'
 import { ownEnvironment, type PodSettings } from '../../render/pod/workload.ts'

@@ -9,7 +9,7 @@ import {
   renderNetworkPolicy,
 } from '../../render/network/network-policy.ts'
 import { rangeProblems, renderService, type ServiceOptions } from '../../render/network/service.ts'
-import { dataPlaneContainerName, nameProblem, type Workload } from '../../render/object/names.ts'
+import { dataPlaneContainerName, nameProblem, type Workload } from '../../render/object/object.ts'
 import { type Resources, renderResources } from '../../render/pod/containers.ts'
 import { STATE_VOLUME } from '../../render/pod/mounts.ts'
 import { baselineViolations } from '../../render/pod/pod-security.ts'

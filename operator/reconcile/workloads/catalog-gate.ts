@@ -5,7 +5,7 @@ import type { CatalogGateConfig, GatewayConfig } from '../../../dataplane/config
 import type { WorkloadObservation } from '../../model/view.ts'
 import { registryListeners } from '../../render/network/listeners.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
-import { serverContainerName } from '../../render/object/names.ts'
+import { serverContainerName } from '../../render/object/object.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { ProblemDetail } from '../outcome/problems.ts'

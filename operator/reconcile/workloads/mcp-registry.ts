@@ -15,7 +15,7 @@ import type { ClusterView } from '../../model/view.ts'
 import { registryListeners } from '../../render/network/listeners.ts'
 import { hashOf } from '../../render/object/canonical.ts'
 import { configMapName, renderConfig } from '../../render/object/config-map.ts'
-import { dataPlaneContainerName } from '../../render/object/names.ts'
+import { dataPlaneContainerName } from '../../render/object/object.ts'
 import { dataPlaneContainer, resourceDefaults } from '../../render/pod/containers.ts'
 import {
   type Mounts,

@@ -6,7 +6,7 @@ import { sidecarListeners } from '../../render/network/listeners.ts'
 import type { Outbound } from '../../render/network/network-policy.ts'
 import { hashOf } from '../../render/object/canonical.ts'
 import { renderConfig } from '../../render/object/config-map.ts'
-import { dataPlaneContainerName } from '../../render/object/names.ts'
+import { dataPlaneContainerName } from '../../render/object/object.ts'
 import {
   dataPlaneContainer,
   isPinned,

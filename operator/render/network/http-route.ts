@@ -1,6 +1,5 @@
 import type { KubernetesObject } from '../../model/view.ts'
-import { childName, serviceName, type Workload } from '../object/names.ts'
-import { child } from '../object/object.ts'
+import { child, childName, serviceName, type Workload } from '../object/object.ts'
 
 /** The Gateways that carry a workload's traffic, and the host names. */
 export interface HttpRoute {

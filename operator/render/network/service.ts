@@ -1,8 +1,7 @@
 import type { service, serviceType } from '../../../crds/settings/pod/service.ts'
 import type { Static } from '../../../crds/settings/schema.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { buildLabels, buildSelector, serviceName, type Workload } from '../object/names.ts'
-import { child } from '../object/object.ts'
+import { buildLabels, buildSelector, child, serviceName, type Workload } from '../object/object.ts'
 import { networkProblem } from './network.ts'
 
 export type ServiceType = Static<typeof serviceType>

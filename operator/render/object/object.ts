@@ -1,12 +1,11 @@
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
-import { buildLabels, type Workload } from './names.ts'
 
 export const VERSION = 'v1beta1'
 
 export const INSTALLATION = /^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$/
 
 /** Builds the owner reference for garbage collection. Empty while the workload has no uid, as in files. */
-export function ownerReferences(workload: Workload, group: string): { ownerReferences?: OwnerReference[] } {
+function ownerReferences(workload: Workload, group: string): { ownerReferences?: OwnerReference[] } {
   const { name, uid } = workload.metadata
   if (uid === undefined) return {}
   const owner = { apiVersion: `${group}/${VERSION}`, kind: workload.kind, name, uid }
@@ -61,3 +60,70 @@ export const isOfInstallation =
   ({ metadata }: KubernetesObject): boolean =>
     (metadata as { readonly labels?: Readonly<Record<string, string>> }).labels?.[installationLabel(group)] ===
     installation
+
+/** The container of an MCPServer's own server. */
+export const serverContainerName = 'mcp'
+
+interface Naming {
+  readonly suffix: string
+  readonly component: 'server' | 'proxy' | 'gateway' | 'registry'
+  readonly container: 'portico' | 'vmcp'
+}
+
+const naming: Readonly<Record<string, Naming>> = {
+  MCPServer: { suffix: 'mcp', component: 'server', container: 'portico' },
+  MCPRemoteProxy: { suffix: 'mcprp', component: 'proxy', container: 'portico' },
+  VirtualMCPServer: { suffix: 'vmcp', component: 'gateway', container: 'vmcp' },
+  MCPRegistry: { suffix: 'mcpreg', component: 'registry', container: 'portico' },
+}
+
+export interface Workload {
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly namespace: string; readonly uid?: string }
+}
+
+const findNaming = (kind: string): Naming => {
+  const found = naming[kind]
+  if (!found) throw new TypeError(`not a workload: ${kind}`)
+  return found
+}
+
+/** Returns the name of the Service: `mcp-<name>`, `mcprp-<name>`, `vmcp-<name>` or `mcpreg-<name>`. */
+export const serviceName = (kind: string, name: string): string => `${findNaming(kind).suffix}-${name}`
+
+/** Returns the name of our container. Unlike port names, container names are unique in a pod. */
+export const dataPlaneContainerName = (kind: string): 'portico' | 'vmcp' => findNaming(kind).container
+
+/** Returns the name of the Deployment, StatefulSet, NetworkPolicy …, or of the child with a further `part`. */
+export const childName = (kind: string, name: string, part?: string): string =>
+  `${name}-${findNaming(kind).suffix}${part === undefined ? '' : `-${part}`}`
+
+/** Returns the labels that select pods. They never change during the life of a workload. */
+export const buildSelector = ({ kind, metadata }: Workload): Record<string, string> => ({
+  'app.kubernetes.io/instance': metadata.name,
+  'app.kubernetes.io/name': kind.toLowerCase(),
+})
+
+/** Returns the recommended labels for everything we render. */
+export const buildLabels = (workload: Workload): Record<string, string> => ({
+  'app.kubernetes.io/component': findNaming(workload.kind).component,
+  'app.kubernetes.io/instance': workload.metadata.name,
+  'app.kubernetes.io/managed-by': 'portico',
+  'app.kubernetes.io/name': workload.kind.toLowerCase(),
+  'app.kubernetes.io/part-of': 'portico',
+})
+
+/** A Service's name is a DNS label (63). So is a StatefulSet's name with its revision's hash (11 more). */
+const SERVICE = 63
+const STATEFUL = 52
+
+/** Returns what is wrong with a workload's name as a source of child names; undefined if it is valid. */
+export function nameProblem(kind: string, name: string, stateful: boolean): string | undefined {
+  const { suffix } = findNaming(kind)
+  const longest = Math.min(SERVICE, stateful ? STATEFUL : SERVICE) - suffix.length - 1
+  if (name.includes('.'))
+    return `the name ${JSON.stringify(name)} contains a dot, which the name of a Service can’t have: choose another name`
+  if (name.length > longest)
+    return `the name is longer than ${longest} characters, which makes the names of its children too long: choose a shorter name`
+  return undefined
+}

@@ -1,5 +1,5 @@
 import { type Listeners, sidecarListeners } from '../network/listeners.ts'
-import { serverContainerName } from '../object/names.ts'
+import { serverContainerName } from '../object/object.ts'
 import { canonicalQuantity } from '../object/quantity.ts'
 import { apiAccessVolume, MOUNT_ROOT } from './mounts.ts'
 

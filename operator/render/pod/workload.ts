@@ -3,8 +3,15 @@ import type { HttpRoute } from '../network/http-route.ts'
 import type { NetworkPeers } from '../network/network-policy.ts'
 import type { ServiceSettings, ServiceType } from '../network/service.ts'
 import { hashOf } from '../object/canonical.ts'
-import { buildLabels, buildSelector, childName, serviceName, type Workload } from '../object/names.ts'
-import { child, stringMap } from '../object/object.ts'
+import {
+  buildLabels,
+  buildSelector,
+  child,
+  childName,
+  serviceName,
+  stringMap,
+  type Workload,
+} from '../object/object.ts'
 import { GRACE_SECONDS, podSecurityContext, withoutUsers } from './containers.ts'
 import { mergePodTemplate, type PodTemplate } from './pod-template.ts'
 

@@ -3,7 +3,7 @@ import { isReportedStatus, type ReportedStatus } from '../../../dataplane/config
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import { buildPath, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { dataPlaneContainerName } from '../../render/object/names.ts'
+import { dataPlaneContainerName } from '../../render/object/object.ts'
 import { findWorkload } from '../children/workload-labels.ts'
 import type { Pod } from './observation.ts'
 

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import type { Cluster } from '../../../cli/kubectl/cluster.ts'
 import { podOf, runningPod } from '../../../console/places/pods.ts'
 import type { KubernetesObject } from '../../../operator/model/index.ts'
-import { buildSelector, dataPlaneContainerName } from '../../../operator/render/object/names.ts'
+import { buildSelector, dataPlaneContainerName } from '../../../operator/render/object/object.ts'
 
 const owner = (kind: string, uid: string) => ({ apiVersion: 'v1', kind, name: 'x', uid, controller: true })
 const object = (kind: string, name: string, uid: string, owners: readonly object[] = []) =>
