@@ -1,8 +1,11 @@
+import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
+import { unsupportedFields } from '../../../crds/index.ts'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { ConfigError, type Finding } from '../../../dataplane/config/load.ts'
 import { acceptsGateway } from '../../../dataplane/config/read/accepts-gateway.ts'
 import { parseGateway } from '../../../dataplane/config/read/gateway-findings.ts'
+import { byText } from '../../model/index.ts'
 import type { Problems } from './problems.ts'
 
 /** Maps a pointer into a gateway's configuration to the pointer of the field from which it was rendered. */
@@ -56,4 +59,10 @@ export function translatePointer(pointer: string, places: Places): string | unde
     .filter((place) => pointer === place || pointer.startsWith(`${place}/`))
     .reduce((longest, place) => (place.length > longest.length ? place : longest), '')
   return part === '' ? undefined : places[part] + pointer.slice(part.length)
+}
+
+/** Records every field that is set and refused: an ignored setting may be the one that restricts access. */
+export function checkSupported<K extends KindDeclaration>(kind: K, object: ObjectOf<K>, problems: Problems): void {
+  const found = unsupportedFields(kind, object).sort((a, b) => byText(a.pointer, b.pointer))
+  for (const { pointer, reason } of found) problems.add('Valid', 'NotSupported', { pointer, message: reason })
 }
