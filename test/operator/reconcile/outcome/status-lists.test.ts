@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { withBoundedLists } from '../../../../operator/reconcile/index.ts'
 import type { Condition, Plan } from '../../../../operator/reconcile/outcome/plan.ts'
-import { withBoundedLists } from '../../../../operator/reconcile/outcome/status-lists.ts'
 
 const NOW = '2026-11-20T12:00:00Z'
 const names = (count: number, length = 52) =>
