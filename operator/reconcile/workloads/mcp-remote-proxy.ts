@@ -1,7 +1,7 @@
 import { type MCPRemoteProxy, mcpGroup, mcpRemoteProxy } from '../../../crds/index.ts'
 import type { ClusterView } from '../../model/view.ts'
-import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/http-backend.ts'
 import { proxyCredential, withCredential } from '../backends/outgoing-credential.ts'
+import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/server-backend.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'

@@ -22,14 +22,13 @@ import {
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { ownEnvironment } from '../../render/pod/workload.ts'
 import { attachRights } from '../../render/rights.ts'
-import { buildEra, httpTransport } from '../backends/http-backend.ts'
 import {
   forwardedCredential,
   type OutgoingCredential,
   proxyCredential,
   withCredential,
 } from '../backends/outgoing-credential.ts'
-import { stdioBackend } from '../backends/stdio-backend.ts'
+import { buildEra, httpTransport, stdioBackend } from '../backends/server-backend.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
