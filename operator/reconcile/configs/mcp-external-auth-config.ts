@@ -1,5 +1,8 @@
+import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import { type MCPExternalAuthConfig, mcpExternalAuthConfig } from '../../../crds/index.ts'
 import { ROLE_CLAIM } from '../../../crds/settings/gateway/defaults.ts'
+import { isObject } from '../../../crds/settings/json.ts'
+import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import { authServerOwnFindings } from '../../../dataplane/config/check/auth-server.ts'
 import {
   awsStsFindings,
@@ -13,8 +16,7 @@ import { type AuthServerSpec, authServerSettings } from '../authserver/settings.
 import { checkSupported, noteInvalid, type Places, partFindings } from '../outcome/findings.ts'
 import type { ProblemDetail } from '../outcome/problems.ts'
 import { caBundleFound } from '../references/ca-bundle.ts'
-import type { Resolver } from '../references/resolver.ts'
-import { checkSecrets } from '../references/secret-references.ts'
+import type { KeyRef, Resolver } from '../references/resolver.ts'
 import { type CheckConfig, planConfig } from './config.ts'
 import { credentialSettings } from './credential-settings.ts'
 
@@ -79,3 +81,23 @@ export const reconcileMcpExternalAuthConfig = planConfig(
   ({ spec: { embeddedAuthServer } }, conditions) =>
     reportGrants(embeddedAuthServer, '/spec/embeddedAuthServer', conditions),
 )
+
+/** Yields every Secret key that a value names. The schema shows where: an object whose `name` refers to a Secret. */
+function* secretKeys(node: SchemaNode, value: unknown): Generator<KeyRef> {
+  if (Array.isArray(value)) {
+    for (const item of value) if (node.items) yield* secretKeys(node.items, item)
+  } else if (isObject(value)) {
+    const { name, key } = value
+    if (node.properties?.['name']?.refersTo === 'Secret' && typeof name === 'string' && typeof key === 'string')
+      yield { name, key }
+    for (const [field, inner] of Object.entries(value)) {
+      const child = childSchema(node, field)
+      if (child) yield* secretKeys(child, inner)
+    }
+  }
+}
+
+/** Records every Secret and key that an object names anywhere and that is missing. */
+function checkSecrets<K extends KindDeclaration>(kind: K, object: ObjectOf<K>, resolver: Resolver): void {
+  for (const ref of secretKeys(kind.spec as SchemaNode, object.spec)) resolver.secretKey(ref)
+}
