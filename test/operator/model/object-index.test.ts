@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { defineKind } from '../../../crds/define.ts'
 import { list, object, objectName, Type } from '../../../crds/settings/schema.ts'
-import { createObjectIndex } from '../../../operator/model/object-index.ts'
+import { createObjectIndex } from '../../../operator/model/index.ts'
 import type { KubernetesObject } from '../../../operator/model/view.ts'
 
 const plain = { shortNames: [], description: '', columns: [], status: object('', {}) } as const
