@@ -2,9 +2,14 @@ import { kindNamed } from '../../../crds/index.ts'
 import { createView, type NamedObservation, type NamedSources } from '../../model/index.ts'
 import type { ClusterView, KubernetesObject, ObjectName } from '../../model/view.ts'
 import { explainedPlan } from '../../reconcile/index.ts'
-import { type ConditionProblem, conditionProblems } from '../../reconcile/outcome/condition-problems.ts'
+import {
+  type ConditionProblem,
+  conditionProblems,
+  type Problem,
+  problemText,
+  withoutSecrets,
+} from '../../reconcile/outcome/conditions.ts'
 import type { Plan, ReconcileContext } from '../../reconcile/outcome/plan.ts'
-import { type Problem, problemText, withoutSecrets } from '../../reconcile/outcome/problems.ts'
 import type { CoreObject } from './core.ts'
 import { type ManifestFinding, type ObjectId, objectKey } from './finding.ts'
 import type { Manifest } from './read.ts'

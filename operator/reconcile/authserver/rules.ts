@@ -1,8 +1,7 @@
 import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
 import { findPrimaries, isChosen, isIdentified, isOnDemand } from '../../../dataplane/config/authserver/provider.ts'
 import type { OidcConfig } from '../../../dataplane/config/gateway-oidc.ts'
-import type { Conditions } from '../outcome/conditions.ts'
-import type { Problems } from '../outcome/problems.ts'
+import type { Conditions, Problems } from '../outcome/conditions.ts'
 import type { AuthServerSpec } from './settings.ts'
 
 interface Checked {

@@ -1,10 +1,17 @@
 import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import type { ClusterView, ObjectName } from '../../model/view.ts'
 import { hashOf } from '../../render/object/canonical.ts'
-import { type Conditions, readGeneration, startConditions } from '../outcome/conditions.ts'
-import { warnOfNoEffect } from '../outcome/no-effect.ts'
+import {
+  type Conditions,
+  joined,
+  type ProblemDetail,
+  type Problems,
+  readGeneration,
+  startConditions,
+  startProblems,
+  warnOfNoEffect,
+} from '../outcome/conditions.ts'
 import type { ExplainedPlan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
-import { joined, type ProblemDetail, type Problems, startProblems } from '../outcome/problems.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 
 /** Finds what is wrong with a config: in its own fields (`Valid`) and in what it refers to (`ReferencesResolved`). */

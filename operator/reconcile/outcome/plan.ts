@@ -1,7 +1,7 @@
 import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import type { AdminPeer } from '../../render/network/network-policy.ts'
-import type { Problem } from './problems.ts'
+import type { Problem } from './conditions.ts'
 
 /** A condition as the Kubernetes API conventions define it. */
 export interface Condition {

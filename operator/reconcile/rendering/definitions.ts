@@ -1,8 +1,7 @@
 import type { PinningMode } from '../../../crds/settings/gateway/pinning.ts'
 import type { DefinitionsObservation } from '../../model/view.ts'
-import { type Conditions, readConditions } from '../outcome/conditions.ts'
+import { type Conditions, type Problems, readConditions } from '../outcome/conditions.ts'
 import type { PlannedEvent } from '../outcome/plan.ts'
-import type { Problems } from '../outcome/problems.ts'
 
 const TYPE = 'DefinitionsApproved'
 

@@ -3,9 +3,16 @@ import { CONFIG_BYTES, type RenderedConfig } from '../../render/object/config-ma
 import { accountUses } from '../../render/pod/pod-security.ts'
 import { takenPortNames } from '../../render/pod/pod-template.ts'
 import type { PodSettings } from '../../render/pod/workload.ts'
-import { type Conditions, readGeneration, startConditions } from '../outcome/conditions.ts'
+import {
+  type Conditions,
+  joined,
+  type Problem,
+  type Problems,
+  problemConditions,
+  readGeneration,
+  startConditions,
+} from '../outcome/conditions.ts'
 import type { ExplainedPlan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
-import { joined, type Problem, type Problems, problemConditions } from '../outcome/problems.ts'
 import { definitionEvents } from './definitions.ts'
 
 interface WorkloadObject {

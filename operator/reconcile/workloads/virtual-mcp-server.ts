@@ -21,11 +21,15 @@ import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { readGatewayPinning } from '../configs/pinning.ts'
-import type { Conditions } from '../outcome/conditions.ts'
+import {
+  type Conditions,
+  type ProblemDetail,
+  type Problems,
+  startProblems,
+  warnOfNoEffect,
+} from '../outcome/conditions.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
-import { warnOfNoEffect } from '../outcome/no-effect.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
-import { type ProblemDetail, type Problems, startProblems } from '../outcome/problems.ts'
 import { type MountPlace, mounted } from '../references/mounted.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { buildAddresses, buildEndpoint, spelledBy } from '../rendering/addresses.ts'

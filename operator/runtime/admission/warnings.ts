@@ -1,7 +1,6 @@
 import type { KubernetesObject } from '../../model/view.ts'
-import { conditionProblems } from '../../reconcile/outcome/condition-problems.ts'
+import { conditionProblems, type Problem, problemText, withoutSecrets } from '../../reconcile/outcome/conditions.ts'
 import type { Plan } from '../../reconcile/outcome/plan.ts'
-import { type Problem, problemText, withoutSecrets } from '../../reconcile/outcome/problems.ts'
 
 /** The API server passes on 256 characters of a warning, and 4,096 of all (counted in bytes here). */
 const LONGEST = 256
