@@ -12,7 +12,7 @@ import {
   keyProviders,
   loginProviders,
 } from '../config/authserver/provider.ts'
-import { isOn } from '../config/check/dpop.ts'
+import { isOn } from '../config/check/gateway.ts'
 import { isLoopback } from '../config/check/url.ts'
 import type { AuthServerStatus } from '../config/status.ts'
 import type { LocalIssuer } from '../identity/index.ts'

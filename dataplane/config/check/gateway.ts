@@ -1,28 +1,24 @@
+import { longestProofAge, shortestProofAge } from '../../../crds/settings/auth/dpop-bounds.ts'
 import { parseDuration } from '../../../crds/settings/duration.ts'
-import { failureDefaults, TOOL_PREFIX } from '../../../crds/settings/gateway/defaults.ts'
-import { gatewayHeaders, HEADER_NAME } from '../../../crds/settings/header-rules.ts'
+import { failureDefaults, gateDefaults, gateStale, TOOL_PREFIX } from '../../../crds/settings/gateway/defaults.ts'
+import { gatewayHeaders, HEADER_NAME, unpassedHeaders } from '../../../crds/settings/header-rules.ts'
 import { escapeStep } from '../../../crds/settings/json.ts'
 import { gatewayEvents } from '../audit/event-types.ts'
-import type { GatewayConfig } from '../gateway.ts'
+import type { CatalogRegistryConfig, GatewayConfig } from '../gateway.ts'
 import { compileGlob } from '../glob.ts'
 import type { Finding } from '../load.ts'
 import { auditFindings } from './audit.ts'
 import { authServerFindings, judgedProviderFindings, ownIssuerFindings } from './auth-server.ts'
 import { authzFindings } from './authz.ts'
-import { catalogGateFindings } from './catalog-gate.ts'
 import { credentialFindings, credentialHeaders } from './credential.ts'
-import { dpopFindings } from './dpop.ts'
 import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
 import { optimizerFindings } from './optimizer.ts'
 import { originFindings } from './origins.ts'
-import { passthroughFindings } from './passthrough.ts'
-import { rateLimitFindings } from './rate-limits.ts'
 import { redisFindings } from './redis.ts'
-import { serverCardFindings } from './server-card.ts'
 import { telemetryFindings } from './telemetry.ts'
 import { tokenFindings } from './token-path.ts'
-import { urlFindings } from './url.ts'
+import { isClusterOrPrivate, isLoopback, urlFindings } from './url.ts'
 import { workflowFindings } from './workflows.ts'
 
 type Backend = GatewayConfig['backends'][number]
@@ -239,5 +235,156 @@ export function backendFindings(backend: Backend, at: string): readonly Finding[
     ...Object.entries(headers)
       .filter(([, value]) => !HEADER_VALUE.test(value))
       .map(([name]) => ({ pointer: `${at}/headers/${escapeStep(name)}`, message: 'is not a header value' })),
+  ]
+}
+
+export function catalogGateFindings({ role, backends, catalogGate }: GatewayConfig, at: string): readonly Finding[] {
+  if (catalogGate === undefined) return []
+  const { mode = gateDefaults.mode, registries = [], maxStale = gateDefaults.maxStale, members = [] } = catalogGate
+  const names = new Set(backends.map(({ name }) => name))
+  const stale = parseDuration(maxStale)
+  const isInRange = stale >= parseDuration(gateStale.shortest) && stale <= parseDuration(gateStale.longest)
+  return [
+    ...(role === 'proxy' ? [{ pointer: at, message: 'must be left out in a proxy, which has one backend' }] : []),
+    ...(mode !== 'disabled' && registries.length === 0
+      ? [{ pointer: `${at}/registries`, message: 'must be set unless mode is disabled' }]
+      : []),
+    ...(isInRange
+      ? []
+      : [{ pointer: `${at}/maxStale`, message: `must be from ${gateStale.shortest} to ${gateStale.longest}` }]),
+    ...duplicates(registries, ({ name }) => name, `${at}/registries`, '/name'),
+    ...registries.flatMap((registry, index) => registryFindings(registry, `${at}/registries/${index}/url`)),
+    ...duplicates(members, ({ backend }) => backend, `${at}/members`, '/backend'),
+    ...members.flatMap(({ backend }, index) =>
+      names.has(backend)
+        ? []
+        : [{ pointer: `${at}/members/${index}/backend`, message: 'is not the name of a backend' }],
+    ),
+  ]
+}
+
+function registryFindings({ url: text }: CatalogRegistryConfig, pointer: string): readonly Finding[] {
+  const findings = urlFindings(text, pointer)
+  const url = URL.parse(text)
+  if (url === null || findings.length > 0) return findings
+  if (url.search !== '') return [{ pointer, message: 'must have no query' }]
+  // Whoever can change the answer on its way decides what is approved.
+  return url.protocol === 'https:' || isClusterOrPrivate(url)
+    ? []
+    : [{ pointer, message: 'must be https, except in the cluster and at private addresses' }]
+}
+
+const UNPASSED: ReadonlySet<string> = new Set(unpassedHeaders)
+
+export function passthroughFindings(names: readonly string[], at: string): readonly Finding[] {
+  return names.flatMap((name, index) => {
+    const lower = name.toLowerCase()
+    const pointer = `${at}/${index}`
+    if (!isName.test(name)) return [{ pointer, message: 'is not a header name' }]
+    if (UNPASSED.has(lower) || lower.startsWith('x-forwarded-') || lower.startsWith('mcp-'))
+      return [{ pointer, message: 'this header is never passed on' }]
+    return names.findIndex((other) => other.toLowerCase() === lower) < index
+      ? [{ pointer, message: 'this header is named twice' }]
+      : []
+  })
+}
+
+type RateLimiting = NonNullable<GatewayConfig['rateLimiting']>
+type Buckets = Pick<RateLimiting, 'shared' | 'perUser'>
+
+export function rateLimitFindings(config: RateLimiting | undefined, at: string): readonly Finding[] {
+  if (config === undefined) return []
+  const { tools = [] } = config
+  const isEmpty = !hasBucket(config) && tools.length === 0
+  return [
+    ...(isEmpty ? [{ pointer: at, message: 'set at least one of shared, perUser and tools' }] : []),
+    ...bucketFindings(config, at),
+    ...duplicates(tools, ({ name }) => name, `${at}/tools`, '/name'),
+    ...tools.flatMap((tool, index) => [
+      ...(hasBucket(tool)
+        ? []
+        : [{ pointer: `${at}/tools/${index}`, message: 'a tool needs shared, perUser or both' }]),
+      ...bucketFindings(tool, `${at}/tools/${index}`),
+    ]),
+  ]
+}
+
+const hasBucket = ({ shared, perUser }: Buckets): boolean => shared !== undefined || perUser !== undefined
+
+const bucketFindings = (buckets: Buckets, at: string): readonly Finding[] =>
+  (['shared', 'perUser'] as const).flatMap((name) => {
+    const bucket = buckets[name]
+    return bucket === undefined || parseDuration(bucket.refillPeriod) > 0
+      ? []
+      : [{ pointer: `${at}/${name}/refillPeriod`, message: 'must be longer than zero' }]
+  })
+
+type CardSettings = Pick<GatewayConfig, 'serverCard' | 'resourceUrl' | 'endpointPrefix'>
+
+/**
+ * Returns the public URL that a card names, https or on loopback; undefined if none is known. Nothing of it comes from
+ * a request.
+ */
+export function cardEndpoint({ serverCard, resourceUrl }: Omit<CardSettings, 'endpointPrefix'>): string | undefined {
+  const url = URL.parse(serverCard?.url ?? resourceUrl ?? '')
+  if (url === null || url.username !== '' || url.password !== '') return undefined
+  if (url.protocol !== 'https:' && !isLoopback(url)) return undefined
+  return url.origin + url.pathname.replace(/\/$/, '')
+}
+
+export function serverCardFindings(config: CardSettings): readonly Finding[] {
+  const { serverCard, endpointPrefix } = config
+  if (serverCard === undefined) return []
+  return [
+    ...(cardEndpoint(config) === undefined
+      ? [
+          {
+            pointer: '/serverCard',
+            message: 'needs the public URL of the endpoint, https or on loopback: resourceUrl, or url',
+          },
+        ]
+      : []),
+    ...(serverCard.catalog === true && endpointPrefix !== undefined
+      ? [
+          {
+            pointer: '/serverCard/catalog',
+            message: 'must be left out with an endpointPrefix: a host has one catalog',
+          },
+        ]
+      : []),
+  ]
+}
+
+type ProofSettings = Pick<GatewayConfig, 'incomingAuth' | 'sessionStorage' | 'authServer'>
+
+/** Tells whether replicas of a gateway have a Redis through which they know each other's used proofs. */
+const hasRedis = ({ sessionStorage, authServer }: ProofSettings): boolean =>
+  sessionStorage?.redis !== undefined || authServer?.storage?.redis !== undefined
+
+/** Tells whether a block `dpop` is present and not switched off. */
+export const isOn = (dpop: { readonly mode?: string } | undefined): boolean =>
+  dpop !== undefined && dpop.mode !== 'disabled'
+
+/** Tells whether a configuration requires that replicas share used proofs, but names no Redis for them. */
+export const lacksSharedReplay = (config: ProofSettings): boolean => {
+  const { dpop } = config.incomingAuth
+  return isOn(dpop) && dpop?.replay === 'shared' && !hasRedis(config)
+}
+
+/** The reason why `shared` is refused. */
+export const REPLAY_NOT_SHARED = 'shared needs Redis: set sessionStorage, or storage of the authorization server'
+
+export function dpopFindings(config: ProofSettings): readonly Finding[] {
+  const { type, dpop } = config.incomingAuth
+  const at = '/incomingAuth/dpop'
+  if (dpop === undefined) return []
+  if (type === 'anonymous') return [{ pointer: at, message: 'must be left out with type anonymous' }]
+  const maxAge = parseDuration(dpop.maxAge ?? longestProofAge)
+  const isWithin = maxAge >= parseDuration(shortestProofAge) && maxAge <= parseDuration(longestProofAge)
+  return [
+    ...(isWithin
+      ? []
+      : [{ pointer: `${at}/maxAge`, message: `must be from ${shortestProofAge} to ${longestProofAge}` }]),
+    ...(lacksSharedReplay(config) ? [{ pointer: `${at}/replay`, message: REPLAY_NOT_SHARED }] : []),
   ]
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { HttpBindings } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
-import { cardEndpoint } from '../../config/check/server-card.ts'
+import { cardEndpoint } from '../../config/check/gateway.ts'
 import { PublicError } from '../../server/errors.ts'
 import { checkHost } from '../../server/hosts.ts'
 import { memoized } from '../aggregation/memoized.ts'
