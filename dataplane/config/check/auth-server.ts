@@ -8,7 +8,7 @@ import type { Finding } from '../load.ts'
 import { delegationFindings } from './authserver/delegation.ts'
 import { machineClientFindings } from './authserver/machine-clients.ts'
 import { upstreamFindings } from './authserver/upstream.ts'
-import { duplicates } from './duplicates.ts'
+import { duplicates } from './lists.ts'
 import { redisFindings } from './redis.ts'
 import { isLoopback, urlFindings } from './url.ts'
 

@@ -2,7 +2,7 @@ import { parseDuration } from '../../../crds/settings/duration.ts'
 import { compileGlob } from '../glob.ts'
 import type { Finding } from '../load.ts'
 import { DEFAULT_INTERVAL, SOURCE_KINDS, type SourceConfig } from '../registry.ts'
-import { duplicates } from './duplicates.ts'
+import { duplicates } from './lists.ts'
 import { apiServerProblem } from './token-path.ts'
 import { urlFindings } from './url.ts'
 

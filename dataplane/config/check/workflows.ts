@@ -4,7 +4,7 @@ import type { Finding } from '../load.ts'
 import { compileWorkflow } from '../workflow/compile.ts'
 import type { Definition } from '../workflow/definition.ts'
 import { workflowLimits } from '../workflow/limits.ts'
-import { duplicates } from './duplicates.ts'
+import { duplicates } from './lists.ts'
 
 export function workflowFindings({
   compositeTools = [],

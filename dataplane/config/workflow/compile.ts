@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import { atOnce, type Steps, stepwise } from '../../../crds/settings/stepwise.ts'
-import { duplicates } from '../check/duplicates.ts'
+import { duplicates } from '../check/lists.ts'
 import type { Finding } from '../load.ts'
 import { checkPaths } from './check-paths.ts'
 import { buildOutputSchema, compileOutput } from './compile-output.ts'

@@ -1,7 +1,7 @@
 import type { AuthServerConfig, SpiffeClientConfig, SpiffeTrustDomainConfig } from '../../auth-server.ts'
 import { delegateClientsIn } from '../../authserver/inbound-grants.ts'
 import type { Finding } from '../../load.ts'
-import { duplicates } from '../duplicates.ts'
+import { duplicates } from '../lists.ts'
 import { keyAddressFindings } from './key-address.ts'
 
 export function spiffeFindings(config: AuthServerConfig, at: string): readonly Finding[] {

@@ -1,5 +1,5 @@
 import type { Context } from 'hono'
-import { duplicates } from '../../../config/check/duplicates.ts'
+import { duplicates } from '../../../config/check/lists.ts'
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
 import { mayReach } from '../../authz/access.ts'
 import type { Actor } from '../../authz/actor.ts'

@@ -14,3 +14,22 @@ function isOrigin(text: string): boolean {
   if (url === null || text.includes('*')) return false
   return url.origin === 'null' ? /^[a-z][a-z0-9+.-]*:\/\/[^/?#@\s]+$/.test(text) : url.origin === text
 }
+
+/** Returns a finding for each repeated key. `field` is the key's pointer inside an item. */
+export function duplicates<T>(
+  items: readonly T[],
+  keyOf: (item: T) => string,
+  pointer: string,
+  field = '',
+): readonly Finding[] {
+  const first = new Map<string, number>()
+  return items.flatMap((item, index) => {
+    const key = keyOf(item)
+    const earlier = first.get(key)
+    if (earlier === undefined) {
+      first.set(key, index)
+      return []
+    }
+    return [{ pointer: `${pointer}/${index}${field}`, message: `is the same as ${pointer}/${earlier}${field}` }]
+  })
+}
