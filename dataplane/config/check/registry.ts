@@ -1,11 +1,10 @@
 import { registryEvents } from '../audit/event-types.ts'
 import type { Finding } from '../load.ts'
 import type { AuthConfig, DatabaseConfig, ProviderConfig, RegistryConfig } from '../registry.ts'
-import { auditFindings } from './audit.ts'
 import { issuerFindings } from './issuer.ts'
 import { duplicates, originFindings } from './lists.ts'
 import { sourceFindings } from './registry-source.ts'
-import { telemetryFindings } from './telemetry.ts'
+import { auditFindings, telemetryFindings } from './telemetry.ts'
 import { isLoopback, urlFindings } from './url.ts'
 
 export function checkRegistry(config: RegistryConfig): readonly Finding[] {
