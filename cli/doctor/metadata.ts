@@ -1,4 +1,4 @@
-import { withoutUrlSecrets } from '../../dataplane/config/url-secrets.ts'
+import { withoutUrlSecrets } from '../../dataplane/config/check/url.ts'
 import { discoveryUrls } from '../../dataplane/identity/discovery.ts'
 import { AddressRefused } from '../../dataplane/net/connect.ts'
 import type { GuardedFetch } from '../../dataplane/net/guarded-fetch.ts'

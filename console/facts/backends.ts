@@ -1,6 +1,6 @@
 import { isObject } from '../../crds/settings/json.ts'
+import { withoutUrlSecrets } from '../../dataplane/config/check/url.ts'
 import { isReportedHealth } from '../../dataplane/config/status.ts'
-import { withoutUrlSecrets } from '../../dataplane/config/url-secrets.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import type { Report } from '../places/place.ts'
 import { type State, type Trouble, trouble } from './verdict.ts'

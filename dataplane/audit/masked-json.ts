@@ -1,4 +1,4 @@
-import { withoutUrlSecrets } from '../config/url-secrets.ts'
+import { withoutUrlSecrets } from '../config/check/url.ts'
 import { REDACTED, withoutCredentials } from '../server/credential-text.ts'
 import { maskedWords, soundsSecret } from './masked-words.ts'
 

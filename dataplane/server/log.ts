@@ -1,5 +1,5 @@
 import pino, { type DestinationStream, type Level, type Logger } from 'pino'
-import { withoutUrlSecrets } from '../config/url-secrets.ts'
+import { withoutUrlSecrets } from '../config/check/url.ts'
 import { REDACTED, withoutCredentials } from './credential-text.ts'
 import { LogLevel } from './log-level.ts'
 

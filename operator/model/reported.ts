@@ -1,4 +1,5 @@
 import { limits } from '../../crds/settings/limits.ts'
+import { withoutUrlSecrets } from '../../dataplane/config/check/url.ts'
 import { deprecatedMembers, gateProblems } from '../../dataplane/config/gate-problems.ts'
 import {
   isReportedDefinitions,
@@ -9,7 +10,6 @@ import {
   isReportedStatus,
   type ReportedSource,
 } from '../../dataplane/config/status.ts'
-import { withoutUrlSecrets } from '../../dataplane/config/url-secrets.ts'
 import type {
   BackendObservation,
   DefinitionsObservation,

@@ -1,7 +1,7 @@
 import { decodeJwt, type JWTPayload } from 'jose'
 import type { AuditEvent, AuditedRequest, Auditing, AuditTarget } from '../../audit/event.ts'
 import type { AuditEventType } from '../../config/audit/event-types.ts'
-import { withoutUrlSecrets } from '../../config/url-secrets.ts'
+import { withoutUrlSecrets } from '../../config/check/url.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { withoutCredentials } from '../../server/credential-text.ts'
 import type { KeyChange } from '../clients/seen-keys.ts'

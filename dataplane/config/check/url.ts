@@ -38,7 +38,7 @@ export function isClusterOrPrivate(url: URL): boolean {
 /** Tells whether a URL leads to a Service of the cluster by its name. */
 export const isOfCluster = (url: URL): boolean => OF_CLUSTER.test(url.hostname)
 
-export interface Reachable {
+interface Reachable {
   readonly allowPrivateIP?: boolean | undefined
   readonly allowLoopback?: boolean | undefined
   /** The setting that would allow it, for the message. */
@@ -74,4 +74,20 @@ export function spelledAs(url: string, spellings: readonly (string | undefined)[
     return other !== null && OWN_NAMES.has(other.hostname) && parts.every((part) => other[part] === own[part])
   }
   return spellings.find(isSame) ?? url
+}
+
+/** The part of a URL from `://` on, without white space, quote, bracket and backslash. Linear. */
+const REST_OF_URL = /:\/\/[^\s"'<>\\]+/g
+
+/** Removes the parts of URLs that hold keys: user name and password, query and fragment. */
+export const withoutUrlSecrets = (text: string): string =>
+  text.includes('://') ? text.replace(REST_OF_URL, withoutSecrets) : text
+
+function withoutSecrets(rest: string): string {
+  const end = rest.search(/[?#]/)
+  const kept = end === -1 ? rest : rest.slice(0, end)
+  const slash = kept.indexOf('/', '://'.length)
+  const authority = slash === -1 ? kept : kept.slice(0, slash)
+  const at = authority.lastIndexOf('@')
+  return at === -1 ? kept : `://${kept.slice(at + 1)}`
 }

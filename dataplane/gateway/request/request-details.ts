@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { withoutUrlSecrets } from '../../config/url-secrets.ts'
+import { withoutUrlSecrets } from '../../config/check/url.ts'
 import type { Details, Operation } from '../../telemetry/observe.ts'
 import type { Message } from '../mcp/message.ts'
 

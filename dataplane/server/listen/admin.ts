@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Hono } from 'hono'
 import type { Logger } from 'pino'
-import { withoutUrlSecrets } from '../../config/url-secrets.ts'
+import { withoutUrlSecrets } from '../../config/check/url.ts'
 import { errorResponse, type HttpAnswer, httpError } from '../answer.ts'
 import { PublicError } from '../errors.ts'
 import { PRE_STOP } from './drain.ts'

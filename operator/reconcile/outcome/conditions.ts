@@ -1,4 +1,4 @@
-import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
+import { withoutUrlSecrets } from '../../../dataplane/config/check/url.ts'
 import type { ObjectName } from '../../model/view.ts'
 import type { Condition } from './plan.ts'
 

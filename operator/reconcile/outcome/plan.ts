@@ -1,4 +1,4 @@
-import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
+import { withoutUrlSecrets } from '../../../dataplane/config/check/url.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import type { AdminPeer } from '../../render/network/network-policy.ts'
 import type { Problem } from './conditions.ts'

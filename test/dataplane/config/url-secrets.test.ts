@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
+import { withoutUrlSecrets } from '../../../dataplane/config/check/url.ts'
 
 for (const [text, expected] of [
   ['https://a.example/mcp?key=s3cret', 'https://a.example/mcp'],

@@ -1,4 +1,4 @@
-import { withoutUrlSecrets } from '../../../config/url-secrets.ts'
+import { withoutUrlSecrets } from '../../../config/check/url.ts'
 
 export type SourceErrorCode =
   | 'file_missing'
