@@ -1,10 +1,9 @@
 /** The public interface of the custom resources. */
-export { applyDefaults, completed } from './defaults.ts'
+export { applyDefaults, completed, type Unsupported, unsupportedFields } from './defaults.ts'
 export type { KindDeclaration, ObjectMeta, ObjectOf, ReferenceDeclaration } from './define.ts'
 export { crdsYaml, DEFAULT_GROUP, writeCrds } from './generate.ts'
 export * from './kinds/index.ts'
 export { apiVersionOf, VERSION } from './root.ts'
 export { crdFor } from './structural.ts'
 export type { Finding } from './structure.ts'
-export { type Unsupported, unsupportedFields } from './unsupported.ts'
 export { validateObject, validateStatus } from './validate.ts'
