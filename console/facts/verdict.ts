@@ -1,7 +1,7 @@
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import type { Condition } from '../../operator/reconcile/index.ts'
-import { conditionProblems } from '../../operator/reconcile/outcome/conditions.ts'
+import { conditionProblems } from '../../operator/reconcile/outcome/plan.ts'
 import { reasonHelp, reasonText } from './reasons.ts'
 
 export type State = 'ill' | 'attention' | 'well' | 'unknown'

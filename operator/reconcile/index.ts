@@ -8,8 +8,14 @@ import { reconcileMcpPin } from './configs/mcp-pin.ts'
 import { reconcileMcpTelemetryConfig } from './configs/mcp-telemetry-config.ts'
 import { reconcileMcpToolConfig } from './configs/mcp-tool-config.ts'
 import { reconcileVirtualMcpCompositeToolDefinition } from './configs/virtual-mcp-composite-tool-definition.ts'
-import { type Problem, startConditions } from './outcome/conditions.ts'
-import type { ExplainedPlan, Plan, PlannedStatus, ReconcileContext } from './outcome/plan.ts'
+import {
+  type ExplainedPlan,
+  type Plan,
+  type PlannedStatus,
+  type Problem,
+  type ReconcileContext,
+  startConditions,
+} from './outcome/plan.ts'
 import { reconcileMcpGroup } from './workloads/mcp-group.ts'
 import { reconcileMcpRegistry } from './workloads/mcp-registry.ts'
 import { reconcileMcpRemoteProxy } from './workloads/mcp-remote-proxy.ts'

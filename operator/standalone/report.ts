@@ -1,7 +1,7 @@
 import { spelledAs } from '../../dataplane/config/check/url.ts'
 import { objectKey } from '../cluster/files/finding.ts'
 import type { ManifestFinding, ObjectId, Planned, Severity } from '../cluster/files/index.ts'
-import { conditionProblems } from '../reconcile/outcome/conditions.ts'
+import { conditionProblems } from '../reconcile/outcome/plan.ts'
 import type { RunningPod } from './pod/running-pod.ts'
 
 export interface Endpoint extends ObjectId {

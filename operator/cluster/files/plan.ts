@@ -5,11 +5,12 @@ import { explainedPlan } from '../../reconcile/index.ts'
 import {
   type ConditionProblem,
   conditionProblems,
+  type Plan,
   type Problem,
   problemText,
+  type ReconcileContext,
   withoutSecrets,
-} from '../../reconcile/outcome/conditions.ts'
-import type { Plan, ReconcileContext } from '../../reconcile/outcome/plan.ts'
+} from '../../reconcile/outcome/plan.ts'
 import type { CoreObject } from './core.ts'
 import { type ManifestFinding, type ObjectId, objectKey } from './finding.ts'
 import type { Manifest } from './read.ts'

@@ -1,7 +1,7 @@
 import { isKey, isPerUser } from '../../../dataplane/config/authserver/provider.ts'
 import { conflictFindings } from '../../../dataplane/config/check/authserver/delegation.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../../../dataplane/config/check/claim-matcher.ts'
-import { type Conditions, joined, type ProblemDetail } from '../outcome/conditions.ts'
+import { type Conditions, joined, type ProblemDetail } from '../outcome/plan.ts'
 import type { AuthServerSpec } from './settings.ts'
 
 interface Served {

@@ -1,7 +1,7 @@
 import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
 import { findPrimaries, isChosen, isIdentified, isOnDemand } from '../../../dataplane/config/authserver/provider.ts'
 import type { OidcConfig } from '../../../dataplane/config/gateway-oidc.ts'
-import type { Conditions, Problems } from '../outcome/conditions.ts'
+import type { Conditions, Problems } from '../outcome/plan.ts'
 import type { AuthServerSpec } from './settings.ts'
 
 interface Checked {

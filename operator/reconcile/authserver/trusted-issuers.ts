@@ -1,6 +1,6 @@
 import { issuerPolicies, type JwtBearerPolicy } from '../../../dataplane/config/authserver/inbound-grants.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
-import type { Conditions } from '../outcome/conditions.ts'
+import type { Conditions } from '../outcome/plan.ts'
 import type { AuthServerSpec } from './settings.ts'
 
 /** Issuers that issue for many organizations. */

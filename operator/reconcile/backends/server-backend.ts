@@ -4,8 +4,7 @@ import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { podName } from '../../render/rights.ts'
-import type { Problems } from '../outcome/conditions.ts'
-import type { ReconcileContext } from '../outcome/plan.ts'
+import type { Problems, ReconcileContext } from '../outcome/plan.ts'
 import type { KeyRef, Resolver } from '../references/resolver.ts'
 
 interface HeaderForward {

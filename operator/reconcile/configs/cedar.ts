@@ -1,7 +1,7 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import { authzFindings } from '../../../dataplane/config/check/authz.ts'
 import type { AuthzConfig } from '../../../dataplane/config/gateway.ts'
-import type { ProblemDetail } from '../outcome/conditions.ts'
+import type { ProblemDetail } from '../outcome/plan.ts'
 import { repeatedKey } from './repeated-key.ts'
 
 /** Settings of the engine by their accepted names: ours, and those in files of the widely used gateway. */

@@ -3,15 +3,17 @@ import type { ClusterView, ObjectName } from '../../model/view.ts'
 import { hashOf } from '../../render/object/canonical.ts'
 import {
   type Conditions,
+  type ExplainedPlan,
   joined,
+  type PlannedEvent,
   type ProblemDetail,
   type Problems,
+  type ReconcileContext,
   readGeneration,
   startConditions,
   startProblems,
   warnOfNoEffect,
-} from '../outcome/conditions.ts'
-import type { ExplainedPlan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
+} from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 
 /** Finds what is wrong with a config: in its own fields (`Valid`) and in what it refers to (`ReferencesResolved`). */

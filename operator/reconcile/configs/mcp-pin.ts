@@ -4,8 +4,14 @@ import { PIN_LISTS, pinLimits } from '../../../crds/settings/gateway/pinning.ts'
 import { byText } from '../../model/index.ts'
 import type { ClusterView, ObjectName } from '../../model/view.ts'
 import { hashOf } from '../../render/object/canonical.ts'
-import { type Problems, readGeneration, startConditions, startProblems } from '../outcome/conditions.ts'
-import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
+import {
+  type ExplainedPlan,
+  type Problems,
+  type ReconcileContext,
+  readGeneration,
+  startConditions,
+  startProblems,
+} from '../outcome/plan.ts'
 import { startResolver } from '../references/resolver.ts'
 import { hashTime, settle } from './config.ts'
 

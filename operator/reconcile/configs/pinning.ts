@@ -2,7 +2,7 @@ import type { MCPPin } from '../../../crds/index.ts'
 import type { PinningMode } from '../../../crds/settings/gateway/pinning.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
-import { joined, startProblems } from '../outcome/conditions.ts'
+import { joined, startProblems } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { checkPins, pinsFor, type Target } from './mcp-pin.ts'
 

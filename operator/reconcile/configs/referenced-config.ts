@@ -1,5 +1,5 @@
 import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
-import { joined, startProblems } from '../outcome/conditions.ts'
+import { joined, startProblems } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import type { CheckConfig } from './config.ts'
 

@@ -2,9 +2,8 @@ import { type VirtualMCPCompositeToolDefinition, virtualMcpCompositeToolDefiniti
 import { limits } from '../../../crds/settings/limits.ts'
 import { workflowFindings } from '../../../dataplane/config/check/workflows.ts'
 import type { ClusterView } from '../../model/view.ts'
-import { problemText } from '../outcome/conditions.ts'
 import { checkSupported } from '../outcome/findings.ts'
-import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
+import { type ExplainedPlan, problemText, type ReconcileContext } from '../outcome/plan.ts'
 import { type CheckConfig, planConfig } from './config.ts'
 
 /** The pointer at which the data plane's rules see the one definition that they check. */

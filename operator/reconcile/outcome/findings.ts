@@ -6,7 +6,7 @@ import { ConfigError, type Finding } from '../../../dataplane/config/load.ts'
 import { acceptsGateway } from '../../../dataplane/config/read/accepts-gateway.ts'
 import { parseGateway } from '../../../dataplane/config/read/gateway-findings.ts'
 import { byText } from '../../model/index.ts'
-import type { Problems } from './conditions.ts'
+import type { Problems } from './plan.ts'
 
 /** Maps a pointer into a gateway's configuration to the pointer of the field from which it was rendered. */
 export type Places = Readonly<Record<string, string>>

@@ -1,7 +1,6 @@
 import { withoutUrlSecrets } from '../../../dataplane/config/check/url.ts'
-import type { KubernetesObject } from '../../model/view.ts'
+import type { KubernetesObject, ObjectName } from '../../model/view.ts'
 import type { AdminPeer } from '../../render/network/network-policy.ts'
-import type { Problem } from './conditions.ts'
 
 /** A condition as the Kubernetes API conventions define it. */
 export interface Condition {
@@ -86,3 +85,164 @@ export interface ReconcileContext {
 const NOTE_LIMIT = 1024
 
 export const eventNote = ({ message }: PlannedEvent): string => withoutUrlSecrets(message).slice(0, NOTE_LIMIT)
+
+/** Problems that keep an object from being served in its current form, collected while a plan is built. */
+
+/** Conditions that a problem can make False. `Ready` reports the first of them in this order. */
+export const problemConditions = ['Valid', 'ReferencesResolved', 'PodTemplateValid', 'ProofReady'] as const
+
+type ProblemCondition = (typeof problemConditions)[number]
+
+/** The problem and the object or field that has it. */
+export interface ProblemDetail {
+  readonly message: string
+  readonly pointer?: string
+  /** The separator of pointer and message in a text. The default is a colon and a space. */
+  readonly joint?: ': ' | ' ' | ', '
+  /** Another object that this one refers to and that the message is about. */
+  readonly about?: ObjectName
+}
+
+export interface Problem extends ProblemDetail {
+  readonly condition: ProblemCondition
+  /** CamelCase, for programs. */
+  readonly reason: string
+}
+
+export interface Problems {
+  add(condition: ProblemCondition, reason: string, detail: ProblemDetail): void
+  /** The problems of one condition, in the order in which they were found, each text once. */
+  of(condition: ProblemCondition): readonly Problem[]
+  all(): readonly Problem[]
+  readonly none: boolean
+}
+
+export function startProblems(): Problems {
+  const found = new Map<string, Problem>()
+  const of = (condition: ProblemCondition) => [...found.values()].filter((problem) => problem.condition === condition)
+  return {
+    add(condition, reason, detail) {
+      found.set(`${condition} ${problemText(detail)}`, { condition, reason, ...detail })
+    },
+    of,
+    all: () => problemConditions.flatMap(of),
+    get none() {
+      return found.size === 0
+    },
+  }
+}
+
+/** Returns a problem's text in a condition: the pointer, if there is one, and what is wrong. */
+export const problemText = ({ pointer, joint = ': ', message }: ProblemDetail): string =>
+  pointer === undefined || pointer === '' ? message : `${pointer}${joint}${message}`
+
+export const joined = (problems: readonly ProblemDetail[]): string => problems.map(problemText).join('; ')
+
+/** Removes the secrets that URLs carry from a problem's text, as conditions do. */
+export const withoutSecrets = (problem: Problem): Problem => ({
+  ...problem,
+  message: withoutUrlSecrets(problem.message),
+})
+
+/** The longest message that the API accepts (metav1.Condition). */
+const MESSAGE = 32_768
+
+/** The conditions of one object while its status is being built. */
+export interface Conditions {
+  /** Sets a condition. The last call for a type wins. */
+  set(type: string, status: Condition['status'], reason: string, message: string): void
+  get(type: string): Condition | undefined
+  /** Keeps a condition from the object's current status, if there is one, for what is not known yet. */
+  keep(type: string): void
+  /** All conditions that were set, by type. Conditions that were not set are dropped from the status. */
+  list(): readonly Condition[]
+}
+
+interface Conditioned {
+  readonly metadata: { readonly generation?: number }
+  readonly status?: { readonly conditions?: readonly unknown[] }
+}
+
+/** Returns the generation of an object. An object from a file has none and counts as just created. */
+export const readGeneration = (object: Conditioned): number => object.metadata.generation ?? 1
+
+export const readConditions = ({
+  status,
+}: {
+  readonly metadata: object
+  readonly status?: unknown
+}): readonly Condition[] => (status as { readonly conditions?: readonly Condition[] } | undefined)?.conditions ?? []
+
+/** Tells whether no operator has written a status of an object yet: that of the API server is about no generation. */
+export const isUntold = ({ status }: { readonly metadata: object; readonly status?: unknown }): boolean =>
+  status === undefined || (status as { readonly observedGeneration?: number }).observedGeneration === 0
+
+/**
+ * Starts the conditions of an object. `lastTransitionTime` is kept while the status stays the same, else it is `now`
+ * (RFC 3339).
+ */
+export function startConditions(object: Conditioned, now: string): Conditions {
+  const before = new Map<string, Condition>()
+  for (const condition of readConditions(object)) before.set(condition.type, condition)
+  const observedGeneration = readGeneration(object)
+  const found = new Map<string, Condition>()
+  return {
+    set(type, status, reason, given) {
+      const message = withoutUrlSecrets(given)
+      const previous = before.get(type)
+      const lastTransitionTime = previous?.status === status ? previous.lastTransitionTime : now
+      const text = message.length > MESSAGE ? `${message.slice(0, MESSAGE - 1)}…` : message
+      found.set(type, { type, status, reason, message: text, observedGeneration, lastTransitionTime })
+    },
+    get: (type) => found.get(type),
+    keep(type) {
+      const previous = before.get(type)
+      if (previous !== undefined) found.set(type, previous)
+    },
+    list: () => [...found.values()].sort((a, b) => (a.type < b.type ? -1 : 1)),
+  }
+}
+
+/** Conditions that keep an object from being served in its current form when they are False. */
+const decisive: ReadonlySet<string> = new Set(problemConditions)
+/** Tells whether a condition reports a problem when it is True. All others do when they are False. */
+const isWarningType = (type: string) => /(Warning|Conflict|Taken|Synthesized|Truncated)$/.test(type)
+/** Reasons for `Ready` = False that are no problem. */
+const transient = new Set(['Progressing', 'Terminating'])
+
+export interface ConditionProblem {
+  readonly condition: string
+  readonly severity: 'error' | 'warning'
+  readonly reason: string
+  readonly message: string
+}
+
+interface Told {
+  readonly status: { readonly conditions: readonly Condition[] }
+}
+
+/** Collects what the owner should act on from the conditions of a plan or of an object, each text once. */
+export function conditionProblems({ status }: Told): readonly ConditionProblem[] {
+  const found: ConditionProblem[] = []
+  const add = (severity: ConditionProblem['severity'], { type, reason, message }: Condition) => {
+    if (!found.some((problem) => problem.message === message))
+      found.push({ condition: type, severity, reason, message })
+  }
+  const { conditions } = status
+  for (const condition of conditions) {
+    if (decisive.has(condition.type) && condition.status === 'False') add('error', condition)
+  }
+  const ready = conditions.find(({ type }) => type === 'Ready')
+  if (found.length === 0 && ready?.status === 'False' && !transient.has(ready.reason)) add('error', ready)
+  for (const condition of conditions) {
+    const { type } = condition
+    const isWarning = condition.status === (isWarningType(type) ? 'True' : 'False')
+    if (isWarning && type !== 'Ready' && !decisive.has(type)) add('warning', condition)
+  }
+  return found
+}
+
+/** Sets `SettingsWarning` for fields that have no effect beside the others, so that nothing is ignored silently. */
+export function warnOfNoEffect(found: readonly ProblemDetail[], conditions: Conditions): void {
+  if (found.length > 0) conditions.set('SettingsWarning', 'True', 'NoEffect', joined(found))
+}

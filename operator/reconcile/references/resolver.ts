@@ -1,6 +1,6 @@
 import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import type { ClusterView, ObjectName } from '../../model/view.ts'
-import type { Problems } from '../outcome/conditions.ts'
+import type { Problems } from '../outcome/plan.ts'
 
 export interface KeyRef {
   readonly name: string

@@ -1,7 +1,6 @@
 import type { PinningMode } from '../../../crds/settings/gateway/pinning.ts'
 import type { DefinitionsObservation } from '../../model/view.ts'
-import { type Conditions, type Problems, readConditions } from '../outcome/conditions.ts'
-import type { PlannedEvent } from '../outcome/plan.ts'
+import { type Conditions, type PlannedEvent, type Problems, readConditions } from '../outcome/plan.ts'
 
 const TYPE = 'DefinitionsApproved'
 

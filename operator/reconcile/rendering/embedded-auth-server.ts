@@ -10,7 +10,7 @@ import { providersServed } from '../configs/credential-settings.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
 import { unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { referencedConfig } from '../configs/referenced-config.ts'
-import { type Conditions, warnOfNoEffect } from '../outcome/conditions.ts'
+import { type Conditions, warnOfNoEffect } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
 
 interface NamingSpec {

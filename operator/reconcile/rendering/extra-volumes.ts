@@ -1,6 +1,6 @@
 import { sortedKeys } from '../../render/object/canonical.ts'
 import { MOUNT_ROOT } from '../../render/pod/mounts.ts'
-import type { Problems } from '../outcome/conditions.ts'
+import type { Problems } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
 
 type Fields = Readonly<Record<string, unknown>>

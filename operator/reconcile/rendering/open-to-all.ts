@@ -4,8 +4,7 @@ import type { ClusterView } from '../../model/view.ts'
 import type { NetworkPeers } from '../../render/network/network-policy.ts'
 import { buildSelector } from '../../render/object/object.ts'
 import type { PodSettings } from '../../render/pod/workload.ts'
-import type { Conditions } from '../outcome/conditions.ts'
-import type { ReconcileContext } from '../outcome/plan.ts'
+import type { Conditions, ReconcileContext } from '../outcome/plan.ts'
 
 interface MemberObject {
   readonly metadata: { readonly namespace: string }

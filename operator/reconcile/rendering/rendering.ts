@@ -30,9 +30,8 @@ import {
   type WorkloadOptions,
 } from '../../render/pod/workload.ts'
 import type { PodRights } from '../../render/rights.ts'
-import type { Problems } from '../outcome/conditions.ts'
 import { type Places, translatePointer } from '../outcome/findings.ts'
-import type { ReconcileContext } from '../outcome/plan.ts'
+import type { Problems, ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
 
 export interface ChildrenOptions {

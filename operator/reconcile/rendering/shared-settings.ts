@@ -9,7 +9,7 @@ import { redisKeyPrefix } from '../../../dataplane/config/redis-keys.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
-import type { Conditions, Problems } from '../outcome/conditions.ts'
+import type { Conditions, Problems } from '../outcome/plan.ts'
 import { redisSettings } from '../references/redis-settings.ts'
 import type { KeyRef, Resolver } from '../references/resolver.ts'
 

@@ -5,14 +5,16 @@ import { takenPortNames } from '../../render/pod/pod-template.ts'
 import type { PodSettings } from '../../render/pod/workload.ts'
 import {
   type Conditions,
+  type ExplainedPlan,
   joined,
+  type PlannedEvent,
   type Problem,
   type Problems,
   problemConditions,
+  type ReconcileContext,
   readGeneration,
   startConditions,
-} from '../outcome/conditions.ts'
-import type { ExplainedPlan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
+} from '../outcome/plan.ts'
 import { definitionEvents } from './definitions.ts'
 
 interface WorkloadObject {

@@ -11,7 +11,7 @@ import { workflowLimits } from '../../../dataplane/config/workflow/limits.ts'
 import { byText } from '../../model/index.ts'
 import { canonicalJson, sortedKeys } from '../../render/object/canonical.ts'
 import { checkDefinition } from '../configs/virtual-mcp-composite-tool-definition.ts'
-import { type Conditions, problemText, startProblems } from '../outcome/conditions.ts'
+import { type Conditions, problemText, startProblems } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 
 type Settings = NonNullable<VirtualMCPServer['spec']['config']>

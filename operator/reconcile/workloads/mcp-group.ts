@@ -1,8 +1,7 @@
 import { type MCPGroup, mcpGroup } from '../../../crds/index.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { deletionBlocked } from '../configs/config.ts'
-import { readGeneration, startConditions } from '../outcome/conditions.ts'
-import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
+import { type ExplainedPlan, type ReconcileContext, readGeneration, startConditions } from '../outcome/plan.ts'
 
 const counted = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
 

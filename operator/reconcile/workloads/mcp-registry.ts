@@ -28,9 +28,14 @@ import {
 import { ownEnvironment } from '../../render/pod/workload.ts'
 import { registryRights } from '../../render/rights.ts'
 import { telemetrySettings } from '../configs/mcp-telemetry-config.ts'
-import { type Conditions, type Problems, startProblems } from '../outcome/conditions.ts'
 import { checkSupported, collectFindings, type Places } from '../outcome/findings.ts'
-import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
+import {
+  type Conditions,
+  type ExplainedPlan,
+  type Problems,
+  type ReconcileContext,
+  startProblems,
+} from '../outcome/plan.ts'
 import { mounted } from '../references/mounted.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { buildAddresses } from '../rendering/addresses.ts'

@@ -7,15 +7,16 @@ import { checkCredential } from '../backends/outgoing-credential.ts'
 import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/server-backend.ts'
 import { settle } from '../configs/config.ts'
 import { memberPinning, pinningMode, readGatewayPinning, serverPinning } from '../configs/pinning.ts'
+import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
 import {
   type Conditions,
+  type ExplainedPlan,
   type Problems,
+  type ReconcileContext,
   readGeneration,
   startConditions,
   startProblems,
-} from '../outcome/conditions.ts'
-import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
-import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
+} from '../outcome/plan.ts'
 import { caBundleFile } from '../references/ca-bundle.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { definitionEvents, type HeldDefinitions, reportDefinitions } from '../rendering/definitions.ts'

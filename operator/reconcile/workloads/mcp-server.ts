@@ -30,9 +30,14 @@ import {
 } from '../backends/outgoing-credential.ts'
 import { buildEra, httpTransport, stdioBackend } from '../backends/server-backend.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
-import { type Conditions, type Problems, startProblems } from '../outcome/conditions.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
-import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
+import {
+  type Conditions,
+  type ExplainedPlan,
+  type Problems,
+  type ReconcileContext,
+  startProblems,
+} from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { reportDefinitions } from '../rendering/definitions.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'

@@ -1,6 +1,6 @@
 import type { MCPRegistry } from '../../../crds/index.ts'
 import type { SourceObservation } from '../../model/view.ts'
-import type { Conditions } from '../outcome/conditions.ts'
+import type { Conditions } from '../outcome/plan.ts'
 
 type SourceStates = NonNullable<NonNullable<MCPRegistry['status']>['sources']>
 

@@ -20,15 +20,16 @@ import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { readGatewayPinning } from '../configs/pinning.ts'
+import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
 import {
   type Conditions,
+  type ExplainedPlan,
   type ProblemDetail,
   type Problems,
+  type ReconcileContext,
   startProblems,
   warnOfNoEffect,
-} from '../outcome/conditions.ts'
-import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
-import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
+} from '../outcome/plan.ts'
 import { type MountPlace, mounted } from '../references/mounted.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { buildAddresses, buildEndpoint, spelledBy } from '../rendering/addresses.ts'

@@ -1,6 +1,11 @@
 import type { KubernetesObject } from '../../model/view.ts'
-import { conditionProblems, type Problem, problemText, withoutSecrets } from '../../reconcile/outcome/conditions.ts'
-import type { Plan } from '../../reconcile/outcome/plan.ts'
+import {
+  conditionProblems,
+  type Plan,
+  type Problem,
+  problemText,
+  withoutSecrets,
+} from '../../reconcile/outcome/plan.ts'
 
 /** The API server passes on 256 characters of a warning, and 4,096 of all (counted in bytes here). */
 const LONGEST = 256

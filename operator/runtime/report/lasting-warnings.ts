@@ -1,6 +1,5 @@
 import type { KubernetesObject } from '../../model/view.ts'
-import { readConditions } from '../../reconcile/outcome/conditions.ts'
-import type { Condition, PlannedEvent } from '../../reconcile/outcome/plan.ts'
+import { type Condition, type PlannedEvent, readConditions } from '../../reconcile/outcome/plan.ts'
 
 interface LastingWarningsOptions {
   /** Returns the current object, or undefined if it is gone or this process may not report on it any more. */

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { conditionProblems } from '../../../../operator/reconcile/outcome/conditions.ts'
+import { conditionProblems } from '../../../../operator/reconcile/outcome/plan.ts'
 import { accountUses, baselineViolations } from '../../../../operator/render/pod/pod-security.ts'
 import type { PodTemplate } from '../../../../operator/render/pod/pod-template.ts'
 import { condition, context, plansOf, plansOfText, worldOf } from '../../../support/operator/plans.ts'
