@@ -204,10 +204,10 @@ class Look {
     const changes = new ChangeStream(this.#backend, () => told++)
     if (isModern) changes.keep()
     else
-      ownSession.subscribe((bytes) => {
+      ownSession.inbox.subscribe((bytes) => {
         if (isListChanged(parseObject(bytes.toString('utf8'))?.['method'])) told++
       })
-    await ownSession.subscribing
+    await ownSession.inbox.subscribing
     await listTools(this.#backend)
     await setTimeout(QUIET_MS)
     if (told > 0) this.#findings.push(listLoop())

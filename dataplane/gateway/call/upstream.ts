@@ -12,13 +12,7 @@ import {
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
 import { errorIn, saidIn } from '../backends/connection/said-error.ts'
-import {
-  isRefusedUnread,
-  isUnread,
-  mayMeanEnd,
-  mayMeanLoss,
-  type SessionState,
-} from '../backends/connection/session-check.ts'
+import { isUnread, type SessionState } from '../backends/connection/session-check.ts'
 import { type BackendSession, SESSION_HEADER } from '../backends/session/backend-session.ts'
 import type { Opened } from '../backends/session/opened-session.ts'
 import { showsApps } from '../mcp/apps.ts'
@@ -138,8 +132,8 @@ export class Upstream {
     const { backend, context, message } = this.#call
     if (backendSession.opened === undefined)
       return backend.era?.era === 'modern' ? backend.legacySupport.open(backendSession) : backendSession.open()
-    if (backend.answersOnStreams) backendSession.listen()
-    const { subscribing } = backendSession
+    if (backend.answersOnStreams) backendSession.inbox.listen()
+    const { subscribing } = backendSession.inbox
     if (subscribing !== undefined) return subscribing
     // Callers of the modern era set the log level with each request.
     const level = context.era === 'modern' ? message.meta?.[LOG_LEVEL_KEY] : undefined
@@ -296,15 +290,13 @@ export class Upstream {
   checkSession(failure: BackendFailure): Promise<SessionState> | undefined {
     const { backendSession } = this
     const opened = this.#opened
-    if (this.#isSessionChecked || opened === undefined || !mayMeanLoss(failure)) return undefined
-    if (backendSession === undefined) return undefined
-    const wasUnread = isRefusedUnread(failure)
-    if (opened.sessionId === undefined && !wasUnread) return undefined
-    this.#isSessionChecked = true
+    if (this.#isSessionChecked || opened === undefined || backendSession === undefined) return undefined
     const isWaiting = backendSession.wasPinged
-    const checked = backendSession.check(opened, wasUnread || (this.isRepeatable && mayMeanEnd(failure)))
-    // Other calls don't wait until the next ping is allowed.
-    if (!isWaiting) backendSession.waitFor(atMost(CHECK_MS, checked))
+    const checked = backendSession.checkAfter(failure, { opened, isRepeatable: this.isRepeatable })
+    if (checked === undefined) return undefined
+    this.#isSessionChecked = true
+    // Others don't wait until the next ping may be sent.
+    if (!isWaiting) backendSession.inbox.waitFor(atMost(CHECK_MS, checked))
     return checked
   }
 

@@ -476,6 +476,7 @@ function tellOfGate(gateway: Gateway, before: GateDecision, after: GateDecision)
 const sessionsOf = (gateway: Gateway, storage: SessionStorage): Sessions =>
   new Sessions({
     storage,
+    relays: gateway.relays,
     backendNamed: ({ record }, name) => gateway.views.backendNamed(record.binding, name),
     watch({ record }, uri, onUpdate) {
       const found = resourceIn(gateway.viewOf(record.binding), uri)

@@ -2,7 +2,7 @@ import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
 import type { ResourceWatch } from '../backends/session/resource-updates.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
-import { type Session, WATCH } from './session.ts'
+import { ANSWERS, type Session, STREAM, WATCH } from './session.ts'
 import type { BusMessage, SessionBus } from './store/bus.ts'
 import type { SessionRecord } from './store/store.ts'
 
@@ -26,9 +26,7 @@ export interface ServerMessagesOptions {
   onFault(error: unknown, what: string): void
 }
 
-/** The name of the note that holds the replica with the client's open GET stream. */
-export const STREAM = 'stream'
-/** The longest time that a call waits until another replica has subscribed to its backend's messages. */
+/** The longest wait of a call until another replica has subscribed to the messages of its backend. */
 const PATIENCE_MS = 1_500
 
 /**
@@ -56,8 +54,10 @@ export class ServerMessages {
     bus?.on('hears', ({ session, backend }) => this.#waiting.get(keyOf(session, backend))?.())
     bus?.on('listens', ({ session }) => {
       const known = this.#sessions.known(session)
-      known?.stream?.end()
-      for (const backendSession of known?.openBackendSessions ?? []) backendSession.unsubscribe()
+      if (known !== undefined)
+        this.#handOver(known).catch((error) =>
+          this.#options.onFault(error, 'answers are not awaited at another replica'),
+        )
     })
   }
 
@@ -67,7 +67,7 @@ export class ServerMessages {
   opened(session: Session, backendSession: BackendSession): void {
     if (session.stream !== undefined) this.#subscribe(session, backendSession)
     else if (this.#bus !== undefined)
-      backendSession.waitFor(
+      backendSession.inbox.waitFor(
         this.#subscribeElsewhere(session, backendSession, this.#bus).catch(() => {
           // The session store can't be read. Calls are then sent without the subscription, so that they don't fail.
         }),
@@ -86,7 +86,7 @@ export class ServerMessages {
   }
 
   #subscribe(session: Session, backendSession: BackendSession): void {
-    backendSession.subscribe((bytes) => this.#options.onServerMessage(session, backendSession, bytes))
+    backendSession.inbox.subscribe((bytes) => this.#options.onServerMessage(session, backendSession, bytes))
   }
 
   /** Resolves when the other replica has subscribed or has taken too long. */
@@ -104,7 +104,16 @@ export class ServerMessages {
     this.#waiting.delete(keyOf(id, backend))
   }
 
-  /** Handles a backend session that another replica has opened for a client whose stream is open here. */
+  /** Ends the streams of a session here: its client listens at another replica, where answers are awaited as well. */
+  async #handOver(session: Session): Promise<void> {
+    session.stream?.end()
+    const backendSessions = session.openBackendSessions
+    for (const { inbox } of backendSessions) inbox.close()
+    await this.#refresh(session)
+    for (const { inbox } of backendSessions) inbox.awaitAgain()
+  }
+
+  /** Handles a session with a backend that another replica has opened for a client that has its stream here. */
   async #openedElsewhere(
     { session: id, backend: name, from }: Extract<BusMessage, { kind: 'linked' }>,
     bus: SessionBus,
@@ -115,7 +124,7 @@ export class ServerMessages {
       await this.#refresh(session)
       const backendSession = session.backendSession(backend)
       if (backendSession.renew() !== undefined) this.#subscribe(session, backendSession)
-      await backendSession.subscribing
+      await backendSession.inbox.subscribing
     }
     bus.notify({ kind: 'hears', session: id, backend: name }, from)
   }
@@ -139,9 +148,10 @@ export class ServerMessages {
     const before = session.noted(STREAM)
     if (before === bus.replica) return
     await this.#sessions.note(session, STREAM, bus.replica)
-    // Many backends allow a session only one stream, so the replica that holds it must close it.
-    if (before !== undefined) await bus.send({ kind: 'listens', session: session.record.id })
-    // Another replica watched these resources for the session, and may have stopped.
+    // Many backends allow a session only one stream: the replica that has it must close it.
+    if (before !== undefined || isElsewhere(session.noted(ANSWERS), bus))
+      await bus.send({ kind: 'listens', session: session.record.id })
+    // These resources were watched for it by another replica, which may be gone.
     for (const uri of session.watched) if (session.noted(WATCH + uri) !== bus.replica) await this.watch(session, uri)
   }
 
@@ -185,4 +195,6 @@ export class ServerMessages {
 }
 
 const LOCAL = 'here'
+const isElsewhere = (replica: string | undefined, bus: SessionBus): boolean =>
+  replica !== undefined && replica !== bus.replica
 const keyOf = (session: string, backend: string): string => `${session} ${backend}`

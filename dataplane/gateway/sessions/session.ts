@@ -3,6 +3,7 @@ import { Budget, Reservation, type Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
+import type { TakeAnswer } from '../backends/session/late-answers.ts'
 import type { ResourceWatch } from '../backends/session/resource-updates.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { declaredOf } from '../mcp/client-capabilities.ts'
@@ -23,6 +24,12 @@ export interface ClientStream {
 
 /** Writes the notes that other replicas need to serve a session. */
 export interface NoteKeeper {
+  /** Finds the streams of a session's sessions with backends. */
+  readonly sharedStreams: {
+    isElsewhere(session: Session): boolean
+    claim(session: Session, isForced: boolean): Promise<boolean> | undefined
+    await(session: Session, backend: string, id: string, take: TakeAnswer): (() => void) | undefined
+  }
   note(session: Session, name: string, value: string | undefined): void | Promise<void>
   claim(
     session: Session,
@@ -43,6 +50,10 @@ const NOTE_COPIES = 2
 const WATCH_BYTES = 512
 const URI_COPIES = 6
 
+/** The name of the note that holds the replica at which a client has its GET stream open. */
+export const STREAM = 'stream'
+/** The name of the note that holds the replica that has first opened the streams of backends, for their answers. */
+export const ANSWERS = 'answers'
 const BACKEND_SESSION = 'link:'
 const LOG_LEVEL = 'log'
 /** The prefix of notes on resources that are watched for the client. The URI follows; the note holds the replica. */
@@ -146,6 +157,9 @@ export class Session {
             this.#countNote(backend, value)
             return this.#keeper.claim(this, name, expected, value)
           },
+          isStreamElsewhere: () => this.#keeper.sharedStreams.isElsewhere(this),
+          claimStream: (isForced) => this.#keeper.sharedStreams.claim(this, isForced),
+          awaitElsewhere: (id, take) => this.#keeper.sharedStreams.await(this, backend.name, id, take),
         },
         this.declared,
       )

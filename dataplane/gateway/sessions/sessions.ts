@@ -11,8 +11,10 @@ import {
   type ServerRequestOptions,
   sendServerRequest,
 } from './pending-server-requests.ts'
-import { ServerMessages, type ServerMessagesOptions, STREAM, type SubscribedSessions } from './server-messages.ts'
-import { type ClientStream, type NoteKeeper, Session } from './session.ts'
+import type { Relays } from './relay/relays.ts'
+import { ServerMessages, type ServerMessagesOptions, type SubscribedSessions } from './server-messages.ts'
+import { type ClientStream, type NoteKeeper, Session, STREAM } from './session.ts'
+import { SharedStreams } from './shared-streams.ts'
 import { copySessions, settleSessions } from './storage-move.ts'
 import type { SessionStorage } from './store/storage.ts'
 import type { SessionRecord } from './store/store.ts'
@@ -21,7 +23,9 @@ export { type ClientStream, Session } from './session.ts'
 
 interface SessionsOptions extends ServerMessagesOptions {
   readonly storage: SessionStorage
-  /** Handles the cancellation of a request (its id is JSON text) that another replica did not find. It may run here. */
+  /** The answers to requests of other replicas. */
+  readonly relays: Relays
+  /** Handles the cancellation of a request (its id is JSON text) that another replica did not find; it may run here. */
   onCancelled(session: Session, request: string): void
   /** Handles the end of a session (its id) at this replica. `isExpired`: it was unused for too long, or evicted. */
   onEnded(session: string, isExpired: boolean): void
@@ -33,6 +37,7 @@ const LOCAL = 'here'
 export class Sessions implements NoteKeeper, SubscribedSessions {
   /** The unsolicited messages of backends. */
   readonly serverMessages: ServerMessages
+  readonly sharedStreams: SharedStreams
   readonly #options: SessionsOptions
   readonly #live = new Map<string, Session>()
   #storage: SessionStorage
@@ -43,6 +48,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     this.#options = options
     this.#storage = options.storage
     this.serverMessages = new ServerMessages(this, options)
+    this.sharedStreams = new SharedStreams(this, options)
     this.#followStorage(options.storage)
   }
 
@@ -261,6 +267,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   #followStorage(storage: SessionStorage): void {
     const { store, bus } = storage
     this.serverMessages.follow(bus)
+    this.sharedStreams.follow(bus)
     store.onGone = (id, expired) => this.#drop(id, expired, expired)
     bus?.on('say', ({ session, text, ask }) => {
       const listening = this.#live.get(session)?.stream

@@ -1,5 +1,4 @@
-import { STREAM } from './server-messages.ts'
-import { type Session, WATCH } from './session.ts'
+import { ANSWERS, type Session, STREAM, WATCH } from './session.ts'
 import type { SessionRecord, SessionStore } from './store/store.ts'
 
 /** The names of this replica in one storage and in the next. */
@@ -52,8 +51,11 @@ export async function settleSessions(
 function movedRecord({ record, stream }: Session, { from, to, isShared }: ReplicaNames): SessionRecord {
   const { [STREAM]: _, ...others } = record.notes ?? {}
   const notes = Object.fromEntries(
-    Object.entries(others).map(([name, value]) => [name, name.startsWith(WATCH) && value === from ? to : value]),
+    Object.entries(others).map(([name, value]) => [name, isOfReplica(name) && value === from ? to : value]),
   )
   // A single replica does not need the note.
   return { ...record, notes: stream !== undefined && isShared ? { ...notes, [STREAM]: to } : notes }
 }
+
+/** Tells whether a note holds the name of a replica. */
+const isOfReplica = (name: string): boolean => name === ANSWERS || name.startsWith(WATCH)

@@ -21,11 +21,12 @@ import { type ListKind, type PinnedKind, pinKindOf } from '../lists/list-kind.ts
 import type { BackendItem, EntryNote } from '../lists/list-page.ts'
 import { ListRooms } from '../lists/list-room.ts'
 import type { BackendTool } from '../lists/tool.ts'
-import { BackendSession, type SessionKeeper } from '../session/backend-session.ts'
+import { BackendSession } from '../session/backend-session.ts'
 import { CallerSessions } from '../session/caller-sessions.ts'
 import { discoverText, type Era, eraOfAnswer } from '../session/era.ts'
 import { LegacySupport } from '../session/legacy-support.ts'
 import type { Implementation, OwnPost, SessionPeer } from '../session/session-peer.ts'
+import type { SessionKeeper } from '../session/shared-session.ts'
 import { SharedWatch } from '../session/shared-watch.ts'
 import { addressOf, createTransport } from './create-transport.ts'
 

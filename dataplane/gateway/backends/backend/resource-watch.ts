@@ -32,11 +32,11 @@ function watchLegacy(backend: Backend, uris: readonly string[], onUpdate: (uri: 
   const begin = async () => {
     await backend.caller?.needed()
     await session.open()
-    session.subscribe((bytes) => {
+    session.inbox.subscribe((bytes) => {
       const uri = updatedUri(parseBytes(bytes))
       if (uri !== undefined) onUpdate(uri)
     })
-    await session.subscribing
+    await session.inbox.subscribing
     await Promise.allSettled(
       uris.map((uri) => session.post(requestText(session.ownId(), 'resources/subscribe', { uri }))),
     )

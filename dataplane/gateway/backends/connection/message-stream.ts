@@ -10,6 +10,8 @@ import { UnfinishedEvent } from './unfinished-event.ts'
 interface MessageStreamOptions {
   /** Handles one event's data. If it throws, only that message is lost. */
   onMessage(bytes: Buffer): void
+  /** Returns the size of the largest message that is taken; absent: 1 MiB. */
+  mostBytes?(): number
   onBegin?(): void
   /** Reports the end of a stream, or its refusal before it began, with the HTTP status in `refused` (0: no answer). */
   onEnd(refused: number | undefined): void
@@ -127,7 +129,7 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
   onEventData(bytes: Buffer): void {
     if (this.#isDropped) return
     this.#event.push(bytes)
-    if (this.#event.size > LARGEST) this.#drop()
+    if (this.#event.size > LARGEST && this.#event.size > (this.#options.mostBytes?.() ?? LARGEST)) this.#drop()
   }
 
   #drop(): void {

@@ -44,10 +44,10 @@ export interface BackendRequest {
    */
   onRequest?(id: string, bytes: Buffer): void
   /**
-   * Called if the backend has accepted the request with an empty body. Returns true if `take` will receive the answer
-   * on the session's stream, or undefined if there is no stream.
+   * Called if the backend has only accepted the request, by an empty body. `take` gets the answer that comes on the
+   * session's stream, or undefined if there is no stream. Returns how to stop waiting; undefined if none can come.
    */
-  onAccepted?(take: (answer: Buffer | undefined) => void): boolean
+  onAccepted?(take: (answer: Buffer | undefined) => void): (() => void) | undefined
 }
 
 export interface BackendAnswer {
@@ -101,6 +101,8 @@ class OwnRequest implements AnswerOwner {
   readonly #reader: AnswerReader
   readonly #timer: NodeJS.Timeout
   #resuming: NodeJS.Timeout | undefined
+  /** Ends the wait for an answer on the session's stream. */
+  #stopAwaiting: (() => void) | undefined
   /** The request as it was last sent. */
   #sent: SentOptions | undefined
   /** The parts of a large answer. */
@@ -180,14 +182,12 @@ class OwnRequest implements AnswerOwner {
   }
 
   refused(head: AnswerHead, text: string): void {
-    const isAccepted = isSuccess(head.status) && text === ''
-    const isAwaited =
-      isAccepted &&
-      this.#request.onAccepted?.((answer) => {
+    if (isSuccess(head.status) && text === '')
+      this.#stopAwaiting = this.#request.onAccepted?.((answer) => {
         if (answer === undefined) this.#refused(head, text)
-        else this.#finish(200, answer.toString('utf8'))
-      }) === true
-    if (!isAwaited) this.#refused(head, text)
+        else new AnswerReader(this).takeWhole(answer)
+      })
+    if (this.#stopAwaiting === undefined) this.#refused(head, text)
   }
 
   #refused(head: AnswerHead, text: string): void {
@@ -257,6 +257,7 @@ class OwnRequest implements AnswerOwner {
   #end(): void {
     clearTimeout(this.#timer)
     clearTimeout(this.#resuming)
+    this.#stopAwaiting?.()
   }
 }
 

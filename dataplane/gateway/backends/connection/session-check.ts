@@ -15,36 +15,46 @@ export const METHOD_NOT_FOUND = -32601
 const TOO_MANY = 429
 /** The statuses of a request that the backend refused without processing it. */
 const UNREAD: ReadonlySet<number | undefined> = new Set([400, 401, 404, 410])
+/** Codes of errors in a request itself: an unknown method, wrong parameters, a fault in carrying it out. */
+const OF_REQUEST: ReadonlySet<unknown> = new Set([METHOD_NOT_FOUND, -32602, -32603])
+/** Codes by which servers say at HTTP 200 that a session is over. */
+const OF_SESSIONS: ReadonlySet<unknown> = new Set([-32000, -32001, -32600])
 
 /** Tells whether an error code is in the range that JSON-RPC reserves for the protocol and for servers. */
 const isReserved = (code: unknown): boolean => typeof code === 'number' && code >= -32768 && code <= -32000
 
-/**
- * Tells whether a failure may mean that the session is over. The specification says 404, but servers in use send 401,
- * 410, 422, 500, 503, 400 with a text, or 200 with one of several JSON-RPC codes.
- */
-export function mayMeanLoss({ status, rpcCode }: BackendFailure): boolean {
-  if (status === undefined) return true
-  if (!isSuccess(status)) return status !== TOO_MANY
-  return rpcCode === undefined || isReserved(rpcCode)
-}
-
-/** Tells whether a request that failed with this status was not processed, so that it may be sent again. */
+/** Tells whether a request that failed with this HTTP status was refused unread, so that it may be sent once more. */
 export const isUnread = ({ status }: BackendFailure): boolean => UNREAD.has(status)
 
-/** Codes with which servers report at HTTP 200 that a session is over. */
-const OF_SESSIONS: ReadonlySet<unknown> = new Set([-32000, -32001, -32600])
+/**
+ * How much a failure says that the session is over. `none`: nothing. `some`: a ping in the last second is believed.
+ * `strong`: the next ping is awaited, since the session may have ended after the last. `unread`: the same, and a server
+ * without sessions may need them by now.
+ */
+export type Doubt = 'none' | 'some' | 'strong' | 'unread'
 
-/** Tells whether a failure more probably than others means that the session is over. */
-export const mayMeanEnd = ({ status, rpcCode }: BackendFailure): boolean =>
-  status === undefined || !isSuccess(status) || OF_SESSIONS.has(rpcCode)
-
-/** Codes of errors of a request itself: an unknown method, invalid parameters, a failure while it was processed. */
-const OF_REQUEST: ReadonlySet<unknown> = new Set([METHOD_NOT_FOUND, -32602, -32603])
-
-/** Tells whether a request was not processed, and not because of an error of its own. */
-export const isRefusedUnread = (failure: BackendFailure): boolean =>
-  isUnread(failure) && !OF_REQUEST.has(failure.said?.code)
+/**
+ * Returns what a failure says of the session. Specifications say 404 when one is over; servers in use send 401, 410,
+ * 422, 500, 503, 400 with a text, and 200 with one of several JSON-RPC codes. `isRepeatable`: the request may be sent
+ * once more in the next session, so that waiting is worth it.
+ *
+ * | HTTP status                      | JSON-RPC code           | doubt     | if repeatable |
+ * | -------------------------------- | ----------------------- | --------- | ------------- |
+ * | 429                              | any                     | none      | none          |
+ * | 400, 401, 404, 410               | none, or not a request's | unread   | unread        |
+ * | 400, 401, 404, 410               | of the request          | some      | strong        |
+ * | any other but 2xx, and no answer | any                     | some      | strong        |
+ * | 2xx                              | -32000, -32001, -32600  | some      | strong        |
+ * | 2xx                              | none, or reserved       | some      | some          |
+ * | 2xx                              | another                 | none      | none          |
+ */
+export function doubtOf({ status, rpcCode, said }: BackendFailure, isRepeatable: boolean): Doubt {
+  const likely = isRepeatable ? 'strong' : 'some'
+  if (status === TOO_MANY) return 'none'
+  if (UNREAD.has(status)) return OF_REQUEST.has(said?.code ?? rpcCode) ? likely : 'unread'
+  if (status === undefined || !isSuccess(status) || OF_SESSIONS.has(rpcCode)) return likely
+  return rpcCode === undefined || isReserved(rpcCode) ? 'some' : 'none'
+}
 
 /** Tells whether the answer to a ping shows that the backend knows the session in which it was sent. */
 export function isKnownBy({ status, text }: BackendAnswer): boolean {

@@ -33,7 +33,7 @@ export class ChangeStream {
     const { era, ownSession } = this.#backend
     if (this.#stopped || era === undefined) return
     if (era.era === 'modern') this.#subscribe(declaredBy(era.capabilities))
-    else if (declaredBy(ownSession.opened?.capabilities ?? {}).length > 0) ownSession.subscribe(this.#take)
+    else if (declaredBy(ownSession.opened?.capabilities ?? {}).length > 0) ownSession.inbox.subscribe(this.#take)
   }
 
   #subscribe(declared: readonly string[]): void {
@@ -59,7 +59,7 @@ export class ChangeStream {
   stop(): void {
     this.#stopped = true
     this.#subscription?.stop()
-    this.#backend.ownSession.unsubscribe()
+    this.#backend.ownSession.inbox.unsubscribe()
   }
 
   readonly #take = (bytes: Buffer): void => {

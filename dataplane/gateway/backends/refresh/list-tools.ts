@@ -3,7 +3,7 @@ import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { type BackendAnswer, resultOf } from '../connection/request.ts'
-import { isKnownBy, isRefusedUnread, METHOD_NOT_FOUND, mayMeanLoss } from '../connection/session-check.ts'
+import { isKnownBy, METHOD_NOT_FOUND } from '../connection/session-check.ts'
 import type { EntryNote } from '../lists/list-page.ts'
 import type { ListRoom } from '../lists/list-room.ts'
 import { type BackendTool, readToolPage } from '../lists/tool.ts'
@@ -75,16 +75,12 @@ async function listOpened(backend: Backend, session: BackendSession, opened: Ope
 
 /** Opens a new session after a list was refused in this one. Throws the refusal if this one has not ended. */
 async function reopened(session: BackendSession, opened: Opened, error: unknown): Promise<Opened> {
-  if (opened.sessionId === undefined) {
-    if (!refused(error)) throw error
-    session.invalidate(opened)
-    return session.open()
-  }
   const failure = connectionFailure(error)
-  const state = mayMeanLoss(failure) ? await session.check(opened, isRefusedUnread(failure)) : 'alive'
-  if (state === 'alive') throw error
+  const state = await session.checkAfter(failure, { opened, isRepeatable: true })
   if (state === 'lost') throw session.reasonFor(failure)
-  return session.opened ?? session.open()
+  // A server without session ids may have been initialized anew without getting one.
+  if (state === undefined || session.opened === undefined || session.opened === opened) throw error
+  return session.opened
 }
 
 /**

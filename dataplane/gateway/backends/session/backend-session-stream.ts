@@ -7,13 +7,19 @@ import type { Opened } from './opened-session.ts'
 import { StreamCredential, type StreamPeer } from './session-peer.ts'
 
 /** The session that the stream belongs to. */
-interface StreamedSession {
+export interface StreamedSession {
   readonly backend: StreamPeer
   readonly opened: Opened | undefined
   /** Returns the headers of the GET. With `after`, the stream continues after the event with this id. */
   streamHeaders(after?: string): string[]
   /** Checks whether the backend still knows the session, and opens a new one if not. */
   check(opened: Opened): Promise<unknown>
+}
+
+interface StreamOptions {
+  onMessage(bytes: Buffer): void
+  /** Returns the size of the largest message that is taken. */
+  mostBytes(): number
 }
 
 const RETRY_MS = 1_000
@@ -32,7 +38,7 @@ const STEADY_MS = 30_000
  */
 export class BackendSessionStream {
   readonly #session: StreamedSession
-  readonly #onMessage: (bytes: Buffer) => void
+  readonly #options: StreamOptions
   readonly #credential: StreamCredential
   #stream: MessageStream | undefined
   /** The session of the current or last stream. */
@@ -50,9 +56,9 @@ export class BackendSessionStream {
   #timer: NodeJS.Timeout | undefined
   #stopped = false
 
-  constructor(session: StreamedSession, onMessage: (bytes: Buffer) => void) {
+  constructor(session: StreamedSession, options: StreamOptions) {
     this.#session = session
-    this.#onMessage = onMessage
+    this.#options = options
     this.#credential = new StreamCredential(session.backend)
   }
 
@@ -100,7 +106,7 @@ export class BackendSessionStream {
     const stream = new MessageStream({
       log: backend.log,
       share: backend.share,
-      onMessage: this.#onMessage,
+      ...this.#options,
       onBegin: () => {
         this.#hasBegun = true
         this.#credential.begun()

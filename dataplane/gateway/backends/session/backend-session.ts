@@ -1,9 +1,8 @@
+import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isObject } from '../../../../crds/settings/json.ts'
-import { sameId } from '../../mcp/answer-scanner.ts'
 import { memberText } from '../../mcp/json.ts'
 import { LEVELS } from '../../mcp/log-levels.ts'
-import { isId } from '../../mcp/message.ts'
 import { parseBytes } from '../../mcp/parse.ts'
 import { isLegacyRevision, isOldRevision, legacyRevisions } from '../../mcp/revisions.ts'
 import { FIRST_OWN_ID, notificationText, requestText } from '../../mcp/rpc-text.ts'
@@ -11,20 +10,13 @@ import { IDENTITY } from '../connection/answer-head.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { BackendAnswer } from '../connection/request.ts'
 import { resultOf, streamHeaders } from '../connection/request.ts'
-import { isKnownBy, type SessionState } from '../connection/session-check.ts'
-import { BackendSessionStream } from './backend-session-stream.ts'
+import { doubtOf, isKnownBy, type SessionState } from '../connection/session-check.ts'
 import { capabilitiesIn, instructionsIn, isRefusal } from './era.ts'
-import { type Opened, parseSharedSession, SESSION_ID, sharedSessionText } from './opened-session.ts'
+import type { TakeAnswer } from './late-answers.ts'
+import { type Opened, SESSION_ID } from './opened-session.ts'
+import { SessionInbox } from './session-inbox.ts'
 import type { OwnPost, SessionPeer } from './session-peer.ts'
-
-/**
- * Shares a session with a backend between the replicas that serve the client's session. `value` describes the session
- * that `open` has opened. `claim` returns the description in force, or undefined if the client's session has ended.
- */
-export interface SessionKeeper {
-  recall(): string | undefined
-  claim(expected: string | undefined, value: string): string | undefined | Promise<string | undefined>
-}
+import { type SessionKeeper, SharedSession } from './shared-session.ts'
 
 /** The longest text of a backend in an error. */
 const LONGEST_QUOTED = 64
@@ -36,12 +28,9 @@ const PING_PAUSE_MS = 1_000
 const PING_MS = 5_000
 /** The header of a session's id. */
 export const SESSION_HEADER = 'mcp-session-id'
-/** The most answers that are kept because they arrived before the backend accepted their requests, and their bytes. */
-const MOST_EARLY = 4
-const LARGEST_EARLY = 64 * 1024
-
-/** Receives the answer to a request that the backend has only accepted; undefined if none can come. */
-type TakeAnswer = (answer: Buffer | undefined) => void
+/** The number of first ids among which a session that replicas may share chooses, and the ids that each leaves to it. */
+const ID_STARTS = 100_000
+const IDS = 10_000
 
 /**
  * A session with a legacy backend: for one client session, for one modern caller, or for the gateway itself. It is
@@ -74,29 +63,23 @@ export class BackendSession {
   onUnsolicited: ((bytes: Buffer) => void) | undefined
   /** The capabilities that are declared to the backend, as JSON text. */
   readonly #declared: string
-  #stream: BackendSessionStream | undefined
-  #onMessage: ((bytes: Buffer) => void) | undefined
-  /** The requests whose answers should arrive on the stream, by their ids (JSON text). */
-  readonly #accepted = new Map<string, TakeAnswer>()
-  /** The answers on the stream for which no request waits yet, by their ids (JSON text). */
-  readonly #early = new Map<string, Buffer>()
-  #awaited: Promise<void> | undefined
-  readonly #keeper: SessionKeeper | undefined
+  /** What comes on the session's stream. */
+  readonly inbox: SessionInbox
+  readonly #shared: SharedSession
   #checking: Promise<SessionState> | undefined
   /** The time of the last ping in the open session (`performance.now()`), and its result. */
   #pingedAt = Number.NEGATIVE_INFINITY
   #pinged: SessionState = 'alive'
   /** The reason why no session could be opened in place of the lost one. */
   #unopened: BackendFailure | undefined
-  #isSharing = false
-  /** The shared descriptions of the open session, and of the last session that the backend has lost. */
-  #kept: string | undefined
-  #lost: string | undefined
 
   constructor(backend: SessionPeer, keeper?: SessionKeeper, declared = '{}') {
     this.backend = backend
     this.#declared = declared
-    this.#keeper = keeper
+    this.#shared = new SharedSession(keeper, backend)
+    this.inbox = new SessionInbox(this, keeper)
+    // An answer may come by way of another replica, which has requests of its own in the session.
+    if (keeper !== undefined) this.#nextId = IDS * randomInt(ID_STARTS)
   }
 
   /** Returns an id for one of the gateway's own requests, in a session in which a client chooses ids too. */
@@ -121,22 +104,19 @@ export class BackendSession {
 
   /** Takes over a session that another replica has opened, if any. */
   adopt(): Opened | undefined {
-    const kept = this.#keeper?.recall()
-    if (this.opened === undefined && kept !== undefined && kept !== this.#lost) this.#take(kept)
-    return this.opened
+    return this.opened ?? this.#take(this.#shared.found())
   }
 
   /** Takes over the newest session of another replica, even in place of the open one. */
   renew(): Opened | undefined {
-    const kept = this.#keeper?.recall()
-    if (kept !== undefined && kept !== this.#kept && kept !== this.#lost) this.#take(kept)
-    return this.opened
+    return this.#take(this.#shared.newer())
   }
 
-  #take(kept: string): void {
-    this.opened = parseSharedSession(kept, this.backend.url.href) ?? this.opened
-    this.#kept = kept
+  #take(other: Opened | undefined): Opened | undefined {
+    if (other === undefined) return this.opened
+    this.opened = other
     this.#headers = []
+    return other
   }
 
   /**
@@ -148,25 +128,7 @@ export class BackendSession {
     if (typeof given !== 'string' || !SESSION_ID.test(given)) return
     opened.sessionId = given
     this.#headers = []
-    if (this.#keeper !== undefined && this.opened === opened)
-      this.#share(opened, this.#keeper).catch((error) =>
-        this.backend.log.debug({ err: error }, 'the new id of a session is not shared'),
-      )
-  }
-
-  /** Shares the newest id of a session. One claim runs at a time, because each must name the previous description. */
-  async #share(opened: Opened, keeper: SessionKeeper): Promise<void> {
-    if (this.#isSharing) return
-    this.#isSharing = true
-    try {
-      let text = sharedSessionText(opened, this.backend.url.href)
-      while (text !== this.#kept && (await keeper.claim(this.#kept, text)) === text) {
-        this.#kept = text
-        text = sharedSessionText(opened, this.backend.url.href)
-      }
-    } finally {
-      this.#isSharing = false
-    }
+    if (this.opened === opened) this.#shared.tell(opened)
   }
 
   /**
@@ -186,9 +148,7 @@ export class BackendSession {
       isInSession: true,
       onHead: (head) => this.takeId(opened, head[SESSION_HEADER]),
       onRequest: (id, bytes) => this.#answerOwn(id, bytes),
-      ...(mayBeLate === true
-        ? { onAccepted: (take) => this.awaitAnswer(memberText(body, 'id') ?? '', take) !== undefined }
-        : {}),
+      ...(mayBeLate === true ? { onAccepted: (take) => this.awaitAnswer(memberText(body, 'id') ?? '', take) } : {}),
     })
   }
 
@@ -199,59 +159,11 @@ export class BackendSession {
   }
 
   /**
-   * Waits for the answer to a request (`id`: JSON text) that the backend has only accepted. Some servers then send the
-   * answer on the session's stream, and official clients accept it there. Returns the function that ends the wait;
-   * undefined if the session has no stream.
+   * Waits for the answer to a request (`id`: JSON text) that the backend has only accepted. Returns how to stop waiting;
+   * undefined if none can come.
    */
   awaitAnswer(id: string, take: TakeAnswer): (() => void) | undefined {
-    if (this.opened === undefined || this.#closed) return undefined
-    for (const [early, answer] of this.#early)
-      if (sameId(early, id)) {
-        this.#early.delete(early)
-        setImmediate(take, answer)
-        return () => undefined
-      }
-    const stream = this.#keepStream()
-    if (stream.isRefused) return undefined
-    this.#accepted.set(id, take)
-    stream.subscribing
-      ?.then(() => {
-        if (stream.isRefused && this.#accepted.delete(id)) take(undefined)
-      })
-      .catch((error) => this.backend.log.error({ err: error }, 'a late answer could not be processed'))
-    return () => this.#accepted.delete(id)
-  }
-
-  /** Opens the stream before a call if this backend answers on streams. */
-  listen(): void {
-    if (this.backend.answersOnStreams && this.#stream === undefined && this.opened !== undefined) this.#keepStream()
-  }
-
-  #keepStream(): BackendSessionStream {
-    this.#stream ??= new BackendSessionStream(this, (bytes) => this.#received(bytes))
-    this.#stream.keep()
-    return this.#stream
-  }
-
-  /** Handles a message on the stream: an answer that a request waits for, or a message for the subscriber. */
-  #received(bytes: Buffer): void {
-    const message = bytes.includes(METHOD) ? undefined : parseBytes(bytes)
-    if (!isObject(message) || !isId(message['id']) || message['method'] !== undefined) {
-      this.#onMessage?.(bytes)
-      return
-    }
-    const id = JSON.stringify(message['id'])
-    for (const [sent, take] of this.#accepted)
-      if (sameId(id, sent)) {
-        this.backend.answersOnStreams = true
-        this.#accepted.delete(sent)
-        take(bytes)
-        return
-      }
-    if (bytes.length > LARGEST_EARLY) return
-    const [oldest] = this.#early.keys()
-    if (oldest !== undefined && this.#early.size >= MOST_EARLY) this.#early.delete(oldest)
-    this.#early.set(id, bytes)
+    return this.opened === undefined || this.#closed ? undefined : this.inbox.await(id, take)
   }
 
   /** Forgets a session that the backend no longer knows. */
@@ -259,7 +171,20 @@ export class BackendSession {
     if (this.opened !== opened) return
     this.opened = undefined
     this.isReplacement = true
-    this.#lost = this.#kept
+    this.#shared.lose()
+  }
+
+  /**
+   * Checks whether the backend still knows the session `opened`, in which a request has failed. Returns undefined if the
+   * failure says nothing of that.
+   */
+  checkAfter(
+    failure: BackendFailure,
+    { opened, isRepeatable }: { readonly opened: Opened; readonly isRepeatable: boolean },
+  ): Promise<SessionState> | undefined {
+    const doubt = doubtOf(failure, isRepeatable)
+    if (doubt === 'none' || (opened.sessionId === undefined && doubt !== 'unread')) return undefined
+    return this.check(opened, doubt !== 'some')
   }
 
   /**
@@ -324,8 +249,7 @@ export class BackendSession {
 
   /** Opens a session in place of the one that the backend has lost. If that fails, the lost one stays. */
   async #replace(opened: Opened): Promise<SessionState> {
-    const before = this.#lost
-    this.#lost = this.#kept
+    const undo = this.#shared.lose()
     this.isReplacement = true
     try {
       this.#opening ??= this.#open().finally(() => {
@@ -334,13 +258,12 @@ export class BackendSession {
       await this.#opening
     } catch (error) {
       this.#unopened = connectionFailure(error)
-      this.#lost = before
+      undo()
       return 'lost'
     }
     this.#unopened = undefined
-    this.#early.clear()
     if (this.backend.hasStreamSessions === true) this.#end(opened)
-    this.#stream?.keep()
+    this.inbox.renew()
     return 'renewed'
   }
 
@@ -362,7 +285,7 @@ export class BackendSession {
 
   async #open(): Promise<Opened> {
     const { backend } = this
-    const remembered = this.#keeper?.recall()
+    const { remembered } = this.#shared
     this.#logLevel = undefined
     let sessionId: string | undefined
     const isTry = backend.isModern
@@ -403,27 +326,14 @@ export class BackendSession {
     }
     if (!isTry) backend.instructed(instructionsIn(result))
     await this.#notify(opened, notificationText('notifications/initialized'))
-    if (this.#keeper === undefined || !(await this.#isOthers(opened, remembered))) this.opened = opened
+    const inForce = await this.#shared.settle(opened, remembered)
+    if (inForce !== opened) this.#end(opened)
+    if (inForce === undefined) throw new BackendFailure('backend_unavailable', 'the client’s session has ended')
+    this.opened = inForce
     this.#headers = []
     if (this.#closed) this.close()
     else this.onOpened?.()
     return this.opened ?? opened
-  }
-
-  /**
-   * Tells whether another replica has opened a session for the same client first. That session is then used, and this
-   * one ends.
-   */
-  async #isOthers(opened: Opened, remembered: string | undefined): Promise<boolean> {
-    const ours = sharedSessionText(opened, this.backend.url.href)
-    const keeper = this.#keeper as SessionKeeper
-    const inForce = await keeper.claim(remembered, ours)
-    this.#kept = ours
-    if (inForce === ours) return false
-    this.#end(opened)
-    if (inForce === undefined) throw new BackendFailure('backend_unavailable', 'the client’s session has ended')
-    this.#take(inForce)
-    return this.opened !== undefined
   }
 
   async #notify(opened: Opened, body: string): Promise<void> {
@@ -438,31 +348,6 @@ export class BackendSession {
       this.#notify(this.opened, body).catch(() => {
         // The caller accepts the loss. If the backend can't be reached, requests of the session report it.
       })
-  }
-
-  /** Subscribes to the backend's unsolicited messages in this session, now or when it opens. */
-  subscribe(onMessage: (bytes: Buffer) => void): void {
-    this.#onMessage ??= onMessage
-    this.#keepStream()
-  }
-
-  /** The promise that calls must await before they are sent in this session. */
-  get subscribing(): Promise<void> | undefined {
-    return this.#stream?.subscribing ?? this.#awaited
-  }
-
-  /** Makes calls wait for this promise, too. It must never reject. */
-  waitFor(awaited: Promise<void>): void {
-    const waiting = awaited.finally(() => {
-      if (this.#awaited === waiting) this.#awaited = undefined
-    })
-    this.#awaited = waiting
-  }
-
-  unsubscribe(): void {
-    this.#stream?.stop()
-    this.#stream = undefined
-    this.#onMessage = undefined
   }
 
   /**
@@ -503,14 +388,14 @@ export class BackendSession {
 
   /** Leaves the session without ending it: another replica continues it. */
   leave(): void {
-    this.unsubscribe()
+    this.inbox.close()
     this.#closed = true
     this.opened = undefined
   }
 
   /** Ends the session at the backend, if there is one. */
   close(): void {
-    this.unsubscribe()
+    this.inbox.close()
     this.#closed = true
     if (this.opened !== undefined) this.#end(this.opened)
     this.opened = undefined
@@ -543,7 +428,6 @@ function revisionIn({ protocolVersion }: Readonly<Record<string, unknown>>, stat
 
 /** The revision that `initialize` asks for. */
 const INITIAL = legacyRevisions[0] as string
-const METHOD = Buffer.from('"method"')
 
 /** Builds the answer to a request of the backend (`id`: JSON text) that goes to no client. */
 const answerText = (method: unknown, id: string): string =>

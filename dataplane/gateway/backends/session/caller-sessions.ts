@@ -61,7 +61,7 @@ export class CallerSessions {
     const session = this.#backend.newSession(undefined, declared)
     session.reservedFor = key
     this.#callers.set(session, binding)
-    session.onOpened = () => session.subscribe((bytes) => session.onUnsolicited?.(bytes))
+    session.onOpened = () => session.inbox.subscribe((bytes) => session.onUnsolicited?.(bytes))
     return session
   }
 

@@ -137,7 +137,7 @@ export class SessionStream implements ClientStream {
     clearTimeout(this.#away)
     if (this.#session.stream === this) {
       this.#session.stream = undefined
-      for (const backendSession of this.#session.openBackendSessions) backendSession.unsubscribe()
+      for (const backendSession of this.#session.openBackendSessions) backendSession.inbox.unsubscribe()
     }
     this.#log.end()
   }

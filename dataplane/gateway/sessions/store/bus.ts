@@ -23,8 +23,9 @@ export type BusMessage =
   | RelayMessage
 
 /**
- * A request for an answer that another replica has: a client's retry of a suspended call, or its stream after the event
- * with this number. The answer goes to the replica `from`, under the name `relay`.
+ * A question for an answer that another replica has or awaits: a client's retry of a suspended call, its stream after the
+ * event of this number, or the answer to a request (its id is JSON text) that comes on a backend's stream. The answer
+ * goes to the replica `from`, as `relay`.
  */
 type AnswerQuestion =
   | {
@@ -33,6 +34,14 @@ type AnswerQuestion =
       readonly relay: string
       readonly from: string
       readonly text: string
+    }
+  | {
+      readonly kind: 'late'
+      readonly session: string
+      readonly backend: string
+      readonly request: string
+      readonly relay: string
+      readonly from: string
     }
   | {
       readonly kind: 'replay'

@@ -15,6 +15,7 @@ const TEXTS: Readonly<Record<BusKind, readonly string[]>> = {
   linked: ['session', 'backend', 'from'],
   hears: ['session', 'backend'],
   resume: ['call', 'relay', 'from', 'text'],
+  late: ['session', 'backend', 'request', 'relay', 'from'],
   replay: ['session', 'stream', 'relay', 'from'],
   relayed: ['relay'],
   awaits: ['relay', 'from'],

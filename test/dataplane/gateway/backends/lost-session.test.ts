@@ -214,6 +214,22 @@ test('a tool that may be called twice is called in the next session, if the old 
   )
 })
 
+test('a list notices a session that has ended right after a ping, as a call does', async () => {
+  const others = Object.entries(ways).filter(([way]) => way !== '200 with -32602')
+  await Promise.all(
+    others.map(async ([way, refuse]) => {
+      const one = await Forgetful.start(refuse)
+      const session = await openSession(one.gateway.url)
+      assert.is((await post(one.gateway.url, rpc('tools/call', { name: 'odd' }), session)).json.error.code, -32602)
+      assert.is(one.server.calls('ping').length, 1)
+      one.forget()
+      await post(one.gateway.url, rpc('tools/list'), session)
+      const { headers } = one.server.calls('tools/list').at(-1) as RawRequest
+      assert.not(one.lost.has(headers['mcp-session-id']), way)
+    }),
+  )
+})
+
 test('a request for patience says nothing of the session', async () => {
   const one = await Forgetful.start(withStatus(429))
   const session = await openSession(one.gateway.url)

@@ -118,7 +118,12 @@ test('a batch whose waiting answers are too much is cut, and who waits goes on',
   assert.is(two.waiting.length, 0)
 })
 
-const keeper: NoteKeeper = { note() {}, claim: () => undefined, opened() {} }
+const keeper: NoteKeeper = {
+  note() {},
+  claim: () => undefined,
+  sharedStreams: { isElsewhere: () => false, claim: () => undefined, await: () => undefined },
+  opened() {},
+}
 const sessionOf = (share: Share, capabilities = '{}') =>
   new Session({ id: 's', binding: 'b', revision: '2025-11-25', capabilities }, keeper, share)
 

@@ -69,6 +69,7 @@ const MESSAGES: readonly object[] = [
   { kind: 'awaits', relay: 'r', from: 'x', received: 0, hasRoom: true },
   { kind: 'relayed', relay: 'r', seq: 1, items: [{ what: 'answer', status: 200, text: '{}' }] },
   { kind: 'cancel', session: 's', request: '1' },
+  { kind: 'late', session: 's', backend: 'b', request: '1', relay: 'r', from: 'x' },
 ]
 
 test('rubbish on the channels of replicas is passed over', async () => {

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { McpServer } from '@modelcontextprotocol/server'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { Relays } from '../../../../dataplane/gateway/sessions/relay/relays.ts'
 import { type Session, Sessions } from '../../../../dataplane/gateway/sessions/sessions.ts'
 import { openSessionStorage } from '../../../../dataplane/gateway/sessions/store/storage.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -237,6 +238,7 @@ function replicaOf(name: string): Sessions {
     ...stage.config(),
   } as const
   const sessions: Sessions = new Sessions({
+    relays: new Relays(() => {}),
     storage: openSessionStorage({ ...config, name }, '.', keptLog().log),
     backendNamed: () => undefined,
     onServerMessage: () => {},

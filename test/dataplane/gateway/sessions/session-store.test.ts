@@ -1,6 +1,7 @@
 /** What every store of sessions promises, held against each of them; and what Redis promises besides. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { Relays } from '../../../../dataplane/gateway/sessions/relay/relays.ts'
 import { Sessions } from '../../../../dataplane/gateway/sessions/sessions.ts'
 import { createMemoryStore } from '../../../../dataplane/gateway/sessions/store/memory-store.ts'
 import { createRedisBus } from '../../../../dataplane/gateway/sessions/store/redis-bus.ts'
@@ -86,6 +87,7 @@ test('of what Redis has a replica keeps nothing that it does not serve, and noth
   const [one, two] = [replica(prefix), replica(prefix)]
   for (const id of ['a', 'b', 'c']) await one.add(session(id))
   const sessions = new Sessions({
+    relays: new Relays(() => {}),
     storage: {
       store: two,
       bus: undefined,

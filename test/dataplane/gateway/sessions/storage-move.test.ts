@@ -1,6 +1,7 @@
 /** Another storage of sessions is used once it works; until then the one before serves on. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { Relays } from '../../../../dataplane/gateway/sessions/relay/relays.ts'
 import { Sessions } from '../../../../dataplane/gateway/sessions/sessions.ts'
 import type { SessionBus } from '../../../../dataplane/gateway/sessions/store/bus.ts'
 import { createMemoryStore } from '../../../../dataplane/gateway/sessions/store/memory-store.ts'
@@ -101,6 +102,7 @@ function sharedStorage(replica: string, add?: () => void): SessionStorage {
 
 const sessionsIn = (storage: SessionStorage) =>
   new Sessions({
+    relays: new Relays(() => {}),
     storage,
     backendNamed: () => undefined,
     watch: () => undefined,

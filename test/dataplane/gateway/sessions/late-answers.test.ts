@@ -1,0 +1,186 @@
+/** Answers on the GET stream of a backend’s session, which one replica has open, to calls of all replicas. */
+import type { ServerResponse } from 'node:http'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { textOf } from '../../../support/gateway/clients.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
+import { openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { RedisStage } from '../../../support/gateway/redis-stage.ts'
+import { answer, type RawRequest, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+
+let backend: RawServer
+const replicas = new RedisStage(test, () => backend.url)
+const { cleanups } = replicas
+
+const LATE: ReadonlySet<unknown> = new Set(['tools/list', 'tools/call', 'resources/read', 'prompts/get'])
+
+const resultOf = ({ message: { method, params } }: RawRequest): string => {
+  if (method === 'tools/list') return `{"tools":[${tool('t')}]}`
+  const given = params?.['arguments'] as { text?: string; bytes?: number } | undefined
+  const text = JSON.stringify((given?.text ?? '').padEnd(given?.bytes ?? 0, 'x'))
+  return `{"content":[{"type":"text","text":${text}}]}`
+}
+
+/**
+ * A backend that accepts requests alone and answers on the one stream that it gives each session, as soon as there is
+ * one; `isFirst`: before it accepts them.
+ */
+async function startLate({ isFirst = false } = {}) {
+  let holds = false
+  const streams = new Map<unknown, ServerResponse>()
+  const waiting = new Map<unknown, string[]>()
+  const say = (session: unknown, text: string) => {
+    const stream = streams.get(session)
+    if (stream === undefined || holds) waiting.set(session, [...(waiting.get(session) ?? []), text])
+    else stream.write(text)
+  }
+  const give = (session: unknown) => {
+    const stream = streams.get(session)
+    if (stream === undefined) return
+    for (const text of waiting.get(session) ?? []) stream.write(text)
+    waiting.delete(session)
+  }
+  backend = await startRawServer({
+    era: 'legacy',
+    call: () => undefined,
+    before(request, res) {
+      const session = request.headers['mcp-session-id']
+      if (request.method === 'GET') {
+        if (streams.has(session)) {
+          res.writeHead(409).end()
+          return true
+        }
+        res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+        streams.set(session, res)
+        res.once('close', () => streams.delete(session))
+        if (!holds) give(session)
+        return true
+      }
+      if (!LATE.has(request.message.method)) return false
+      const text = `data: ${answer(request, resultOf(request))}\n\n`
+      if (isFirst) {
+        say(session, text)
+        setTimeout(() => res.writeHead(202).end(), 50)
+      } else {
+        res.writeHead(202).end()
+        say(session, text)
+      }
+      return true
+    },
+  })
+  cleanups.push(() => backend.close())
+  const proceed = () => {
+    holds = false
+    for (const session of streams.keys()) give(session)
+  }
+  const hold = () => {
+    holds = true
+  }
+  return { streams, hold, proceed }
+}
+
+const proxies = () => replicas.twoReplicas({ role: 'proxy' })
+let lastId = 0
+const call = (args: object) => rpc('tools/call', { name: 't', arguments: args }, ++lastId)
+const said = async (url: string, args: object, session: Record<string, string>) =>
+  textOf((await post(url, call(args), session)).json.result)
+
+async function listen(url: string, session: Record<string, string>): Promise<void> {
+  const reader = await EventReader.listen(url, session)
+  cleanups.push(() => reader.leave())
+  await eventually('the first event', () => reader.events.length > 0)
+}
+
+const texts = [...Array(20).keys()].map((number) => `text ${number}`)
+
+for (const isFirst of [false, true])
+  test(`a call of one replica is answered on the stream of the other${isFirst ? ', before it is accepted' : ''}`, async () => {
+    const { streams } = await startLate({ isFirst })
+    const [one, two] = await proxies()
+    const session = await openSession(one.url)
+    await listen(one.url, session)
+    assert.is(await said(one.url, { text: 'a' }, session), 'a')
+    const before = [...streams.values()]
+    assert.equal(await Promise.all(texts.map((text) => said(two.url, { text }, session))), texts)
+    const { result } = (await post(two.url, rpc('tools/list', {}, 'own'), session)).json
+    assert.equal(
+      result['tools']?.map(({ name }) => name),
+      ['t'],
+    )
+    assert.equal([...streams.values()], before, 'the session has the stream that it had')
+  })
+
+test('replicas of a client that does not listen share the stream on which answers come', async () => {
+  await startLate()
+  const [one, two] = await proxies()
+  const session = await openSession(one.url)
+  for (const round of [1, 2, 3])
+    for (const { url } of [one, two]) assert.is(await said(url, { text: `${round}` }, session), `${round}`)
+  // A session in which both begin at once.
+  const other = await openSession(two.url)
+  const given = texts.map((text, at) => said(at % 2 === 0 ? one.url : two.url, { text }, other))
+  assert.equal(await Promise.all(given), texts)
+})
+
+test('a client that begins to listen takes along the stream, and what waits for an answer there', async () => {
+  const late = await startLate()
+  const [one, two] = await proxies()
+  const session = await openSession(one.url)
+  assert.is(await said(one.url, { text: 'a' }, session), 'a')
+  late.hold()
+  const held = said(one.url, { text: 'held' }, session)
+  await eventually('the call', () => backend.calls('tools/call').length === 2)
+  const before = [...late.streams.values()]
+  await listen(two.url, session)
+  await eventually('another stream', () => [...late.streams.values()].some((stream) => !before.includes(stream)))
+  late.proceed()
+  assert.is(await held, 'held')
+  for (const { url } of [one, two]) assert.is(await said(url, { text: 'b' }, session), 'b')
+})
+
+test('a client that reopens its stream loses no answer', async () => {
+  const late = await startLate()
+  const [one] = await proxies()
+  const session = await openSession(one.url)
+  await listen(one.url, session)
+  assert.is(await said(one.url, { text: 'a' }, session), 'a')
+  late.hold()
+  const held = said(one.url, { text: 'held' }, session)
+  await eventually('the call', () => backend.calls('tools/call').length === 2)
+  const before = [...late.streams.values()]
+  await listen(one.url, session)
+  assert.equal([...late.streams.values()], before)
+  late.proceed()
+  assert.is(await held, 'held')
+})
+
+test('a large answer passes between replicas', async () => {
+  await startLate()
+  const [one, two] = await proxies()
+  const session = await openSession(one.url)
+  assert.is(await said(one.url, { text: 'a' }, session), 'a')
+  for (const bytes of [70_000, 1_500_000, 6_000_000])
+    assert.is((await said(two.url, { bytes }, session))?.length, bytes)
+})
+
+test('an answer that the stream of a killed replica would have brought comes on the next one', async () => {
+  const late = await startLate()
+  const [one, two] = await replicas.oneToKill({ role: 'proxy' })
+  const session = await openSession(one.url)
+  assert.is(await said(one.url, { text: 'a' }, session), 'a')
+  const stream = [...late.streams.values()].at(-1) as ServerResponse
+  late.hold()
+  const held = said(two.url, { text: 'held' }, session)
+  await eventually('the call', () => backend.calls('tools/call').length === 2)
+  await one.end('SIGKILL')
+  await eventually('another stream', () => {
+    const last = [...late.streams.values()].at(-1)
+    return last !== undefined && last !== stream && stream.closed
+  })
+  late.proceed()
+  assert.is(await held, 'held')
+  assert.is(await said(two.url, { text: 'b' }, session), 'b')
+})
+
+test.run()
