@@ -11,7 +11,7 @@ import {
   isOnce,
   redeemableAs,
 } from '../dataplane/authserver/provider/assertion-policy.ts'
-import { settingsOf } from '../dataplane/authserver/provider/settings.ts'
+import { deriveSettings } from '../dataplane/authserver/provider/settings.ts'
 import { SUBJECT } from '../dataplane/authserver/provider/trusted-issuers.ts'
 import type { AuthServerConfig } from '../dataplane/config/auth-server.ts'
 import { type IssuerPolicies, issuerPolicies } from '../dataplane/config/authserver/inbound-grants.ts'
@@ -83,7 +83,7 @@ export function explainAssertion(
   nowS: number,
 ): Redeemable {
   try {
-    const settings = settingsOf(config.authServer, ownResource(config, ''))
+    const settings = deriveSettings(config.authServer, ownResource(config, ''))
     const { issuer, policy } = policyFor(config.authServer, unchecked['iss'], asked.issuer)
     const compiled = compilePolicy(policy, issuer)
     const claims = checkClaims(unchecked, typ, [settings.issuer, ...(policy.acceptedAudiences ?? [])], nowS)

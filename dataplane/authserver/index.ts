@@ -47,7 +47,7 @@ import { type ObserveProvider, openUpstreams, type WatchedUpstream } from './log
 import { createGrants, type Grants } from './provider/grants.ts'
 import { createProvider, LOGIN_TIME_S, type Provider, type ProviderOptions } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
-import { type OwnResource, settingsOf } from './provider/settings.ts'
+import { deriveSettings, type OwnResource } from './provider/settings.ts'
 import { createHasFallen } from './provider/standing.ts'
 import { TrustedIssuers } from './provider/trusted-issuers.ts'
 import { openServerState, type ServerState, type ServerStateOptions } from './server-state.ts'
@@ -108,7 +108,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const { own, log, addressOf, audit, observe } = options
   // Users log in at all providers but those of keys, so only the key parts get the full list.
   const config = { ...options.config, upstreamProviders: [...loginProviders(options.config.upstreamProviders)] }
-  const settings = settingsOf(config, own)
+  const settings = deriveSettings(config, own)
   const serverState = openServerState(options, before?.serverState)
   const { store, tokens, material } = serverState
   const underWay = new RequestsUnderWay(log)
@@ -158,7 +158,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     loginLinks,
     keys,
     isFiltered: parts.config.upstreamFilter !== undefined || settings.primaries.length > 1,
-    status: () => ({ ...statusOf(parts, upstreams, () => current().material), ...issuersOf(trusted) }),
+    status: () => ({ ...buildStatus(parts, upstreams, () => current().material), ...reportIssuers(trusted) }),
     serverState,
     serves: (path) => isServed(settings, path),
     fetch: (request, env) => app.fetch(request, env),
@@ -210,7 +210,7 @@ const localIssuer = (
   isRevoked,
 })
 
-const namesOf = (
+const listNames = (
   { upstreamProviders }: AuthServerConfig,
   which: (provider: UpstreamProviderConfig) => boolean = () => true,
 ): readonly string[] => upstreamProviders.filter(which).map(({ name }) => name)
@@ -308,7 +308,7 @@ const openGrants = ({ config, settings, carried, ...parts }: Parts): Grants =>
     ...parts,
     ttlS: settings.grantS,
     freshS: settings.freshGrantS,
-    providers: namesOf(config),
+    providers: listNames(config),
     // A login that has ended hands no refresh token to later ones.
     onEnded: (provider, set) => carried.forget(provider, set),
   })
@@ -318,8 +318,8 @@ const openLinks = (parts: Parts, { grants, clients, login }: Pick<EndpointParts,
     ...parts,
     grants,
     clients,
-    providers: namesOf(parts.config, (provider) => !isPerUser(provider)),
-    perUser: namesOf(parts.config, isPerUser),
+    providers: listNames(parts.config, (provider) => !isPerUser(provider)),
+    perUser: listNames(parts.config, isPerUser),
     issuer: parts.settings.issuer,
     forgetConsents: (...ofWhom) => login.forget(...ofWhom),
   })
@@ -336,8 +336,8 @@ function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<Endpoin
   const { issuer, grantS, freshGrantS, linkEndpoint: url, callbackNames } = settings
   const loginS = LOGIN_TIME_S
   const primaries = findPrimaries(config).map(({ name }) => name)
-  const onDemand = new Set(namesOf(config, isOnDemand))
-  const perUser = new Set(namesOf(config, isPerUser))
+  const onDemand = new Set(listNames(config, isOnDemand))
+  const perUser = new Set(listNames(config, isPerUser))
   const { upstreamFilter: filter } = config
   const ofChain = { issuer, primaries, onDemand, callbackNames, loginS, keepS: freshGrantS }
   const chain = new ChainLogin({ ...parts, ...ofChain, ...(filter && { filter }) })
@@ -348,11 +348,11 @@ function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<Endpoin
 }
 
 /** Returns the state of the trusted issuers, if there are any. */
-const issuersOf = ({ states }: TrustedIssuers): Pick<AuthServerStatus, 'trustedIssuers'> =>
+const reportIssuers = ({ states }: TrustedIssuers): Pick<AuthServerStatus, 'trustedIssuers'> =>
   states.length === 0 ? {} : { trustedIssuers: states }
 
 /** Returns the status of a server for the admin listener. */
-function statusOf(
+function buildStatus(
   { config, revocations }: Parts,
   upstreams: readonly WatchedUpstream[],
   material: () => KeyMaterial,

@@ -64,8 +64,9 @@ export function openServerState(options: ServerStateOptions, before?: ServerStat
   const storeKey = JSON.stringify(isShared ? [storage, workload, directory, keysKey] : 'memory')
   const stores = before?.storeKey === storeKey ? before : openStores(options, () => material().secrets)
   const issuers = before?.issuers ?? new Issuers()
-  const sealerOf = (purpose: string) => createSealer(() => material().secrets, `${redisKeyPrefix(workload)}${purpose}`)
-  const sealers = { sealer: sealerOf('upstream-clients'), pageSealer: sealerOf('consent-pages') }
+  const createSealerFor = (purpose: string) =>
+    createSealer(() => material().secrets, `${redisKeyPrefix(workload)}${purpose}`)
+  const sealers = { sealer: createSealerFor('upstream-clients'), pageSealer: createSealerFor('consent-pages') }
   const { store, tokens, loginsUnderWay } = stores
   return { storeKey, store, tokens, loginsUnderWay, keysKey, material, issuers, ...sealers }
 }

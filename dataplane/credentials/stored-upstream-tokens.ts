@@ -44,7 +44,7 @@ interface StoredUpstreamTokensOptions {
 /** The keys of users, by the subject of the gateway's own JWTs. */
 interface OwnKeys {
   has(provider: string): boolean
-  titleOf(provider: string): string
+  findTitle(provider: string): string
   /** Returns the header with the user's key; undefined without one, or 'refused' if a backend has refused it. */
   header(subject: string, provider: string, refused?: string): Promise<InjectedHeader | 'refused' | undefined>
   offer(subject: string, provider: string, isRefused: boolean): LinkOffer
@@ -180,7 +180,7 @@ async function keyHeader(
   const found = await keys.header(subject, provider, refused).catch(away)
   if (found !== undefined && found !== 'refused') return found
   const isRefused = found === 'refused'
-  throw noKey(keys.titleOf(provider), isRefused, async () => keys.offer(subject, provider, isRefused))
+  throw noKey(keys.findTitle(provider), isRefused, async () => keys.offer(subject, provider, isRefused))
 }
 
 /** Returns the margin before the expiry: at most a fifth of the lifetime. */

@@ -5,7 +5,7 @@ import { SignJWT } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { dispatch } from '../../cli/dispatch.ts'
-import { subjectOf } from '../../dataplane/authserver/provider/subject.ts'
+import { deriveSubject } from '../../dataplane/authserver/provider/subject.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
 const { path: folder } = temporaryFolder()
@@ -129,7 +129,7 @@ test('where people also log in, the subject is that of the login, by the claim t
   writeFileSync(linked, `${group}---\n${text}`)
   const { code, out } = await explainWith(linked, { ...valid, oid: 'o-1' })
   assert.is(code, 0)
-  assert.match(out, `subject: ${subjectOf(ISSUER, 'corp', 'https://login.example.com', 'o-1')}\n`)
+  assert.match(out, `subject: ${deriveSubject(ISSUER, 'corp', 'https://login.example.com', 'o-1')}\n`)
   assert.match((await explainWith(linked, valid)).out, 'subject')
   assert.is((await explainWith(linked, valid)).code, 1)
 })

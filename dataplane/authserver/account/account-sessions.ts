@@ -28,7 +28,7 @@ export interface AccountSessions {
   find(secret: string, browser: Browser): Promise<AccountSession | undefined>
   end(secret: string): Promise<void>
   /** Returns a proof for a page of this session. No other session accepts it, nor does this one after its end. */
-  proofOf(session: AccountSession, ...what: readonly string[]): string
+  makeProof(session: AccountSession, ...what: readonly string[]): string
   isProof(given: string, session: AccountSession, ...what: readonly string[]): boolean
 }
 
@@ -36,7 +36,7 @@ const SECRET = /^[\w-]{43}$/
 const PROOF = 'account-proof'
 
 export function createAccountSessions(store: RecordStore, keyed: () => KeyedHash): AccountSessions {
-  const textOf = ({ secret }: AccountSession, what: readonly string[]) => JSON.stringify([secret, ...what])
+  const joinText = ({ secret }: AccountSession, what: readonly string[]) => JSON.stringify([secret, ...what])
   return {
     async begin(user, { id }, trace) {
       const secret = randomSecret()
@@ -61,7 +61,7 @@ export function createAccountSessions(store: RecordStore, keyed: () => KeyedHash
           .map((name) => store.delete('account', name)),
       )
     },
-    proofOf: (session, ...what) => keyed().of(PROOF, textOf(session, what)),
-    isProof: (given, session, ...what) => keyed().matches(PROOF, textOf(session, what), given),
+    makeProof: (session, ...what) => keyed().of(PROOF, joinText(session, what)),
+    isProof: (given, session, ...what) => keyed().matches(PROOF, joinText(session, what), given),
   }
 }

@@ -66,7 +66,7 @@ export function createLinks(options: LinksOptions): Links {
   const { grants, clients, tokens, carried, providers, perUser, issuer, forgetConsents } = options
 
   /** A failed look-up of a client must not hide the user's links. */
-  const clientOf = (id: string, address: string | undefined) => clients.find(id, address).catch(() => undefined)
+  const findClient = (id: string, address: string | undefined) => clients.find(id, address).catch(() => undefined)
 
   async function linked(place: Place, subject: string): Promise<LinkedProvider> {
     const { provider: name } = place
@@ -87,14 +87,14 @@ export function createLinks(options: LinksOptions): Links {
   return {
     async of(subject, address) {
       const listed = await grants.ofUser(subject)
-      const ids = new Set(listed.map(({ payload }) => clientIdOf(payload)))
-      const known = new Map(await Promise.all([...ids].map(async (id) => [id, await clientOf(id, address)] as const)))
+      const ids = new Set(listed.map(({ payload }) => readClientId(payload)))
+      const known = new Map(await Promise.all([...ids].map(async (id) => [id, await findClient(id, address)] as const)))
       return Promise.all(
         listed.map(async ({ id, payload, endsAt }) => ({
           grant: id,
-          clientId: clientIdOf(payload),
-          client: known.get(clientIdOf(payload)),
-          scopes: scopesOf(payload),
+          clientId: readClientId(payload),
+          client: known.get(readClientId(payload)),
+          scopes: readScopes(payload),
           since: Number(payload['iat']) * 1000,
           endsAt,
           providers: await Promise.all(providers.map((provider) => linked({ login: id, provider }, subject))),
@@ -109,7 +109,7 @@ export function createLinks(options: LinksOptions): Links {
     unlinkUser: (subject, provider) => unlink(placeOfUser({ issuer, subject }, provider), subject),
     async revoke(subject, { id, payload }) {
       // This comes first, so that a login under way does not turn an earlier consent into a new grant.
-      await forgetConsents(subject, clientIdOf(payload))
+      await forgetConsents(subject, readClientId(payload))
       await grants.end(id)
     },
     async revokeAll(subject) {
@@ -123,10 +123,10 @@ export function createLinks(options: LinksOptions): Links {
   }
 }
 
-const clientIdOf = (payload: ListedGrant['payload']): string => String(payload['clientId'])
+const readClientId = (payload: ListedGrant['payload']): string => String(payload['clientId'])
 
 /** Returns the scopes that the library stored when the user logged in. */
-function scopesOf({ openid }: ListedGrant['payload']): readonly string[] {
+function readScopes({ openid }: ListedGrant['payload']): readonly string[] {
   const { scope = '' } = (openid ?? {}) as { readonly scope?: string }
   return scope.split(' ').filter((one) => one !== '')
 }

@@ -71,7 +71,7 @@ export class UserKeys {
   }
 
   /** Returns the host or title of a provider for texts. */
-  titleOf(provider: string): string {
+  findTitle(provider: string): string {
     return this.#find(provider)?.keyConfig.title ?? provider
   }
 
@@ -180,7 +180,7 @@ export class UserKeys {
       id: keyed().of('link-id', proof),
       url: `${settings.keyEndpoint}?${query}`,
       provider,
-      key: { title: this.titleOf(provider), isRefused },
+      key: { title: this.findTitle(provider), isRefused },
     }
   }
 

@@ -85,7 +85,7 @@ function requireClaims(
 }
 
 /** Returns the client that an assertion names, unverified; undefined if it names none. */
-export function subjectOf(assertion: string): string | undefined {
+export function readSubject(assertion: string): string | undefined {
   try {
     const { sub } = decodeJwt(assertion)
     return typeof sub === 'string' ? sub : undefined

@@ -122,10 +122,10 @@ export class ClientDocuments {
     if (status !== 200) throw refuse('the document is not there')
     const type = String(headers['content-type'] ?? '').split(';')[0]
     if (!JSON_TYPE.test(type?.trim().toLowerCase() ?? '')) throw refuse('the document is not of type JSON')
-    return { text, ttlMs: this.#ttlOf(headers['cache-control']) }
+    return { text, ttlMs: this.#chooseTtl(headers['cache-control']) }
   }
 
-  #ttlOf(header: string | string[] | undefined): number {
+  #chooseTtl(header: string | string[] | undefined): number {
     const directives = String(header ?? '').toLowerCase()
     if (/\bno-(?:store|cache)\b/.test(directives)) return SHORTEST_MS
     const seconds = /(?:^|[\s,])max-age="?(\d{1,10})/.exec(directives)?.[1]

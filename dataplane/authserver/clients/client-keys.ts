@@ -56,7 +56,7 @@ export class ClientKeys {
   async of({ jwks, jwks_uri: url }: StatedKeys, kid: string | undefined, use?: KeyUse): Promise<JWTVerifyGetKey> {
     if (jwks !== undefined) return this.#inDocument(jwks)
     if (url === undefined) throw new Error('the client has no keys')
-    const known = this.#known.get(nameOf(url, use))
+    const known = this.#known.get(formatName(url, use))
     const isOld = known !== undefined && performance.now() - known.at > FORCED_MS
     if (known !== undefined && !(isOld && kid !== undefined && !known.kids.has(kid))) return known.find
     return (await this.#load(url, use)).find
@@ -77,7 +77,7 @@ export class ClientKeys {
 
   /** Fetches a set, one fetch at a time for an address. */
   #load(url: string, use: KeyUse | undefined): Promise<Known> {
-    const name = nameOf(url, use)
+    const name = formatName(url, use)
     const loading = this.#loading.get(name)
     if (loading !== undefined) return loading
     const started = this.#fetch(url, use).finally(() => this.#loading.delete(name))
@@ -96,7 +96,7 @@ export class ClientKeys {
       if (keys === undefined) throw new Error('the document is not a set of keys (JWK set)')
       const kids = new Set(keys.flatMap(({ kid }) => (typeof kid === 'string' ? [kid] : [])))
       const known = { find: createLocalJWKSet({ keys: [...keys] }), keys, kids, at: performance.now() }
-      this.#known.set(nameOf(url, use), known, { size: url.length + text.length })
+      this.#known.set(formatName(url, use), known, { size: url.length + text.length })
       return known
     } catch (cause) {
       this.#away.set(url, true)
@@ -111,7 +111,7 @@ export class ClientKeys {
 }
 
 /** Returns the cache key of the keys at an address. One address may have keys for several uses. */
-const nameOf = (url: string, use: KeyUse | undefined): string => (use === undefined ? url : `${use} ${url}`)
+const formatName = (url: string, use: KeyUse | undefined): string => (use === undefined ? url : `${use} ${url}`)
 
 /** Fetches a URL that a stranger has named. `isLocal`: the URL may be on loopback. */
 export async function fetchOfStranger(url: string, maxBytes: number, isLocal: boolean): ReturnType<GuardedFetch> {

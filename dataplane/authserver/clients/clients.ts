@@ -32,7 +32,7 @@ export interface Clients {
 export interface ClientsOptions {
   readonly store: RecordStore
   readonly rules: RegistrationRules
-  readonly configured: readonly { recordOf(clientId: string): ClientRecord | undefined }[]
+  readonly configured: readonly { findRecord(clientId: string): ClientRecord | undefined }[]
   /** Absent if clients with a metadata document are not accepted. */
   readonly documents?: ClientDocuments | undefined
 }
@@ -45,7 +45,7 @@ export function createClients({ store, rules, configured, documents }: ClientsOp
   return {
     async find(id, address) {
       for (const clients of configured) {
-        const found = clients.recordOf(id)
+        const found = clients.findRecord(id)
         if (found !== undefined) return found
       }
       if (documents?.accepts(id)) return documents.find(id, address)
@@ -105,8 +105,8 @@ export async function authenticateClient(
 ): Promise<ClientRecord | undefined> {
   const { id, svid } = credentials
   if (svid === undefined) return authenticateByOwn(known, credentials, address)
-  const proven = await known.spiffe.clientOf(svid, id, address)
-  return proven === undefined ? undefined : known.machines.recordOfProven(proven)
+  const proven = await known.spiffe.authenticate(svid, id, address)
+  return proven === undefined ? undefined : known.machines.findProvenRecord(proven)
 }
 
 /** Returns the client with this secret or assertion. */

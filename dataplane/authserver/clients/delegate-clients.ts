@@ -34,7 +34,7 @@ export class DelegateClients {
   }
 
   /** Returns the record of a client. Throws a PublicError `unavailable` while its secret can't be read. */
-  recordOf(clientId: string): ClientRecord | undefined {
+  findRecord(clientId: string): ClientRecord | undefined {
     const client = this.#clients.get(clientId)
     if (client === undefined) return undefined
     return {

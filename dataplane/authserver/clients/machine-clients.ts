@@ -42,7 +42,7 @@ export class MachineClients {
       ...configs.map((config): [string, ConfiguredMachine] => {
         const { clientId, allowedResources, scopes = [], groups = [] } = config
         const by = config.clientSecretFile === undefined ? 'key' : 'secret'
-        const authentication = authenticationOf(config, files)
+        const authentication = openAuthentication(config, files)
         return [clientId, { clientId, allowedResources, scopes, groups, by, authentication }]
       }),
     ])
@@ -62,13 +62,13 @@ export class MachineClients {
   }
 
   /** Returns the record of a client. Throws a PublicError `unavailable` while its secret or keys can't be read. */
-  recordOf(clientId: string): ClientRecord | undefined {
+  findRecord(clientId: string): ClientRecord | undefined {
     const client = this.#clients.get(clientId)
     return client?.authentication && { ...recordFor(client), ...client.authentication() }
   }
 
   /** Returns the record of a client that has authenticated with an SVID. It has no other credential. */
-  recordOfProven(clientId: string): ClientRecord | undefined {
+  findProvenRecord(clientId: string): ClientRecord | undefined {
     const client = this.#clients.get(clientId)
     return client?.by === 'svid'
       ? { ...recordFor(client), token_endpoint_auth_method: 'private_key_jwt' as const }
@@ -94,7 +94,7 @@ const recordFor = ({ clientId, scopes }: MachineClient): Omit<ClientRecord, 'tok
 })
 
 /** Returns the function that gives a client's authentication method and credentials. */
-function authenticationOf(
+function openAuthentication(
   { clientId, clientSecretFile: secret, jwksFile, jwksUrl }: MachineClientConfig,
   files: ClientFiles,
 ): () => Authentication {
@@ -106,12 +106,12 @@ function authenticationOf(
   if (jwksFile !== undefined)
     return configuredFile(jwksFile, clientId, files, (text) => ({
       token_endpoint_auth_method: 'private_key_jwt',
-      jwks: { keys: keysOf(text) },
+      jwks: { keys: parseKeys(text) },
     }))
   return () => ({ token_endpoint_auth_method: 'private_key_jwt', ...(jwksUrl !== undefined && { jwks_uri: jwksUrl }) })
 }
 
-function keysOf(text: string): readonly PublicJwk[] {
+function parseKeys(text: string): readonly PublicJwk[] {
   const keys = keysIn(JSON.parse(text))
   if (keys === undefined) throw new Error('the file must hold a JWK set of 1 to 20 public keys')
   return keys

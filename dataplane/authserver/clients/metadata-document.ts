@@ -1,10 +1,10 @@
 import { isObject, withoutNulls } from '../../../crds/settings/json.ts'
 import {
   type ClientRecord,
-  grantTypesOf,
   MOST_SCOPES,
   type RegistrationRules,
-  redirectUrisOf,
+  readGrantTypes,
+  readRedirectUris,
   refuse,
   SHOWN,
 } from './registration.ts'
@@ -28,7 +28,8 @@ export function isDocumentUrl(id: string, allowsPlain: boolean): boolean {
 }
 
 /** Returns the document URL of a client; undefined for another kind of id. */
-export const documentOf = (clientId: string): string | undefined => (clientId.includes('://') ? clientId : undefined)
+export const findDocumentUrl = (clientId: string): string | undefined =>
+  clientId.includes('://') ? clientId : undefined
 
 /**
  * Reads the metadata document of a client. A document serves every server, so unknown grants and scopes are ignored.
@@ -48,12 +49,12 @@ export function readDocument(metadata: unknown, id: string, rules: RegistrationR
     client_id_issued_at: Math.floor(Date.now() / 1000),
     // An unusable name is ignored: the page then shows the host of the document alone.
     ...(typeof name === 'string' && SHOWN.test(name) && { client_name: name }),
-    redirect_uris: webRedirectsOf(document['redirect_uris']),
-    grant_types: grantTypesOf(document['grant_types']),
+    redirect_uris: readWebRedirects(document['redirect_uris']),
+    grant_types: readGrantTypes(document['grant_types']),
     response_types: ['code'],
-    ...authenticationOf(document, isLocal),
+    ...readAuthentication(document, isLocal),
     application_type: 'web',
-    scope: scopeOf(document['scope'], rules),
+    scope: chooseScope(document['scope'], rules),
   }
 }
 
@@ -61,7 +62,7 @@ export function readDocument(metadata: unknown, id: string, rules: RegistrationR
  * Reads how a client authenticates. If the plural field is present, it lists every method (SEP-3149). A client that
  * states a key must use it (CIMD draft section 6.2), unless it also states that it needs none.
  */
-function authenticationOf(
+function readAuthentication(
   document: Record<string, unknown>,
   isLocal: boolean,
 ): Pick<ClientRecord, 'token_endpoint_auth_method' | 'isKeyOptional' | keyof StatedKeys> {
@@ -78,14 +79,14 @@ function authenticationOf(
 }
 
 /** Checks redirect URIs as a registration does, but without private schemes: an app on a device owns no web address. */
-function webRedirectsOf(uris: unknown): readonly string[] {
-  const found = redirectUrisOf(uris, true)
+function readWebRedirects(uris: unknown): readonly string[] {
+  const found = readRedirectUris(uris, true)
   if (!found.every((uri) => /^https?:/i.test(uri))) throw refuse('redirect_uris must be http or https')
   return found
 }
 
 /** Returns the requested scopes that are known, or all scopes if none is. */
-function scopeOf(asked: unknown, { scopes, baselineScopes, toolScopes = [] }: RegistrationRules): string {
+function chooseScope(asked: unknown, { scopes, baselineScopes, toolScopes = [] }: RegistrationRules): string {
   const wanted = typeof asked === 'string' ? asked.split(' ', MOST_SCOPES) : []
   const known = wanted.filter((scope) => scopes.includes(scope))
   return [...new Set([...(known.length === 0 ? scopes : known), ...baselineScopes, ...toolScopes])].join(' ')

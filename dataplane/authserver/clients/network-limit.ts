@@ -26,7 +26,7 @@ interface NetworkLimitOptions {
 }
 
 /** Returns the weight of something of this length, which grows from `large` on. */
-export const timesOf = (length: number, large: number): number => 1 + 2 * Math.floor(length / large)
+export const countTimes = (length: number, large: number): number => 1 + 2 * Math.floor(length / large)
 
 /**
  * Limits requests that are open to everybody and costly: registrations, fetches of metadata documents, logins. A few

@@ -82,12 +82,12 @@ export function readRegistration(
 ): Omit<ClientRecord, 'client_id' | 'client_id_issued_at' | 'client_secret' | 'client_secret_expires_at'> {
   if (!isObject(metadata)) throw refuse('the body must be a JSON object')
   const document = withoutNulls(metadata)
-  const method = authMethodOf(document, rules)
+  const method = chooseAuthMethod(document, rules)
   const isByKey = method === 'private_key_jwt'
   // A client with a key may be a program on a user's device. Each installation makes its own key, so the shipped
   // program contains none.
-  const redirectUris = redirectUrisOf(document['redirect_uris'], method === 'none' || isByKey)
-  const keys = isByKey ? keysOf(document, rules) : {}
+  const redirectUris = readRedirectUris(document['redirect_uris'], method === 'none' || isByKey)
+  const keys = isByKey ? readKeys(document, rules) : {}
   const name = shown(document, 'client_name')
   const software = shown(document, 'software_id')
   const responseTypes = document['response_types'] ?? ['code']
@@ -96,16 +96,16 @@ export function readRegistration(
     ...(name !== undefined && { client_name: name }),
     ...(software !== undefined && { software_id: software }),
     redirect_uris: redirectUris,
-    grant_types: grantTypesOf(document['grant_types']),
+    grant_types: readGrantTypes(document['grant_types']),
     response_types: ['code'],
     token_endpoint_auth_method: method,
     ...keys,
-    application_type: applicationTypeOf(document['application_type'], redirectUris),
-    scope: scopeOf(document['scope'], rules),
+    application_type: chooseApplicationType(document['application_type'], redirectUris),
+    scope: chooseScope(document['scope'], rules),
   }
 }
 
-function authMethodOf(document: Record<string, unknown>, rules: RegistrationRules): AuthMethod {
+function chooseAuthMethod(document: Record<string, unknown>, rules: RegistrationRules): AuthMethod {
   const { token_endpoint_auth_method: asked = 'none', redirect_uris: uris } = document
   if (!AUTH_METHODS.has(asked)) throw refuse('this token_endpoint_auth_method is not supported')
   const isForced = Array.isArray(uris) && uris.some((uri) => rules.forceConfidential.includes(uri as string))
@@ -124,7 +124,7 @@ const allowedMethods = ({ allowConfidential, allowKeys }: RegistrationRules): st
   ].join(' or ')
 
 /** Reads the keys of a client, which are stored with it. Throws a RegistrationRefused. */
-function keysOf(document: Record<string, unknown>, { isLocal = false }: RegistrationRules): StatedKeys {
+function readKeys(document: Record<string, unknown>, { isLocal = false }: RegistrationRules): StatedKeys {
   const keys = statedKeys(document, isLocal)
   if (typeof keys === 'string') throw refuse(keys)
   if (Buffer.byteLength(JSON.stringify(keys)) > LARGEST_KEYS) throw refuse(`jwks has more than ${LARGEST_KEYS} bytes`)
@@ -132,7 +132,7 @@ function keysOf(document: Record<string, unknown>, { isLocal = false }: Registra
 }
 
 /** Checks the redirect URIs of a client. Throws a RegistrationRefused. */
-export function redirectUrisOf(uris: unknown, isPublic: boolean): readonly string[] {
+export function readRedirectUris(uris: unknown, isPublic: boolean): readonly string[] {
   if (!Array.isArray(uris) || uris.length === 0 || uris.length > MOST_REDIRECT_URIS)
     throw new RegistrationRefused('invalid_redirect_uri', `redirect_uris must be 1 to ${MOST_REDIRECT_URIS} URIs`)
   for (const uri of uris) {
@@ -154,14 +154,14 @@ function shown(document: Record<string, unknown>, field: 'client_name' | 'softwa
 }
 
 /** Returns the supported grant types of a request. Throws a RegistrationRefused if codes are not among them. */
-export function grantTypesOf(types: unknown): readonly string[] {
+export function readGrantTypes(types: unknown): readonly string[] {
   if (types === undefined) return ['authorization_code', 'refresh_token']
   const known = Array.isArray(types) ? types.filter((type) => GRANT_TYPES.has(type)) : []
   if (!known.includes('authorization_code')) throw refuse('grant_types must contain authorization_code')
   return [...new Set(known)]
 }
 
-function applicationTypeOf(asked: unknown, redirectUris: readonly string[]): 'native' | 'web' {
+function chooseApplicationType(asked: unknown, redirectUris: readonly string[]): 'native' | 'web' {
   if (asked !== undefined && asked !== 'native' && asked !== 'web')
     throw refuse('application_type must be native or web')
   // The library allows private schemes to native clients only. Its other rules for either kind are not stricter than
@@ -177,7 +177,7 @@ function applicationTypeOf(asked: unknown, redirectUris: readonly string[]): 'na
 }
 
 /** Returns the requested scopes that are known, or all scopes if none is. */
-function scopeOf(asked: unknown, { scopes, baselineScopes }: RegistrationRules): string {
+function chooseScope(asked: unknown, { scopes, baselineScopes }: RegistrationRules): string {
   const wanted = asked === undefined ? [] : Array.isArray(asked) ? asked : splitScope(asked)
   if (wanted.some((scope) => typeof scope !== 'string')) throw refuse('scope must be a list of strings')
   const known = wanted.slice(0, MOST_SCOPES).filter((scope) => scopes.includes(scope))

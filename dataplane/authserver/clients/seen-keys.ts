@@ -3,7 +3,7 @@ import { calculateJwkThumbprint } from 'jose'
 import { networkHolder } from '../../server/network-of.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { ClientKeys } from './client-keys.ts'
-import { documentOf } from './metadata-document.ts'
+import { findDocumentUrl } from './metadata-document.ts'
 import type { ClientRecord } from './registration.ts'
 import type { PublicJwk } from './stated-keys.ts'
 
@@ -40,12 +40,12 @@ export class SeenKeys {
    * Compares the keys of a client that has just authenticated with the stored ones. Returns the change; undefined if
    * there is none or the client is new. `address`: the source address of the request.
    */
-  async changeOf(client: ClientRecord, address: string | undefined): Promise<KeyChange | undefined> {
+  async findChange(client: ClientRecord, address: string | undefined): Promise<KeyChange | undefined> {
     const keys = mayChange(client) ? this.#options.keys.known(client) : undefined
     if (keys === undefined || this.#noted.has(keys)) return undefined
     const { store } = this.#options
     const name = hash('sha256', JSON.stringify(['client-keys', client.client_id]), 'base64url')
-    const now = await thumbprintsOf(keys)
+    const now = await computeThumbprints(keys)
     const text = await store.get('clientKeys', name)
     await store.set('clientKeys', name, now.join(' '), { ttlS: REMEMBERED_S, by: networkHolder(address) })
     this.#noted.add(keys)
@@ -59,9 +59,9 @@ export class SeenKeys {
 
 /** Tells whether the keys of a client can change. Keys that are part of a registration can't. */
 const mayChange = ({ client_id: id, client_id_issued_at: at, jwks_uri: url }: ClientRecord): boolean =>
-  url !== undefined || documentOf(id) !== undefined || at === 0
+  url !== undefined || findDocumentUrl(id) !== undefined || at === 0
 
-async function thumbprintsOf(keys: readonly PublicJwk[]): Promise<readonly string[]> {
+async function computeThumbprints(keys: readonly PublicJwk[]): Promise<readonly string[]> {
   const all = await Promise.all(keys.map(async (key) => (await calculateJwkThumbprint(key)).slice(0, STORED)))
   return [...new Set(all)]
 }

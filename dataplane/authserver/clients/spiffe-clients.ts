@@ -46,7 +46,7 @@ export class SpiffeClients {
     this.#domains = new Map(
       domains
         .filter(({ methods }) => methods.includes('spiffe_jwt'))
-        .map((domain) => [domain.name, { trustDomain: domain.trustDomain, keys: bundleOf(domain, files) }]),
+        .map((domain) => [domain.name, { trustDomain: domain.trustDomain, keys: openBundle(domain, files) }]),
     )
   }
 
@@ -55,7 +55,11 @@ export class SpiffeClients {
    * names, or undefined. `address`: the source address of the request. Rejects with a PublicError if the keys are
    * unavailable now, or if too many SVIDs come from there.
    */
-  async clientOf(svid: string, clientId: string | undefined, address: string | undefined): Promise<string | undefined> {
+  async authenticate(
+    svid: string,
+    clientId: string | undefined,
+    address: string | undefined,
+  ): Promise<string | undefined> {
     try {
       const { kid, typ } = decodeProtectedHeader(svid)
       const subject = requireClaims(decodeJwt(svid), this.#audiences)
@@ -102,7 +106,7 @@ function requireClaims({ sub, aud, exp }: JWTPayload, audiences: ReadonlySet<unk
 }
 
 /** Returns the function that gives the bundle of a trust domain: its keys, or their address. */
-function bundleOf({ name, bundleSource }: SpiffeTrustDomainConfig, files: ClientFiles): () => StatedKeys {
+function openBundle({ name, bundleSource }: SpiffeTrustDomainConfig, files: ClientFiles): () => StatedKeys {
   const { endpoint, file } = bundleSource
   if (file === undefined) return () => (endpoint === undefined ? {} : { jwks_uri: endpoint.url })
   return configuredFile(file, `SPIFFE trust domain ${name}`, files, (text) => {

@@ -49,7 +49,7 @@ export class TokenProofs {
    * proof and need not. Throws or rejects with a ProofError or, if too many come from an address or the proof can't be
    * marked as used, with a PublicError.
    */
-  async keyOf({ headers, method }: IncomingMessage, address: string | undefined): Promise<string | undefined> {
+  async verify({ headers, method }: IncomingMessage, address: string | undefined): Promise<string | undefined> {
     const value = headers['dpop']
     if (value === undefined && !this.#isRequired) return undefined
     if (value !== undefined && !this.#limit.take(address))

@@ -58,7 +58,7 @@ interface IssuedToken {
 
 /** Reads a token that was issued here, active or ended. Returns undefined for any other text. */
 async function readIssued(parts: EndpointParts, token: string): Promise<IssuedToken | undefined> {
-  const grant = parts.provider().refresh.grantOf(token)
+  const grant = parts.provider().refresh.readGrantId(token)
   return grant === undefined ? readAccessToken(parts, token) : readRefreshToken(parts, token, grant)
 }
 

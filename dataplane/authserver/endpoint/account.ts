@@ -4,17 +4,17 @@ import type { AuditEventType } from '../../config/audit/event-types.ts'
 import type { Page } from '../../pages/page.ts'
 import { type AccountSession, SESSION_S } from '../account/account-sessions.ts'
 import type { Link } from '../account/links.ts'
-import { documentOf } from '../clients/metadata-document.ts'
+import { findDocumentUrl } from '../clients/metadata-document.ts'
 import type { Browser, Done, Failed, LoginStep } from '../login/login.ts'
 import { actions, fields, type LinkedClient, linksPage, signInPage } from '../pages/account-pages.ts'
 import { alternatives } from '../provider/settings.ts'
 import { MOST_MEMBERS } from '../store/record-store.ts'
-import { browserOf, knownBrowser } from './browser.ts'
+import { identifyBrowser, knownBrowser } from './browser.ts'
 import { readForm } from './form.ts'
 import { wayToKey } from './key-way.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 import { PRIVATE, problemPage, redirect, showPage } from './show.ts'
-import { traceOf } from './telemetry.ts'
+import { findTrace } from './telemetry.ts'
 
 /**
  * The path that forms are posted to. It is relative to the page, so it works behind a proxy that adds a path prefix.
@@ -35,7 +35,7 @@ export function sessions(parts: EndpointParts, c: EndpointContext): Response | P
 
 /** Shows the signed-in user's links, or how to sign in. It begins no login. */
 export async function account(parts: EndpointParts, c: EndpointContext): Promise<Response> {
-  const session = await sessionOf(parts, c)
+  const session = await findSession(parts, c)
   return session === undefined ? signInFor(parts, c) : showPage(c, await linkedTo(parts, c, session))
 }
 
@@ -43,7 +43,7 @@ export async function account(parts: EndpointParts, c: EndpointContext): Promise
 export async function signInFor(parts: EndpointParts, c: EndpointContext, key?: string): Promise<Response> {
   const { primaries } = parts.settings
   if (primaries.length === 0) return problemPage(parts, c, 'noLogins')
-  const browser = browserOf(parts, c)
+  const browser = identifyBrowser(parts, c)
   const page = signInPage({
     gateway: parts.title,
     provider: alternatives(primaries),
@@ -56,13 +56,13 @@ export async function signInFor(parts: EndpointParts, c: EndpointContext, key?: 
 
 async function linkedTo(parts: EndpointParts, c: EndpointContext, session: AccountSession): Promise<Page> {
   const { accounts, settings, links, keys, trusted } = parts
-  const proof = (...what: readonly string[]) => accounts.proofOf(session, ...what)
+  const proof = (...what: readonly string[]) => accounts.makeProof(session, ...what)
   const found = await links.of(session.user.subject, parts.addressOf(c.env.incoming))
   const hosts = new Map(settings.providers.map(({ name, host }) => [name, host]))
-  const clientOf = ({ grant, clientId, client, ...rest }: Link): LinkedClient => ({
+  const showClient = ({ grant, clientId, client, ...rest }: Link): LinkedClient => ({
     ...rest,
     name: client?.client_name,
-    document: documentOf(clientId),
+    document: findDocumentUrl(clientId),
     redirectUris: client?.redirect_uris ?? [],
     id: proof('revoke', grant),
     providers: rest.providers.map(({ name, ...provider }) => ({
@@ -75,7 +75,7 @@ async function linkedTo(parts: EndpointParts, c: EndpointContext, session: Accou
   return linksPage({
     gateway: parts.title,
     user: session.user,
-    links: found.map(clientOf),
+    links: found.map(showClient),
     accounts: (await links.ofUser(session.user.subject))
       .filter(({ isLinked }) => isLinked)
       .map(({ name, ...account }) => ({
@@ -101,9 +101,9 @@ export async function act(parts: EndpointParts, c: EndpointContext): Promise<Res
   if (form === undefined || token === undefined || browser === undefined) return problemPage(parts, c, 'page')
   const action = form.get(fields.action)
   if (action === actions.signIn) return signIn(parts, c, token, browser)
-  const session = await sessionOf(parts, c)
+  const session = await findSession(parts, c)
   if (session === undefined || !parts.accounts.isProof(token, session, PAGE)) return problemPage(parts, c, 'page')
-  c.var.record?.account(session.user, eventOf(form))
+  c.var.record?.account(session.user, findEvent(form))
   if (action === actions.signOut) {
     await dropSession(parts, c)
     return back(parts, c)
@@ -112,7 +112,7 @@ export async function act(parts: EndpointParts, c: EndpointContext): Promise<Res
   c.var.record?.unlinked(ended)
   if (ended === undefined) return problemPage(parts, c, 'gone')
   await parts.store.settled()
-  return back(parts, c, parts.accounts.proofOf(session, ended.done))
+  return back(parts, c, parts.accounts.makeProof(session, ended.done))
 }
 
 /** Sends the browser to the provider that identifies users. */
@@ -125,7 +125,7 @@ async function signIn(
   if (!parts.provider().keyed.matches('sign-in-page', browser.id, token)) return problemPage(parts, c, 'page')
   if (!parts.logins.take(parts.addressOf(c.env.incoming))) return problemPage(parts, c, 'busy')
   if (parts.settings.primaries.length === 0) return problemPage(parts, c, 'noLogins')
-  const trace = traceOf(c)
+  const trace = findTrace(c)
   const flow = { purpose: 'account', uid: randomUUID() } as const
   return parts.login.pass({ ...flow, ...(trace !== undefined && { trace }) }, browser)
 }
@@ -139,7 +139,7 @@ interface Ended {
 }
 
 /** Returns the audit event of the requested action. */
-function eventOf(form: ReadonlyMap<string, string>): AuditEventType | undefined {
+function findEvent(form: ReadonlyMap<string, string>): AuditEventType | undefined {
   const action = form.get(fields.action)
   if (action === actions.signOut) return 'account_sign_out'
   if (action === actions.revokeAll || form.has(fields.revoke)) return 'account_revoke'
@@ -237,7 +237,7 @@ const cookieOptions = ({ isSecure }: EndpointParts['settings']) =>
   ({ path: '/', httpOnly: true, sameSite: 'Lax', secure: isSecure }) as const
 
 /** Returns the browser's session. The span of the request links to the request that began the sign-in. */
-export async function sessionOf(parts: EndpointParts, c: EndpointContext): Promise<AccountSession | undefined> {
+export async function findSession(parts: EndpointParts, c: EndpointContext): Promise<AccountSession | undefined> {
   const [secret, browser] = [getCookie(c, cookieName(parts.settings)), knownBrowser(parts, c)]
   if (secret === undefined || browser === undefined) return undefined
   const session = await parts.accounts.find(secret, browser)

@@ -14,7 +14,7 @@ import { oauthErrorAnswer } from './oauth-error.ts'
 import type { EndpointContext, EndpointEnv, EndpointParts } from './parts.ts'
 import { register } from './register.ts'
 import { problemPage } from './show.ts'
-import { observed, operationOf } from './telemetry.ts'
+import { describeOperation, observed } from './telemetry.ts'
 import { token } from './token.ts'
 
 type Endpoint = (parts: EndpointParts, c: EndpointContext) => Response | Promise<Response>
@@ -64,7 +64,7 @@ const PAGES: readonly (readonly ['GET' | 'POST', Readonly<Record<string, Endpoin
 ]
 
 /** Returns an endpoint's paths: below the issuer's path, bare and, for the authorization endpoint, as configured. */
-const placesOf = (settings: EndpointParts['settings'], path: string): readonly string[] => {
+const listPaths = (settings: EndpointParts['settings'], path: string): readonly string[] => {
   const paths = path === CALLBACK ? callbackPaths(settings) : [path]
   const told = path === AUTHORIZE ? [settings.authorizationPath] : []
   return [...new Set([...paths.flatMap((one) => [one, settings.issuerPath + one]), ...told])]
@@ -76,7 +76,7 @@ const placesOf = (settings: EndpointParts['settings'], path: string): readonly s
  */
 export function authServerApp(parts: EndpointParts): Hono<EndpointEnv> {
   const app = new Hono<EndpointEnv>()
-  const below = (path: string) => placesOf(parts.settings, path)
+  const below = (path: string) => listPaths(parts.settings, path)
 
   app.use(async (c, next) => {
     const held = new Reservation(c.env.share)
@@ -98,7 +98,7 @@ export function authServerApp(parts: EndpointParts): Hono<EndpointEnv> {
   ]
   for (const [place, endpoint] of documents) app.get(place, (c) => answered(parts, c, endpoint))
   for (const [path, endpoint] of Object.entries(CALLED)) {
-    const operation = operationOf('POST', path)
+    const operation = describeOperation('POST', path)
     for (const place of below(path)) {
       app.post(place, (c) => observed(parts, c, operation, () => answered(parts, c, lasting(endpoint))))
       app.all(place, (c) =>
@@ -110,7 +110,7 @@ export function authServerApp(parts: EndpointParts): Hono<EndpointEnv> {
   }
   for (const [method, endpoints] of PAGES)
     for (const [path, endpoint] of Object.entries(endpoints)) {
-      const operation = operationOf(method, path)
+      const operation = describeOperation(method, path)
       for (const place of below(path))
         app.on(method, place, (c) => observed(parts, c, operation, () => shown(parts, c, endpoint)))
     }
@@ -123,7 +123,7 @@ async function recorded(parts: EndpointParts, c: EndpointContext, next: Next): P
   const { audit, settings, provider } = parts
   const method = c.req.method === 'HEAD' ? 'GET' : c.req.method
   const options = { audit, issuer: settings.issuer, requestId: c.var.request.id, provider }
-  const record = new RequestRecord(options, c.env.incoming, `${method} ${routeOf(settings, c.req.path)}`)
+  const record = new RequestRecord(options, c.env.incoming, `${method} ${findRoute(settings, c.req.path)}`)
   c.set('record', record)
   await next()
   // A failure of the audit log does not change the answer.
@@ -167,7 +167,7 @@ function ownPath({ issuerPath, authorizationPath }: EndpointParts['settings'], p
 }
 
 /** Returns the path below the issuer that names an endpoint. The callbacks of all providers share one. */
-function routeOf(settings: EndpointParts['settings'], path: string): string {
+function findRoute(settings: EndpointParts['settings'], path: string): string {
   const own = ownPath(settings, path)
   return callbackPaths(settings).includes(own) ? CALLBACK : own
 }

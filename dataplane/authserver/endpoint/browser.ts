@@ -7,11 +7,12 @@ import type { EndpointContext, EndpointParts } from './parts.ts'
 const ID = /^[\w-]{43}$/
 
 /** The prefix lets only this host set the cookie, over https (RFC 6265bis section 4.1.3.2). */
-const nameOf = ({ isSecure }: EndpointParts['settings']) => (isSecure ? '__Host-portico-login' : 'portico-login')
+const chooseCookieName = ({ isSecure }: EndpointParts['settings']) =>
+  isSecure ? '__Host-portico-login' : 'portico-login'
 
 /** Returns the browser that sent a request, or undefined if its cookie holds no browser id. */
 export function knownBrowser({ settings, addressOf }: EndpointParts, c: EndpointContext): Browser | undefined {
-  const id = getCookie(c, nameOf(settings))
+  const id = getCookie(c, chooseCookieName(settings))
   return id !== undefined && ID.test(id) ? { id, address: addressOf(c.env.incoming) } : undefined
 }
 
@@ -19,10 +20,10 @@ export function knownBrowser({ settings, addressOf }: EndpointParts, c: Endpoint
  * Returns the browser that sent a request and gives it an id if it has none. All tabs of a browser share the id, so
  * several can log in at the same time. The id identifies the browser and nothing else: it does not log anybody in.
  */
-export function browserOf(parts: EndpointParts, c: EndpointContext): Browser {
+export function identifyBrowser(parts: EndpointParts, c: EndpointContext): Browser {
   const fresh = () => ({ id: randomSecret(), address: parts.addressOf(c.env.incoming) })
   const browser = knownBrowser(parts, c) ?? fresh()
-  setCookie(c, nameOf(parts.settings), browser.id, {
+  setCookie(c, chooseCookieName(parts.settings), browser.id, {
     path: '/',
     httpOnly: true,
     sameSite: 'Lax',

@@ -1,5 +1,5 @@
 import { readBody } from '../../server/body.ts'
-import { CLIENT_ASSERTION, subjectOf } from '../clients/client-assertion.ts'
+import { CLIENT_ASSERTION, readSubject } from '../clients/client-assertion.ts'
 import { authenticateClient, type ClientCredentials } from '../clients/clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import { isSpiffeId, SPIFFE_ASSERTION } from '../clients/spiffe-clients.ts'
@@ -66,7 +66,7 @@ async function tellOfKeys(
 ): Promise<void> {
   if (record === undefined || client.token_endpoint_auth_method !== 'private_key_jwt') return
   try {
-    const change = await seenKeys.changeOf(client, address)
+    const change = await seenKeys.findChange(client, address)
     if (change !== undefined) record.keysChanged(client.client_id, change)
   } catch (error) {
     // A failing store is no reason to refuse a client, because this is only for the audit log.
@@ -81,7 +81,7 @@ function inForm(form: ReadonlyMap<string, string>): ClientCredentials | undefine
   if (assertion === undefined) return id === undefined ? undefined : { id, secret }
   if (secret !== undefined) throw identifiedTwice()
   // The assertion names the client (RFC 7523 section 3), so some clients omit `client_id`.
-  const named = subjectOf(assertion)
+  const named = readSubject(assertion)
   if (named !== undefined && isSpiffeId(named)) return { id: id ?? named, svid: assertion }
   if (form.get('client_assertion_type') === SPIFFE_ASSERTION) return undefined
   return named === undefined || (id !== undefined && id !== named) ? undefined : { id: named, assertion }

@@ -3,7 +3,7 @@ import { type AccountSession, SESSION_S } from '../account/account-sessions.ts'
 import { KeyRefused } from '../account/user-keys.ts'
 import { randomSecret } from '../keys/keyed-hash.ts'
 import { fields, keyPage } from '../pages/key-page.ts'
-import { back, sessionOf, signInFor } from './account.ts'
+import { back, findSession, signInFor } from './account.ts'
 import { readForm } from './form.ts'
 import { dropWay, keepWay } from './key-way.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
@@ -19,10 +19,10 @@ export async function keyForm(parts: EndpointParts, c: EndpointContext): Promise
   const query = new URL(c.req.url).searchParams
   const [provider, proof] = [query.get(fields.provider) ?? '', query.get(fields.proof) ?? '']
   if (!parts.keys.has(provider)) return problemPage(parts, c, 'key')
-  const session = await sessionOf(parts, c)
+  const session = await findSession(parts, c)
   if (session === undefined) {
     keepWay(parts, c, { provider, proof })
-    return signInFor(parts, c, parts.keys.titleOf(provider))
+    return signInFor(parts, c, parts.keys.findTitle(provider))
   }
   dropWay(parts, c)
   // A link is valid for one user. The account page sends no proof, and the key then belongs to the signed-in user.
@@ -36,7 +36,7 @@ export async function keepKey(parts: EndpointParts, c: EndpointContext): Promise
   // This server's pages send no form that is malformed or too large.
   const form = await readForm(c).catch(() => undefined)
   const [token, provider, typed] = [fields.token, fields.provider, fields.key].map((name) => form?.get(name) ?? '')
-  const session = await sessionOf(parts, c)
+  const session = await findSession(parts, c)
   if (session === undefined || provider === undefined || !(await isFirst(parts, session, provider, token ?? '')))
     return problemPage(parts, c, 'page')
   if (!parts.logins.take(parts.addressOf(c.env.incoming))) return problemPage(parts, c, 'busy')
@@ -44,7 +44,7 @@ export async function keepKey(parts: EndpointParts, c: EndpointContext): Promise
     const done = await parts.keys.set(session.user.subject, provider, typed ?? '')
     c.var.record?.key(session.user, `key_${done}`, provider)
     await parts.store.settled()
-    return back(parts, c, parts.accounts.proofOf(session, 'key-kept'))
+    return back(parts, c, parts.accounts.makeProof(session, 'key-kept'))
   } catch (error) {
     if (!(error instanceof KeyRefused)) throw error
     return formFor(parts, c, session, { provider, problem: error.text })
@@ -83,7 +83,7 @@ async function formFor(
     since: shown.kept?.since,
     problem,
     action: 'key',
-    token: `${nonce}.${parts.accounts.proofOf(session, FORM, provider, nonce)}`,
+    token: `${nonce}.${parts.accounts.makeProof(session, FORM, provider, nonce)}`,
   })
   return showPage(c, page, problem === undefined ? 200 : 400)
 }

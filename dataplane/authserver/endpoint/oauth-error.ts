@@ -48,12 +48,12 @@ export function jsonAnswer(body: object, status = 200, headers: Readonly<Record<
  * OAuthError go to the log only.
  */
 export function oauthErrorAnswer(thrown: unknown, log: Pick<Logger, 'debug' | 'error'>): Response {
-  const error = thrown instanceof OAuthError ? thrown : oauthErrorOf(thrown, log)
+  const error = thrown instanceof OAuthError ? thrown : toOAuthError(thrown, log)
   log.debug({ code: error.code }, 'refused')
   return jsonAnswer({ error: error.code, error_description: error.message }, error.status, error.headers)
 }
 
-function oauthErrorOf(thrown: unknown, log: Pick<Logger, 'error' | 'debug'>): OAuthError {
+function toOAuthError(thrown: unknown, log: Pick<Logger, 'error' | 'debug'>): OAuthError {
   if (!(thrown instanceof PublicError)) {
     log.error({ err: thrown }, 'a request to the authorization server failed')
     return new OAuthError('server_error', 'Something went wrong here.', 500)

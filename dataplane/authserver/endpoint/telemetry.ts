@@ -6,7 +6,7 @@ import type { FlowPosition } from '../login/login.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 
 /** Returns the operation under which a request to an endpoint is measured. `route` is its path below the issuer. */
-export const operationOf = (method: string, route: string): Operation => ({
+export const describeOperation = (method: string, route: string): Operation => ({
   kind: 'auth-request',
   name: `${method} ${route}`,
 })
@@ -18,15 +18,15 @@ export async function observed(
   operation: Operation,
   answer: () => Promise<Response>,
 ): Promise<Response> {
-  const observation = parts.observe(operation, originOf(parts, c))
+  const observation = parts.observe(operation, describeOrigin(parts, c))
   c.var.request.observation = observation
   const response = await answer()
-  observation.end(outcomeOf(c.var.error ?? (await errorIn(response))))
+  observation.end(toOutcome(c.var.error ?? (await errorIn(response))))
   return response
 }
 
 /** Returns the measured attributes of a request, without its query and body. */
-const originOf = (parts: EndpointParts, c: EndpointContext): Origin => {
+const describeOrigin = (parts: EndpointParts, c: EndpointContext): Origin => {
   const { incoming } = c.env
   const { headers, method } = incoming
   return {
@@ -50,11 +50,11 @@ async function errorIn(response: Response): Promise<string | undefined> {
   return error ?? errorOfStatus(response.status)
 }
 
-const outcomeOf = (code: string | undefined): Outcome =>
+const toOutcome = (code: string | undefined): Outcome =>
   code === undefined ? { result: 'ok' } : { result: code === 'access_denied' ? 'denied' : 'error', code }
 
 /** Returns the trace context of a request if its span is sampled. A login that the request begins stores it. */
-export const traceOf = ({ var: { request } }: EndpointContext): string | undefined =>
+export const findTrace = ({ var: { request } }: EndpointContext): string | undefined =>
   request.observation?.isSampled === true ? request.observation.trace?.traceparent : undefined
 
 /** Notes the login that a request continues, and links the request's span to the request that began the login. */
@@ -85,7 +85,7 @@ async function linkTo(
   if (observation?.isSampled !== true) return
   try {
     const login = await find()
-    if (typeof login === 'string') observation.link(await grants.traceOf(login))
+    if (typeof login === 'string') observation.link(await grants.findTrace(login))
   } catch (error) {
     // A failure to link a trace must not fail the request.
     log().debug({ err: error }, 'a request is not linked to its login')

@@ -41,7 +41,7 @@ export async function token(parts: EndpointParts, c: EndpointContext): Promise<R
 /** Reads the request's proof of possession, if any. Every token in the answer is bound to the proof's key. */
 async function readProof({ proofs, addressOf }: EndpointParts, c: EndpointContext): Promise<void> {
   try {
-    c.var.request.proofKey = await proofs?.keyOf(c.env.incoming, addressOf(c.env.incoming))
+    c.var.request.proofKey = await proofs?.verify(c.env.incoming, addressOf(c.env.incoming))
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
     const code = error.code === 'use_dpop_nonce' ? error.code : 'invalid_dpop_proof'
@@ -109,7 +109,7 @@ async function exchange(
   client: ClientRecord,
   form: ReadonlyMap<string, string>,
 ): Promise<Response> {
-  return answerOf(await send(parts, client, form))
+  return toAnswer(await send(parts, client, form))
 }
 
 async function refresh(
@@ -127,12 +127,12 @@ async function refresh(
     refused = inner
     return undefined
   })
-  return answerOf(refused ?? { status: 200, body: body as string })
+  return toAnswer(refused ?? { status: 200, body: body as string })
 }
 
 /** Throws an OAuthError `invalid_grant` if a refresh token is bound to a key that the client has not proven to have. */
 async function requireKey(parts: EndpointParts, token: string): Promise<void> {
-  const jkt = await parts.provider().refresh.keyOf(token)
+  const jkt = await parts.provider().refresh.findKey(token)
   if (jkt !== undefined && jkt !== parts.underWay.proofKey())
     throw new OAuthError('invalid_grant', TEXTS['invalid_grant'] as string)
 }
@@ -152,7 +152,7 @@ function send(parts: EndpointParts, client: ClientRecord, form: ReadonlyMap<stri
 }
 
 /** Converts the library's answer. An error keeps its code and gets a fixed text. */
-function answerOf({ status, body }: Pick<InnerResponse, 'status' | 'body'>): Response {
+function toAnswer({ status, body }: Pick<InnerResponse, 'status' | 'body'>): Response {
   const document = JSON.parse(body) as { error?: string; error_description?: string }
   if (document.error === undefined) return jsonAnswer(document, status)
   return jsonAnswer(
@@ -192,7 +192,7 @@ async function exchangeOnce(
   // An answer that is sealed for one token, client and key can't be opened for another.
   const bound = [name, clientId, parts.underWay.proofKey() ?? []].flat().join(' ')
 
-  const grantId = refresh.grantOf(token)
+  const grantId = refresh.readGrantId(token)
   const grant = grantId === undefined ? undefined : await parts.grants.find(grantId)
   // The token belongs to no live grant of this client, so the library refuses it.
   if (grantId === undefined || grant?.['clientId'] !== clientId) return exchange()

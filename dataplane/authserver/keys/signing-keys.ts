@@ -26,7 +26,7 @@ const SHORTEST_RSA_BITS = 2048
  * Reads private keys (PEM: PKCS #8, SEC1 or PKCS #1). Throws an Error that names an unusable key but not its content.
  */
 export function readSigningKeys(pems: readonly string[]): SigningKeys {
-  return signingKeysOf(
+  return toSigningKeys(
     pems.map((pem, index) => {
       try {
         return createPrivateKey(pem)
@@ -39,11 +39,11 @@ export function readSigningKeys(pems: readonly string[]): SigningKeys {
 
 /** Returns a new ES256 key. Its signatures are worthless after a restart. */
 export const ephemeralSigningKeys = (): SigningKeys =>
-  signingKeysOf([generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey])
+  toSigningKeys([generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey])
 
-function signingKeysOf(keys: readonly KeyObject[]): SigningKeys {
+function toSigningKeys(keys: readonly KeyObject[]): SigningKeys {
   const privateKeys = keys.map((key, index) => {
-    const algorithm = algorithmOf(key)
+    const algorithm = chooseAlgorithm(key)
     if (algorithm === undefined)
       throw new Error(`signing key ${index + 1} is neither EC (P-256, P-384, P-521) nor RSA with at least 2048 bits`)
     return describe(key, algorithm)
@@ -54,7 +54,7 @@ function signingKeysOf(keys: readonly KeyObject[]): SigningKeys {
   return { alg: first.alg as string, kid: first.kid as string, privateKeys, publicKeys }
 }
 
-function algorithmOf(key: KeyObject): string | undefined {
+function chooseAlgorithm(key: KeyObject): string | undefined {
   if (key.asymmetricKeyType === 'rsa')
     return (key.asymmetricKeyDetails?.modulusLength ?? 0) >= SHORTEST_RSA_BITS ? 'RS256' : undefined
   return key.asymmetricKeyType === 'ec' ? CURVES[key.export({ format: 'jwk' }).crv ?? ''] : undefined

@@ -34,7 +34,7 @@ export class CarriedTokens {
   /** Returns the tokens of earlier logins. If they can't be read, the login succeeds without a refresh token. */
   async #earlier(provider: string, set: UpstreamTokenSet): Promise<UpstreamTokenSet | undefined> {
     const { tokens, log } = this.#options
-    return tokens.get(placeOf(provider, set)).catch((error: unknown) => {
+    return tokens.get(makePlace(provider, set)).catch((error: unknown) => {
       log().warn({ err: error, provider }, 'a refresh token of an earlier login can’t be read')
       return undefined
     })
@@ -43,7 +43,7 @@ export class CarriedTokens {
   /** Deletes the refresh token of a set that is no longer valid, unless a different one has replaced it. */
   async forget(provider: string, { owner, refreshToken }: UpstreamTokenSet): Promise<void> {
     const { tokens, keepS, log } = this.#options
-    const place = placeOf(provider, { owner })
+    const place = makePlace(provider, { owner })
     try {
       const kept = await tokens.get(place)
       if (kept === undefined || kept.refreshToken !== refreshToken) return
@@ -56,7 +56,7 @@ export class CarriedTokens {
 
   /** Deletes the refresh tokens of a user at all providers. */
   async forgetUser(owner: string): Promise<void> {
-    await this.#options.tokens.removeLogin(placeOf('', { owner }).login)
+    await this.#options.tokens.removeLogin(makePlace('', { owner }).login)
   }
 
   /**
@@ -66,13 +66,13 @@ export class CarriedTokens {
     const { tokens, keepS, log } = this.#options
     if (refreshToken === undefined) return
     await tokens
-      .put(placeOf(provider, { owner }), { owner, subject, accessToken: '', refreshToken }, { ttlMs: keepS * 1000 })
+      .put(makePlace(provider, { owner }), { owner, subject, accessToken: '', refreshToken }, { ttlMs: keepS * 1000 })
       .catch((error: unknown) => log().warn({ err: error, provider }, 'a refresh token is not kept for later logins'))
   }
 }
 
 /** Returns a place that can't be that of a login: names of logins have no blanks. */
-const placeOf = (provider: string, { owner }: Pick<UpstreamTokenSet, 'owner'>): Place => ({
+const makePlace = (provider: string, { owner }: Pick<UpstreamTokenSet, 'owner'>): Place => ({
   login: `of user ${owner}`,
   provider,
 })

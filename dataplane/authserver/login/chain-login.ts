@@ -4,7 +4,7 @@ import { networkHolder } from '../../server/network-of.ts'
 import type { Holder } from '../../storage/fair-cache.ts'
 import type { Sealer } from '../../upstream-tokens/index.ts'
 import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
-import { subjectOf } from '../provider/subject.ts'
+import { deriveSubject } from '../provider/subject.ts'
 import { firstRecord } from '../store/record-store.ts'
 import type {
   Browser,
@@ -26,7 +26,7 @@ import type {
 } from './login.ts'
 import type { LoginsUnderWay } from './logins-under-way.ts'
 import { createQuestions } from './questions.ts'
-import { ProviderFault, toldOf } from './upstream/provider-fault.ts'
+import { logFields, ProviderFault } from './upstream/provider-fault.ts'
 import { type Upstream, UpstreamDenied, type UpstreamLogin } from './upstream/upstream.ts'
 import { visitedBy } from './upstream-filter.ts'
 
@@ -110,7 +110,7 @@ class StaleLogin extends Error {}
 const NOBODY = ''
 
 /** Returns the holder of a login's records: the user or, without a known user, the network. */
-const holderOf = (known: Known | undefined, address: string | undefined): Holder =>
+const chooseHolder = (known: Known | undefined, address: string | undefined): Holder =>
   known === undefined || known.isSynthetic === true ? networkHolder(address) : [known.user.subject]
 
 /** Size of a login's records in bytes (1.7 kB were measured), and the number of copies of its request in them. */
@@ -204,7 +204,7 @@ export class ChainLogin implements Login {
       return await this.#goTo(this.#upstream(first), { ...flow, browser: keyed().of('browser', id) }, state)
     } catch (error) {
       loginsUnderWay?.end(name)
-      log().warn({ ...toldOf(error), provider: first }, 'a login can’t begin')
+      log().warn({ ...logFields(error), provider: first }, 'a login can’t begin')
       return failed(flow, 'server_error', faultAt(first ?? '', error))
     }
   }
@@ -243,7 +243,7 @@ export class ChainLogin implements Login {
       return { kind: 'refused' }
     } catch (error) {
       await this.#forget(login)
-      return failed(underway, this.#reasonOf(error, underway), faultAt(underway.upstream, error))
+      return failed(underway, this.#findReason(error, underway), faultAt(underway.upstream, error))
     }
   }
 
@@ -284,7 +284,7 @@ export class ChainLogin implements Login {
     const upstream = this.#upstream(name)
     const found = await upstream.exchange(parameters, { state, nonce, verifier })
     if (isStale(found, maxAge, sentAt)) throw new StaleLogin()
-    const known = primaries.includes(name) ? this.#userOf(upstream, found) : soFar?.known
+    const known = primaries.includes(name) ? this.#identify(upstream, found) : soFar?.known
     // This check comes before the next provider, so that somebody else's link can't collect this user's tokens.
     if (subject !== undefined && known !== undefined && !isEqual(known.user.subject, subject)) throw new OtherUser()
     const visits = soFar?.visits ?? this.#chosen(flow, found.tokens.idToken)
@@ -295,7 +295,7 @@ export class ChainLogin implements Login {
       return { kind: 'done', purpose, uid, login, ...this.#identified(known) }
     // The records expire, so an abandoned login leaves nothing.
     const ttlMs = (loginS + MARGIN_S) * 1000
-    const holder = holderOf(known, address)
+    const holder = chooseHolder(known, address)
     await tokens.put({ login, provider: name }, { ...found.tokens, owner: NOBODY }, { ttlMs, holder })
     if (next === undefined) {
       // The tokens of a link have no owner until the login that the link belongs to takes them.
@@ -361,10 +361,10 @@ export class ChainLogin implements Login {
     return who
   }
 
-  #userOf(upstream: Upstream, found: UpstreamLogin): Known {
+  #identify(upstream: Upstream, found: UpstreamLogin): Known {
     const { issuer: home, tokens, name, email, authTime, isSynthetic } = found
     const user: LoggedInUser = {
-      subject: subjectOf(this.#options.issuer, upstream.name, home, tokens.subject),
+      subject: deriveSubject(this.#options.issuer, upstream.name, home, tokens.subject),
       ...(name !== undefined && { name }),
       ...(email !== undefined && { email }),
     }
@@ -384,7 +384,7 @@ export class ChainLogin implements Login {
       .catch((error: unknown) => log().warn({ err: error }, 'tokens of a login are not forgotten'))
   }
 
-  #reasonOf(error: unknown, { upstream }: Underway): LoginError {
+  #findReason(error: unknown, { upstream }: Underway): LoginError {
     if (error instanceof OtherUser) {
       this.#options.log().warn({ provider: upstream }, 'another user logged in than the one that was asked for')
       return 'other_user'
@@ -396,7 +396,7 @@ export class ChainLogin implements Login {
       return 'stale_login'
     }
     const isDenied = error instanceof UpstreamDenied
-    this.#options.log()[isDenied ? 'info' : 'warn']({ ...toldOf(error), provider: upstream }, 'a login failed')
+    this.#options.log()[isDenied ? 'info' : 'warn']({ ...logFields(error), provider: upstream }, 'a login failed')
     return isDenied ? 'access_denied' : 'server_error'
   }
 }

@@ -127,7 +127,7 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
       const isAuthorized = step.kind === 'done' && step.purpose === 'authorize'
       return isAuthorized && browser !== undefined ? finish(step, browser) : step
     },
-    forget: (subject, clientId) => consents.forgetOf(subject, clientId),
+    forget: (subject, clientId) => consents.forgetUser(subject, clientId),
     pass: (flow, browser) => login.pass(flow, browser),
     choose: (...answer) => login.choose(...answer),
     close: () => login.close(),

@@ -32,7 +32,7 @@ interface Consents {
   /** Removes the consent in this browser, whoever gave it. */
   forget(browser: Browser, asked: Asked): Promise<void>
   /** Revokes a user's consents in all browsers, for one client or, without `clientId`, for all. */
-  forgetOf(subject: string, clientId?: string): Promise<void>
+  forgetUser(subject: string, clientId?: string): Promise<void>
 }
 
 /**
@@ -40,7 +40,7 @@ interface Consents {
  * consents that hold it, even if the client is no longer known. If a mark is lost, the user is asked again.
  */
 export function createConsents(store: RecordStore, keyed: () => KeyedHash): Consents {
-  const nameOf = ({ id }: Browser, { clientId, redirectUri, resource }: Asked) =>
+  const formatName = ({ id }: Browser, { clientId, redirectUri, resource }: Asked) =>
     JSON.stringify([id, clientId, redirectUri, resource])
 
   const read = <T>(purpose: string, name: string): Promise<T | undefined> =>
@@ -55,7 +55,7 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
   }
 
   /** Returns the current marks; undefined for a missing one. */
-  const marksOf = (subject: string, clientId: string): Promise<readonly (string | undefined)[]> =>
+  const readMarks = (subject: string, clientId: string): Promise<readonly (string | undefined)[]> =>
     Promise.all(markNames(subject, clientId).map((name) => read<string>(MARK, name)))
 
   /**
@@ -76,9 +76,9 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
   }
 
   async function find(browser: Browser, asked: Asked): Promise<Consent | undefined> {
-    const consent = await read<Consent>(CONSENT, nameOf(browser, asked))
+    const consent = await read<Consent>(CONSENT, formatName(browser, asked))
     if (consent === undefined) return undefined
-    const marks = await marksOf(consent.subject, asked.clientId)
+    const marks = await readMarks(consent.subject, asked.clientId)
     return marks.every((mark, index) => mark !== undefined && mark === consent.marks[index]) ? consent : undefined
   }
 
@@ -93,11 +93,11 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
       const names = markNames(subject, asked.clientId)
       const marks = await Promise.all(names.map((name) => marked(name, subject)))
       const consent: Consent = { subject, scopes: [...scopes], marks }
-      const digest = keyed().of(CONSENT, nameOf(browser, asked))
+      const digest = keyed().of(CONSENT, formatName(browser, asked))
       await store.set('consent', digest, JSON.stringify(consent), { ttlS: CONSENT_S, by: [subject] })
     },
-    forget: (browser, asked) => remove(CONSENT, nameOf(browser, asked)),
-    async forgetOf(subject, clientId) {
+    forget: (browser, asked) => remove(CONSENT, formatName(browser, asked)),
+    async forgetUser(subject, clientId) {
       const [all, one] = markNames(subject, clientId ?? '')
       await remove(MARK, clientId === undefined ? all : one)
     },

@@ -6,7 +6,7 @@ import { firstRecord, type HeldBy } from '../store/record-store.ts'
 import type { Browser, Choose, Done, Failed, Login, LoginParts, Refused, Respond } from './login.ts'
 
 interface LoginLinksOptions extends Omit<LoginParts, 'log'> {
-  readonly grants: Pick<Grants, 'find' | 'identifiedBy' | 'userOf' | 'haveEnded'>
+  readonly grants: Pick<Grants, 'find' | 'identifiedBy' | 'findUser' | 'haveEnded'>
   readonly revocations: Pick<Revocations, 'has'>
   readonly login: Pick<Login, 'pass'>
   /** Names of the providers that identify users. */
@@ -71,7 +71,7 @@ const TICKET = /^([\w-]{43})\.([\w-]{43})$/
 /** Returns the holder of a link's records. */
 const heldBy = ({ login, owner, ofUser }: Wanted): HeldBy => (ofUser === undefined ? { grant: login } : [owner])
 
-const nameOf = (place: Place) => JSON.stringify([place.login, place.provider])
+const formatName = (place: Place) => JSON.stringify([place.login, place.provider])
 
 /**
  * Links by which users log in at a provider that a call needs and that logins do not visit. The provider's tokens go to
@@ -100,18 +100,18 @@ export class LoginLinks {
 
   /** Returns the names of the providers that the user visits, in order. The first one identifies the user. */
   async way({ login, provider, ofUser }: Pick<Wanted, 'login' | 'provider' | 'ofUser'>): Promise<readonly string[]> {
-    return [ofUser === undefined ? await this.#primaryOf({ login }) : this.#known(ofUser.by), provider]
+    return [ofUser === undefined ? await this.#findPrimary({ login }) : this.#known(ofUser.by), provider]
   }
 
   /** Returns the user as pages show them. */
-  async accountOf({ login, ofUser }: Wanted): Promise<{ readonly name?: string; readonly email?: string }> {
-    if (ofUser === undefined) return this.#options.grants.userOf(login)
+  async findAccount({ login, ofUser }: Wanted): Promise<{ readonly name?: string; readonly email?: string }> {
+    if (ofUser === undefined) return this.#options.grants.findUser(login)
     const { name, email } = ofUser
     return { ...(name !== undefined && { name }), ...(email !== undefined && { email }) }
   }
 
   /** Returns the name of the provider that identifies the user. */
-  async #primaryOf({ login, loginProvider }: Pick<Asking, 'login' | 'loginProvider'>): Promise<string> {
+  async #findPrimary({ login, loginProvider }: Pick<Asking, 'login' | 'loginProvider'>): Promise<string> {
     const { primaries, grants } = this.#options
     if (primaries.length < 2 || login === undefined) return this.#known(loginProvider)
     return this.#known(await grants.identifiedBy(login))
@@ -126,7 +126,7 @@ export class LoginLinks {
   async offer(place: Place, asking: Asking): Promise<LinkOffer> {
     const { store, keyed, url } = this.#options
     const { login, provider } = place
-    const name = keyed().of('link', nameOf(place))
+    const name = keyed().of('link', formatName(place))
     const ofUser = isOfUser(place)
     const made = async (): Promise<LinkRecord> => ({
       login,
@@ -145,7 +145,7 @@ export class LoginLinks {
 
   async #ofUser(asking: Asking): Promise<OfUser> {
     const { name, email } = asking
-    return { by: await this.#primaryOf(asking), since: Math.floor(this.#now() / 1000), name, email }
+    return { by: await this.#findPrimary(asking), since: Math.floor(this.#now() / 1000), name, email }
   }
 
   /** Returns the record of this name, unless it ends soon. */

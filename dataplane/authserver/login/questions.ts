@@ -26,14 +26,14 @@ interface QuestionsOptions {
 }
 
 export function createQuestions<Subject>(sealer: Sealer, { page, lifeS }: QuestionsOptions): Questions<Subject> {
-  const nameOf = ({ id }: Browser) => `${page} in ${id}`
+  const bindName = ({ id }: Browser) => `${page} in ${id}`
   return {
     seal(subject, browser) {
       const question: Question<Subject> = { subject, until: Date.now() + lifeS * 1000 }
-      return sealer.seal(JSON.stringify(question), nameOf(browser))
+      return sealer.seal(JSON.stringify(question), bindName(browser))
     },
     open(token, browser) {
-      const text = sealer.open(token, nameOf(browser))
+      const text = sealer.open(token, bindName(browser))
       const question = text === undefined ? undefined : (JSON.parse(text) as Question<Subject>)
       return question !== undefined && question.until > Date.now() ? question.subject : undefined
     },

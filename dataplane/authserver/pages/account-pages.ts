@@ -1,6 +1,6 @@
 import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
-import { answeredAt, destinationOf, knownBy, scopeList } from './client-facts.ts'
+import { answeredAt, findDestination, knownBy, scopeList } from './client-facts.ts'
 
 /** Names of the form fields on the account page. */
 export const fields = {
@@ -98,9 +98,9 @@ ${done === undefined ? '' : html`<p class="note" role="status">${SAID[done]}</p>
 takes that account alone from it.</p>
 <form method="post" action="${action}">
 <input type="hidden" name="${fields.token}" value="${token}">
-${links.length === 0 ? html`<p class="empty">No program may act for you here.</p>` : html`<ul class="plain">${links.map(linkOf)}</ul>`}
+${links.length === 0 ? html`<p class="empty">No program may act for you here.</p>` : html`<ul class="plain">${links.map(renderLink)}</ul>`}
 ${accounts.length === 0 ? '' : html`<h2>Your accounts</h2><ul class="plain">${accounts.map(ownAccount)}</ul>`}
-${keys.length === 0 ? '' : html`<h2>Your keys</h2><ul class="plain">${keys.map(keyOf)}</ul>`}
+${keys.length === 0 ? '' : html`<h2>Your keys</h2><ul class="plain">${keys.map(renderKey)}</ul>`}
 ${isCut ? html`<p class="soft">The ${links.length} that were used last are shown. Others come into the list once they are used.</p>` : ''}
 <div class="choices"><button name="${fields.action}" value="${actions.signOut}" class="quiet">Sign out</button></div>
 ${links.length === 0 && accounts.length === 0 && !hasUnlisted ? '' : REVOKE_ALL}
@@ -120,40 +120,40 @@ function whoIs({ name, email }: LinkedToUser['user']): Markup | string {
   return html`You are signed in as <b><bdi>${shown}</bdi></b>${address}.`
 }
 
-function linkOf({ id, document, redirectUris, scopes, since, endsAt, providers, ...client }: LinkedClient): Markup {
+function renderLink({ id, document, redirectUris, scopes, since, endsAt, providers, ...client }: LinkedClient): Markup {
   const name = client.name ?? 'A program'
   return html`<li class="link">
 <h2><bdi>${name}</bdi></h2>
 <p class="small soft">${redirectUris.length === 0 ? 'It is not known here any more.' : knownBy(document)}</p>
 <table class="facts"><tbody>
-<tr><th scope="row">Allowed</th><td class="wrap">${timeOf(since)}, and until ${timeOf(endsAt)} if it isn’t used</td></tr>
-${redirectUris.length === 0 ? '' : html`<tr><th scope="row">Answers go to</th><td class="wrap">${destinationsOf(redirectUris)}</td></tr>`}
+<tr><th scope="row">Allowed</th><td class="wrap">${renderTime(since)}, and until ${renderTime(endsAt)} if it isn’t used</td></tr>
+${redirectUris.length === 0 ? '' : html`<tr><th scope="row">Answers go to</th><td class="wrap">${renderDestinations(redirectUris)}</td></tr>`}
 ${scopes.length === 0 ? '' : html`<tr><th scope="row">It may</th><td class="wrap">${scopeList(scopes)}</td></tr>`}
-${providers.map((provider) => accountOf(provider, name))}
+${providers.map((provider) => renderAccount(provider, name))}
 </tbody></table>
-<button name="${fields.revoke}" value="${id}" aria-label="Revoke ${name}, allowed ${textOf(since)}">Revoke</button>
+<button name="${fields.revoke}" value="${id}" aria-label="Revoke ${name}, allowed ${formatTime(since)}">Revoke</button>
 </li>`
 }
 
 /** Returns each destination once, even if several redirect URIs lead there. */
-function destinationsOf(redirectUris: readonly string[]): readonly Markup[] {
-  const found = redirectUris.map(destinationOf)
+function renderDestinations(redirectUris: readonly string[]): readonly Markup[] {
+  const found = redirectUris.map(findDestination)
   const keys = found.map((one) => JSON.stringify(one))
   return found
     .filter((_, index) => keys.indexOf(keys[index] as string) === index)
     .map((one) => html`<div>${answeredAt(one)}</div>`)
 }
 
-const accountOf = ({ id, host, isLinked, since }: LinkedAccount, client: string): Markup => html`<tr>
+const renderAccount = ({ id, host, isLinked, since }: LinkedAccount, client: string): Markup => html`<tr>
 <th scope="row">Account</th><td class="wrap"><b>${host}</b> ${
   isLinked
-    ? html`linked${since === undefined ? '' : html` since ${timeOf(since)}`} <button name="${fields.unlink}" value="${id}" class="quiet small" aria-label="Unlink ${host} from ${client}">Unlink</button>`
+    ? html`linked${since === undefined ? '' : html` since ${renderTime(since)}`} <button name="${fields.unlink}" value="${id}" class="quiet small" aria-label="Unlink ${host} from ${client}">Unlink</button>`
     : html`<span class="soft">not linked</span>`
 }</td></tr>`
 
 const ownAccount = ({ id, host, since }: LinkedAccount): Markup => html`<li class="link">
 <h2>${host}</h2>
-<p class="soft">Linked${since === undefined ? '' : html` since ${timeOf(since)}`}, for all of your programs.</p>
+<p class="soft">Linked${since === undefined ? '' : html` since ${renderTime(since)}`}, for all of your programs.</p>
 <button name="${fields.unlink}" value="${id}" class="quiet" aria-label="Unlink ${host}">Unlink</button>
 </li>`
 
@@ -183,7 +183,7 @@ interface OwnKey extends ShownKey {
   readonly id: string
 }
 
-function keyOf({ provider, title, kept, id }: OwnKey): Markup {
+function renderKey({ provider, title, kept, id }: OwnKey): Markup {
   const way = `key?${new URLSearchParams({ provider })}`
   if (kept === undefined)
     return html`<li class="link"><h2><bdi>${title}</bdi></h2><p class="soft">No key. <a href="${way}">Enter one</a></p></li>`
@@ -194,8 +194,8 @@ ${isRefused ? html`<p class="note warn">The server has refused this key. <a href
 ${isEnding ? html`<p class="note warn">This key ends soon. <a href="${way}">Enter another one</a>.</p>` : ''}
 <table class="facts"><tbody>
 ${end === undefined ? '' : html`<tr><th scope="row">Key</th><td class="wrap"><code>…${end}</code></td></tr>`}
-<tr><th scope="row">Entered</th><td class="wrap">${timeOf(since)}</td></tr>
-${endsAt === undefined ? '' : html`<tr><th scope="row">Ends</th><td class="wrap">${timeOf(endsAt)}</td></tr>`}
+<tr><th scope="row">Entered</th><td class="wrap">${renderTime(since)}</td></tr>
+${endsAt === undefined ? '' : html`<tr><th scope="row">Ends</th><td class="wrap">${renderTime(endsAt)}</td></tr>`}
 </tbody></table>
 <button name="${fields.deleteKey}" value="${id}" class="quiet" aria-label="Delete the key for ${title}">Delete</button>
 <a href="${way}" aria-label="Replace the key for ${title}">Replace</a>
@@ -204,9 +204,9 @@ ${endsAt === undefined ? '' : html`<tr><th scope="row">Ends</th><td class="wrap"
 
 const FORMAT = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
 
-const textOf = (time: number): string => `${FORMAT.format(time)} UTC`
-export const timeOf = (time: number): Markup =>
-  html`<time datetime="${new Date(time).toISOString()}">${textOf(time)}</time>`
+const formatTime = (time: number): string => `${FORMAT.format(time)} UTC`
+export const renderTime = (time: number): Markup =>
+  html`<time datetime="${new Date(time).toISOString()}">${formatTime(time)}</time>`
 
 interface SignIn {
   readonly gateway: string

@@ -35,7 +35,7 @@ export function choicePage({ gateway, providers, asksForAddress, isUnknown, acti
 ${isUnknown ? html`<p class="note" role="status">There is no address, or no organization has it. Choose one.</p>` : ''}
 <form method="post" action="${action}">
 <input type="hidden" name="${fields.token}" value="${token}">
-${asksForAddress ? ADDRESS : html`<ul class="plain">${providers.map(choiceOf)}</ul>`}
+${asksForAddress ? ADDRESS : html`<ul class="plain">${providers.map(renderChoice)}</ul>`}
 </form>`,
   }
 }
@@ -45,5 +45,5 @@ const ADDRESS = html`<p><label for="email"><b>E-mail address</b></label></p>
 <div class="choices"><button>Continue</button></div>
 <p class="small soft">Leave it empty to choose from a list.</p>`
 
-const choiceOf = ({ name, host }: ChoiceQuestion['providers'][number]): Markup =>
+const renderChoice = ({ name, host }: ChoiceQuestion['providers'][number]): Markup =>
   html`<li class="link"><button name="${fields.provider}" value="${name}">Log in at <bdi>${name}</bdi></button> <span class="small soft">${host}</span></li>`

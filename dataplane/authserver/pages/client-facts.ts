@@ -45,7 +45,7 @@ export type Destination =
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]'])
 
 /** Returns the destination of a registered redirect URI, which is an absolute URI. */
-export function destinationOf(redirectUri: string): Destination {
+export function findDestination(redirectUri: string): Destination {
   const { protocol, hostname, host } = new URL(redirectUri)
   if (protocol !== 'https:' && protocol !== 'http:') return { kind: 'app', scheme: protocol }
   return { kind: LOOPBACK.has(hostname) ? 'computer' : 'site', host }

@@ -1,6 +1,6 @@
 import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
-import { answeredAt, type Destination, destinationOf, knownBy, scopeList, shownHost } from './client-facts.ts'
+import { answeredAt, type Destination, findDestination, knownBy, scopeList, shownHost } from './client-facts.ts'
 
 /** The question to the user before anything is sent to an identity provider on a client's behalf. */
 export interface ConsentQuestion {
@@ -37,7 +37,7 @@ const footer = (isRemembered: boolean) =>
 /** Renders the page that asks whether a client may act for the user. It works without scripts. */
 export function consentPage(question: ConsentQuestion): Page {
   const { gateway, client, redirectUri, isRemembered, resource, scopes, providers, action, token } = question
-  const destination = destinationOf(redirectUri)
+  const destination = findDestination(redirectUri)
   const name = client.name ?? 'A program'
   return {
     title: `Allow ${name}?`,

@@ -1,6 +1,6 @@
 import { html } from 'hono/html'
 import type { Page } from '../../pages/page.ts'
-import { timeOf } from './account-pages.ts'
+import { renderTime } from './account-pages.ts'
 
 /** Names of the form’s fields. */
 export const fields = { provider: 'provider', proof: 'for', token: 'token', key: 'key' } as const
@@ -35,7 +35,7 @@ export function keyPage(question: KeyQuestion): Page {
     body: html`
 <h1>Your key for <bdi>${title}</bdi></h1>
 <p>Your programs reach <bdi>${title}</bdi> by <bdi>${gateway}</bdi> with a key that is yours alone.${who === undefined ? '' : html` You are signed in as <b><bdi>${who}</bdi></b>.`}</p>
-${since === undefined ? '' : html`<p class="note">There is a key since ${timeOf(since)}. A new one replaces it.</p>`}
+${since === undefined ? '' : html`<p class="note">There is a key since ${renderTime(since)}. A new one replaces it.</p>`}
 ${problem === undefined ? '' : html`<p class="note warn" role="alert" id="problem">${problem}</p>`}
 <form method="post" action="${action}" autocomplete="off">
 <input type="hidden" name="${fields.token}" value="${token}">

@@ -82,7 +82,7 @@ function secretAdapter(
   return kept(model, {
     upsert(id, payload, expiresIn) {
       const text = JSON.stringify({ ...payload, jti: undefined })
-      return store.set(kind, keyed.of(kind, id), text, { ttlS: seconds(expiresIn), by: holderOf(payload) })
+      return store.set(kind, keyed.of(kind, id), text, { ttlS: seconds(expiresIn), by: findHolder(payload) })
     },
     async find(id) {
       const found = await firstRecord<Payload>(keyed.all(kind, id), (name) => store.get(kind, name))
@@ -95,7 +95,7 @@ function secretAdapter(
 }
 
 /** Returns the holder of the grant that a record belongs to. */
-const holderOf = (payload: Payload | undefined): HeldBy | undefined =>
+const findHolder = (payload: Payload | undefined): HeldBy | undefined =>
   typeof payload?.['grantId'] === 'string' ? { grant: payload['grantId'] } : undefined
 
 /**
@@ -106,7 +106,7 @@ function codeAdapter(options: AdapterOptions): LibraryAdapter {
   const { store, grants, proofKey } = options
   const codes = secretAdapter('AuthorizationCode', 'code', options)
   // The mark depends on the code alone, so that a rotated secret allows no second use.
-  const markOf = (id: string) => hash('sha256', `used-code\0${id}`, 'base64url')
+  const deriveMark = (id: string) => hash('sha256', `used-code\0${id}`, 'base64url')
   return {
     ...codes,
     revokeByGrantId: nothing,
@@ -116,14 +116,14 @@ function codeAdapter(options: AdapterOptions): LibraryAdapter {
       if (found === undefined) return undefined
       // A code that is bound to a key is accepted with a proof of that key only (RFC 9449 section 10).
       if (dpopJkt !== undefined && dpopJkt !== proofKey()) throw new InvalidGrant('the code is bound to another key')
-      if ((await store.get('usedCode', markOf(id))) === undefined) return payload
+      if ((await store.get('usedCode', deriveMark(id))) === undefined) return payload
       return { ...payload, consumed: Math.floor(Date.now() / 1000) }
     },
     async consume(id) {
       const payload = await codes.find(id)
       const left = Number(payload?.['exp'] ?? 0) - Math.floor(Date.now() / 1000)
-      const term = { ttlS: seconds(left + CLOCK_S), by: holderOf(payload) }
-      if (await store.add('usedCode', markOf(id), '1', term)) return
+      const term = { ttlS: seconds(left + CLOCK_S), by: findHolder(payload) }
+      if (await store.add('usedCode', deriveMark(id), '1', term)) return
       if (typeof payload?.['grantId'] === 'string') await grants.end(payload['grantId'])
       throw new InvalidGrant('authorization code already consumed')
     },
@@ -137,7 +137,7 @@ const refreshAdapter = ({ refresh, grants, clients, proofKey }: AdapterOptions) 
       const jkt = proofKey()
       const isBound = jkt !== undefined && (await isPublic(clients, payload))
       await refresh.keep(id, payload, seconds(expiresIn), isBound ? jkt : undefined)
-      await grants.renew(refresh.grantOf(id) as string, String(payload['accountId']))
+      await grants.renew(refresh.readGrantId(id) as string, String(payload['accountId']))
     },
     // The token endpoint has checked that the client has the token's key.
     find: (id) => refresh.find(id),

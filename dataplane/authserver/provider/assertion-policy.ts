@@ -8,7 +8,7 @@ import { compileGlob } from '../../config/glob.ts'
 import { SKEW_S } from '../../identity/index.ts'
 import { resourceSpelling, type Settings } from './settings.ts'
 import { ruleMark } from './standing.ts'
-import { providerSubject, subjectOf } from './subject.ts'
+import { deriveSubject, providerSubject } from './subject.ts'
 
 /** The claims of a verified assertion. */
 export type AssertionClaims = JWTPayload & { readonly iss?: string; readonly sub: string; readonly exp: number }
@@ -165,7 +165,7 @@ export function redeemableAs(
   const fitting = policy.rules.filter(({ fits }) => fits(claims))
   if (fitting.length === 0) throw new AssertionRefused('no_rule')
   const names = fitting.map(({ name }) => name)
-  const audience = audienceOf(fitting, settings, request)
+  const audience = chooseAudience(fitting, settings, request)
   if (audience === undefined)
     throw new AssertionRefused('resource', isForOneClient ? 'invalid_grant' : 'invalid_target', names)
   const holding = fitting.filter(({ allowedResources }) =>
@@ -188,7 +188,7 @@ export function redeemableAs(
  * Returns the audience: the resource that the request and the assertion name, or the only one; undefined for any other
  * resource.
  */
-function audienceOf(
+function chooseAudience(
   fitting: readonly SubjectRule[],
   { audiences, resourceNamed }: AssertionSettings,
   { claims, typ, resource: asked }: AssertionRequest,
@@ -441,7 +441,7 @@ export function assertedSubject(
   // The claim is read as at a login: by its exact name.
   const found = providerSubject(Object.hasOwn(claims, subjectClaim) ? claims[subjectClaim] : undefined)
   if (found === undefined) throw new AssertionRefused('subject')
-  return subjectOf(server, name, home, found)
+  return deriveSubject(server, name, home, found)
 }
 
 /** Tells whether a claim is present. Null counts as absent. */

@@ -41,11 +41,11 @@ export interface Grants {
   ): Promise<void>
   keep(id: string, payload: Payload): Promise<void>
   find(id: string): Promise<Payload | undefined>
-  userOf(id: string): Promise<UserClaims>
+  findUser(id: string): Promise<UserClaims>
   /** Returns the name of the provider that identified the user; undefined if none was stored. */
   identifiedBy(id: string): Promise<string | undefined>
   /** Returns the trace context of the request that began the login; undefined if it is not traced. */
-  traceOf(id: string): Promise<string | undefined>
+  findTrace(id: string): Promise<string | undefined>
   /** Returns the most recently used grants of a user, at most `MOST_MEMBERS`. */
   ofUser(subject: string): Promise<readonly ListedGrant[]>
   /** Marks a grant as used: it lives for another full lifespan. */
@@ -170,9 +170,9 @@ export function createGrants(options: GrantsOptions): Grants {
         return payload
       return end(id).then(() => undefined)
     },
-    userOf: async (id) => (await read(id))?.user ?? {},
+    findUser: async (id) => (await read(id))?.user ?? {},
     identifiedBy: async (id) => (await read(id))?.by,
-    traceOf: async (id) => (await read(id))?.trace,
+    findTrace: async (id) => (await read(id))?.trace,
     ofUser,
     async renew(id, subject) {
       const gone = await store.addMember('user', subject, id, { ttlS, by: { grant: id } })

@@ -52,7 +52,7 @@ export interface Provider {
   readonly keyed: KeyedHash
   /**
    * Passes a request to the library. For an authorization request that needs a login, it answers with a redirect
-   * (`loginUidOf`).
+   * (`readLoginUid`).
    */
   send(request: InnerRequest): Promise<InnerResponse>
   interaction(uid: string): Promise<LibraryInteraction | undefined>
@@ -74,7 +74,7 @@ interface GrantedLogin {
 }
 
 /** Returns the uid of the authorization request that waits for a login, from the library's redirect. */
-export const loginUidOf = (location: string | undefined): string | undefined =>
+export const readLoginUid = (location: string | undefined): string | undefined =>
   location?.startsWith(LOGIN_PATH) ? location.slice(LOGIN_PATH.length) : undefined
 
 const LOGIN_PATH = '/login/'
@@ -97,7 +97,8 @@ export function createProvider(options: ProviderOptions): Provider {
     keyed,
     send,
     interaction: (uid) => library.Interaction.find(uid),
-    open: async (request) => loginUidOf((await send({ method: 'GET', path: `/oauth/authorize?${request}` })).location),
+    open: async (request) =>
+      readLoginUid((await send({ method: 'GET', path: `/oauth/authorize?${request}` })).location),
     drop: async (uid) => (await library.Interaction.find(uid))?.destroy(),
     async grant({ login, subject, clientId, resource, scope }) {
       const grant = new library.Grant({ jti: login, accountId: subject, clientId })
@@ -154,7 +155,7 @@ function configuration({ settings, keys, grants, bindsCodes, proofKey }: Provide
     },
     extraTokenClaims: async (_context: unknown, { kind, grantId }: LibraryToken) =>
       kind === 'AccessToken' && grantId !== undefined
-        ? { ...(await grants.userOf(grantId)), [LOGIN_CLAIM]: grantId, ...bindingTo(proofKey()) }
+        ? { ...(await grants.findUser(grantId)), [LOGIN_CLAIM]: grantId, ...bindingTo(proofKey()) }
         : undefined,
     expiresWithSession: () => false,
     issueRefreshToken: (_context: unknown, client: LibraryClient) => client.grantTypeAllowed('refresh_token'),

@@ -29,20 +29,20 @@ export interface RefreshTokens {
   /** Creates a token of a grant. */
   make(grantId: string, rotation: number): string
   /** Returns the grant that a token was issued for; undefined if it was not issued here. */
-  grantOf(token: string): string | undefined
+  readGrantId(token: string): string | undefined
   /** Stores a token of a grant. `jkt`: the key that all tokens of the grant are bound to (RFC 9449 section 5). */
   keep(token: string, payload: Payload, ttlS: number, jkt?: string): Promise<void>
   /** Returns the record of a token that was issued here, with `consumed` if it has been replaced. */
   find(token: string): Promise<Payload | undefined>
   /** Returns the thumbprint of the key that a token is bound to, if it is. */
-  keyOf(token: string): Promise<string | undefined>
+  findKey(token: string): Promise<string | undefined>
   forget(grantId: string): Promise<void>
 }
 
 export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => number = Date.now): RefreshTokens {
   const read = (grantId: string) => firstRecord<Rotations>([grantId], (name) => store.get('refresh', name))
 
-  function grantOf(token: string): string | undefined {
+  function readGrantId(token: string): string | undefined {
     const [, grantId, rotation, random, mac] = TOKEN.exec(token) ?? []
     if (grantId === undefined || mac === undefined) return undefined
     return keyed.matches(PURPOSE, `${grantId}.${rotation}.${random}`, mac) ? grantId : undefined
@@ -52,13 +52,13 @@ export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => n
     digest !== undefined && keyed.all('refresh', token).some((own) => isEqual(own, digest))
 
   return {
-    grantOf,
+    readGrantId,
     make(grantId, rotation) {
       const body = `${grantId}.${rotation}.${randomSecret()}`
       return `${body}.${keyed.of(PURPOSE, body)}`
     },
     async keep(token, payload, ttlS, jkt) {
-      const grantId = grantOf(token) as string
+      const grantId = readGrantId(token) as string
       const before = await read(grantId)
       const record: Rotations = {
         current: keyed.of('refresh', token),
@@ -69,7 +69,7 @@ export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => n
       await store.set('refresh', grantId, JSON.stringify(record), { ttlS, by: { grant: grantId } })
     },
     async find(token) {
-      const grantId = grantOf(token)
+      const grantId = readGrantId(token)
       const record = grantId === undefined ? undefined : await read(grantId)
       if (record === undefined) return undefined
       const payload = { ...record.payload, jti: token }
@@ -80,8 +80,8 @@ export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => n
       if (isRecent && isToken(token, record.previous)) return payload
       return { ...payload, consumed: Math.floor(now() / 1000) }
     },
-    async keyOf(token) {
-      const grantId = grantOf(token)
+    async findKey(token) {
+      const grantId = readGrantId(token)
       return grantId === undefined ? undefined : (await read(grantId))?.jkt
     },
     forget: (grantId) => store.delete('refresh', grantId),

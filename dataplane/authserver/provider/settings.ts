@@ -103,7 +103,7 @@ export interface PrimaryProvider extends ShownProvider {
   readonly domains: readonly string[]
 }
 
-export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings {
+export function deriveSettings(config: AuthServerConfig, own: OwnResource): Settings {
   const { issuer, authorizationEndpointBaseUrl: base = issuer, tokenLifespans = {}, allowedAudiences = [] } = config
   const seconds = (name: keyof typeof lifespanBounds) =>
     Math.floor(parseDuration(tokenLifespans[name] ?? lifespanBounds[name].usual) / 1000)
@@ -158,7 +158,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
       config.upstreamProviders.map(({ name }, index) => [name, readCallbackName(callbacks[index] ?? '')]),
     ),
     primaries,
-    providerHosts: hostsOf(config, primaries),
+    providerHosts: listHosts(config, primaries),
     linkEndpoint: callback.replace(/\/callback$/, '/link'),
     keyEndpoint: keyUrlOf(config),
     acceptsDocuments: config.cimd?.enabled === true,
@@ -175,7 +175,7 @@ export const alternatives = (providers: readonly ShownProvider[]): string =>
   providers.map(({ host }) => host).join(' or ')
 
 /** Returns the hosts of the providers that a login visits, in order. */
-const hostsOf = (config: AuthServerConfig, primaries: readonly PrimaryProvider[]): readonly string[] => [
+const listHosts = (config: AuthServerConfig, primaries: readonly PrimaryProvider[]): readonly string[] => [
   ...(primaries.length > 1 ? [alternatives(primaries)] : []),
   ...config.upstreamProviders
     .filter((provider) => !isOnDemand(provider) && !isChosen(config, provider.name))

@@ -14,7 +14,11 @@ const markFor = (...what: readonly unknown[]): string =>
 /** The fields that identify a trusted issuer: its name and the source of its keys. */
 type IssuerSource = Pick<IssuerPolicies['issuer'], 'issuerUrl' | 'jwksUrl' | 'keySource'>
 
-const sourceOf = ({ issuerUrl, jwksUrl = '', keySource = 'discovery' }: IssuerSource) => [issuerUrl, jwksUrl, keySource]
+const pickSource = ({ issuerUrl, jwksUrl = '', keySource = 'discovery' }: IssuerSource) => [
+  issuerUrl,
+  jwksUrl,
+  keySource,
+]
 
 /** A rule, or a binding of a subject, which is a rule with a subject only. */
 interface Rule {
@@ -31,11 +35,11 @@ export const ruleMark = (
   { name = '', subject = '', matcher = '', allowedResources, scopes }: Rule,
 ): string => {
   const what = [name, subject, matcher, allowedResources.toSorted(), scopes?.toSorted() ?? null]
-  return markFor('rule', sourceOf(issuer), what)
+  return markFor('rule', pickSource(issuer), what)
 }
 
 /** Returns the mark of an issuer whose tokens are exchanged. */
-export const exchangeMark = (issuer: IssuerSource): string => markFor('exchange', sourceOf(issuer))
+export const exchangeMark = (issuer: IssuerSource): string => markFor('exchange', pickSource(issuer))
 
 /** Returns the mark of a configured client. */
 export const clientMark = (clientId: string): string => markFor('client', clientId)

@@ -6,7 +6,9 @@ import { hash } from 'node:crypto'
  * issuer, the provider's name and issuer, and the user's name there, each with its length, so that no two combinations
  * collide.
  */
-export function subjectOf(...parts: readonly [issuer: string, provider: string, home: string, name: string]): string {
+export function deriveSubject(
+  ...parts: readonly [issuer: string, provider: string, home: string, name: string]
+): string {
   const text = parts.map((part) => `${Buffer.byteLength(part)}:${part}`).join('')
   const hex = hash('sha256', `portico-subject\0${text}`, 'hex').slice(0, 32)
   const variant = ((Number.parseInt(hex[16] as string, 16) & 0x3) | 0x8).toString(16)

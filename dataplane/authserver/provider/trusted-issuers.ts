@@ -53,7 +53,7 @@ interface TrustedIssuersOptions {
  * Returns the API server whose keys verify tokens of ServiceAccounts: the configured one, or the one of the pod's
  * cluster.
  */
-function clusterOf(cluster: AuthServerConfig['cluster'], directory: string): NonNullable<Provider['cluster']> {
+function findCluster(cluster: AuthServerConfig['cluster'], directory: string): NonNullable<Provider['cluster']> {
   const ofPod = { tokenFile: SERVICE_ACCOUNT_TOKEN, caFile: SERVICE_ACCOUNT_CA }
   const { apiServer = API_SERVER, tokenFile, caFile }: NonNullable<AuthServerConfig['cluster']> = cluster ?? ofPod
   return {
@@ -73,7 +73,7 @@ export class TrustedIssuers {
         const { issuerUrl: issuer, jwksUrl, caBundleFile: ca, allowPrivateIPs, insecureAllowHTTP } = config
         const provider = {
           issuer,
-          cluster: config.keySource === 'cluster' ? clusterOf(cluster, directory) : undefined,
+          cluster: config.keySource === 'cluster' ? findCluster(cluster, directory) : undefined,
           jwksUrl,
           caBundleFile: ca === undefined ? undefined : resolve(directory, ca),
           allowPrivateIP: allowPrivateIPs,

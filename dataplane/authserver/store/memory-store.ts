@@ -3,7 +3,6 @@ import { FairCache, type Holder, NOBODY } from '../../storage/fair-cache.ts'
 import { purgeRegularly } from '../../storage/purge.ts'
 import {
   type HeldBy,
-  holderIn,
   type Kind,
   kinds,
   type Member,
@@ -11,7 +10,8 @@ import {
   MOST_MEMBERS,
   type Pool,
   type RecordStore,
-  secondsOf,
+  readHolder,
+  readSeconds,
   type Term,
   YOUNGEST_EVICTED_MS,
 } from './record-store.ts'
@@ -68,28 +68,28 @@ const OF_FREE: Partial<Readonly<Record<Pool, readonly number[]>>> = {
 export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const { mostClients = MOST_CLIENTS, now = Date.now } = options
   const { pools, ended, all } = openPools({ ...options, now })
-  const poolOf = (kind: Kind) => pools[kinds[kind]]
-  const keyOf = (kind: Kind, name: string) => `${kind}:${name}`
+  const findPool = (kind: Kind) => pools[kinds[kind]]
+  const formatKey = (kind: Kind, name: string) => `${kind}:${name}`
 
   /** Returns undefined if the holder is unknown, or their grant has ended. */
-  const holderOf = (by: HeldBy | undefined): Holder | undefined =>
-    by !== undefined && 'grant' in by ? pools.grants.holderOf(keyOf('grant', by.grant)) : by
+  const findHolder = (by: HeldBy | undefined): Holder | undefined =>
+    by !== undefined && 'grant' in by ? pools.grants.holderOf(formatKey('grant', by.grant)) : by
 
   function set(kind: Kind, name: string, text: string, term: Term): void {
-    const key = keyOf(kind, name)
-    const pool = poolOf(kind)
-    const size = memoryOf(key) + memoryOf(text) + ENTRY_BYTES
-    const holder = holderOf(holderIn(term)) ?? pool.holderOf(key) ?? NOBODY
+    const key = formatKey(kind, name)
+    const pool = findPool(kind)
+    const size = measureText(key) + measureText(text) + ENTRY_BYTES
+    const holder = findHolder(readHolder(term)) ?? pool.holderOf(key) ?? NOBODY
     const isNew = pool.holderOf(key) === undefined
     const ofFree = OF_FREE[kinds[kind]]
     if (isNew && ofFree !== undefined) checkMark(pool, { holder, bytes: size }, ofFree)
     if (isNew && kind === 'newClient') makeRoom(pools, { holder, bytes: size }, { mostClients, now })
     if (isNew && kinds[kind] === 'clients') makeUsedRoom(pools, { holder, bytes: size }, { mostClients })
-    pool.set(key, text, { size, ttlMs: secondsOf(term) * 1000, holder })
+    pool.set(key, text, { size, ttlMs: readSeconds(term) * 1000, holder })
   }
 
-  const get = (kind: Kind, name: string) => poolOf(kind).get(keyOf(kind, name))
-  const remove = (kind: Kind, name: string) => void poolOf(kind).delete(keyOf(kind, name))
+  const get = (kind: Kind, name: string) => findPool(kind).get(formatKey(kind, name))
+  const remove = (kind: Kind, name: string) => void findPool(kind).delete(formatKey(kind, name))
 
   return {
     get size() {
@@ -123,7 +123,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
     },
     ...memorySets({ get, set, delete: remove, now }),
     async revoke(grant, ttlS, by) {
-      ended.set(grant, now(), { size: 1, ttlMs: ttlS * 1000, holder: holderOf(by) })
+      ended.set(grant, now(), { size: 1, ttlMs: ttlS * 1000, holder: findHolder(by) })
     },
     async revokedSince(sinceMs) {
       return [...ended.entries()].filter(([, at]) => at >= sinceMs).map(([grant]) => grant)
@@ -149,7 +149,7 @@ function checkMark(marks: FairCache<string>, { holder, bytes }: Needed, ofFree: 
 }
 
 /** Returns the bytes of a text in memory: one for each character, or two for all of them if one needs two. */
-const memoryOf = (text: string): number => (/[^\0-\xff]/.test(text) ? 2 * text.length : text.length)
+const measureText = (text: string): number => (/[^\0-\xff]/.test(text) ? 2 * text.length : text.length)
 
 interface ClientPools {
   /** The clients that have tokens. */
@@ -224,7 +224,7 @@ interface Texts {
 
 /** Stores sets among the texts of a memory store, with the same size limits. */
 function memorySets({ now, ...texts }: Texts): Pick<RecordStore, 'addMember' | 'members' | 'removeMember'> {
-  const membersOf = (kind: Kind, name: string) => readMembers(texts.get(kind, name), now())
+  const findMembers = (kind: Kind, name: string) => readMembers(texts.get(kind, name), now())
 
   function write(kind: Kind, name: string, members: readonly Member[], by?: HeldBy): void {
     const [longest] = members
@@ -234,14 +234,14 @@ function memorySets({ now, ...texts }: Texts): Pick<RecordStore, 'addMember' | '
 
   return {
     async addMember(kind, name, member, term) {
-      const added = { member, endsAt: Math.ceil(now() / 1000 + secondsOf(term)) * 1000 }
-      write(kind, name, withMember(membersOf(kind, name), added), holderIn(term))
+      const added = { member, endsAt: Math.ceil(now() / 1000 + readSeconds(term)) * 1000 }
+      write(kind, name, withMember(findMembers(kind, name), added), readHolder(term))
       // A member that has left still counts in the share of its holder, so none is reported.
       return []
     },
-    members: async (kind, name) => membersOf(kind, name),
+    members: async (kind, name) => findMembers(kind, name),
     async removeMember(kind, name, member) {
-      const left = membersOf(kind, name).filter((one) => one.member !== member)
+      const left = findMembers(kind, name).filter((one) => one.member !== member)
       write(kind, name, left)
     },
   }

@@ -66,8 +66,8 @@ export type HeldBy = Holder | { readonly grant: string }
 /** The lifetime of a record in seconds, and its holder; absent: the earlier holder, or none. */
 export type Term = number | { readonly ttlS: number; readonly by?: HeldBy | undefined }
 
-export const secondsOf = (term: Term): number => (typeof term === 'number' ? term : term.ttlS)
-export const holderIn = (term: Term): HeldBy | undefined => (typeof term === 'number' ? undefined : term.by)
+export const readSeconds = (term: Term): number => (typeof term === 'number' ? term : term.ttlS)
+export const readHolder = (term: Term): HeldBy | undefined => (typeof term === 'number' ? undefined : term.by)
 
 /** The most registered clients. Beyond this number the oldest ones without tokens are evicted. */
 export const MOST_CLIENTS = 100_000

@@ -41,7 +41,7 @@ interface Shares {
 }
 
 /** Returns the limits that apply to a holder in Redis; undefined if this kind of record has none. */
-export function sharesOf(prefix: string, kind: Kind, by: HeldBy | undefined): Shares | undefined {
+export function findShares(prefix: string, kind: Kind, by: HeldBy | undefined): Shares | undefined {
   const sharing = shared[kind]
   if (sharing === undefined || by === undefined || 'grant' in by) return undefined
   const bounds = sharing.bounds(by)

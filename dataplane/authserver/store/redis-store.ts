@@ -4,16 +4,16 @@ import { type RedisClient, RedisScript, withRedis } from '../../storage/redis.ts
 import { RECORD_BYTES, SHARES } from '../../storage/redis-shares.ts'
 import {
   type HeldBy,
-  holderIn,
   type Kind,
   MOST_CLIENTS,
   MOST_MEMBERS,
   type RecordStore,
-  secondsOf,
+  readHolder,
+  readSeconds,
   type Term,
   YOUNGEST_EVICTED_MS,
 } from './record-store.ts'
-import { sharesOf } from './redis-holders.ts'
+import { findShares } from './redis-holders.ts'
 
 interface RedisStoreOptions extends ClientBounds {
   readonly client: RedisClient
@@ -91,42 +91,44 @@ export function createRedisStore({
   mostMembers = MOST_KEPT_MEMBERS,
   ...bounds
 }: RedisStoreOptions): RecordStore {
-  const keyOf = (kind: Kind, name: string) => `${prefix}as:${kind}:${name}`
+  const formatKey = (kind: Kind, name: string) => `${prefix}as:${kind}:${name}`
   const ended = `${prefix}as:revoked`
   const text = (value: string | null) => value ?? undefined
-  const held = heldRecords(client, prefix, keyOf)
+  const held = heldRecords(client, prefix, formatKey)
   return {
-    get: (kind, name) => withRedis(client, async (redis) => text(await redis.get(keyOf(kind, name)))),
+    get: (kind, name) => withRedis(client, async (redis) => text(await redis.get(formatKey(kind, name)))),
     async set(kind, name, value, term) {
       if ((await held.set({ kind, name, text: value, term, isAdded: false })) !== undefined) return
-      await withRedis(client, (redis) => redis.set(keyOf(kind, name), value, 'EX', secondsOf(term)))
+      await withRedis(client, (redis) => redis.set(formatKey(kind, name), value, 'EX', readSeconds(term)))
     },
     async add(kind, name, value, term) {
       const isHeld = await held.set({ kind, name, text: value, term, isAdded: true })
       if (isHeld !== undefined) return isHeld
-      const set = await withRedis(client, (redis) => redis.set(keyOf(kind, name), value, 'EX', secondsOf(term), 'NX'))
+      const set = await withRedis(client, (redis) =>
+        redis.set(formatKey(kind, name), value, 'EX', readSeconds(term), 'NX'),
+      )
       return set === 'OK'
     },
-    take: (kind, name) => withRedis(client, async (redis) => text(await redis.getdel(keyOf(kind, name)))),
-    delete: (kind, name) => withRedis(client, async (redis) => void (await redis.del(keyOf(kind, name)))),
+    take: (kind, name) => withRedis(client, async (redis) => text(await redis.getdel(formatKey(kind, name)))),
+    delete: (kind, name) => withRedis(client, async (redis) => void (await redis.del(formatKey(kind, name)))),
     async extend(kind, name, term) {
       if (await held.extend(kind, name, term)) return
-      await withRedis(client, (redis) => redis.expire(keyOf(kind, name), secondsOf(term)))
+      await withRedis(client, (redis) => redis.expire(formatKey(kind, name), readSeconds(term)))
     },
     ...redisClients(
       client,
-      { used: keyOf('client', ''), fresh: keyOf('newClient', ''), grant: keyOf('grant', '') },
+      { used: formatKey('client', ''), fresh: formatKey('newClient', ''), grant: formatKey('grant', '') },
       bounds,
     ),
     addMember: (kind, name, member, term) =>
       withRedis(client, async (redis) => {
         const now = Date.now()
-        const ending = now + secondsOf(term) * 1000
-        return (await redis.eval(ADD_MEMBER, 1, keyOf(kind, name), member, ending, now, mostMembers)) as string[]
+        const ending = now + readSeconds(term) * 1000
+        return (await redis.eval(ADD_MEMBER, 1, formatKey(kind, name), member, ending, now, mostMembers)) as string[]
       }),
     members: (kind, name) =>
       withRedis(client, async (redis) => {
-        const key = keyOf(kind, name)
+        const key = formatKey(kind, name)
         const limit = ['LIMIT', 0, MOST_MEMBERS] as const
         const found = await redis.zrevrangebyscore(key, '+inf', `(${Date.now()}`, 'WITHSCORES', ...limit)
         return Array.from({ length: found.length / 2 }, (_, index) => ({
@@ -135,7 +137,7 @@ export function createRedisStore({
         }))
       }),
     removeMember: (kind, name, member) =>
-      withRedis(client, async (redis) => void (await redis.zrem(keyOf(kind, name), member))),
+      withRedis(client, async (redis) => void (await redis.zrem(formatKey(kind, name), member))),
     revoke: (grant, ttlS) =>
       withRedis(client, async (redis) => {
         // The set is sorted by the time of adding. Members older than the longest lifespan are obsolete.
@@ -165,27 +167,27 @@ interface HeldRecord {
 }
 
 /** Creates the operations on records of kinds whose holders have shares. */
-function heldRecords(client: RedisClient, prefix: string, keyOf: (kind: Kind, name: string) => string) {
+function heldRecords(client: RedisClient, prefix: string, formatKey: (kind: Kind, name: string) => string) {
   return {
     /** Stores a record. Resolves to undefined if its kind has no limits, and to false if a record exists already. */
     async set({ kind, name, text, term, isAdded }: HeldRecord): Promise<boolean | undefined> {
-      const shares = sharesOf(prefix, kind, holderIn(term))
+      const shares = findShares(prefix, kind, readHolder(term))
       if (shares === undefined) return undefined
       const bytes = shares.isCounted ? Buffer.byteLength(text) + RECORD_BYTES : 0
       const flags = [isAdded, shares.isRefused].map((flag) => (flag ? '1' : ''))
-      const what = [name, text, secondsOf(term), Date.now(), ...flags, keyOf(kind, ''), bytes]
+      const what = [name, text, readSeconds(term), Date.now(), ...flags, formatKey(kind, ''), bytes]
       const kept = await withRedis(client, (redis) =>
-        SET_HELD.run(redis, [keyOf(kind, name)], [...what, ...shares.args]),
+        SET_HELD.run(redis, [formatKey(kind, name)], [...what, ...shares.args]),
       )
       if (kept === -1) throw full(`records of the kind ${kind} of one holder`)
       return kept === 1
     },
     /** Extends the lifetime of a record. Resolves to false if its kind has no limits. */
     async extend(kind: Kind, name: string, term: Term): Promise<boolean> {
-      const shares = sharesOf(prefix, kind, holderIn(term))
+      const shares = findShares(prefix, kind, readHolder(term))
       if (shares === undefined) return false
-      const what = [name, secondsOf(term), Date.now(), ...shares.args]
-      await withRedis(client, (redis) => EXTEND_HELD.run(redis, [keyOf(kind, name)], what))
+      const what = [name, readSeconds(term), Date.now(), ...shares.args]
+      await withRedis(client, (redis) => EXTEND_HELD.run(redis, [formatKey(kind, name)], what))
       return true
     },
   }
@@ -352,13 +354,13 @@ end)
 return 1`
 
 /** Returns the user of a stored grant; empty if there is none. */
-function userOf(grant: string | null): string {
+function readUser(grant: string | null): string {
   const { payload } = grant === null ? {} : (JSON.parse(grant) as { payload?: { accountId?: unknown } })
   return typeof payload?.accountId === 'string' ? hash('sha256', payload.accountId, 'base64url') : ''
 }
 
 /** Returns the parts of a holder for a script. An unknown holder has one part. */
-const partsOf = (by: HeldBy | undefined): readonly string[] => {
+const listParts = (by: HeldBy | undefined): readonly string[] => {
   const parts = by === undefined || 'grant' in by ? [] : by.filter((part) => part !== '')
   return parts.length === 0 ? ['-'] : parts
 }
@@ -376,7 +378,7 @@ function redisClients(
       withRedis(client, async (redis) => {
         const bounds = [ttlS, mostClients, YOUNGEST_EVICTED_MS]
         const keys = [fresh + name, list, holders]
-        const isKept = await redis.eval(ADD, 3, ...keys, name, text, now(), ...bounds, fresh, ...partsOf(by))
+        const isKept = await redis.eval(ADD, 3, ...keys, name, text, now(), ...bounds, fresh, ...listParts(by))
         if (isKept !== 1)
           throw new PublicError('unavailable', {
             headers: { 'Retry-After': '60' },
@@ -385,7 +387,7 @@ function redisClients(
       }),
     useClient: (name, ttlS, by) =>
       withRedis(client, async (redis) => {
-        const user = by !== undefined && 'grant' in by ? userOf(await redis.get(grant + by.grant)) : ''
+        const user = by !== undefined && 'grant' in by ? readUser(await redis.get(grant + by.grant)) : ''
         const keys = [used + name, list, holders, fresh + name]
         const bounds = [mostUsed, used, MOST_USED_BYTES, RECORD_BYTES]
         await redis.eval(USE, 4, ...keys, name, ttlS, fresh, user, now(), ...bounds)

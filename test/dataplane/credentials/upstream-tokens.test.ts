@@ -50,7 +50,7 @@ test('a user’s key is for the user: who acts without their login, clients and 
     issuer,
     keys: {
       has: () => true,
-      titleOf: () => 'Jira',
+      findTitle: () => 'Jira',
       async header(subject) {
         asked.push(subject)
         return { name: 'x-key', value: `key of ${subject}`, expiresAt: undefined }

@@ -5,7 +5,7 @@ import { PublicError } from '../../../server/errors.ts'
 import type { Holder } from '../../../storage/fair-cache.ts'
 import { placeOfAssertion } from '../../../upstream-tokens/index.ts'
 import type { RequestRecord } from '../../audit/request-record.ts'
-import { documentOf } from '../../clients/metadata-document.ts'
+import { findDocumentUrl } from '../../clients/metadata-document.ts'
 import type { ClientRecord } from '../../clients/registration.ts'
 import { randomSecret } from '../../keys/keyed-hash.ts'
 import {
@@ -24,8 +24,8 @@ import { clientMark } from '../../provider/standing.ts'
 import type { OutsideToken, TrustedIssuer } from '../../provider/trusted-issuers.ts'
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
-import { actOf, actorsOf, issue } from './issue.ts'
-import { reasonOf } from './presented-token.ts'
+import { buildAct, issue, readActors } from './issue.ts'
+import { loggableReason } from './presented-token.ts'
 
 /** The accepted types of an assertion. An access token is never an assertion, whatever its audience. */
 const TYPES = new Set(['jwt', 'application/jwt', 'oauth-id-jag+jwt', 'application/oauth-id-jag+jwt'])
@@ -76,7 +76,7 @@ async function redeem(
   const { settings } = parts
   const { token, policy } = await verified(parts, assertion)
   const { claims, issuer, typ } = token
-  const mark = markOf(assertion, claims)
+  const mark = deriveMark(assertion, claims)
   record?.about(claims)
   record?.assertion({ digest: mark })
   if (isIdJag(typ)) requireOwnClient(claims, client, policy.config.clients === 'any')
@@ -100,7 +100,7 @@ async function redeem(
     await useOnce(parts, mark, { by, until: endOfUse(policy, claims) })
   }
   const lifespanS = Math.min(LONGEST_S, settings.accessTokenS)
-  const act = actOf(actorsOf(claims['act'], issuer.config.issuerUrl))
+  const act = buildAct(readActors(claims['act'], issuer.config.issuerUrl))
   // No client has the same subject as a person who logs in (RFC 9700 section 4.15).
   const clientId = client?.client_id ?? name
   const standing = [...marks, ...(parts.delegates.find(clientId) === undefined ? [] : [clientMark(clientId)])]
@@ -176,7 +176,7 @@ function reasonOfUnverified(error: unknown): string {
   if (error instanceof errors.JWTClaimValidationFailed) return error.claim === 'aud' ? 'audience' : error.claim
   if (error instanceof errors.JWSSignatureVerificationFailed || error instanceof errors.JWKSNoMatchingKey)
     return 'signature'
-  return reasonOf(error)
+  return loggableReason(error)
 }
 
 /** Returns the claim `iss` of an assertion that nothing has verified yet; empty if there is none. */
@@ -193,7 +193,7 @@ function requireOwnClient(
 ): void {
   const isConfidential = client !== undefined && client.token_endpoint_auth_method !== 'none'
   const isAllowed =
-    isConfidential || (allowsPublic && client !== undefined && documentOf(client.client_id) !== undefined)
+    isConfidential || (allowsPublic && client !== undefined && findDocumentUrl(client.client_id) !== undefined)
   if (!isAllowed) throw new OAuthError('invalid_client', 'This assertion is for a client that authenticates.', 401)
   if (claims['client_id'] !== client?.client_id) throw new AssertionRefused('client')
 }
@@ -208,7 +208,7 @@ function requireProof({ claims, typ }: OutsideToken, jkt: string | undefined): v
 }
 
 /** Returns the digest under which the use of an assertion is recorded. */
-function markOf(assertion: string, { iss, jti }: OutsideToken['claims']): string {
+function deriveMark(assertion: string, { iss, jti }: OutsideToken['claims']): string {
   // Without `jti` the signed part identifies the assertion, because anybody can re-encode a signature and keep it
   // valid.
   const signed = assertion.slice(0, assertion.lastIndexOf('.'))

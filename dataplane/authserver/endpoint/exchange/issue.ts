@@ -23,7 +23,7 @@ const LONGEST_CHAIN = 10
 const LONGEST_NAME = 1024
 
 /** Builds the claim from the actors, the current one first. */
-export function actOf(actors: readonly Actor[]): Act | undefined {
+export function buildAct(actors: readonly Actor[]): Act | undefined {
   return actors
     .slice(0, LONGEST_CHAIN)
     .reduceRight<Act | undefined>((act, { iss, sub }) => ({ iss, sub, ...(act && { act }) }), undefined)
@@ -33,7 +33,7 @@ export function actOf(actors: readonly Actor[]): Act | undefined {
  * Returns the actors of a verified token, the latest first. The list ends before the first invalid one. An actor
  * without an issuer gets `issuer`.
  */
-export function actorsOf(claim: unknown, issuer: string): readonly Actor[] {
+export function readActors(claim: unknown, issuer: string): readonly Actor[] {
   const actors: Actor[] = []
   let at = claim
   while (typeof at === 'object' && at !== null && actors.length < LONGEST_CHAIN) {
@@ -128,12 +128,12 @@ export function audienceFor(
   allowed: readonly string[],
   { audiences, resourceNamed }: Pick<Settings, 'audiences' | 'resourceNamed'>,
 ): string {
-  const audienceOf = (name: string) => audiences.get(name) ?? name
+  const findAudience = (name: string) => audiences.get(name) ?? name
   const wanted = asked.filter((name) => name !== undefined)
   const own = resourceSpelling(allowed)
   const named = wanted.map((name) => (allowed.includes(name) ? name : own(resourceNamed(name))))
   if (!named.every((name) => allowed.includes(name))) throw invalidTarget()
-  const found = new Set((named.length === 0 ? allowed : named).map(audienceOf))
+  const found = new Set((named.length === 0 ? allowed : named).map(findAudience))
   const [audience] = found
   if (audience === undefined || found.size > 1) throw invalidTarget()
   return audience

@@ -41,13 +41,13 @@ export async function readPresented(
     return issuer === parts.settings.issuer ? await readOwn(parts, token) : await readOutside(parts, token, issuer)
   } catch (error) {
     if (error instanceof PublicError) throw error
-    parts.log().debug({ code: reasonOf(error) }, 'a token for an exchange is not accepted')
+    parts.log().debug({ code: loggableReason(error) }, 'a token for an exchange is not accepted')
     throw new OAuthError('invalid_request', `The ${field} is not valid, has expired, or is not meant for this server.`)
   }
 }
 
 /** Returns the part of an error that may be logged. Errors about tokens carry claims, which must not be logged. */
-export const reasonOf = (error: unknown): string => {
+export const loggableReason = (error: unknown): string => {
   const { code, name } = error as { code?: unknown; name?: unknown }
   return String(code ?? name)
 }

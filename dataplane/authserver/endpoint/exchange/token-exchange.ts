@@ -3,7 +3,7 @@ import type { DelegateClient } from '../../clients/delegate-clients.ts'
 import { clientMark, exchangeMark, STANDING_CLAIM } from '../../provider/standing.ts'
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
-import { type Actor, actOf, actorsOf, audienceFor, type GrantedToken, issue, scopesFor } from './issue.ts'
+import { type Actor, audienceFor, buildAct, type GrantedToken, issue, readActors, scopesFor } from './issue.ts'
 import { loginOfPresented, type PresentedToken, readPresented } from './presented-token.ts'
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
@@ -38,10 +38,10 @@ export async function exchangeToken(
     clientId: client.clientId,
     scopes,
     lifespanS,
-    act: actOf(actors),
-    standing: standingOf(client, subject),
+    act: buildAct(actors),
+    standing: collectMarks(client, subject),
     ...loginFor(subject, audience),
-    ...userOf(subject),
+    ...readUser(subject),
   })
   return jsonAnswer({
     access_token: token,
@@ -60,7 +60,7 @@ async function readActor(parts: EndpointParts, form: ReadonlyMap<string, string>
 }
 
 /** Returns the marks that the new token depends on: its client's, and those of the presented token. */
-function standingOf({ clientId }: DelegateClient, { claims, issuer }: PresentedToken): readonly string[] {
+function collectMarks({ clientId }: DelegateClient, { claims, issuer }: PresentedToken): readonly string[] {
   const own = claims[STANDING_CLAIM]
   const inherited = issuer === undefined ? (Array.isArray(own) ? own : []) : [exchangeMark(issuer.config)]
   return [clientMark(clientId), ...inherited]
@@ -83,7 +83,7 @@ function loginFor(subject: PresentedToken, audience: string) {
 }
 
 /** Returns the user's name, e-mail address and groups from a token that was issued here. */
-function userOf({
+function readUser({
   claims: { name, email, groups },
   issuer,
 }: PresentedToken): Pick<GrantedToken, 'name' | 'email' | 'groups'> {
@@ -122,7 +122,7 @@ function requireActors({ client, subject, actor }: Acting, ownIssuer: string): r
     if (!mayAct(subject, client, named)) throw refused()
   }
   const now = actor === undefined ? [client, ...(named === undefined ? [] : [named])] : [named as Actor]
-  return [...now, ...actorsOf(claims['act'], home)].map(({ iss, sub }) => ({ iss, sub }))
+  return [...now, ...readActors(claims['act'], home)].map(({ iss, sub }) => ({ iss, sub }))
 }
 
 const refused = () =>

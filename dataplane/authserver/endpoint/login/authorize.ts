@@ -1,19 +1,19 @@
 import { html } from 'hono/html'
 import { decodeJwt } from 'jose'
-import { documentOf } from '../../clients/metadata-document.ts'
-import { timesOf } from '../../clients/network-limit.ts'
+import { findDocumentUrl } from '../../clients/metadata-document.ts'
+import { countTimes } from '../../clients/network-limit.ts'
 import { isRedirectAllowed } from '../../clients/redirect-uris.ts'
 import type { ClientRecord } from '../../clients/registration.ts'
 import type { LoginStep, PendingAuthorization } from '../../login/login.ts'
-import { destinationOf } from '../../pages/client-facts.ts'
+import { findDestination } from '../../pages/client-facts.ts'
 import type { LibraryInteraction } from '../../provider/library.ts'
-import { loginUidOf } from '../../provider/provider.ts'
-import { browserOf } from '../browser.ts'
+import { readLoginUid } from '../../provider/provider.ts'
+import { identifyBrowser } from '../browser.ts'
 import { singleParameters } from '../form.ts'
 import { OAuthError } from '../oauth-error.ts'
 import type { EndpointContext, EndpointParts } from '../parts.ts'
 import { problemPage, redirect, showMessage } from '../show.ts'
-import { traceOf } from '../telemetry.ts'
+import { findTrace } from '../telemetry.ts'
 
 /** The longest query of a request. No client needs a longer one, and the library parses all of it. */
 const LONGEST_QUERY = 16 * 1024
@@ -42,18 +42,18 @@ export async function login(parts: EndpointParts, c: EndpointContext): Promise<R
   const id = clientId[0] as string
   c.var.record?.client(id)
   const client = await parts.clients.find(id, parts.addressOf(c.env.incoming))
-  if (client === undefined) return problemPage(parts, c, documentOf(id) === undefined ? 'client' : 'document')
+  if (client === undefined) return problemPage(parts, c, findDocumentUrl(id) === undefined ? 'client' : 'document')
   // A client that authenticates with a key may also be an app on a device, so it may use any loopback port.
   const isPublic = ['none', 'private_key_jwt'].includes(client.token_endpoint_auth_method)
   if (!isRedirectAllowed(client.redirect_uris, redirectUri[0] as string, isPublic))
     return problemPage(parts, c, 'redirect')
 
-  const times = timesOf(c.req.url.length, LARGE_QUERY)
+  const times = countTimes(c.req.url.length, LARGE_QUERY)
   if (!parts.logins.take(parts.addressOf(c.env.incoming), times)) return problemPage(parts, c, 'busy')
   const parameters = normalized(parts, query, client)
   if (parameters instanceof OAuthError) return refusedRequest(parts, c, errorLocation(parts, query, parameters))
   const inner = await parts.provider().send({ method: 'GET', path: `/oauth/authorize?${parameters}` })
-  const uid = loginUidOf(inner.location)
+  const uid = readLoginUid(inner.location)
   if (uid === undefined)
     return inner.location === undefined ? problemPage(parts, c, 'parameters') : refusedRequest(parts, c, inner.location)
   return begin(parts, c, { uid, request: parameters.toString() }, client)
@@ -91,7 +91,7 @@ async function begin(
   { uid, request }: Pick<PendingAuthorization, 'uid' | 'request'>,
   client: ClientRecord,
 ): Promise<LoginStep> {
-  const trace = traceOf(c)
+  const trace = findTrace(c)
   c.set('loginTrace', trace)
   const { params = {} } = (await parts.provider().interaction(uid)) ?? {}
   return parts.login.begin(
@@ -106,7 +106,7 @@ async function begin(
       ...conditionsIn(params),
       ...(trace !== undefined && { trace }),
     },
-    browserOf(parts, c),
+    identifyBrowser(parts, c),
   )
 }
 
@@ -144,7 +144,7 @@ async function refusedRequest(parts: EndpointParts, c: EndpointContext, location
   const error = searchParams.get('error') ?? new URLSearchParams(hash.slice(1)).get('error') ?? undefined
   c.set('error', error)
   c.var.record?.refused(error)
-  const destination = destinationOf(location)
+  const destination = findDestination(location)
   if (destination.kind === 'computer') return redirect(location)
   const where = destination.kind === 'app' ? `the app that opens ${destination.scheme} links` : destination.host
   const message = {

@@ -29,12 +29,12 @@ export async function choose(parts: EndpointParts, c: EndpointContext): Promise<
   const token = form?.get(fields.token)
   if (form === undefined || token === undefined) return problemPage(parts, c, 'parameters')
   if (!parts.logins.take(parts.addressOf(c.env.incoming))) return problemPage(parts, c, 'busy')
-  const named = form.get(fields.provider) ?? providerOf(parts, form.get(fields.email))
+  const named = form.get(fields.provider) ?? findProvider(parts, form.get(fields.email))
   return parts.login.choose(token, named, knownBrowser(parts, c), found(c))
 }
 
 /** Returns the name of the provider that is configured for the domain of an address. */
-function providerOf({ settings }: EndpointParts, address = ''): string | undefined {
+function findProvider({ settings }: EndpointParts, address = ''): string | undefined {
   const domain = domainToASCII(address.trim().replace(/^.*@/, '')).toLowerCase()
   return domain === '' ? undefined : settings.primaries.find(({ domains }) => domains.includes(domain))?.name
 }

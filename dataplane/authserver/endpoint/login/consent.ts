@@ -1,5 +1,5 @@
-import { documentOf } from '../../clients/metadata-document.ts'
-import { timesOf } from '../../clients/network-limit.ts'
+import { findDocumentUrl } from '../../clients/metadata-document.ts'
+import { countTimes } from '../../clients/network-limit.ts'
 import { isWebSite } from '../../clients/redirect-uris.ts'
 import type { Ask, LoginStep } from '../../login/login.ts'
 import { ALLOW, consentPage, fields } from '../../pages/consent-page.ts'
@@ -14,7 +14,7 @@ export function askConsent(parts: EndpointParts, c: EndpointContext, { authoriza
   const { clientId, clientName, redirectUri, resource, scope } = authorization
   const page = consentPage({
     gateway: parts.title,
-    client: { name: clientName, document: documentOf(clientId) },
+    client: { name: clientName, document: findDocumentUrl(clientId) },
     redirectUri,
     isRemembered: isWebSite(redirectUri),
     resource,
@@ -36,7 +36,7 @@ export async function consent(parts: EndpointParts, c: EndpointContext): Promise
   const form = await readForm(c).catch(() => undefined)
   const token = form?.get(fields.token)
   if (form === undefined || token === undefined) return problemPage(parts, c, 'parameters')
-  const times = timesOf(token.length, LARGE_TOKEN)
+  const times = countTimes(token.length, LARGE_TOKEN)
   if (!parts.consents.take(parts.addressOf(c.env.incoming), times)) return problemPage(parts, c, 'busy')
   const isAllowed = form.get(fields.decision) === ALLOW
   return parts.login.decide(token, isAllowed, knownBrowser(parts, c), found(c))

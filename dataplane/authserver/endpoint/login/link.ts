@@ -1,10 +1,10 @@
 import type { Done, Failed, LoginStep } from '../../login/login.ts'
 import { fields, linkPage as pageOf } from '../../pages/link-page.ts'
-import { browserOf, knownBrowser } from '../browser.ts'
+import { identifyBrowser, knownBrowser } from '../browser.ts'
 import { readForm } from '../form.ts'
 import type { EndpointContext, EndpointParts } from '../parts.ts'
 import { problemPage, showMessage, showPage } from '../show.ts'
-import { linkToLogin, traceOf } from '../telemetry.ts'
+import { findTrace, linkToLogin } from '../telemetry.ts'
 
 /**
  * Shows the page of a link, by which a user logs in at a provider that a call needs. It does not use up the link: a
@@ -16,16 +16,16 @@ export async function linkPage(parts: EndpointParts, c: EndpointContext): Promis
   const wanted = await parts.loginLinks.find(ticket)
   if (wanted === undefined) return problemPage(parts, c, 'link')
   if (wanted.ofUser === undefined) await linkToLogin(parts, c, wanted.login)
-  const hostOf = (name: string) => parts.settings.providers.find((one) => one.name === name)?.host ?? name
+  const findHost = (name: string) => parts.settings.providers.find((one) => one.name === name)?.host ?? name
   const page = pageOf({
     gateway: parts.title,
-    account: await parts.loginLinks.accountOf(wanted),
+    account: await parts.loginLinks.findAccount(wanted),
     provider: wanted.provider,
-    hosts: (await parts.loginLinks.way(wanted)).map(hostOf),
+    hosts: (await parts.loginLinks.way(wanted)).map(findHost),
     // The path is relative to the page, so it works behind a proxy that adds a path prefix.
     action: 'link',
     ticket,
-    token: parts.loginLinks.formToken(ticket, browserOf(parts, c)),
+    token: parts.loginLinks.formToken(ticket, identifyBrowser(parts, c)),
   })
   return showPage(c, page)
 }
@@ -37,7 +37,7 @@ export async function link(parts: EndpointParts, c: EndpointContext): Promise<Re
   const [ticket, token] = [form?.get(fields.ticket), form?.get(fields.token)]
   if (ticket === undefined || token === undefined) return problemPage(parts, c, 'link')
   if (!parts.logins.take(parts.addressOf(c.env.incoming))) return problemPage(parts, c, 'busy')
-  const step = await parts.loginLinks.begin(ticket, token, knownBrowser(parts, c), traceOf(c))
+  const step = await parts.loginLinks.begin(ticket, token, knownBrowser(parts, c), findTrace(c))
   return step.kind === 'refused' ? problemPage(parts, c, 'link') : step
 }
 

@@ -12,7 +12,7 @@ import {
   type Registration,
   type RegistrationStore,
 } from './registered-client.ts'
-import { documentOf, errorIn, standardAnswer, tokensIn } from './token-answer.ts'
+import { errorIn, parseAnswer, standardAnswer, tokensIn } from './token-answer.ts'
 import type { Upstream, UpstreamChecks, UpstreamLogin } from './upstream.ts'
 import { createUserInfo } from './user-info.ts'
 
@@ -34,7 +34,7 @@ interface OAuth2UpstreamOptions {
 export function oauth2Upstream(options: OAuth2UpstreamOptions): Upstream {
   const { name, config, directory, redirectUri, others } = options
   const { tokenEndpoint, scopes = [], additionalAuthorizationParams = {} } = config
-  const own = createOAuth2Client({ config, directory, registration: registrationOf(options) })
+  const own = createOAuth2Client({ config, directory, registration: openRegistration(options) })
   const userInfo = config.userInfo && createUserInfo(config.userInfo, config, directory)
 
   async function authorizationUrl({ state, verifier }: UpstreamChecks): Promise<string> {
@@ -57,7 +57,7 @@ export function oauth2Upstream(options: OAuth2UpstreamOptions): Upstream {
       url.search = withoutIssuer(callback, others).toString()
       const answer = await own.ask((provider) => client.authorizationCodeGrant(provider, url, checks), answered)
       const tokens = tokensIn(answer)
-      const identity = await identityOf(answered.document, tokens.accessToken)
+      const identity = await findIdentity(answered.document, tokens.accessToken)
       const { subject, ...shown } = identity ?? { subject: `login-${randomBytes(16).toString('base64url')}` }
       const isSynthetic = identity === undefined && { isSynthetic: true }
       return { issuer: tokenEndpoint, ...shown, ...isSynthetic, tokens: { ...tokens, subject } }
@@ -67,7 +67,7 @@ export function oauth2Upstream(options: OAuth2UpstreamOptions): Upstream {
   }
 
   /** Returns the identity of the user, or undefined if the configuration has no source for it. */
-  async function identityOf(document: unknown, accessToken: string): Promise<Identity | undefined> {
+  async function findIdentity(document: unknown, accessToken: string): Promise<Identity | undefined> {
     const { subjectPath, namePath, emailPath } = config.identityFromToken ?? {}
     if (subjectPath === undefined) return userInfo?.ask(accessToken)
     const list = (path: string | undefined) => (path === undefined ? [] : [path])
@@ -91,7 +91,7 @@ export function oauth2Upstream(options: OAuth2UpstreamOptions): Upstream {
   }
 }
 
-function registrationOf({ config, registrations, ...rest }: OAuth2UpstreamOptions): Registration | undefined {
+function openRegistration({ config, registrations, ...rest }: OAuth2UpstreamOptions): Registration | undefined {
   const { dcrConfig } = config
   return dcrConfig && createRegistration({ ...rest, ...registrations, config: { ...config, dcrConfig } })
 }
@@ -148,7 +148,7 @@ function createOAuth2Client({ config, directory, registration }: OAuth2ClientOpt
     token_endpoint: tokenEndpoint,
   }
   const given = givenClient(config, directory)
-  const own = async (): Promise<Own> => (registration === undefined ? given : ownOf(await registration.client()))
+  const own = async (): Promise<Own> => (registration === undefined ? given : describeOwn(await registration.client()))
   /** The index of the authentication method that has worked for the client. */
   let way: number | undefined
 
@@ -158,7 +158,7 @@ function createOAuth2Client({ config, directory, registration }: OAuth2ClientOpt
       client.allowInsecureRequests(provider)
     provider[client.customFetch] = async (...request) => {
       const response = await webFetch(fetch)(...request)
-      const document = documentOf(await response.text(), response.headers.get('content-type') ?? '')
+      const document = parseAnswer(await response.text(), response.headers.get('content-type') ?? '')
       const code = errorIn(document)
       if (!isAnswer(response) || code !== undefined) return errorResponse(response, code, document)
       const answer = standardAnswer(document, config.tokenResponseMapping)
@@ -209,7 +209,7 @@ function givenClient({ clientId = '', clientSecretFile }: OAuth2UpstreamConfig, 
 }
 
 /** Returns a registered client, with the one method of its registration. */
-function ownOf({ id, secret, method }: RegisteredClient): Own {
+function describeOwn({ id, secret, method }: RegisteredClient): Own {
   if (method === 'none') return { id, ways: [client.None()] }
   return {
     id,

@@ -7,9 +7,9 @@ import { secretFile } from '../../../config/secret-file.ts'
 import { isEmailVerified } from '../../../identity/index.ts'
 import type { GuardedFetch } from '../../../net/guarded-fetch.ts'
 import { shownClaim, subjectFrom } from './identity.ts'
-import { exchangeFault, faultOf, ProviderFault, refreshed } from './provider-fault.ts'
+import { exchangeFault, ProviderFault, refreshed, toFault } from './provider-fault.ts'
 import { ProviderResponse, providerFetch, UnusableAnswer, webFetch } from './provider-fetch.ts'
-import { documentOf, errorIn, standardAnswer, tokensIn } from './token-answer.ts'
+import { errorIn, parseAnswer, standardAnswer, tokensIn } from './token-answer.ts'
 import type { RefreshAnswer, RefreshedTokens, Upstream, UpstreamChecks, UpstreamLogin } from './upstream.ts'
 import { createUserInfo } from './user-info.ts'
 
@@ -70,7 +70,7 @@ export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstr
         expectedNonce: checks.nonce,
         idTokenExpected: true,
       })
-      const login = loginOf(answer, issuerUrl, subjectClaim)
+      const login = readLogin(answer, issuerUrl, subjectClaim)
       // The signed ID token identifies the user. User info adds only what is shown.
       const names = [login.tokens.subject, answer.claims()?.sub]
       return { ...login, ...(await userInfo?.confirm(login.tokens.accessToken, names)) }
@@ -81,7 +81,7 @@ export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstr
 
   async function refresh(refreshToken: string): Promise<RefreshAnswer> {
     const { config: own, rotated } = notingRefreshTokens(await configuration(), config, directory, fetch)
-    return refreshed(async () => tokensOf(await client.refreshTokenGrant(own, refreshToken), subjectClaim), rotated)
+    return refreshed(async () => readTokens(await client.refreshTokenGrant(own, refreshToken), subjectClaim), rotated)
   }
 
   return {
@@ -117,14 +117,14 @@ async function discover(
       },
     )
     .catch((error: unknown) => {
-      throw faultOf(error, 'metadata')
+      throw toFault(error, 'metadata')
     })
   const metadata = found.serverMetadata()
   for (const endpoint of [metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri]) {
     const url = URL.parse(endpoint ?? '')
     const mayBePlain = isPlain && url !== null && (insecureAllowHTTP === true || isLoopback(url))
     if (url?.protocol !== 'https:' && !(url?.protocol === 'http:' && mayBePlain))
-      throw faultOf(
+      throw toFault(
         new UnusableAnswer(`an endpoint in the metadata of ${issuerUrl} is missing, or not https`),
         'metadata',
       )
@@ -145,13 +145,13 @@ function fetchFor(guarded: GuardedFetch) {
   return async (...[url, options]: Request): Promise<ProviderResponse> => {
     const response = await fetch(url, options)
     if (options.method !== 'POST') return response.ok ? standardDocument(response) : response
-    if (errorOf(response) !== 'invalid_client') return standardTokens(response)
+    if (readError(response) !== 'invalid_client') return standardTokens(response)
     const inForm = withCredentialsInForm(options)
     return standardTokens(inForm === undefined ? response : await fetch(url, inForm))
   }
 }
 
-const errorOf = ({ document }: ProviderResponse): unknown => isObject(document) && document['error']
+const readError = ({ document }: ProviderResponse): unknown => isObject(document) && document['error']
 
 /** Moves the client's credentials from HTTP Basic into the form, because some providers accept them only there. */
 function withCredentialsInForm(options: Request[1]): Request[1] | undefined {
@@ -190,7 +190,7 @@ function standardDocument(response: ProviderResponse): ProviderResponse {
 function standardTokens(response: ProviderResponse): ProviderResponse {
   if (!response.ok) return response
   const { status, secrets } = response
-  const document = response.documentAs(documentOf)
+  const document = response.documentAs(parseAnswer)
   if (!isObject(document)) return response
   const code = errorIn(document)
   const from = { status, document, secrets }
@@ -259,9 +259,9 @@ function clientAuth(file: string | undefined): client.ClientAuth {
   }
 }
 
-function loginOf(answer: TokenAnswer, issuer: string, subjectClaim: string): UpstreamLogin {
+function readLogin(answer: TokenAnswer, issuer: string, subjectClaim: string): UpstreamLogin {
   const claims: Readonly<Record<string, unknown>> = answer.claims() ?? {}
-  const { subject, ...tokens } = tokensOf(answer, subjectClaim)
+  const { subject, ...tokens } = readTokens(answer, subjectClaim)
   if (subject === undefined) throw new ProviderFault('token', 'no_id_token', 'there is no ID token')
   const name = shownClaim(claims['name'])
   const email = isEmailVerified(claims) ? shownClaim(claims['email']) : undefined
@@ -276,7 +276,7 @@ function loginOf(answer: TokenAnswer, issuer: string, subjectClaim: string): Ups
 }
 
 /** Returns the tokens of an answer. Throws an UnusableAnswer if they are unusable, or if the ID token names no user. */
-function tokensOf(answer: TokenAnswer, subjectClaim: string): RefreshedTokens & { readonly refreshToken?: string } {
+function readTokens(answer: TokenAnswer, subjectClaim: string): RefreshedTokens & { readonly refreshToken?: string } {
   const tokens = tokensIn(answer)
   const { id_token: idToken } = answer
   const claims: Readonly<Record<string, unknown>> | undefined = answer.claims()

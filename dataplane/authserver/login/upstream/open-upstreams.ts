@@ -20,13 +20,13 @@ export const openUpstreams = (
     if (oidc !== undefined)
       return watchedUpstream(oidcUpstream({ name, config: oidc, directory, redirectUri }), observe)
     if (oauth2 === undefined) throw new Error(`the provider ${name} has neither metadata nor endpoints`)
-    const own = originsOf(provider)
-    const others = config.upstreamProviders.flatMap(originsOf).filter((origin) => !own.includes(origin))
+    const own = listOrigins(provider)
+    const others = config.upstreamProviders.flatMap(listOrigins).filter((origin) => !own.includes(origin))
     const options = { name, config: oauth2, directory, redirectUri, others, registrations }
     return watchedUpstream(oauth2Upstream(options), observe)
   })
 
-const originsOf = ({ oidcConfig, oauth2Config }: UpstreamProviderConfig): readonly string[] =>
+const listOrigins = ({ oidcConfig, oauth2Config }: UpstreamProviderConfig): readonly string[] =>
   [oidcConfig?.issuerUrl, oauth2Config?.authorizationEndpoint, oauth2Config?.tokenEndpoint]
     .filter((url) => url !== undefined)
     .map((url) => new URL(url).origin)
@@ -67,7 +67,7 @@ function watchedUpstream(upstream: Upstream, observe: ObserveProvider): WatchedU
       if (operation !== 'prepare') noteSuccess()
       return answer
     } catch (error) {
-      const failure = failureOf(error)
+      const failure = describeFailure(error)
       const isDenied = error instanceof UpstreamDenied
       observed.end({ result: isDenied ? 'denied' : 'error', code: failure.code })
       if (!isDenied) lastError = failure
@@ -98,9 +98,9 @@ function watchedUpstream(upstream: Upstream, observe: ObserveProvider): WatchedU
   }
 }
 
-function failureOf(error: unknown): UpstreamFailure {
+function describeFailure(error: unknown): UpstreamFailure {
   const isDenied = error instanceof UpstreamDenied
-  const found = { code: isDenied ? 'access_denied' : codeOf(error), at: new Date().toISOString() }
+  const found = { code: isDenied ? 'access_denied' : findCode(error), at: new Date().toISOString() }
   const fault = isDenied ? error.cause : error
   if (!(fault instanceof ProviderFault)) return found
   const { step, message, said, next } = fault
@@ -110,7 +110,7 @@ function failureOf(error: unknown): UpstreamFailure {
 const CODE = /^[A-Za-z]\w{0,63}$/
 
 /** Returns the code of the innermost error that has one, or the name of the error. */
-function codeOf(error: unknown): string {
+function findCode(error: unknown): string {
   let found = 'Error'
   for (let depth = 0, at = error; depth < 5 && at instanceof Error; depth++, at = at.cause) {
     const { code, name } = at as Error & { code?: unknown }

@@ -45,7 +45,7 @@ export class ProviderFault extends Error {
 }
 
 /** Returns the log fields of an error at a provider: each part of its answer in a field, or else the error. */
-export function toldOf(error: unknown): object {
+export function logFields(error: unknown): object {
   const fault = error instanceof ProviderFault ? error : error instanceof Error ? error.cause : undefined
   if (!(fault instanceof ProviderFault)) return { err: error }
   const { step, code, said, next, message } = fault
@@ -73,7 +73,7 @@ export function isRefusal(error: unknown): boolean {
 
 /** Returns the fault of a failed callback or exchange. A refusal by the user or provider becomes an UpstreamDenied. */
 export function exchangeFault(error: unknown): ProviderFault | UpstreamDenied {
-  const fault = faultOf(error, 'token')
+  const fault = toFault(error, 'token')
   const isDenial = error instanceof client.AuthorizationResponseError && error.error === DENIED
   return isDenial ? new UpstreamDenied('the provider has refused', { cause: fault }) : fault
 }
@@ -82,7 +82,7 @@ export function exchangeFault(error: unknown): ProviderFault | UpstreamDenied {
  * Converts an error for the log, the status and the page. It keeps the error and description of an answer, and the
  * claim of a token that does not match; it drops everything secret.
  */
-export function faultOf(error: unknown, asked: Step): ProviderFault {
+export function toFault(error: unknown, asked: Step): ProviderFault {
   if (error instanceof ProviderFault) return error
   const { code, words } = ownWords(error)
   const isCallback =
@@ -175,12 +175,12 @@ function mismatchIn(error: unknown): Pick<Said, 'claim' | 'expected' | 'found'> 
   for (const { cause } of chainOf(error)) {
     if (!isObject(cause)) continue
     const { claim = cause['attribute'], claims = cause['body'], expected = cause['now'] } = cause
-    if (typeof claim === 'string') return { claim, ...(TOLD.has(claim) && valuesOf(expected, claims, claim)) }
+    if (typeof claim === 'string') return { claim, ...(TOLD.has(claim) && pickValues(expected, claims, claim)) }
   }
   return {}
 }
 
-function valuesOf(expected: unknown, members: unknown, claim: string): Pick<Said, 'expected' | 'found'> {
+function pickValues(expected: unknown, members: unknown, claim: string): Pick<Said, 'expected' | 'found'> {
   const [own, theirs] = [shown(expected), shown(isObject(members) ? members[claim] : undefined)]
   return { ...(own !== undefined && { expected: own }), ...(theirs !== undefined && { found: theirs }) }
 }
@@ -290,7 +290,7 @@ export async function refreshed(
     const { refreshToken: next, ...tokens } = await request()
     return { ...(next !== undefined && { refreshToken: next }), tokens }
   } catch (error) {
-    const fault = faultOf(error, 'refresh')
+    const fault = toFault(error, 'refresh')
     // Providers use different codes for it: `unauthorized_client` with 403, `invalid_token` with 401, their own with
     // 400, or any with 200.
     if (isRefusal(error)) throw new UpstreamDenied('the refresh token is no longer valid', { cause: fault })

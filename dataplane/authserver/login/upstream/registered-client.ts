@@ -7,7 +7,7 @@ import { secretFile } from '../../../config/secret-file.ts'
 import type { GuardedFetch } from '../../../net/guarded-fetch.ts'
 import type { Sealer } from '../../../upstream-tokens/index.ts'
 import type { RecordStore } from '../../store/record-store.ts'
-import { faultOf, statusFault } from './provider-fault.ts'
+import { statusFault, toFault } from './provider-fault.ts'
 import { objectIn, ProviderResponse, providerFetch, UnusableAnswer } from './provider-fetch.ts'
 
 /** A client that a provider has registered (RFC 7591 section 3.2.1). */
@@ -61,7 +61,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
   const { config, store, sealer, now = Date.now } = options
   const { dcrConfig } = config
   const fetch = providerFetch(dcrConfig.registrationEndpoint ?? dcrConfig.discoveryUrl ?? '', config, options.directory)
-  const name = nameOf(options)
+  const name = deriveName(options)
   let known: { readonly client: Promise<RegisteredClient>; until: number } | undefined
 
   async function stored(): Promise<RegisteredClient | undefined> {
@@ -91,7 +91,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
       await store.set('upstreamClient', name, sealer.seal(JSON.stringify(client), name), ttlS)
       return client
     } catch (error) {
-      throw faultOf(error, 'registration')
+      throw toFault(error, 'registration')
     } finally {
       await store.delete('registering', name)
     }
@@ -112,7 +112,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
 }
 
 /** Returns the name of the record. Equal registrations share a record. */
-const nameOf = ({ config, redirectUri }: RegistrationOptions): string => {
+const deriveName = ({ config, redirectUri }: RegistrationOptions): string => {
   const { tokenEndpoint, scopes = [], dcrConfig } = config
   const { discoveryUrl, registrationEndpoint, softwareId, softwareStatement } = dcrConfig
   const parts = [tokenEndpoint, redirectUri, scopes, discoveryUrl, registrationEndpoint, softwareId, softwareStatement]
@@ -130,7 +130,7 @@ async function register(
 ): Promise<RegisteredClient> {
   const { dcrConfig, scopes = [] } = config
   const { softwareId, softwareStatement, initialAccessTokenFile } = dcrConfig
-  const { endpoint, method } = await endpointOf(dcrConfig, config.insecureAllowHTTP === true, fetch)
+  const { endpoint, method } = await findEndpoint(dcrConfig, config.insecureAllowHTTP === true, fetch)
   const metadata = {
     client_name: 'Portico',
     redirect_uris: [redirectUri],
@@ -156,14 +156,14 @@ async function register(
 }
 
 /** Returns the provider's registration endpoint, and a method by which clients may authenticate. */
-async function endpointOf(
+async function findEndpoint(
   { registrationEndpoint, discoveryUrl = '' }: DcrConfig,
   mayBePlain: boolean,
   fetch: GuardedFetch,
 ): Promise<{ readonly endpoint: string; readonly method: AuthMethod }> {
   if (registrationEndpoint !== undefined) return { endpoint: registrationEndpoint, method: METHODS[0] }
   const { status, text } = await fetch(discoveryUrl).catch((error: unknown) => {
-    throw faultOf(error, 'metadata')
+    throw toFault(error, 'metadata')
   })
   if (!isSuccess(status)) throw statusFault('metadata', new ProviderResponse(text, status, {}, { secrets: [] }))
   const document = objectIn(text, 'the provider answered with something other than a JSON object')

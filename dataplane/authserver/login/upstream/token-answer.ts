@@ -30,7 +30,7 @@ const FORM = /^(?:[\w.~%-]+=[^&\s<]*&)*(?:access_token|error)=[^\s<]*$/
  * Parses an answer as JSON, or as a form if its media type or its beginning says so. Returns undefined for any other
  * text.
  */
-export function documentOf(text: string, contentType: string): unknown {
+export function parseAnswer(text: string, contentType: string): unknown {
   const given = text.trim()
   if (!given.startsWith('{') && (FORM_TYPE.test(contentType) || FORM.test(given)))
     return Object.fromEntries(new URLSearchParams(given))
@@ -56,13 +56,13 @@ export function standardAnswer(document: unknown, mapping: Mapping | undefined):
   const at = (path: string) => valueAt(document, path)
   const [refreshToken, expiresIn, scope] = [
     at(mapping?.refreshTokenPath ?? 'refresh_token'),
-    secondsOf(at(mapping?.expiresInPath ?? 'expires_in')),
-    scopeOf(at(mapping?.scopePath ?? 'scope')),
+    readSeconds(at(mapping?.expiresInPath ?? 'expires_in')),
+    readScope(at(mapping?.scopePath ?? 'scope')),
   ]
   return {
-    access_token: textOf(at(mapping?.accessTokenPath ?? 'access_token')),
+    access_token: toText(at(mapping?.accessTokenPath ?? 'access_token')),
     // A mapping means nested tokens, whose type may have any name. Without a mapping only a missing type is accepted.
-    token_type: mapping === undefined ? typeOf(at('token_type')) : 'Bearer',
+    token_type: mapping === undefined ? readType(at('token_type')) : 'Bearer',
     ...(typeof refreshToken === 'string' && refreshToken !== '' && { refresh_token: refreshToken }),
     ...(expiresIn !== undefined && { expires_in: expiresIn }),
     ...(scope !== undefined && { scope }),
@@ -70,10 +70,10 @@ export function standardAnswer(document: unknown, mapping: Mapping | undefined):
 }
 
 /** Returns a token as text, because some providers write a token of digits as a number. */
-const textOf = (token: unknown): unknown => (Number.isSafeInteger(token) ? String(token) : token)
+const toText = (token: unknown): unknown => (Number.isSafeInteger(token) ? String(token) : token)
 
 /** Returns the token type without surrounding blanks. An empty type counts as missing. */
-const typeOf = (type: unknown): unknown => (typeof type === 'string' ? type.trim() || 'Bearer' : (type ?? 'Bearer'))
+const readType = (type: unknown): unknown => (typeof type === 'string' ? type.trim() || 'Bearer' : (type ?? 'Bearer'))
 
 /** The longest lifetime of a token, in seconds. A larger number has some other meaning. */
 const LONGEST_S = 10 * 365 * 24 * 60 * 60
@@ -82,7 +82,7 @@ const LONGEST_S = 10 * 365 * 24 * 60 * 60
  * Reads a lifetime in seconds, from a number or digits. If it returns undefined, the token is used until a server
  * refuses it.
  */
-export function secondsOf(value: unknown): number | undefined {
+export function readSeconds(value: unknown): number | undefined {
   const seconds = typeof value === 'string' && /^\d{1,12}$/.test(value) ? Number(value) : value
   return typeof seconds === 'number' && seconds > 0 && seconds <= LONGEST_S ? seconds : undefined
 }
@@ -99,7 +99,7 @@ export function tokensIn(answer: Awaited<ReturnType<typeof client.authorizationC
     throw new UnusableAnswer('the provider’s access token has characters that a header can’t hold')
   if (refreshToken !== undefined && refreshToken.length > LONGEST_REFRESH)
     throw new UnusableAnswer('the provider’s refresh token is too long')
-  const expiresIn = secondsOf(answer.expires_in)
+  const expiresIn = readSeconds(answer.expires_in)
   const now = Date.now()
   return {
     accessToken,
@@ -111,7 +111,7 @@ export function tokensIn(answer: Awaited<ReturnType<typeof client.authorizationC
 }
 
 /** Returns scopes separated by blanks, because some providers send commas or a list. */
-function scopeOf(value: unknown): string | undefined {
+function readScope(value: unknown): string | undefined {
   const parts = Array.isArray(value) ? value : typeof value === 'string' ? value.split(/[ ,]+/) : []
   const scopes = parts.filter((part): part is string => typeof part === 'string' && part !== '')
   return scopes.length === 0 ? undefined : scopes.join(' ')

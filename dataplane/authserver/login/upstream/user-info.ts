@@ -1,6 +1,6 @@
 import type { UserInfoConfig } from '../../../config/auth-server.ts'
 import { firstAt, type Identity, identityIn, shownIn, subjectFrom } from './identity.ts'
-import { faultOf, statusFault } from './provider-fault.ts'
+import { statusFault, toFault } from './provider-fault.ts'
 import { objectIn, ProviderResponse, providerFetch, type Reach, UnusableAnswer } from './provider-fetch.ts'
 
 /** Asks a provider for the user of an access token. */
@@ -41,7 +41,7 @@ export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: 
     try {
       return read(await get(accessToken))
     } catch (error) {
-      throw faultOf(error, 'user_info')
+      throw toFault(error, 'user_info')
     }
   }
 

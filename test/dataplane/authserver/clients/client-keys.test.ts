@@ -417,7 +417,7 @@ test('a key that is withdrawn is good for five minutes at most, and a new one is
   assert.is(asked.get('/turning'), 2)
   // The audit log learns once of the change, at whichever replica, also where that has never seen the key before.
   const store = createMemoryStore()
-  const changeAt = (at: ClientKeys) => new SeenKeys({ keys: at, store }).changeOf(client, '192.0.2.1')
+  const changeAt = (at: ClientKeys) => new SeenKeys({ keys: at, store }).findChange(client, '192.0.2.1')
   assert.is(await changeAt(keys), undefined)
   kid = 'a'
   clock.pass(5 * 60_000)

@@ -21,9 +21,9 @@ function start() {
 test('who revokes a client is asked again in every browser, for that client alone', async () => {
   const { consents } = start()
   for (const browser of [HERE, THERE]) for (const asked of [ASKED, OTHER]) await consents.keep(browser, asked, 'alice')
-  await consents.forgetOf('bob', 'c')
+  await consents.forgetUser('bob', 'c')
   assert.is(await consents.find(HERE, ASKED), 'alice')
-  await consents.forgetOf('alice', 'c')
+  await consents.forgetUser('alice', 'c')
   for (const browser of [HERE, THERE]) {
     assert.is(await consents.find(browser, ASKED), undefined)
     assert.is(await consents.find(browser, OTHER), 'alice')
@@ -32,14 +32,14 @@ test('who revokes a client is asked again in every browser, for that client alon
   await consents.keep(HERE, ASKED, 'alice')
   assert.is(await consents.find(HERE, ASKED), 'alice')
   assert.is(await consents.find(THERE, ASKED), undefined)
-  await consents.forgetOf('alice')
+  await consents.forgetUser('alice')
   for (const asked of [ASKED, OTHER]) assert.is(await consents.find(HERE, asked), undefined)
 })
 
 test('scopes that were revoked do not come back with others', async () => {
   const { consents } = start()
   await consents.keep(HERE, { ...ASKED, scopes: ['a', 'b'] }, 'alice')
-  await consents.forgetOf('alice', 'c')
+  await consents.forgetUser('alice', 'c')
   await consents.keep(HERE, ASKED, 'alice')
   assert.is(await consents.find(HERE, { ...ASKED, scopes: ['b'] }), undefined)
 })
@@ -59,7 +59,7 @@ test('each use keeps it for another thirty days, through a change of secrets', a
     assert.is(await consents.find(HERE, ASKED), 'alice', secrets.join())
     await consents.keep(HERE, ASKED, 'alice')
   }
-  await consents.forgetOf('alice', 'c')
+  await consents.forgetUser('alice', 'c')
   assert.is(await consents.find(HERE, ASKED), undefined)
   await consents.keep(HERE, ASKED, 'alice')
   pass(CONSENT_S * 1000 + 1)

@@ -37,7 +37,7 @@ function start(onDemand = ['github', 'wiki']) {
     grants: {
       find: async (login) => (grants.has(login) ? { accountId: grants.get(login) } : undefined),
       identifiedBy: async () => 'corp',
-      userOf: async () => ({}),
+      findUser: async () => ({}),
       haveEnded: async () => false,
     },
     revocations: { has: (login) => ended.has(login) },

@@ -62,7 +62,7 @@ test('what is kept of it has not its secret', async () => {
 test('a proof is of one thing of one session', async () => {
   const sessions = open()
   const [mine, other] = [await sessions.begin(USER, HERE), await sessions.begin(USER, HERE)]
-  const proof = sessions.proofOf(mine, 'unlink', 'grant', 'corp')
+  const proof = sessions.makeProof(mine, 'unlink', 'grant', 'corp')
   assert.ok(sessions.isProof(proof, mine, 'unlink', 'grant', 'corp'))
   assert.not.ok(sessions.isProof(proof, other, 'unlink', 'grant', 'corp'))
   for (const what of [
@@ -78,7 +78,7 @@ test('a proof is of one thing of one session', async () => {
 test('a secret that is rotated ends no session and no page', async () => {
   const sessions = open()
   const session = await sessions.begin(USER, HERE)
-  const proof = sessions.proofOf(session, 'page')
+  const proof = sessions.makeProof(session, 'page')
   secrets = [NEW, OLD]
   assert.ok(await sessions.find(session.secret, HERE))
   assert.ok(sessions.isProof(proof, session, 'page'))

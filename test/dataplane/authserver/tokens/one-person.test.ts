@@ -2,7 +2,7 @@
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { subjectOf } from '../../../../dataplane/authserver/provider/subject.ts'
+import { deriveSubject } from '../../../../dataplane/authserver/provider/subject.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { injecting } from '../../../support/gateway/login-gateway.ts'
@@ -113,7 +113,7 @@ test('an equal e-mail address, the same name elsewhere, and an issuer without a 
   // A name that is made of parts can’t be that of another one.
   assert.is.not(subOf(await byAssertion(corp, { sub: `${corp.issuer}#alice` })), alice)
   assert.is.not(subOf(await byAssertion(corp, { sub: alice })), alice)
-  assert.is(alice, subjectOf(server.issuer, 'corp', corp.issuer, 'alice'))
+  assert.is(alice, deriveSubject(server.issuer, 'corp', corp.issuer, 'alice'))
 })
 
 test('where `sub` differs from client to client, another claim names the person, at logins and in assertions', async () => {

@@ -3,9 +3,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { identityIn, jwtPayload, valueAt } from '../../../../../dataplane/authserver/login/upstream/identity.ts'
 import {
-  documentOf,
   errorIn,
-  secondsOf,
+  parseAnswer,
+  readSeconds,
   standardAnswer,
 } from '../../../../../dataplane/authserver/login/upstream/token-answer.ts'
 
@@ -77,13 +77,13 @@ test('answers are brought into the standard form', () => {
     refresh_token: 'y',
   })
   assert.equal(standardAnswer(null, nested), { access_token: undefined, token_type: 'Bearer' })
-  const form = documentOf('access_token=x&__proto__=y', 'Application/X-WWW-Form-Urlencoded; charset=utf-8')
+  const form = parseAnswer('access_token=x&__proto__=y', 'Application/X-WWW-Form-Urlencoded; charset=utf-8')
   assert.is(standardAnswer(form, undefined).access_token, 'x')
   // Some providers send a form under another media type, or JSON under that of a form.
-  assert.equal(documentOf('scope=a+b&access_token=x', 'text/plain'), { scope: 'a b', access_token: 'x' })
-  assert.equal(documentOf('{"access_token":"x"}', 'application/x-www-form-urlencoded'), { access_token: 'x' })
+  assert.equal(parseAnswer('scope=a+b&access_token=x', 'text/plain'), { scope: 'a b', access_token: 'x' })
+  assert.equal(parseAnswer('{"access_token":"x"}', 'application/x-www-form-urlencoded'), { access_token: 'x' })
   for (const text of ['', 'x', 'scope=a', '<a href="?access_token=x">', 'Your access_token=x', '<p>&error=y'])
-    assert.is(documentOf(text, 'text/plain'), undefined, text)
+    assert.is(parseAnswer(text, 'text/plain'), undefined, text)
 })
 
 test('lifetimes are seconds, or not said', () => {
@@ -100,7 +100,7 @@ test('lifetimes are seconds, or not said', () => {
     [{}, undefined],
     [[60], undefined],
   ])
-    assert.is(secondsOf(value), seconds, String(value))
+    assert.is(readSeconds(value), seconds, String(value))
 })
 
 test('errors are known at any status, by a few codes of ours', () => {
