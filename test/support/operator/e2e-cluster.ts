@@ -1,5 +1,7 @@
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createConnection } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -153,7 +155,10 @@ export async function until(
   }
 }
 
-/** Waits until an object's latest generation is Ready; gives its `status.url`. */
+/**
+ * Waits until an object's latest generation is Ready, and until this node reaches its `status.url`, which is returned:
+ * kube-proxy writes the rules of a Service some time after its pods are ready, and refuses connections until then.
+ */
 export async function untilReady(namespace: string, kind: string, name: string): Promise<string> {
   let url = ''
   await until(`${kind} ${name} is Ready`, namespace, () => {
@@ -164,7 +169,20 @@ export async function untilReady(namespace: string, kind: string, name: string):
       status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') === true
     )
   })
+  if (url !== '') await until(`${url} accepts a connection`, namespace, () => acceptsConnection(new URL(url)))
   return url
+}
+
+async function acceptsConnection({ hostname, port, protocol }: URL): Promise<boolean> {
+  const socket = createConnection({ host: hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) })
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
 }
 
 /** Ends the process of a container, as a crash does. The tests see the node's processes: they share its sandbox. */
