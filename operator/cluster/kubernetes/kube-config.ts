@@ -49,7 +49,11 @@ export class PooledKubeConfig extends KubeConfig {
 
   /** A context may name no user; the cluster's CA still counts. */
   override getCurrentUser(): KubeUser {
-    return (super.getCurrentUser() as KubeUser | null) ?? { name: '' }
+    const user = (super.getCurrentUser() as KubeUser | null) ?? { name: '' }
+    if (!isPlain(this.getCurrentCluster())) return user
+    // Without TLS no credential is sent.
+    const { name, impersonation } = user
+    return { name, ...(impersonation === undefined ? {} : { impersonation }) }
   }
 
   override async applyToHTTPSOptions(options: RequestOptions): Promise<void> {
@@ -167,8 +171,36 @@ export function loadKubeConfig(file?: string, { context, tell }: LoadOptions = {
   if (isThere && !config.getCurrentCluster()?.server) {
     throw new Error(`there is no cluster: ${file ?? 'the default kubeconfig'} names none; give --kubeconfig FILE`)
   }
+  const problem = isThere ? problemIn(config) : undefined
+  if (problem !== undefined) throw new Error(`${file ?? 'the default kubeconfig'}: ${problem}`)
   return config
 }
+
+/** Returns the reason why a context can't be used, as kubectl finds it; undefined if there is none. */
+function problemIn(config: KubeConfig): string | undefined {
+  const { user: name = '', name: context = '' } = config.getContextObject(config.getCurrentContext()) ?? {}
+  const user: KubeUser | null = config.getUser(name)
+  if (user === null && name !== '') return `the context ${context} names the user ${name}, who is not there`
+  return problemInCluster(config.getCurrentCluster()) ?? (user === null ? undefined : problemInUser(user))
+}
+
+function problemInCluster(cluster: KubeCluster | null): string | undefined {
+  const hasAuthority = (cluster?.caData ?? cluster?.caFile) !== undefined
+  return hasAuthority && cluster?.skipTLSVerify === true && !isPlain(cluster)
+    ? 'the cluster has a certificate authority and insecure-skip-tls-verify: remove one'
+    : undefined
+}
+
+function problemInUser({ name, token, tokenFile, username, password, ...user }: KubeUser): string | undefined {
+  if ((token ?? tokenFile) !== undefined && (username ?? password) !== undefined)
+    return `the user ${name} has a token and a password: remove one`
+  const hasCertificate = (user.certData ?? user.certFile) !== undefined
+  const hasKey = (user.keyData ?? user.keyFile) !== undefined
+  return hasCertificate === hasKey ? undefined : `the user ${name} has a client certificate or a key without the other`
+}
+
+/** Tells whether a cluster is reached without TLS. */
+const isPlain = (cluster: Cluster | null): boolean => cluster?.server.startsWith('http:') === true
 
 const SERVICE_ACCOUNT_TOKEN = '/var/run/secrets/kubernetes.io/serviceaccount/token'
 

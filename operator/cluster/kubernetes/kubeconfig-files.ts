@@ -117,9 +117,8 @@ const present = <T extends object>(members: T) =>
 function readCluster(name: string, fields: Fields, folder: string): KubeCluster {
   const { data: caData, file: caFile } = materialIn(fields, 'certificate-authority', folder)
   const skips = fields['insecure-skip-tls-verify'] === true
-  const knowsTls = skips || caData !== undefined || caFile !== undefined
   const given = textIn(fields, 'server') ?? ''
-  const server = given === '' || given.includes('://') ? given : `${knowsTls ? 'https' : 'http'}://${given}`
+  const server = given === '' || given.includes('://') ? given : `http://${given}`
   return {
     name,
     server: server.replace(/\/$/, ''),

@@ -1,7 +1,8 @@
 /** Kubeconfigs are read as kubectl reads them; a server that notes what it is asked with is the judge. */
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
+import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
@@ -9,30 +10,37 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
+import { createAuthority } from '../../support/network/certificates.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'portico-kubeconfig-'))
 const asked: { readonly path: string; readonly headers: IncomingHttpHeaders }[] = []
 let status = 200
-const server = createServer((request, response) => {
+const authority = await createAuthority()
+const server = createServer({ cert: authority.cert, key: authority.key }, (request, response) => {
   asked.push({ path: request.url ?? '', headers: request.headers })
   response.writeHead(status).end('{}')
 }).listen(0, '127.0.0.1')
 await once(server, 'listening')
-const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
 const { KUBECONFIG } = process.env
 
 test.before.each(() => {
   asked.length = 0
   status = 200
 })
-test.after(() => {
+test.after(async () => {
   server.close()
+  await authority.remove()
   rmSync(folder, { recursive: true })
   if (KUBECONFIG === undefined) delete process.env['KUBECONFIG']
   else process.env['KUBECONFIG'] = KUBECONFIG
 })
 
-const cluster = (more: object = {}) => ({ name: 'c', cluster: { server: url, ...more } })
+const base64 = (text: string) => Buffer.from(text).toString('base64')
+const cluster = (more: object = {}) => ({
+  name: 'c',
+  cluster: { server: url, 'certificate-authority-data': base64(authority.ca), ...more },
+})
 const user = (fields: object, name = 'u') => ({ name, user: fields })
 const context = (fields: object = {}, name = 'here') => ({ name, context: { cluster: 'c', user: 'u', ...fields } })
 
@@ -122,7 +130,7 @@ test('of several files the first wins each entry and the current context; a miss
 })
 
 test('a context can be named where none is current', () => {
-  const file = write('no-current', { clusters: [cluster()], users: [], contexts: [context({}, 'there')] })
+  const file = write('no-current', { clusters: [cluster()], users: [user({})], contexts: [context({}, 'there')] })
   assert.throws(() => loadKubeConfig(file), 'there is no cluster')
   assert.is(loadKubeConfig(file, { context: 'there' }).getCurrentCluster()?.server, url)
 })
@@ -148,12 +156,14 @@ test('a plugin is relative to the kubeconfig, gets the cluster, and runs once, a
   const file = withUser(
     'plugin',
     { exec },
-    { clusters: [cluster({ 'certificate-authority': 'ca', extensions: [extension] })] },
+    {
+      clusters: [cluster({ 'certificate-authority-data': '', 'certificate-authority': 'ca', extensions: [extension] })],
+    },
   )
   const bin = join(folder, 'plugin', 'bin')
   mkdirSync(bin)
   writeFileSync(join(bin, 'plugin'), PLUGIN, { mode: 0o755 })
-  writeFileSync(join(folder, 'plugin', 'ca'), 'of the house')
+  writeFileSync(join(folder, 'plugin', 'ca'), authority.ca)
   const tokens = async (between?: () => void) =>
     (await headersBy(file, between)).map(({ authorization }) => authorization)
   assert.equal(await tokens(), ['Bearer red-arg-1', 'Bearer red-arg-1'])
@@ -164,7 +174,7 @@ test('a plugin is relative to the kubeconfig, gets the cluster, and runs once, a
       interactive: false,
       cluster: {
         server: url,
-        'certificate-authority-data': Buffer.from('of the house').toString('base64'),
+        'certificate-authority-data': base64(authority.ca),
         config: { audience: 'a' },
       },
     },
@@ -214,13 +224,13 @@ test('impersonation headers are sent completely', async () => {
   assert.is(headers?.['impersonate-extra-scopes'], 'one, two')
 })
 
-test('data win over files, a server needs no scheme, and a context no user', async () => {
+test('data win over files, and a context needs no user', async () => {
   const file = write('sundry', {
     clusters: [
       {
         name: 'c',
         cluster: {
-          server: url.slice('http://'.length),
+          server: url,
           'certificate-authority-data': 'aGk=',
           'certificate-authority': 'gone',
         },
@@ -231,13 +241,12 @@ test('data win over files, a server needs no scheme, and a context no user', asy
     'current-context': 'here',
   })
   const config = loadKubeConfig(file)
-  assert.is(config.getCurrentCluster()?.server, url.replace('http:', 'https:'))
   assert.is(config.getCurrentCluster()?.caFile, undefined)
   const { certFile, keyFile } = config.getCurrentUser()
   assert.equal({ certFile, keyFile }, { certFile: undefined, keyFile: join(folder, 'sundry', 'own.key') })
 
   const bare = write('bare', {
-    clusters: [{ name: 'c', cluster: { server: url.slice('http://'.length) } }],
+    clusters: [cluster()],
     contexts: [{ name: 'here', context: { cluster: 'c' } }],
     'current-context': 'here',
   })
