@@ -1,9 +1,19 @@
+import { hash } from 'node:crypto'
+import type { Holder } from './fair-cache.ts'
+
 /** The limits of one holder in Redis. */
 export interface ShareBounds {
   readonly count: number
   /** Absent: records are small, so their number is limit enough. */
   readonly bytes?: number
 }
+
+/**
+ * Returns the name of each share of a holder, the widest first. Whoever watches Redis learns from it neither a subject
+ * nor an address.
+ */
+export const nameShares = (holder: Holder): readonly string[] =>
+  holder.map((_, index) => hash('sha256', JSON.stringify(holder.slice(0, index + 1)), 'base64url'))
 
 /** The size of a record in Redis besides its text: its key, and what is noted of it. */
 export const RECORD_BYTES = 300
@@ -47,5 +57,24 @@ local function evict(list, count, bytes, name, delete)
     delete(one)
     leave(list, one)
     one = leaver(list, count, bytes)
+  end
+end
+-- The shares of a holder by their names, the widest first. Each may have half of what the one before it may.
+local function listsIn(names, prefix)
+  local lists = {}
+  for name in string.gmatch(names, '[^\\n]+') do lists[#lists + 1] = prefix .. name end
+  return lists
+end
+local function enterAll(lists, name, now, ends, bytes)
+  for _, list in ipairs(lists) do enter(list, name, now, ends, bytes) end
+end
+local function leaveAll(lists, name)
+  for _, list in ipairs(lists) do leave(list, name) end
+end
+-- The narrowest makes room first, so that what is others' in the wider ones stays.
+local function evictAll(lists, count, bytes, name, delete)
+  for at = #lists, 1, -1 do
+    local part = 2 ^ (at - 1)
+    evict(lists[at], count / part, bytes / part, name, delete)
   end
 end`

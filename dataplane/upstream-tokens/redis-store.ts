@@ -14,7 +14,7 @@ interface RedisTokenStoreOptions {
   secrets(): readonly string[]
 }
 
-/** The field of a login that names the share of its holder. No provider has this name. */
+/** The field of a login that names the shares of its holder, the widest first. No provider has this name. */
 const SHARE = '.share'
 /** The shares of users and of networks are told apart by the end of their names. */
 const [USER, NETWORK] = ['u', 'n']
@@ -32,14 +32,16 @@ local left = math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[4]))
 redis.call('PEXPIRE', KEYS[1], left)
 local before = redis.call('HGET', KEYS[1], '${SHARE}')
 local share = ARGV[7] ~= '' and ARGV[7] or before or ARGV[8]
-if before and before ~= share then leave(before, login) end
+if before and before ~= share then leaveAll(listsIn(before, ''), login) end
 redis.call('HSET', KEYS[1], '${SHARE}', share)
 local bytes = tonumber(ARGV[14])
 for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do bytes = bytes + redis.call('HSTRLEN', KEYS[1], field) end
 local now = tonumber(ARGV[9])
 local most = string.sub(share, -2) == ':${NETWORK}' and 12 or 10
-enter(share, login, now, now + left, bytes)
-evict(share, tonumber(ARGV[most]), tonumber(ARGV[most + 1]), login, function(one)
+local lists = listsIn(share, '')
+enterAll(lists, login, now, now + left, bytes)
+evictAll(lists, tonumber(ARGV[most]), tonumber(ARGV[most + 1]), login, function(one)
+  leaveAll(listsIn(redis.call('HGET', logins .. one, '${SHARE}') or '', ''), one)
   redis.call('DEL', logins .. one)
 end)
 return 1`)
@@ -50,13 +52,16 @@ local share = redis.call('HGET', KEYS[1], '${SHARE}')
 if ARGV[2] == '' then redis.call('DEL', KEYS[1]) else redis.call('HDEL', KEYS[1], ARGV[2]) end
 if redis.call('HLEN', KEYS[1]) > (share and 1 or 0) then return 1 end
 redis.call('DEL', KEYS[1])
-if share then leave(share, ARGV[1]) end
+if share then leaveAll(listsIn(share, ''), ARGV[1]) end
 return 1`)
 
 const MIB = 1024 * 1024
 /** The limits for what providers gave at the logins of one user, and for keys that the user has entered. */
 const OF_USER = { count: 1_500, bytes: 8 * MIB }
-/** The limits for logins of unknown users from one network (of IPv6 a /48), which many users share. */
+/**
+ * The limits for logins of unknown users from one network, an address or a /48 of IPv6, which many users share; for a
+ * /56 half of it, for a /64 a quarter.
+ */
 const OF_NETWORK = { count: 50_000, bytes: 64 * MIB }
 const BOUNDS = [OF_USER.count, OF_USER.bytes, OF_NETWORK.count, OF_NETWORK.bytes, RECORD_BYTES]
 
@@ -86,11 +91,12 @@ export function createRedisTokenStore(options: RedisTokenStoreOptions): Upstream
       const text = sealer.open(sealed, nameOf(login, provider))
       return text === undefined ? undefined : setOf(text, versionOf(sealed))
     },
-    async put({ login, provider }, set, { replaces = '', ttlMs, holder: [holder] = [] }) {
+    async put({ login, provider }, set, { replaces = '', ttlMs, holder = [] }) {
       const sealed = sealer.seal(textOfSet(set), nameOf(login, provider))
       // Whoever holds it without being its owner is a network, or a user who is still on the way.
-      const kind = holder === set.owner ? USER : NETWORK
-      const shares = [holder === undefined ? '' : shareOf(holder, kind), shareOf(set.owner, USER)]
+      const kind = holder[0] === set.owner ? USER : NETWORK
+      const names = holder.map((part) => shareOf(part, kind))
+      const shares = [names.join('\n'), shareOf(set.owner, USER)]
       const what = [provider, replaces, sealed, Math.ceil(ttlMs), digestOf(login), logins, ...shares, Date.now()]
       const written = await redis.ask((commands) => PUT.run(commands, [keyOf(login)], [...what, ...BOUNDS]))
       if (written !== 1) return undefined

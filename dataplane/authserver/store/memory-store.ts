@@ -72,8 +72,11 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
   const formatKey = (kind: Kind, name: string) => `${kind}:${name}`
 
   /** Returns undefined if the holder is unknown, or their grant has ended. */
-  const findHolder = (by: HeldBy | undefined): Holder | undefined =>
-    by !== undefined && 'grant' in by ? pools.grants.holderOf(formatKey('grant', by.grant)) : by
+  function findHolder(by: HeldBy | undefined): Holder | undefined {
+    if (by === undefined) return undefined
+    if ('grant' in by) return pools.grants.holderOf(formatKey('grant', by.grant))
+    return 'network' in by ? by.network : by
+  }
 
   function set(kind: Kind, name: string, text: string, term: Term): void {
     const key = formatKey(kind, name)

@@ -58,10 +58,10 @@ export type Kind = keyof typeof kinds
 export type Pool = (typeof kinds)[Kind]
 
 /**
- * The holder of a record, or the grant whose holder it has. In memory, records of the holder with the most bytes are
- * evicted first.
+ * The holder of a record, the grant whose holder it has, or the network of an unknown user. In memory, records of the
+ * holder with the most bytes are evicted first.
  */
-export type HeldBy = Holder | { readonly grant: string }
+export type HeldBy = Holder | { readonly grant: string } | { readonly network: Holder }
 
 /** The lifetime of a record in seconds, and its holder; absent: the earlier holder, or none. */
 export type Term = number | { readonly ttlS: number; readonly by?: HeldBy | undefined }

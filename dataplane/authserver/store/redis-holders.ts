@@ -1,6 +1,5 @@
-import { hash } from 'node:crypto'
 import type { Holder } from '../../storage/fair-cache.ts'
-import type { ShareBounds } from '../../storage/redis-shares.ts'
+import { nameShares, type ShareBounds } from '../../storage/redis-shares.ts'
 import type { HeldBy, Kind } from './record-store.ts'
 
 const MIB = 1024 * 1024
@@ -36,19 +35,24 @@ const shared: Partial<Readonly<Record<Kind, Sharing>>> = {
 interface Shares {
   readonly isRefused: boolean
   readonly isCounted: boolean
-  /** For each limit: the key of its list, the most records and the most bytes. */
+  /** For each limit, the narrowest first: the key of its list, the most records and the most bytes. */
   readonly args: readonly (string | number)[]
 }
 
 /** Returns the limits that apply to a holder in Redis; undefined if this kind of record has none. */
 export function findShares(prefix: string, kind: Kind, by: HeldBy | undefined): Shares | undefined {
   const sharing = shared[kind]
-  if (sharing === undefined || by === undefined || 'grant' in by) return undefined
+  if (sharing === undefined || by === undefined || 'grant' in by || 'network' in by) return undefined
   const bounds = sharing.bounds(by)
-  const args = bounds.flatMap(({ count, bytes = Number.MAX_SAFE_INTEGER }, index) => {
-    // The key is a digest, so that Redis shows neither the subject nor the address.
-    const holder = hash('sha256', JSON.stringify(by.slice(0, index + 1)), 'base64url')
-    return [`${prefix}as:share:${kind}:${holder}`, count, bytes]
-  })
+  const names = nameShares(by)
+  // The narrowest makes room first, so that records of others in the wider ones stay.
+  const args = bounds
+    .map(({ count, bytes = Number.MAX_SAFE_INTEGER }, index) => [
+      `${prefix}as:share:${kind}:${names[index]}`,
+      count,
+      bytes,
+    ])
+    .toReversed()
+    .flat()
   return { isRefused: sharing.isRefused, isCounted: bounds.some(({ bytes }) => bytes !== undefined), args }
 }

@@ -1,18 +1,10 @@
-import { hash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { PublicError } from '../../server/errors.ts'
 import { type RedisClient, RedisScript, withRedis } from '../../storage/redis.ts'
 import { RECORD_BYTES, SHARES } from '../../storage/redis-shares.ts'
-import {
-  type HeldBy,
-  type Kind,
-  MOST_CLIENTS,
-  MOST_MEMBERS,
-  type RecordStore,
-  readHolder,
-  readSeconds,
-  type Term,
-  YOUNGEST_EVICTED_MS,
-} from './record-store.ts'
+import { type Kind, MOST_MEMBERS, type RecordStore, readHolder, readSeconds, type Term } from './record-store.ts'
+import { type ClientBounds, redisClients } from './redis-clients.ts'
+import { OF_NETWORK, redisGrants } from './redis-grants.ts'
 import { findShares } from './redis-holders.ts'
 
 interface RedisStoreOptions extends ClientBounds {
@@ -42,10 +34,8 @@ local left = tonumber(ARGV[2]) - tonumber(ARGV[3])
 if redis.call('PTTL', KEYS[1]) < left then redis.call('PEXPIRE', KEYS[1], left) end
 return gone`
 
-/** The most members of a set, and the limits of the clients that one user was the first to use. */
+/** The most members of a set. */
 const MOST_KEPT_MEMBERS = 1_000
-const MOST_USED = 1_000
-const MOST_USED_BYTES = 4 * 1024 * 1024
 
 /**
  * Stores a record with its holders. If a holder is over its limit, the holder's record that expires first is evicted,
@@ -89,15 +79,18 @@ export function createRedisStore({
   prefix,
   atReplica,
   mostMembers = MOST_KEPT_MEMBERS,
+  ofNetwork = OF_NETWORK,
   ...bounds
 }: RedisStoreOptions): RecordStore {
   const formatKey = (kind: Kind, name: string) => `${prefix}as:${kind}:${name}`
   const ended = `${prefix}as:revoked`
   const text = (value: string | null) => value ?? undefined
   const held = heldRecords(client, prefix, formatKey)
+  const grants = redisGrants(client, prefix, ofNetwork)
   return {
     get: (kind, name) => withRedis(client, async (redis) => text(await redis.get(formatKey(kind, name)))),
     async set(kind, name, value, term) {
+      if (kind === 'grant') return grants.keep(name, value, term)
       if ((await held.set({ kind, name, text: value, term, isAdded: false })) !== undefined) return
       await withRedis(client, (redis) => redis.set(formatKey(kind, name), value, 'EX', readSeconds(term)))
     },
@@ -110,16 +103,16 @@ export function createRedisStore({
       return set === 'OK'
     },
     take: (kind, name) => withRedis(client, async (redis) => text(await redis.getdel(formatKey(kind, name)))),
-    delete: (kind, name) => withRedis(client, async (redis) => void (await redis.del(formatKey(kind, name)))),
+    delete: (kind, name) =>
+      kind === 'grant'
+        ? grants.forget(name)
+        : withRedis(client, async (redis) => void (await redis.del(formatKey(kind, name)))),
     async extend(kind, name, term) {
+      if (kind === 'grant') return grants.keep(name, undefined, term)
       if (await held.extend(kind, name, term)) return
       await withRedis(client, (redis) => redis.expire(formatKey(kind, name), readSeconds(term)))
     },
-    ...redisClients(
-      client,
-      { used: formatKey('client', ''), fresh: formatKey('newClient', ''), grant: formatKey('grant', '') },
-      bounds,
-    ),
+    ...redisClients(client, prefix, { ofNetwork, ...bounds }),
     addMember: (kind, name, member, term) =>
       withRedis(client, async (redis) => {
         const now = Date.now()
@@ -222,175 +215,4 @@ export function tryRights(client: RedisClient, prefix: string): void {
       // The error is already logged: a refusal by `logRefusals`, an outage by the creator of the connection.
     })
   })
-}
-
-/** The prefixes of the keys of used and of new clients, and of grants. All are in one slot of a Cluster. */
-interface ClientKeys {
-  readonly used: string
-  readonly fresh: string
-  readonly grant: string
-}
-
-interface ClientBounds {
-  readonly mostClients?: number
-  /** The most clients that one user was the first to use. */
-  readonly mostUsed?: number
-  /** Returns milliseconds since 1970. */
-  readonly now?: () => number
-}
-
-/**
- * The bookkeeping of new clients. A hash maps each client to its holder, the widest network first, separated by blanks.
- * `held:` with the path of a group holds the count of each part; `names:` with a full path holds the names of a holder
- * by age. All scripts begin with this text. KEYS[2] is the list by age, KEYS[3] the hash, `fresh` the key prefix of new
- * clients.
- */
-const HOLDERS = `
-local function below(path, part) return path == '' and part or path .. ' ' .. part end
-local function count(fresh, path, by)
-  local at = ''
-  for part in string.gmatch(path, '[^ ]+') do
-    local held = fresh .. 'held:' .. at
-    if tonumber(redis.call('ZINCRBY', held, by, part)) <= 0 then redis.call('ZREM', held, part) end
-    at = below(at, part)
-  end
-end
-local function forget(fresh, name)
-  redis.call('ZREM', KEYS[2], name)
-  local path = redis.call('HGET', KEYS[3], name)
-  if not path then return end
-  redis.call('HDEL', KEYS[3], name)
-  redis.call('ZREM', fresh .. 'names:' .. path, name)
-  count(fresh, path, -1)
-end`
-
-/**
- * Stores a client under its key and in the lists of new clients, by age. Beyond the limit it evicts the oldest client
- * of the largest holder. Returns 0 if there is no room. It begins with the writes that take memory: a full Redis
- * refuses a script at its first such write, and lets a script that has already written go on. It deletes at most a
- * hundred expired clients, since a call adds only one.
- */
-const ADD = `${HOLDERS}
-local name, text, now, ttl, fresh = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[7]
-local ended = now - ttl * 1000
-local FIRST = 8
-local function oldestIn(list)
-  local found = redis.call('ZRANGEBYSCORE', list, '(' .. ended, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  if found[1] then return { name = found[1], at = tonumber(found[2]) } end
-end
-local function leaver()
-  local path, level, isOwn, isMore = '', FIRST, true, false
-  while true do
-    local held = fresh .. 'held:' .. path
-    local top = redis.call('ZREVRANGE', held, 0, 0, 'WITHSCORES')
-    if not top[1] then break end
-    local part, own = top[1], isOwn and ARGV[level]
-    if own then
-      local has = tonumber(redis.call('ZSCORE', held, own) or 0)
-      if has >= tonumber(top[2]) then part = own else isMore = has + 1 < tonumber(top[2]) end
-    end
-    isOwn = part == own
-    path = below(path, part)
-    level = level + 1
-  end
-  local oldest = oldestIn(KEYS[2])
-  local found = oldestIn(fresh .. 'names:' .. path) or oldest
-  local isYoung = not found or now - found.at < tonumber(ARGV[6])
-  if found and (isMore or not isYoung) then return found.name end
-  -- Among equals, and of those that a version before this has kept, whose holders nobody knows, the oldest goes.
-  if not oldest or isOwn and redis.call('HEXISTS', KEYS[3], oldest.name) == 1 then return nil end
-  if now - oldest.at >= tonumber(ARGV[6]) then return oldest.name end
-end
-local gone
-if redis.call('ZCOUNT', KEYS[2], '(' .. ended, '+inf') >= tonumber(ARGV[5]) then
-  gone = leaver()
-  if not gone then return 0 end
-end
-redis.call('SET', KEYS[1], text, 'EX', ttl)
-for _, one in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ended, 'LIMIT', 0, 100)) do forget(fresh, one) end
-if gone then
-  redis.call('DEL', fresh .. gone)
-  forget(fresh, gone)
-end
-local path = table.concat(ARGV, ' ', FIRST)
-redis.call('ZADD', KEYS[2], now, name)
-redis.call('HSET', KEYS[3], name, path)
-redis.call('ZADD', fresh .. 'names:' .. path, now, name)
-count(fresh, path, 1)
-for _, key in ipairs({ KEYS[2], KEYS[3], fresh .. 'names:' .. path }) do redis.call('EXPIRE', key, ttl) end
-local at = ''
-for level = FIRST, #ARGV do
-  redis.call('EXPIRE', fresh .. 'held:' .. at, ttl)
-  at = below(at, ARGV[level])
-end
-return 1`
-
-/**
- * Extends the lifetime of a client. A new client becomes a used one, held by the user who was the first to use it.
- * Beyond the limit that user's least recently used client is evicted.
- */
-const USE = `${HOLDERS}
-${SHARES}
-local name, ttl, fresh, user, now, used = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[7]
-local function note(owner)
-  local own = fresh .. 'share:' .. owner
-  enter(own, name, now, now + tonumber(ttl) * 1000, redis.call('STRLEN', KEYS[1]) + tonumber(ARGV[9]))
-  redis.call('SET', fresh .. 'first:' .. name, owner, 'EX', ttl)
-  return own
-end
-if redis.call('EXPIRE', KEYS[1], ttl) == 1 then
-  local owner = redis.call('GET', fresh .. 'first:' .. name)
-  if owner then note(owner) end
-  return 1
-end
-if redis.call('EXISTS', KEYS[4]) == 0 then return 0 end
-redis.call('RENAME', KEYS[4], KEYS[1])
-redis.call('EXPIRE', KEYS[1], ttl)
-forget(fresh, name)
-if user == '' then return 1 end
-evict(note(user), tonumber(ARGV[6]), tonumber(ARGV[8]), name, function(one)
-  redis.call('DEL', used .. one, fresh .. 'first:' .. one)
-end)
-return 1`
-
-/** Returns the user of a stored grant; empty if there is none. */
-function readUser(grant: string | null): string {
-  const { payload } = grant === null ? {} : (JSON.parse(grant) as { payload?: { accountId?: unknown } })
-  return typeof payload?.accountId === 'string' ? hash('sha256', payload.accountId, 'base64url') : ''
-}
-
-/** Returns the parts of a holder for a script. An unknown holder has one part. */
-const listParts = (by: HeldBy | undefined): readonly string[] => {
-  const parts = by === undefined || 'grant' in by ? [] : by.filter((part) => part !== '')
-  return parts.length === 0 ? ['-'] : parts
-}
-
-/** Creates the client operations of a store in Redis. */
-function redisClients(
-  client: RedisClient,
-  { used, fresh, grant }: ClientKeys,
-  { mostClients = MOST_CLIENTS, mostUsed = MOST_USED, now = Date.now }: ClientBounds = {},
-): Pick<RecordStore, 'addClient' | 'useClient'> {
-  // These keys can't clash with those of clients.
-  const [list, holders] = [`${fresh}by-age`, `${fresh}holders`]
-  return {
-    addClient: (name, text, ttlS, by) =>
-      withRedis(client, async (redis) => {
-        const bounds = [ttlS, mostClients, YOUNGEST_EVICTED_MS]
-        const keys = [fresh + name, list, holders]
-        const isKept = await redis.eval(ADD, 3, ...keys, name, text, now(), ...bounds, fresh, ...listParts(by))
-        if (isKept !== 1)
-          throw new PublicError('unavailable', {
-            headers: { 'Retry-After': '60' },
-            cause: new Error('too many clients have registered within an hour'),
-          })
-      }),
-    useClient: (name, ttlS, by) =>
-      withRedis(client, async (redis) => {
-        const user = by !== undefined && 'grant' in by ? readUser(await redis.get(grant + by.grant)) : ''
-        const keys = [used + name, list, holders, fresh + name]
-        const bounds = [mostUsed, used, MOST_USED_BYTES, RECORD_BYTES]
-        await redis.eval(USE, 4, ...keys, name, ttlS, fresh, user, now(), ...bounds)
-      }),
-  }
 }

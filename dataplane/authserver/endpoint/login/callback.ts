@@ -28,7 +28,7 @@ export async function grant(parts: EndpointParts, c: EndpointContext, step: Done
       return problemPage(parts, c, 'login')
     }
     // A synthetic subject is used for one login, so it can't limit repeated logins. The network limits them instead.
-    const holder = isSynthetic === true ? networkHolder(parts.addressOf(c.env.incoming)) : [subject]
+    const holder = isSynthetic === true ? { network: networkHolder(parts.addressOf(c.env.incoming)) } : [subject]
     await parts.grants.describe(login, { user: claims, trace: c.var.loginTrace, by }, holder)
     await parts.provider().grant({
       login,

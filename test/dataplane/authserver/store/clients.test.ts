@@ -29,8 +29,11 @@ test.before.each(() => {
 
 const bounds = { mostClients: 3, now: () => now }
 const prefix = () => `p:{${randomBytes(6).toString('hex')}}:`
-const stores: Readonly<Record<string, (more?: { readonly mostClients?: number }) => RecordStore>> = {
-  memory: (more) => createMemoryStore({ ...bounds, ...more }),
+const stores: Readonly<
+  Record<string, (more?: { readonly mostClients?: number; readonly newBytes?: number }) => RecordStore>
+> = {
+  memory: ({ newBytes: clients, ...more } = {}) =>
+    createMemoryStore({ ...bounds, ...more, ...(clients !== undefined && { mostBytes: { clients } }) }),
   redis: (more) => ({ ...createRedisStore({ client, prefix: prefix(), ...bounds, ...more }), close: () => undefined }),
 }
 const isThere = async (store: RecordStore, name: string) =>
@@ -100,6 +103,24 @@ for (const [kind, open] of Object.entries(stores)) {
       ...wide,
       ...['few-0', 'few-1', 'few-2', 'one', 'other-0', 'other-1', 'near'],
     ])
+    store.close()
+  })
+
+  test(`${kind}: the bytes of clients of one network have a bound; of its own the oldest goes, and of nobody else’s`, async () => {
+    const store = open({ mostClients: 1_000, newBytes: 120_000 })
+    const add = (name: string, address: string, bytes = 10) => {
+      now += 1000
+      return store.addClient(name, 'x'.repeat(bytes), TTL_S, networkHolder(address))
+    }
+    await add('others', '198.51.100.1')
+    await add('neighbours', '2001:db8:0:1::1')
+    for (let index = 0; index < 100; index++) {
+      now += YOUNGEST_EVICTED_MS
+      await add(`many-${index}`, '2001:db8:0:2::1', 3_000)
+    }
+    await add('late', '192.0.2.1')
+    assert.not.ok(await isThere(store, 'many-0'))
+    for (const name of ['others', 'neighbours', 'many-99', 'late']) assert.ok(await isThere(store, name), name)
     store.close()
   })
 
@@ -192,7 +213,7 @@ test('redis: what tells their age ends with them', async () => {
   const store = createRedisStore({ client, prefix: own, ...bounds })
   await store.addClient('a', 'a', 60)
   const keys = await client.keys(`${own.replace(/[{}]/g, '?')}*`)
-  assert.is(keys.length, 5)
+  assert.is(keys.length, 7)
   for (const key of keys) assert.ok((await client.ttl(key)) > 50)
   // Those that have ended count no more.
   now += 61_000

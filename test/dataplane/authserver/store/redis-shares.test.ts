@@ -4,6 +4,11 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
 import { createConsents } from '../../../../dataplane/authserver/login/consents.ts'
+import { createGrants } from '../../../../dataplane/authserver/provider/grants.ts'
+import { refreshTokens } from '../../../../dataplane/authserver/provider/refresh-tokens.ts'
+import { Revocations } from '../../../../dataplane/authserver/provider/revocations.ts'
+import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
+import type { RecordStore } from '../../../../dataplane/authserver/store/record-store.ts'
 import { createRedisStore } from '../../../../dataplane/authserver/store/redis-store.ts'
 import { networkHolder } from '../../../../dataplane/server/network-of.ts'
 import { connectRedis, type RedisClient } from '../../../../dataplane/storage/redis.ts'
@@ -16,12 +21,16 @@ const MIB = 1024 * 1024
 
 let redis: RedisServer
 let client: RedisClient
+let ofOther: RedisClient
 test.before(async () => {
   redis = await startRedis()
-  client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, keptLog().log)
+  const connect = () => connectRedis({ mode: 'standalone', addresses: [redis.address] }, keptLog().log)
+  client = connect()
+  ofOther = connect()
 })
 test.after(async () => {
   client.disconnect()
+  ofOther.disconnect()
   await redis.stop()
 })
 // Each test looks at how many keys there are.
@@ -161,6 +170,128 @@ test('logins of which nobody knows whose they are count for their network, also 
   })
   assert.is((await client.keys('p:?gateway?:upstream:*')).length, 1_700, 'many people share a network')
   assert.is((await client.keys('p:?gateway?:upstream-share:*')).length, 2)
+})
+
+test('logins of a /64 of IPv6 leave room for those of its neighbours, and those of a /48 for those of others', async () => {
+  const tokens = openTokens()
+  const put = (login: string, address: string) =>
+    tokens.put({ login, provider: 'corp' }, given(`nobody-${login}`, 48_000), {
+      ...SECONDS,
+      holder: networkHolder(address),
+    })
+  await put('others', '198.51.100.1')
+  await put('neighbours', '2001:db8:0:1::1')
+  // A /64 has 16 MiB, each of these takes 85 KiB.
+  await each(300, (index) => put(`m${index}`, '2001:db8:0:2::1'))
+  const kept = (await client.keys('p:?gateway?:upstream:*')).length
+  assert.ok(kept > 100 && kept < 210, String(kept))
+  for (const login of ['others', 'neighbours', 'm299'])
+    assert.ok(await tokens.get({ login, provider: 'corp' }), `${login} is gone`)
+  await each(300, (index) => tokens.removeLogin(`m${index}`))
+  for (const login of ['others', 'neighbours']) await tokens.removeLogin(login)
+  assert.equal(await client.keys('p:*'), [], 'what is counted is gone with them')
+})
+
+/** What a login of a user whom nobody knows makes replicas keep, by the parts that keep it. */
+function logins(replicas: readonly RecordStore[]) {
+  const { log } = keptLog()
+  const providers = ['corp']
+  const keyed = keyedHash(['s'.repeat(32)])
+  const [times, tokens] = [{ ttlS: TTL_S, freshS: 600 }, openTokens()]
+  const all = replicas.map((store) => {
+    const revocations = new Revocations(store, 60, log)
+    const grants = createGrants({ store, revocations, tokens, log: () => log, ...times, providers })
+    return { store, revocations, grants, refresh: refreshTokens(store, keyed) }
+  })
+  let turn = 0
+  const next = () => all[turn++ % all.length] as (typeof all)[number]
+  return {
+    async logIn(user: string, network: readonly string[] | undefined, letters = 0): Promise<string> {
+      const grantId = random(32)
+      const payload = { accountId: user, clientId: 'c', iat: 1, openid: { scope: 'x'.repeat(letters) } }
+      await next().grants.describe(grantId, { user: {} }, network === undefined ? [user] : { network })
+      await next().grants.keep(grantId, payload)
+      const { refresh, grants } = next()
+      await refresh.keep(refresh.make(grantId, 0), { ...payload, grantId }, TTL_S)
+      await grants.renew(grantId, user)
+      return grantId
+    },
+    async lives(grantId: string): Promise<boolean> {
+      const { store } = next()
+      const found = await Promise.all((['grant', 'refresh'] as const).map((kind) => store.get(kind, grantId)))
+      if (found.includes(undefined) !== found.every((one) => one === undefined)) throw new Error('half of it is there')
+      return !found.includes(undefined)
+    },
+    end: (grantId: string) => next().grants.end(grantId),
+    close() {
+      for (const { revocations } of all) revocations.close()
+    },
+  }
+}
+
+const smallStores: Readonly<Record<string, () => readonly RecordStore[]>> = {
+  memory: () => [createMemoryStore({ mostBytes: { grants: 150_000 } })],
+  'two replicas with Redis': () =>
+    [client, ofOther].map((one) =>
+      createRedisStore({ client: one, prefix: 'p:{gateway}:', ofNetwork: { count: 200, bytes: 100_000 } }),
+    ),
+}
+for (const [kind, open] of Object.entries(smallStores))
+  test(`${kind}: logins of users whom nobody knows push out those of their network, first of their own /64`, async () => {
+    const stores = open()
+    const { logIn, lives, close } = logins(stores)
+    const others = [
+      await logIn('alice', undefined),
+      await logIn('nobody-1', networkHolder('198.51.100.1')),
+      await logIn('nobody-2', networkHolder('2001:db8:0:1::1')),
+    ]
+    const theirs: string[] = []
+    for (let count = 0; count < 200; count++)
+      theirs.push(await logIn(`mallory-${count}`, networkHolder('2001:db8:0:2::1'), 200))
+    assert.not.ok(await lives(theirs[0] as string), 'nothing had to go: the test needs more logins')
+    assert.ok(await lives(theirs.at(-1) as string))
+    const late = [await logIn('bob', undefined), await logIn('nobody-3', networkHolder('192.0.2.7'))]
+    for (const [index, grant] of [...others, ...late].entries()) assert.ok(await lives(grant), String(index))
+    close()
+  })
+
+test('what is counted of a network is what there is of it, and ends with it', async () => {
+  const store = (one: RedisClient, most: number) =>
+    createRedisStore({ client: one, prefix: 'p:{gateway}:', ofNetwork: { count: most, bytes: MIB } })
+  const { logIn, lives, end, close } = logins([store(client, 8), store(ofOther, 8)])
+  const from = (count: number) =>
+    networkHolder(count % 2 === 0 ? '192.0.2.1' : `2001:db8:0:${(256 * count).toString(16)}::1`)
+  const all: string[] = []
+  for (let count = 0; count < 40; count++) all.push(await logIn(`n-${count}`, from(count)))
+  const left: string[] = []
+  for (const grant of all) if (await lives(grant)) left.push(grant)
+  assert.is(left.length, 16, 'eight of the address, eight of the /48')
+  assert.equal(left, all.slice(-16))
+  for (const one of ['grant', 'refresh', 'shares', 'user']) assert.is(await count(one), 16, one)
+  for (const key of await client.keys('p:*')) {
+    assert.ok((await client.pttl(key)) > 0, `${key} stays for ever`)
+    assert.not.match(key, /192\.0\.2|2001:db8/)
+  }
+  for (const grant of left) await end(grant)
+  assert.equal(await client.keys('p:*'), ['p:{gateway}:as:revoked'])
+  close()
+})
+
+test('clients that users whom nobody knows were the first to use count for their network', async () => {
+  const bounds = { ofNetwork: { count: 20, bytes: MIB } }
+  const store = createRedisStore({ client, prefix: 'p:{gateway}:', ...bounds })
+  const use = async (name: string, by: readonly string[] | { readonly network: readonly string[] }) => {
+    await store.addClient(name, 'x', TTL_S, networkHolder('203.0.113.1'))
+    const grant = JSON.stringify({ payload: { accountId: `user-of-${name}` } })
+    await store.set('grant', `of-${name}`, grant, { ttlS: TTL_S, by })
+    await store.useClient(name, TTL_S, { grant: `of-${name}` })
+  }
+  await use('alices', ['alice'])
+  await use('others', { network: networkHolder('198.51.100.1') })
+  await use('neighbours', { network: networkHolder('2001:db8:0:1::1') })
+  for (let index = 0; index < 30; index++) await use(`m${index}`, { network: networkHolder('2001:db8:0:2::1') })
+  assert.is(await count('client'), 3 + 5, 'a quarter of what the /48 may')
+  for (const name of ['alices', 'others', 'neighbours', 'm29']) assert.ok(await store.get('client', name), name)
 })
 
 test('clients that one user was the first to use have a bound in bytes', async () => {
