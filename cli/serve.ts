@@ -1,6 +1,6 @@
 import { totalmem } from 'node:os'
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
-import { atOnce, type DrainTimes, drainTimes, PRE_STOP } from '../dataplane/server/listen/drain.ts'
+import { atOnce, type DrainTimes, drainTimes, PRE_STOP } from '../dataplane/server/listen/listen.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
 import { address, givenLogLevel } from './options/serving.ts'
 import { version } from './package-info.ts'

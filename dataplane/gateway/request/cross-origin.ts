@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { checkHost, type HostNames } from '../../server/hosts.ts'
-import { NOSNIFF } from '../../server/listen/nosniff-response.ts'
+import { NOSNIFF } from '../../server/listen/listen.ts'
 
 /** The headers that clients of either era send, with those of tracing. */
 const REQUEST_HEADERS = [

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Share } from '../../server/budget.ts'
 import { latin1, ONE_WRITE } from '../../server/kept-text.ts'
-import { NOSNIFF } from '../../server/listen/nosniff-response.ts'
+import { NOSNIFF } from '../../server/listen/listen.ts'
 import { REQUEST_ID } from '../../server/request-id.ts'
 import { EventLog } from '../sessions/streams/event-log.ts'
 import { EventWriter } from './event-writer.ts'

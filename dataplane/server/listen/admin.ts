@@ -4,8 +4,7 @@ import type { Logger } from 'pino'
 import { withoutUrlSecrets } from '../../config/check/url.ts'
 import { errorResponse, type HttpAnswer, httpError } from '../answer.ts'
 import { PublicError } from '../errors.ts'
-import { PRE_STOP } from './drain.ts'
-import { type Listener, listen } from './listen.ts'
+import { type Listener, listen, PRE_STOP } from './listen.ts'
 
 export interface AdminOptions {
   /** Returns the state of the process, for people and for the operator; no secrets. */

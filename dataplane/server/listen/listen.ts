@@ -1,13 +1,17 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import { createServer, type Server } from 'node:http'
+import {
+  createServer,
+  type IncomingMessage,
+  type OutgoingHttpHeader,
+  type OutgoingHttpHeaders,
+  type Server,
+  ServerResponse,
+} from 'node:http'
 import type { Server as HttpsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Hono } from 'hono'
 import { parseAddress } from './address.ts'
 import { boundConnections } from './connections.ts'
-import { atOnce, Drain, type DrainTimes } from './drain.ts'
-import { lingerBehind } from './linger.ts'
-import { responses } from './nosniff-response.ts'
 
 export interface ListenOptions {
   /** Longest wait for all headers of a request, against clients that send them byte by byte. Default 15 s. */
@@ -28,7 +32,7 @@ export interface ListenOptions {
   readonly tls?: TlsCertificate
 }
 
-export interface TlsCertificate {
+interface TlsCertificate {
   readonly cert: string
   readonly key: string
 }
@@ -200,4 +204,191 @@ function keepUnused(server: Server, unused: Set<Socket>): void {
     unused.add(socket)
     socket.once('close', () => unused.delete(socket))
   })
+}
+
+/** The time, and the bytes, for which the rest of a request is read and discarded before its connection is closed. */
+const LONGEST_MS = 5_000
+const MOST_BYTES = 64 * 1024 * 1024
+
+interface Closing extends Socket {
+  /** Ends a connection after its last answer; Node's HTTP server calls it. */
+  destroySoon(): void
+}
+
+const current = Symbol('request')
+
+interface Lingering extends Closing {
+  [current]?: IncomingMessage
+}
+
+/**
+ * Lets a client that still sends its body read its answer: a closed socket would reset, and the answer be lost. Only
+ * our side is ended first, and received bytes are discarded (RFC 9112, section 9.6).
+ */
+function lingerBehind(incoming: IncomingMessage): void {
+  const socket = incoming.socket as Lingering
+  if (socket[current] === undefined) socket.destroySoon = endAfterBody
+  socket[current] = incoming
+}
+
+function endAfterBody(this: Lingering): void {
+  const incoming = this[current] as IncomingMessage
+  if (incoming.complete || this.destroyed) {
+    endSoon.call(this)
+    return
+  }
+  this.end()
+  const destroy = () => this.destroy()
+  const timer = setTimeout(destroy, LONGEST_MS)
+  this.once('close', () => clearTimeout(timer))
+  let left = MOST_BYTES
+  incoming.on('data', (chunk: Buffer) => {
+    left -= chunk.length
+    if (left < 0) destroy()
+  })
+  incoming.once('end', destroy)
+  incoming.resume()
+}
+
+/** Ends the socket as Node does. */
+function endSoon(this: Socket): void {
+  if (this.writable) this.end()
+  if (this.writableFinished) this.destroy()
+  else this.once('finish', () => this.destroy())
+}
+
+const NAME = 'x-content-type-options'
+const VALUE = 'nosniff'
+/** The header as a flat list. A list of headers that ends with it is sent unchanged. */
+export const NOSNIFF: readonly [string, string] = [NAME, VALUE]
+
+type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined
+
+/**
+ * Makes the class of a listener's responses, which forbid browsers to guess another type (Fetch standard,
+ * `X-Content-Type-Options`). Once `isEnding`, each response closes its connection.
+ */
+function responses(isEnding: () => boolean) {
+  return class NosniffResponse extends ServerResponse {
+    override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
+      if (isEnding()) this.shouldKeepAlive = false
+      return typeof reason === 'string'
+        ? super.writeHead(status, reason, withNosniff(headers))
+        : super.writeHead(status, withNosniff(reason ?? headers))
+    }
+  }
+}
+
+/** Returns the same headers, a flat list or an object, and one more, unless a list ends with it. */
+function withNosniff(headers: Headers): OutgoingHttpHeaders | OutgoingHttpHeader[] {
+  if (!Array.isArray(headers)) return { ...headers, [NAME]: VALUE }
+  return headers[headers.length - 2] === NAME ? headers : headers.concat(NOSNIFF)
+}
+
+/** The path on the admin listener that a preStop hook calls. */
+export const PRE_STOP = '/pre-stop'
+
+/** The times of a listener's shutdown, in milliseconds since it was announced. */
+export interface DrainTimes {
+  /** New connections are accepted until then: load balancers and kube-proxies learn of the shutdown meanwhile. */
+  readonly noticeMs: number
+  /** Idle connections stay open until then, so that their clients learn of the shutdown with an answer. */
+  readonly idleMs: number
+  /** Requests that are still in flight then are cut. */
+  readonly graceMs: number
+}
+
+/** Returns times without notice: only requests in flight are waited for. */
+export const atOnce = (graceMs: number): DrainTimes => ({ noticeMs: 0, idleMs: 0, graceMs })
+
+const IDLE_MS = 10_000
+/** The part of the grace period that is kept for work after the listeners have closed. */
+const LAST_MS = 3_000
+
+/**
+ * Returns the times of a process that new requests reach for `noticeSeconds`, and that is killed after `graceSeconds`.
+ */
+export function drainTimes(noticeSeconds: number, graceSeconds: number): DrainTimes {
+  const graceMs = graceSeconds * 1000 - Math.min(LAST_MS, graceSeconds * 250)
+  const noticeMs = Math.min(noticeSeconds * 1000, graceMs / 2)
+  return { noticeMs, idleMs: noticeMs === 0 ? 0 : Math.min(Math.max(IDLE_MS, noticeMs), graceMs * 0.75), graceMs }
+}
+
+const POLL_MS = 20
+
+/**
+ * The shutdown of one listener. Each answer closes its connection first (RFC 9112, section 9.6): a client that finds a
+ * closed one can't know whether its request was read.
+ */
+class Drain {
+  readonly #server: Server
+  readonly #unused: ReadonlySet<Socket>
+  #since: number | undefined
+  #isClosing = false
+
+  /** `unused`: connections without a request so far. */
+  constructor(server: Server, unused: ReadonlySet<Socket>) {
+    this.#server = server
+    this.#unused = unused
+  }
+
+  get hasBegun(): boolean {
+    return this.#since !== undefined
+  }
+
+  async empty(times: DrainTimes, takenBackMs: number, endStreams: () => void): Promise<void> {
+    this.#since ??= performance.now()
+    const takeBack = () => {
+      if (!this.#isClosing) this.#since = undefined
+    }
+    setTimeout(takeBack, takenBackMs).unref()
+    for (const ms of [times.noticeMs / 2, times.noticeMs]) {
+      await this.#reached(ms)
+      endStreams()
+    }
+    await this.#emptyOr(times.idleMs)
+    const sweep = this.#sweep()
+    await this.#emptyOr(times.graceMs)
+    clearInterval(sweep)
+  }
+
+  async end(times: DrainTimes, closing: AbortController): Promise<void> {
+    this.#since ??= performance.now()
+    this.#isClosing = true
+    if (times.noticeMs > 0) await this.#reached(times.noticeMs)
+    closing.abort()
+    if (times.idleMs > 0) await this.#emptyOr(times.idleMs)
+    const gone = new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    for (const socket of this.#unused) if (socket.bytesRead === 0) socket.destroy()
+    // `close` ends idle connections once. Those that become idle later would stay until their keep-alive ends.
+    const sweep = this.#sweep()
+    const cut = setTimeout(() => this.#server.closeAllConnections(), Math.max(0, times.graceMs - this.#elapsed))
+    await gone
+    clearInterval(sweep)
+    clearTimeout(cut)
+  }
+
+  get #elapsed(): number {
+    return this.#since === undefined ? Number.POSITIVE_INFINITY : performance.now() - this.#since
+  }
+
+  #sweep(): NodeJS.Timeout {
+    return setInterval(() => this.#server.closeIdleConnections(), POLL_MS)
+  }
+
+  async #reached(ms: number): Promise<void> {
+    const left = ms - this.#elapsed
+    if (left > 0) await delay(left)
+  }
+
+  async #emptyOr(ms: number): Promise<void> {
+    while (this.#elapsed < ms && (await this.#connections()) > 0)
+      await delay(Math.max(0, Math.min(POLL_MS, ms - this.#elapsed)))
+  }
+
+  #connections(): Promise<number> {
+    return new Promise((resolve) => {
+      this.#server.getConnections((error, count) => resolve(error ? 0 : count))
+    })
+  }
 }

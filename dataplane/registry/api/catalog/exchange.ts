@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import { httpError } from '../../../server/answer.ts'
-import { NOSNIFF } from '../../../server/listen/nosniff-response.ts'
+import { NOSNIFF } from '../../../server/listen/listen.ts'
 import { traceIdOf } from '../../../server/log.ts'
 import { requestIdOf } from '../../../server/request-id.ts'
 import type { Actor } from '../../authz/actor.ts'

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { PRE_STOP } from '../../../../dataplane/server/listen/drain.ts'
+import { PRE_STOP } from '../../../../dataplane/server/listen/listen.ts'
 import type { LivePodTemplate } from '../../../support/operator/live-object.ts'
 import { childOf, plansOfText } from '../../../support/operator/plans.ts'
 
