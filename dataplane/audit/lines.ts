@@ -9,7 +9,7 @@ import { trustedNetworks } from '../config/audit/trusted-proxies.ts'
 import { withoutUrlSecrets } from '../config/check/url.ts'
 import type { Caller } from '../identity/caller.ts'
 import { withoutCredentials } from '../server/credential-text.ts'
-import { uniqueId } from '../server/unique-id.ts'
+import { uniqueId } from '../server/request-id.ts'
 import type { AuditEvent, AuditedRequest, AuditLog, AuditTarget } from './event.ts'
 import { LOOK_AHEAD, maskedJson } from './masked-json.ts'
 

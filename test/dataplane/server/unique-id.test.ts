@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { uniqueId } from '../../../dataplane/server/unique-id.ts'
+import { uniqueId } from '../../../dataplane/server/request-id.ts'
 
 /** RFC 9562, section 5.8. */
 const UUID_8 = /^[\da-f]{8}-[\da-f]{4}-8[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/
