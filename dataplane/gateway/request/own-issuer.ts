@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
@@ -6,11 +7,11 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Loaded } from '../../config/load.ts'
 import type { AuthServerStatus } from '../../config/status.ts'
 import { noUpstreamTokens, storedUpstreamTokens, type UpstreamTokens } from '../../credentials/index.ts'
-import type { LocalIssuer } from '../../identity/index.ts'
+import type { CallerRequest, LocalIssuer } from '../../identity/index.ts'
 import { Loading } from '../../retry/loading.ts'
 import { PublicError } from '../../server/errors.ts'
+import { networkOf, peerNetwork } from '../../server/network-of.ts'
 import type { Observe } from '../../telemetry/observe.ts'
-import { type ClientAddressOf, peerAddress } from './client-address.ts'
 
 /** The longest request under an earlier configuration. */
 const LONGEST_REQUEST_MS = 30_000
@@ -206,4 +207,17 @@ export class OwnIssuer {
 const createFromCode: CreateAuthServer = async (options, before) => {
   const { createAuthServer } = await import('../../authserver/index.ts')
   return createAuthServer(options, before)
+}
+
+/** Returns a request's origin: an IPv4 address or an IPv6 network; empty if the peer is gone. */
+export type ClientAddressOf = (request: CallerRequest) => string
+
+/** Returns the address of the connection's peer. */
+export const peerAddress: ClientAddressOf = ({ socket }) => peerNetwork(socket)
+
+/** Returns the address that the nearest proxy saw: the last X-Forwarded-For entry. Anybody can write earlier ones. */
+export const forwardedAddress: ClientAddressOf = (request) => {
+  const header = request.headers['x-forwarded-for']
+  const last = (Array.isArray(header) ? header.join() : header)?.split(',').at(-1)?.trim()
+  return last === undefined || isIP(last) === 0 ? peerAddress(request) : networkOf(last)
 }

@@ -18,10 +18,9 @@ import type { Observe } from '../../telemetry/observe.ts'
 import { type Authorizer, createAuthorizer } from '../access/authorizer.ts'
 import { type ScopeRules, scopeRulesOf } from '../access/scope-rules.ts'
 import type { Implementation } from '../backends/session/session-peer.ts'
-import { type ClientAddressOf, forwardedAddress, peerAddress } from './client-address.ts'
 import { CrossOrigin } from './cross-origin.ts'
 import { judgedBy } from './judged-by.ts'
-import type { OwnIssuer } from './own-issuer.ts'
+import { type ClientAddressOf, forwardedAddress, type OwnIssuer, peerAddress } from './own-issuer.ts'
 import { type PublicUrlOf, publicUrls } from './public-url.ts'
 
 /** Everything that one configuration puts in force, except the backends. It is replaced, never changed. */
