@@ -1,7 +1,6 @@
 import { PublicError } from '../../server/errors.ts'
-import { VERSION_KEY } from '../mcp/classify.ts'
 import { type Message, parseElement } from '../mcp/message.ts'
-import { WITH_BATCHES } from '../mcp/revisions.ts'
+import { VERSION_KEY, WITH_BATCHES } from '../mcp/revisions.ts'
 import { OK } from '../request/exchange.ts'
 import type { Reply } from '../request/reply.ts'
 import { BatchAnswers, type BatchPart } from './batch-answers.ts'

@@ -1,6 +1,7 @@
 /** The steps of a POST to the MCP endpoint. Each step uses the results of the previous one. */
-import { eraOf } from '../mcp/classify.ts'
+
 import { Message, parseMessage } from '../mcp/message.ts'
+import { eraOf } from '../mcp/revisions.ts'
 import { serveBatch } from './batch.ts'
 import { admit, checkPost } from './incoming/admit.ts'
 import { bodyReader, type EndpointExchange } from './incoming/endpoint-exchange.ts'

@@ -1,6 +1,6 @@
 import { isObject } from '../../../crds/settings/json.ts'
-import { hasExtension } from './extension.ts'
 import { editObject, memberText } from './json.ts'
+import { hasExtension } from './revisions.ts'
 
 /** MCP Apps (SEP-1865): a client shows a tool's result on a page that is a resource of the tool's server. */
 export const APPS_EXTENSION = 'io.modelcontextprotocol/ui'

@@ -1,7 +1,6 @@
 import { isObject } from '../../../crds/settings/json.ts'
-import { CAPABILITIES_KEY } from './classify.ts'
-import { hasExtension } from './extension.ts'
 import { editObject, foldName, Members, memberText, skipSpace } from './json.ts'
+import { CAPABILITIES_KEY, hasExtension } from './revisions.ts'
 
 /** The extension with which a server of the modern era runs calls as tasks (SEP-2663). */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'

@@ -1,9 +1,15 @@
 import { isObject } from '../../../../crds/settings/json.ts'
-import { CAPABILITIES_KEY, VERSION_KEY } from '../../mcp/classify.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
-import { hasExtension } from '../../mcp/extension.ts'
 import { parseObject } from '../../mcp/parse.ts'
-import { isModernError, legacyRevisions, MODERN, supportedIn } from '../../mcp/revisions.ts'
+import {
+  CAPABILITIES_KEY,
+  hasExtension,
+  isModernError,
+  legacyRevisions,
+  MODERN,
+  supportedIn,
+  VERSION_KEY,
+} from '../../mcp/revisions.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import { SESSION_TASKS_EXTENSION } from '../../mcp/tasks.ts'
 import { BackendFailure } from '../connection/failure.ts'
