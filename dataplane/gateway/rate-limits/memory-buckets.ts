@@ -9,7 +9,7 @@ import {
   type Taken,
   tokensAt,
   waitFor,
-} from './buckets.ts'
+} from './rate-limits.ts'
 
 interface Kept extends Level {
   /** The newest form of the limit under which the token was taken. */

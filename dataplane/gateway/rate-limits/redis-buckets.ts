@@ -1,5 +1,5 @@
 import { type PromptRedis, RedisScript } from '../../storage/redis.ts'
-import { ALL_TAKEN, type Buckets, bucketName, type Empty, type Limit, ROUNDING, type Taken } from './buckets.ts'
+import { ALL_TAKEN, type Buckets, bucketName, type Empty, type Limit, ROUNDING, type Taken } from './rate-limits.ts'
 
 /**
  * Takes from the buckets KEYS, all or none. ARGV: for each the tokens of the full bucket, and its period in

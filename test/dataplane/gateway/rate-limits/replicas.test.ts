@@ -3,7 +3,7 @@
 import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { Limits } from '../../../../dataplane/gateway/rate-limits/buckets.ts'
+import { Limits } from '../../../../dataplane/gateway/rate-limits/rate-limits.ts'
 import { RedisBuckets } from '../../../../dataplane/gateway/rate-limits/redis-buckets.ts'
 import { connectRedis, PromptRedis, type RedisConfig, redisKeyPrefix } from '../../../../dataplane/storage/redis.ts'
 import { eventually } from '../../../support/eventually.ts'
