@@ -14,11 +14,11 @@ import type { Observe } from '../telemetry/observe.ts'
 import type { ExportTimes } from '../telemetry/options.ts'
 import { Gateway } from './core/gateway.ts'
 import { measureGateway } from './core/measure.ts'
+import { directEndpoint } from './endpoint/serve.ts'
 import { connectionLimit } from './limits/memory-limits.ts'
 import { Reporting } from './reporting.ts'
 import { CrossOrigin } from './request/cross-origin.ts'
 import { OwnIssuer } from './request/own-issuer.ts'
-import { directEndpoint } from './serve-endpoint.ts'
 
 interface ServeGatewayOptions {
   readonly configFile: string
