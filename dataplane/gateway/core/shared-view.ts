@@ -1,10 +1,20 @@
+import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
+import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Workflow } from '../../config/workflow/compiled.ts'
+import type { Caller } from '../../identity/caller.ts'
+import type { Catalogs } from '../access/visible-lists.ts'
 import { type BuiltCatalog, type Catalog, goodCatalog } from '../aggregation/catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
+import { shapeOf } from '../aggregation/shape.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { Backends } from '../backends/backends.ts'
+import type { CatalogGate } from '../gate/catalog-gate.ts'
+import type { MemberSet } from '../gate/decision.ts'
 import type { Setup } from '../request/setup.ts'
+import { CallerView } from './caller-view.ts'
 import type { Shown } from './list-changes.ts'
+import { sizeOf } from './shared-catalogs.ts'
 import { buildCatalogs, missingBackends, type View } from './view.ts'
 
 interface SharedViewOptions {
@@ -91,4 +101,238 @@ export class SharedView implements View {
 function warnOf({ warnings, compositeProblems }: Catalog, log: Logger): void {
   if (warnings.length > 0) log.warn({ names: warnings }, 'tool names clash')
   if (compositeProblems.length > 0) log.warn({ tools: compositeProblems }, 'composite tools have problems')
+}
+
+const MIB = 1024 * 1024
+/** The most sets of backends whose catalogs are cached. */
+const MOST_SETS = 256
+/** The most callers whose claims are kept between their requests. */
+const MOST_CALLERS = 16_384
+/** The most bytes of these claims, and the fixed bytes of a caller. */
+const MOST_CALLER_BYTES = 16 * MIB
+const CALLER_BYTES = 512
+
+interface GatedViewsOptions {
+  readonly host: {
+    readonly setup: { readonly config: GatewayConfig }
+    /** The current gate; undefined without one. */
+    readonly gate: CatalogGate | undefined
+  }
+  readonly shared: SharedView
+  /** Returns the latest own view for a binding, if there is one. */
+  ownViewOf(binding: string): CallerView | undefined
+  /** The memory limit of the container, if it has one. */
+  readonly memoryBytes?: number | undefined
+}
+
+/** The catalogs of a set of backends, from the shared lists of one version. */
+interface Kept {
+  version: number
+  built: BuiltCatalog
+  promptsAndResources: PromptResourceCatalog
+}
+
+/**
+ * The views of callers under a catalog gate that withholds backends. Callers who may use the same backends share their
+ * catalogs. A withheld backend does not affect names, conflicts, instructions and capabilities.
+ */
+export class GatedViews {
+  readonly #options: GatedViewsOptions
+  readonly #kept: LRUCache<string, Kept>
+  /** The view of each caller, by the view that it filters. A caller stays the same object while its token is known. */
+  readonly #views = new WeakMap<View, WeakMap<Caller, GatedView>>()
+  /** The latest view for each binding. */
+  readonly #latest = new LRUCache<string, GatedView>({
+    max: MOST_CALLERS,
+    maxSize: MOST_CALLER_BYTES,
+  })
+
+  constructor(options: GatedViewsOptions) {
+    this.#options = options
+    const { memoryBytes = 512 * MIB } = options
+    this.#kept = new LRUCache({ max: MOST_SETS, maxSize: Math.max(memoryBytes / 16, 16 * MIB) })
+  }
+
+  /** The number of sets whose catalogs are cached. */
+  get count(): number {
+    return this.#kept.size
+  }
+
+  get config(): GatewayConfig {
+    return this.#options.host.setup.config
+  }
+
+  /** The gate, if it withholds backends. */
+  get enforced(): CatalogGate | undefined {
+    const { gate } = this.#options.host
+    return gate?.enforces === true ? gate : undefined
+  }
+
+  /**
+   * Returns the view of a caller; undefined if nothing is withheld. `own`: the caller's own unfiltered view, if there
+   * is one.
+   */
+  viewFor(caller: Caller, binding: string, own: CallerView | undefined): GatedView | undefined {
+    if (this.enforced === undefined) return undefined
+    const view = this.#viewIn(caller, binding, own ?? this.#options.shared)
+    if (this.#latest.get(binding) !== view)
+      this.#latest.set(binding, view, { size: CALLER_BYTES + binding.length + claimsLength(caller) })
+    return view
+  }
+
+  /** Returns the view of a caller outside of a request. */
+  viewOf(caller: Caller, binding: string): GatedView {
+    const own = this.#options.ownViewOf(binding)
+    return this.#viewIn(caller, binding, own ?? this.#options.shared)
+  }
+
+  #viewIn(caller: Caller, binding: string, base: SharedView | CallerView): GatedView {
+    let views = this.#views.get(base)
+    if (views === undefined) this.#views.set(base, (views = new WeakMap()))
+    let view = views.get(caller)
+    if (view === undefined || view.binding !== binding)
+      views.set(caller, (view = new GatedView(this, base, caller, binding)))
+    return view
+  }
+
+  /** Returns the view of callers without a token, outside of a request. */
+  get anonymous(): View {
+    return this.#viewIn(ANONYMOUS, '', this.#options.shared)
+  }
+
+  /** Returns the view of a caller outside of a request. An unknown caller sees what callers without a token see. */
+  known(binding: string): View {
+    return this.#latest.get(binding) ?? this.anonymous
+  }
+
+  /** Tells whether a caller may see a backend now. For use outside of a request. */
+  sees(binding: string, backend: string): boolean {
+    const gate = this.enforced
+    return gate === undefined || gate.setFor(this.#latest.get(binding)?.caller ?? ANONYMOUS).names.has(backend)
+  }
+
+  /** Returns the catalogs of a set of the shared backends. */
+  catalogsOf(set: MemberSet): Catalogs {
+    const { shared } = this.#options
+    const backends = shared.backends.filter(({ name }) => set.names.has(name))
+    if (backends.length === shared.backends.length) return shared
+    const before = this.#kept.get(set.key)
+    if (before?.version === shared.version) return { ...before, catalog: before.built.catalog }
+    const next = buildCatalogs(this.config, backends, withheldBy(this.config, shared, set))
+    // If names clash and the configuration must resolve that, the last good catalogs of the set stay, as in the shared
+    // view.
+    const tools = new Map(backends.map((backend) => [backend, backend.tools]))
+    const fresh = { catalog: next.catalog, backends, tools }
+    const built = before === undefined ? fresh : goodCatalog(fresh, before.built, shared.allListed ? backends : [])
+    const { promptsAndResources } = next
+    this.#kept.set(set.key, { version: shared.version, built, promptsAndResources }, { size: sizeOf(next) })
+    return { catalog: built.catalog, promptsAndResources }
+  }
+
+  /** Returns the catalogs of a set as they were last built; undefined if they were dropped. */
+  lastCatalogsOf(set: MemberSet): Catalogs | undefined {
+    const kept = this.#kept.peek(set.key)
+    return kept === undefined
+      ? undefined
+      : { catalog: kept.built.catalog, promptsAndResources: kept.promptsAndResources }
+  }
+}
+
+const ANONYMOUS: Caller = { kind: 'anonymous' }
+
+const claimsLength = (caller: Caller): number =>
+  caller.kind === 'anonymous' ? 0 : JSON.stringify(caller.claims).length
+
+/** The backends of a view, and their catalog. */
+interface Whole {
+  readonly backends: readonly Backend[]
+  readonly catalog: Catalog
+}
+
+/**
+ * Returns the function that tells whether a composite tool has a step at a backend outside of the set. The names of its
+ * steps are resolved among all backends, because a tool in the set may have the same name and not be meant.
+ */
+function withheldBy(config: GatewayConfig, whole: Whole, { names }: MemberSet): (workflow: Workflow) => boolean {
+  if (config.compositeTools === undefined) return () => false
+  const prefixes = whole.backends
+    .filter(({ name }) => !names.has(name))
+    .flatMap(({ name }) => [`${name}.`, shapeOf(config, name).prefix])
+    .filter((prefix) => prefix !== '')
+  const { stepTools } = whole.catalog
+  const isWithheld = (tool: string): boolean => {
+    const known = stepTools.get(tool)
+    // A backend that has never listed its tools is recognized by the prefix of their names.
+    return known === undefined ? prefixes.some((prefix) => tool.startsWith(prefix)) : !names.has(known.route.backend)
+  }
+  return ({ tools }) => tools.some(isWithheld)
+}
+
+/** One caller's view of the backends that the gate allows. It always shows the newest state of the catalog. */
+class GatedView implements View {
+  readonly caller: Caller
+  readonly binding: string
+  readonly #views: GatedViews
+  readonly #base: SharedView | CallerView
+
+  constructor(views: GatedViews, base: SharedView | CallerView, caller: Caller, binding: string) {
+    this.#views = views
+    this.#base = base
+    this.caller = caller
+    this.binding = binding
+  }
+
+  get #set(): MemberSet | undefined {
+    return this.#views.enforced?.setFor(this.caller)
+  }
+
+  get #catalogs(): Catalogs {
+    const set = this.#set
+    return set === undefined ? this.#base : this.catalogsOf(set)
+  }
+
+  /** Returns the catalogs that this view would have with this set of backends. */
+  catalogsOf(set: MemberSet): Catalogs {
+    const base = this.#base
+    return base instanceof CallerView
+      ? base.catalogsFor(set, (whole) => withheldBy(this.#views.config, whole, set))
+      : this.#views.catalogsOf(set)
+  }
+
+  /** Returns the catalogs of a set as they were last built; undefined if they were dropped. */
+  lastCatalogsOf(set: MemberSet): Catalogs | undefined {
+    const base = this.#base
+    return base instanceof CallerView ? base.lastCatalogsFor(set) : this.#views.lastCatalogsOf(set)
+  }
+
+  get catalog(): Catalog {
+    return this.#catalogs.catalog
+  }
+
+  get promptsAndResources(): PromptResourceCatalog {
+    return this.#catalogs.promptsAndResources
+  }
+
+  get backends(): readonly Backend[] {
+    const set = this.#set
+    const { backends } = this.#base
+    return set === undefined ? backends : backends.filter(({ name }) => set.names.has(name))
+  }
+
+  get allListed(): boolean {
+    return this.#base.allListed && this.#views.enforced?.isTried !== false
+  }
+
+  async firstLists(): Promise<void> {
+    await Promise.all([this.#base.firstLists(), this.#views.enforced?.firstAnswers()])
+  }
+
+  get missing(): readonly Backend[] {
+    return missingBackends(this.#views.config, this.backends)
+  }
+
+  backendNamed(name: string): Backend | undefined {
+    const set = this.#set
+    return set === undefined || set.names.has(name) ? this.#base.backendNamed(name) : undefined
+  }
 }

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { GatedViews } from '../../../../dataplane/gateway/core/gated-views.ts'
+import { GatedViews } from '../../../../dataplane/gateway/core/shared-view.ts'
 import { comparableUrl } from '../../../../dataplane/gateway/gate/location.ts'
 import { type GateMember, matchMembers } from '../../../../dataplane/gateway/gate/match.ts'
 import { RegistryMatches } from '../../../../dataplane/gateway/gate/registry-matches.ts'
