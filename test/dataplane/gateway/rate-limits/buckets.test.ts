@@ -4,8 +4,13 @@ import type { Redis } from 'ioredis'
 import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { MemoryBuckets } from '../../../../dataplane/gateway/rate-limits/memory-buckets.ts'
-import { type Buckets, type Limit, Limits, userKey } from '../../../../dataplane/gateway/rate-limits/rate-limits.ts'
+import {
+  type Buckets,
+  type Limit,
+  Limits,
+  MemoryBuckets,
+  userKey,
+} from '../../../../dataplane/gateway/rate-limits/rate-limits.ts'
 import { RedisBuckets } from '../../../../dataplane/gateway/rate-limits/redis-buckets.ts'
 import { connectRedis, PromptRedis, redisKeyPrefix } from '../../../../dataplane/storage/redis.ts'
 import { eventually } from '../../../support/eventually.ts'
