@@ -26,7 +26,7 @@ import { UriRewriter } from '../mcp/uri-rewriter.ts'
 import type { Refusal } from '../rate-limits/rate-limits.ts'
 import { OK, type RequestContext } from '../request/exchange.ts'
 import type { InFlightCall } from '../request/in-flight.ts'
-import { requestIdText, usedBy } from '../request/request-details.ts'
+import { requestIdText, usedBy } from '../request/request-record.ts'
 import { TOKEN_ENDED } from '../request/token-watch.ts'
 import type { Session } from '../sessions/sessions.ts'
 import {

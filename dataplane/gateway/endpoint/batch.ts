@@ -5,7 +5,7 @@ import { OK } from '../request/exchange.ts'
 import type { Reply } from '../request/reply.ts'
 import { BatchAnswers, type BatchPart } from './batch-answers.ts'
 import { EndpointExchange } from './incoming/endpoint-exchange.ts'
-import { serveInSession, sessionOf } from './legacy.ts'
+import { serveInSession, sessionOf } from './methods.ts'
 
 const MOST_MESSAGES = 64
 

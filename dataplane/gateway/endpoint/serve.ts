@@ -16,8 +16,7 @@ import { bindingOf } from '../sessions/binding.ts'
 import { parseEventId } from '../sessions/streams/event-id.ts'
 import { serveBatch } from './batch.ts'
 import { bodyReader, EndpointExchange, LARGEST_BODY, tooLarge } from './incoming/endpoint-exchange.ts'
-import { serveLegacy, sessionOf } from './legacy.ts'
-import { serveModern } from './modern.ts'
+import { serveLegacy, serveModern, sessionOf } from './methods.ts'
 import { openSessionStream, resumeAnswer } from './streams/resume.ts'
 
 /** The functions that serve the MCP endpoint, by HTTP method. */

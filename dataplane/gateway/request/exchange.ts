@@ -21,10 +21,16 @@ import { errorText, resultText } from '../mcp/rpc-text.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { SessionRecord } from '../sessions/store/store.ts'
 import type { EventLog } from '../sessions/streams/event-log.ts'
-import { auditRequest } from './audit/audit-request.ts'
-import { findingErrorResult, isErrorResult } from './audit/recorded-reply.ts'
 import type { Reply } from './reply.ts'
-import { incomingTrace, OTHER, operationOf, requestDetails } from './request-details.ts'
+import {
+  auditRequest,
+  findingErrorResult,
+  incomingTrace,
+  isErrorResult,
+  OTHER,
+  operationOf,
+  requestDetails,
+} from './request-record.ts'
 import type { Setup } from './setup.ts'
 
 /** The place where event streams are kept for clients that lose their connection. */

@@ -4,9 +4,9 @@ import type { Outcome } from '../../../telemetry/observe.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { View } from '../../core/view.ts'
 import { COPIES } from '../../mcp/message.ts'
-import { RecordedReply, recordsAnswers } from '../../request/audit/recorded-reply.ts'
 import { Exchange, REQUEST_BYTES, type Understood } from '../../request/exchange.ts'
 import type { Reply } from '../../request/reply.ts'
+import { RecordedReply, recordsAnswers } from '../../request/request-record.ts'
 import { countUsage } from './count-usage.ts'
 
 /** The largest body of a POST in bytes. */

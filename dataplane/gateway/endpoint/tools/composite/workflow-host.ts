@@ -9,7 +9,7 @@ import { CLIENT_TIMEOUT_MS, hasCapabilities } from '../../../call/input/server-r
 import { memberText } from '../../../mcp/json.ts'
 import { CAPABILITIES_KEY } from '../../../mcp/revisions.ts'
 import { notificationText } from '../../../mcp/rpc-text.ts'
-import { aboutRequest } from '../../../request/audit/audit-request.ts'
+import { aboutRequest } from '../../../request/request-record.ts'
 import type { Session } from '../../../sessions/sessions.ts'
 import { readAnswer } from '../../../workflows/attempt.ts'
 import { StepFailure } from '../../../workflows/failure.ts'
