@@ -15,7 +15,7 @@ import {
 } from '../mcp/revisions.ts'
 import { withParams } from '../mcp/rewrite.ts'
 import { hasTasks, TASKS_EXTENSION } from '../mcp/tasks.ts'
-import { clientNameIn } from '../request/exchange.ts'
+import { clientNameIn } from '../request/request-record.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { CLIENT_NOTE, LONGEST } from '../usage/rows.ts'
 import { at, checkMayCallPlain, instructionsFor } from './catalog/caller-catalog.ts'
