@@ -228,6 +228,26 @@ export const reasons: Readonly<Record<string, Reason>> = {
     means: 'The pods can’t be created.',
     next: 'Look for a quota or an admission policy; the message has the API server’s answer.',
   },
+  Evicted: {
+    means: 'A node has evicted a pod, and the one that takes its place is not ready yet.',
+    next: 'The message has the node’s answer: look for what it is short of, and set `resources`.',
+  },
+  FailedAttachVolume: {
+    means: 'A volume can’t be attached to the node of a pod.',
+    next: 'The message has the cause; a volume that one node alone may use is free once the other pod is gone.',
+  },
+  FailedCreatePodSandBox: {
+    means: 'A node can’t give a pod its network.',
+    next: 'The message has the answer of the network plugin.',
+  },
+  FailedMount: {
+    means: 'A volume of a pod can’t be mounted, so that its containers are not started.',
+    next: 'Create the Secret, ConfigMap or claim that the message names, or correct the pod template.',
+  },
+  FinalizerRefused: {
+    means: 'The API server refuses the finalizer that keeps an object while others use it. Its users are served.',
+    next: 'Let the operator change the object in the admission policy that the message names.',
+  },
   ImagePullBackOff: {
     means: 'A node can’t fetch an image.',
     next: 'Check the image’s name and tag, and the pull secret.',

@@ -1,7 +1,13 @@
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 
 export interface ChildProblem {
-  readonly reason: 'NameTaken' | 'ChildRefused' | 'ChildTerminating' | 'ChildContested' | 'KindNotServed'
+  readonly reason:
+    | 'NameTaken'
+    | 'ChildRefused'
+    | 'ChildTerminating'
+    | 'ChildContested'
+    | 'KindNotServed'
+    | 'FinalizerRefused'
   readonly message: string
   /** A watch will wake the owner, so that an earlier retry gains nothing. */
   readonly waits: boolean

@@ -1,4 +1,5 @@
 import { Unchecked } from '../../../dataplane/config/check/long-check.ts'
+import { ApiError } from '../../cluster/kubernetes/api-server.ts'
 import type { ClusterView, KubernetesObject } from '../../model/index.ts'
 import type { Explained } from '../../reconcile/index.ts'
 import { type Plan, type ReconcileContext, startConditions } from '../../reconcile/outcome/plan.ts'
@@ -10,7 +11,7 @@ import type { KeyedQueue } from '../queue/queue.ts'
 import { StatusWriter, type StatusWriterOptions, seconds } from '../report/status-writer.ts'
 import { type Contents, onCurrentContents } from '../watch/contents.ts'
 import { type Dependency, DependencyGraph } from '../watch/dependencies.ts'
-import { NamespaceGoingError } from '../watch/namespaces.ts'
+import { NamespaceGoingError, saysNamespaceGoes } from '../watch/namespaces.ts'
 
 export class NotLeadingError extends Error {
   override readonly name = 'NotLeadingError'
@@ -45,6 +46,9 @@ interface Made extends Pick<Explained, 'plan' | 'retold'> {
 
 /** An object under check gets no status. It is due again when the check ends. */
 const CHECKING: Outcome = { again: false }
+
+/** The status codes of a write that can't succeed as it is. */
+const REFUSED = new Set([400, 403, 422])
 
 /** The number of times a reconcile starts anew because its input has changed meanwhile. */
 const ROUNDS = 8
@@ -85,10 +89,11 @@ export class Reconciler {
     const made = await this.#plan(key, object)
     if (made === undefined) return CHECKING
     this.#options.assertLeading()
-    await this.#options.finalize(object, made.plan.finalizer)
-    if (isGoing(object, made.plan, finalizerName(this.#options.context.group))) return { again: false }
+    const unheld = await this.#finalize(object, made.plan)
+    if (unheld.length === 0 && isGoing(object, made.plan, finalizerName(this.#options.context.group)))
+      return { again: false }
     try {
-      return await this.#settle(key, object, made, isLast ? undefined : due)
+      return await this.#settle(key, object, { made, unheld }, isLast ? undefined : due)
     } catch (error) {
       // The object is deleted with its namespace. If both are created anew, it is reconciled again.
       if (error instanceof NamespaceGoingError) return { again: true }
@@ -96,16 +101,34 @@ export class Reconciler {
     }
   }
 
+  /** Adds or removes our finalizer. A refusal, such as one of an admission policy, is reported and keeps nothing else. */
+  async #finalize(object: KubernetesObject, { finalizer }: Plan): Promise<readonly ChildProblem[]> {
+    try {
+      await this.#options.finalize(object, finalizer)
+      return []
+    } catch (error) {
+      if (!(error instanceof ApiError) || !REFUSED.has(error.status) || saysNamespaceGoes(error)) throw error
+      const name = finalizerName(this.#options.context.group)
+      const message = `the finalizer ${name} can’t be ${finalizer ? 'set' : 'removed'}: ${error.message}`
+      return [{ reason: 'FinalizerRefused', message, waits: false }]
+    }
+  }
+
   /**
    * Applies the children and writes the status once. If the children have changed meanwhile, it looks once more.
    * Returns nothing if anything else has changed, unless `due` is undefined.
    */
-  async #settle(key: string, object: KubernetesObject, made: Made, due: Due | undefined): Promise<Outcome | undefined> {
+  async #settle(
+    key: string,
+    object: KubernetesObject,
+    { made, unheld }: { readonly made: Made; readonly unheld: readonly ChildProblem[] },
+    due: Due | undefined,
+  ): Promise<Outcome | undefined> {
     let current: Made | undefined = made
     for (let look = 0; current; look++) {
       const { plan } = current
       const { problems, isChanged } = plan.children === 'hold' ? HELD : await this.#applyChildren(object, plan.children)
-      if (!isChanged || problems.length > 0 || !due) return this.#tell(object, plan, problems)
+      if (!isChanged || problems.length > 0 || !due) return this.#tell(object, plan, [...unheld, ...problems])
       current = look < ROUNDS && due.ownSeen(key) ? this.#retell(key, current) : undefined
     }
     return undefined

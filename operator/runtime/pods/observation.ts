@@ -4,7 +4,7 @@ interface ContainerStatus {
   readonly name: string
   readonly ready?: boolean
   readonly restartCount?: number
-  readonly state?: { readonly waiting?: Waiting; readonly terminated?: Terminated }
+  readonly state?: { readonly waiting?: Waiting; readonly running?: object; readonly terminated?: Terminated }
   readonly lastState?: { readonly terminated?: Terminated }
 }
 interface Waiting {
@@ -18,12 +18,16 @@ interface Terminated {
 }
 export interface PodStatus {
   readonly phase?: string
+  /** Why the pod failed as a whole: evicted, or refused by its node. */
+  readonly reason?: string
+  readonly message?: string
   readonly podIP?: string
   readonly conditions?: readonly {
     readonly type: string
     readonly status: string
     readonly reason?: string
     readonly message?: string
+    readonly lastTransitionTime?: string | null
   }[]
   readonly initContainerStatuses?: readonly ContainerStatus[]
   readonly containerStatuses?: readonly ContainerStatus[]
@@ -53,19 +57,61 @@ function findTrouble(status: ContainerStatus): Trouble | undefined {
   return undefined
 }
 
+const listStatuses = ({ status: { initContainerStatuses = [], containerStatuses = [] } = {} }: Pod) => [
+  ...initContainerStatuses,
+  ...containerStatuses,
+]
+
 function troubleOfPod(pod: Pod): Trouble | undefined {
-  const { conditions, initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {}
-  for (const container of [...initContainerStatuses, ...containerStatuses]) {
+  for (const container of listStatuses(pod)) {
     const trouble = findTrouble(container)
     if (trouble) return trouble
   }
-  const scheduled = conditions?.find(({ type }) => type === 'PodScheduled')
+  const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled')
   if (scheduled?.status === 'False')
     return { reason: scheduled.reason ?? 'Unschedulable', message: scheduled.message ?? 'no node takes the pod' }
   return undefined
 }
 
-type Trouble = { readonly reason: string; readonly message: string }
+export type Trouble = { readonly reason: string; readonly message: string }
+
+/** Tells whether a pod has ended as a whole. It never starts again, and stays until somebody collects it. */
+const isOver = ({ status }: Pod) => status?.phase === 'Failed' || status?.phase === 'Succeeded'
+
+/** Tells whether no container of a pod has run yet. */
+const hasNotBegun = (pod: Pod): boolean =>
+  listStatuses(pod).every(({ state, lastState }) => !state?.running && !state?.terminated && !lastState?.terminated)
+
+/** Tells whether a kubelet has a pod and none of its containers runs yet: it fetches images or prepares volumes. */
+export const isBeingPrepared = (pod: Pod): boolean =>
+  listStatuses(pod).length > 0 && listStatuses(pod).every(({ state }) => STARTING.has(state?.waiting?.reason ?? ''))
+
+/** Milliseconds between the end of a pod and the making of the one that takes its place. */
+const REPLACED_WITHIN = 60_000
+
+const readTime = (text: string | null | undefined): number => Date.parse(text ?? '') || 0
+
+/** Returns when a failed pod ended: at the last change of its conditions. One that its node refused has none. */
+const readEnd = ({ metadata, status }: Pod): number =>
+  Math.max(
+    readTime(metadata.creationTimestamp),
+    ...(status?.conditions ?? []).map(({ lastTransitionTime }) => readTime(lastTransitionTime)),
+  )
+
+/** Reports why the pod failed whose place a pod has taken that has not begun: its node may refuse that one, too. */
+function troubleBefore(newest: readonly Pod[]): Trouble | undefined {
+  const made = newest
+    .filter((pod) => !isOver(pod) && hasNotBegun(pod))
+    .map(({ metadata }) => readTime(metadata.creationTimestamp))
+  const before = newest
+    .filter((pod) => pod.status?.phase === 'Failed' && pod.status.reason !== undefined)
+    .map((pod) => ({ pod, end: readEnd(pod) }))
+    .filter(({ end }) => made.some((time) => Math.abs(time - end) < REPLACED_WITHIN))
+    .sort((a, b) => b.end - a.end)
+  const { metadata, status } = before[0]?.pod ?? {}
+  const { reason, message = reason } = status ?? {}
+  return reason === undefined ? undefined : { reason, message: `pod ${metadata?.name} failed: ${message}` }
+}
 
 /** Returns a failure that the controller of the pods reports, such as a quota or Pod Security that refuses them. */
 function troubleOfController({ conditions = [] }: ControllerStatus): Trouble | undefined {
@@ -118,15 +164,19 @@ function isOfTemplate({ metadata }: Pod, annotations: Texts): boolean {
   return Object.entries(annotations).every(([name, value]) => metadata.annotations?.[name] === value)
 }
 
+/** Returns the pods that a Deployment or StatefulSet has made of its newest revision, without those that go. */
+export function newestPods(live: KubernetesObject, pods: readonly Pod[]): readonly Pod[] {
+  const { template } = (live['spec'] ?? {}) as { readonly template?: { readonly metadata?: { annotations?: Texts } } }
+  const { annotations = {} } = template?.metadata ?? {}
+  return pods.filter((pod) => !pod.metadata.deletionTimestamp && isOfTemplate(pod, annotations))
+}
+
 /**
  * Observes a workload from its Deployment or StatefulSet and its pods. Only pods of the newest revision block its
- * rollout. `refusal`: why pods of a StatefulSet can't be made.
+ * rollout. `told`: what only Events say against its pods.
  */
-export function observeWorkload(live: KubernetesObject, pods: readonly Pod[], refusal?: string): WorkloadObservation {
-  const { replicas = 1, template } = (live['spec'] ?? {}) as {
-    readonly replicas?: number
-    readonly template?: { readonly metadata?: { readonly annotations?: Texts } }
-  }
+export function observeWorkload(live: KubernetesObject, pods: readonly Pod[], told?: Trouble): WorkloadObservation {
+  const { replicas = 1 } = (live['spec'] ?? {}) as { readonly replicas?: number }
   const status = (live['status'] ?? {}) as ControllerStatus
   const { readyReplicas = 0 } = status
   const pending = pendingRollout(live, status, replicas)
@@ -134,13 +184,17 @@ export function observeWorkload(live: KubernetesObject, pods: readonly Pod[], re
   const rollout =
     pending === undefined || readyReplicas >= replicas ? pending : 'the newest revision is being rolled out'
   const isDone = rollout === undefined && readyReplicas >= replicas
-  const newest = pods.filter(
-    (pod) => !pod.metadata.deletionTimestamp && isOfTemplate(pod, template?.metadata?.annotations ?? {}),
-  )
-  const refused = refusal === undefined ? undefined : { reason: 'FailedCreate', message: refusal }
+  const newest = newestPods(live, pods)
   const trouble = isDone
     ? undefined
-    : (refused ?? troubleOfController(status) ?? newest.map(troubleOfPod).find(Boolean) ?? lateness(status))
+    : (told ??
+      troubleOfController(status) ??
+      newest
+        .filter((pod) => !isOver(pod))
+        .map(troubleOfPod)
+        .find(Boolean) ??
+      troubleBefore(newest) ??
+      lateness(status))
   return {
     replicas,
     readyReplicas,

@@ -9,7 +9,7 @@ import type { Dependency } from '../watch/dependencies.ts'
 import { ConfigDelivery, type WantedConfig } from './config-delivery.ts'
 import { PodAnswers } from './pod-answers.ts'
 import { PodCache } from './pod-cache.ts'
-import { isIncomplete, PodRefusals } from './pod-refusals.ts'
+import { PodEvents } from './pod-events.ts'
 import type { ReadPodStatus } from './read-pod-status.ts'
 import { StatusObserver } from './status-observer.ts'
 import {
@@ -21,7 +21,7 @@ import {
   sourcesReader,
   together,
 } from './status-readers.ts'
-import { WorkloadObserver } from './workload-observer.ts'
+import { findPodController, WorkloadObserver } from './workload-observer.ts'
 
 interface ObserversOptions {
   readonly api: ApiServer
@@ -43,7 +43,7 @@ export class Observers {
   readonly delivery: ConfigDelivery
   readonly #workloads: WorkloadObserver
   readonly #answers: PodAnswers
-  readonly #refusals: PodRefusals
+  readonly #events: PodEvents
   readonly #statuses: StatusObserver
 
   constructor({ api, world, group, readStatus, leading, isLookedAfter, log, onChild, onChange }: ObserversOptions) {
@@ -56,22 +56,23 @@ export class Observers {
       log,
     })
     const readCounted: ReadPodStatus = (pod) => answers.read(pod)
-    const refusals = new PodRefusals({
+    const events = new PodEvents({
       api,
-      incomplete({ kind, namespace, name }) {
+      observed({ kind, namespace, name }) {
         const uid = world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
-        return children.ownedBy(uid).find(isIncomplete)
+        const live = findPodController(children.ownedBy(uid))
+        return live && { live, pods: pods.of(kind, namespace, name) }
       },
       leading,
       onChange: ({ kind, namespace, name }) => workloads.observe(kind, namespace, name),
       log,
     })
-    const workloads = new WorkloadObserver({ world, reports, answers, refusals, children, pods, onChange })
+    const workloads = new WorkloadObserver({ world, reports, answers, events, children, pods, onChange })
     const observe = (kind: string, namespace: string, name: string) => workloads.observe(kind, namespace, name)
     const problemsOf = (kind: string) => reportReader(kind, reports, observe)
     this.#answers = answers
     this.#workloads = workloads
-    this.#refusals = refusals
+    this.#events = events
     this.#statuses = new StatusObserver({
       world,
       pods,
@@ -112,13 +113,13 @@ export class Observers {
 
   start(): void {
     this.delivery.start()
-    this.#refusals.start()
+    this.#events.start()
     this.#statuses.start()
   }
 
   async stop(): Promise<void> {
     await this.delivery.stop()
-    await this.#refusals.stop()
+    await this.#events.stop()
     await this.#statuses.stop()
   }
 

@@ -68,12 +68,13 @@ const readPorts = (containers: readonly Container[] = []) =>
 export function keptPod({ apiVersion, kind, metadata, ...pod }: KubernetesObject): KubernetesObject {
   const { managedFields: _, ...kept } = metadata as KubernetesObject['metadata'] & { managedFields?: unknown }
   const { containers, initContainers } = (pod['spec'] ?? {}) as Record<'containers' | 'initContainers', Container[]>
-  const { phase, podIP, conditions, initContainerStatuses, containerStatuses } = (pod['status'] ?? {}) as PodStatus
+  const { phase, reason, message, podIP, conditions, initContainerStatuses, containerStatuses } = (pod['status'] ??
+    {}) as PodStatus
   return {
     apiVersion,
     kind,
     metadata: kept,
     spec: { containers: readPorts(containers), initContainers: readPorts(initContainers) },
-    status: { phase, podIP, conditions, initContainerStatuses, containerStatuses },
+    status: { phase, podIP, conditions, initContainerStatuses, containerStatuses, ...(reason && { reason, message }) },
   }
 }

@@ -7,7 +7,7 @@ import { type Dependency, onWorkload } from '../watch/dependencies.ts'
 import { observeWorkload } from './observation.ts'
 import type { PodAnswers } from './pod-answers.ts'
 import type { PodCache } from './pod-cache.ts'
-import type { PodRefusals } from './pod-refusals.ts'
+import type { PodEvents } from './pod-events.ts'
 import type { PodReports } from './status-readers.ts'
 
 interface ObserverOptions {
@@ -17,8 +17,8 @@ interface ObserverOptions {
   readonly reports: PodReports
   /** Knows which pods can't be asked. */
   readonly answers: PodAnswers
-  /** Knows why pods are refused. */
-  readonly refusals: PodRefusals
+  /** Knows what only Events say against pods. */
+  readonly events: PodEvents
   readonly onChange: (dependency: Dependency) => void
 }
 
@@ -44,6 +44,10 @@ const TYPES = new Set(['Accepted', 'ResolvedRefs'])
 
 const MESSAGE_LIMIT = 300
 
+/** Finds the child that makes the pods of a workload. */
+export const findPodController = (owned: readonly KubernetesObject[]): KubernetesObject | undefined =>
+  owned.find(({ kind }) => kind === 'Deployment' || kind === 'StatefulSet')
+
 export class WorkloadObserver {
   readonly #options: ObserverOptions
 
@@ -53,20 +57,21 @@ export class WorkloadObserver {
 
   /** Observes one workload. Calls `onChange` if the observation has changed. */
   observe(kind: string, namespace: string, name: string): void {
-    const { world, children, pods, reports, answers, refusals, onChange } = this.#options
+    const { world, children, pods, reports, answers, events, onChange } = this.#options
     const key = keyOf(kind, namespace, name)
     const before = world.observations.get(key)
     const uid = world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
     const owned = children.ownedBy(uid)
-    const live = owned.find((child) => child.kind === 'Deployment' || child.kind === 'StatefulSet')
+    const live = findPodController(owned)
     const route = owned.find((child) => child.kind === 'HTTPRoute')
     if (!live) {
       if (world.observations.delete(key)) onChange(onWorkload(kind, namespace, name))
       return
     }
+    const made = pods.of(kind, namespace, name)
     const unanswered = answers.unreachableReason({ kind, namespace, name })
     const seen = {
-      ...observeWorkload(live, pods.of(kind, namespace, name), refusals.messageOf(live)),
+      ...observeWorkload(live, made, events.troubleOf(live, made)),
       ...reports.get(key),
       ...(unanswered === undefined ? {} : { unanswered }),
       ...(route ? { route: observeRoute(route) } : {}),

@@ -7,6 +7,9 @@ import { saysNamespaceGoes } from '../watch/namespaces.ts'
 
 const EVENTS: Resource = { group: 'events.k8s.io', version: 'v1', plural: 'events', kind: 'Event' }
 
+/** Characters of an event's name that say whose it is. A name has 253, and the rest makes it unique. */
+const OWNER_PART = 220
+
 /** Writes Events (events.k8s.io/v1). A failed write is logged and forgotten: an event is a courtesy, not state. */
 export class EventRecorder {
   readonly #api: ApiServer
@@ -26,11 +29,12 @@ export class EventRecorder {
     const { namespace = 'default', name, uid, resourceVersion } = object.metadata
     const now = new Date()
     this.#count += 1
+    const owner = name.slice(0, OWNER_PART).replace(/[-.]+$/, '')
     try {
       await this.#api.create(EVENTS, namespace, {
         apiVersion: 'events.k8s.io/v1',
         kind: 'Event',
-        metadata: { namespace, name: `${name}.${now.getTime().toString(16)}${this.#count.toString(16)}` },
+        metadata: { namespace, name: `${owner}.${now.getTime().toString(16)}${this.#count.toString(16)}` },
         eventTime: now.toISOString().replace('Z', '000Z'),
         reportingController: this.#controller,
         reportingInstance: this.#instance.slice(0, 128),

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { kinds } from '../../../crds/index.ts'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
@@ -196,7 +197,10 @@ export function withProblems(object: KubernetesObject, plan: Plan, problems: rea
   const message = conditions.get('Ready')?.message ?? ''
   conditions.set(isFinal ? 'Stalled' : 'Reconciling', 'True', reason, message)
   const { phase } = plan.status
-  const waiting = phase === 'Pending' || phase === 'Terminating' ? phase : 'Degraded'
-  const summed = phase === undefined ? {} : { phase: isFinal ? 'Failed' : waiting, message }
+  const isWorkload = kinds[object.kind as keyof typeof kinds].role === 'workload'
+  // Only workloads have a phase between the two, and a message.
+  const degraded = isWorkload ? 'Degraded' : 'Pending'
+  const waiting = phase === 'Pending' || phase === 'Terminating' ? phase : degraded
+  const summed = phase === undefined ? {} : { phase: isFinal ? 'Failed' : waiting, ...(isWorkload && { message }) }
   return { ...plan.status, ...summed, conditions: conditions.list() }
 }

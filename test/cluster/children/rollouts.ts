@@ -46,7 +46,39 @@ const waitsFor = (reason: string, message: string) => ({
   ],
 })
 
-test.before(() => stage.start())
+const MOUNTING = [
+  ['mounting-pipe', 'stdio'],
+  ['mounting-web', 'streamable-http'],
+] as const
+
+/** Pods that wait for a volume, as a kubelet has them; its events are asked for after a while, so they come first. */
+async function makeMounting(): Promise<void> {
+  for (const [name, transport] of MOUNTING) stage.apply(server(name, { transport }))
+  for (const [name] of MOUNTING) {
+    const pod = await podOf(name, 'server:1')
+    kubeletSays(pod, waitsFor('ContainerCreating', ''))
+    // The cause, and later that it has waited, which tells nothing.
+    for (const [at, reason, message] of [
+      ['2026-01-01T00:00:01Z', 'FailedMount', 'MountVolume.SetUp failed for volume "a" : configmap "a" not found'],
+      ['2026-01-01T00:00:02Z', 'FailedMount', 'Unable to attach or mount volumes: timed out waiting for the condition'],
+      ['2026-01-01T00:00:03Z', 'Unrelated', 'something else'],
+    ] as const) {
+      const { namespace, uid } = pod.metadata
+      stage.plane.create({
+        apiVersion: 'v1',
+        kind: 'Event',
+        metadata: { name: `${name}.${at.replaceAll(/\D/g, '')}`, namespace },
+        involvedObject: { apiVersion: 'v1', kind: 'Pod', name: pod.metadata.name, namespace, uid },
+        ...{ type: 'Warning', reason, message, firstTimestamp: at, lastTimestamp: at, count: 1 },
+      })
+    }
+  }
+}
+
+test.before(async () => {
+  await stage.start()
+  await makeMounting()
+})
 test.after(() => stage.stop())
 
 test('while the newest pods do not come up it is not Ready, tells why, and the old ones serve', async () => {
@@ -175,6 +207,28 @@ test('what a scheduler says of a claim that is not there is told word for word',
   }
 })
 
+test('pods that were evicted lie about and are told of nothing but the pod that takes their place', async () => {
+  stage.apply(server('evicted'))
+  const first = await podOf('evicted', 'server:1')
+  const terminated = { exitCode: 137, reason: 'Error' }
+  const [status] = waitsFor('', '').containerStatuses
+  const transition = { type: 'Ready', status: 'False', lastTransitionTime: new Date().toISOString() }
+  kubeletSays(first, {
+    ...{ phase: 'Failed', reason: 'Evicted', message: 'The node was low on resource: memory.' },
+    ...{ containerStatuses: [{ ...status, state: { terminated } }], conditions: [transition] },
+  })
+  await stage.said('MCPServer', 'evicted', 'Progressing', 'True Evicted: 0 of 1 pods are ready: pod evicted-mcp-')
+  const isSecond = ({ metadata }: LiveObject) => metadata.uid !== first.metadata.uid
+  const second = await eventually(
+    () => stage.podsWith('app.kubernetes.io/instance=evicted').find(isSecond),
+    'another pod',
+  )
+  kubeletSays(second, waitsFor('ImagePullBackOff', 'no such image'))
+  await stage.said('MCPServer', 'evicted', 'Progressing', /^True ImagePullBackOff: /)
+  kubeletSays(second, isReady)
+  await stage.said('MCPServer', 'evicted', 'Ready', 'True PodsReady')
+})
+
 test('a StatefulSet of an earlier version is replaced, and its pod runs on', async () => {
   const LABEL = 'portico.dev/installation'
   stage.apply(server('kept', { transport: 'stdio' }))
@@ -298,6 +352,16 @@ test('why pods are refused is told word for word, of a stdio server as of one on
   }
   await over()
   for (const one of [namespace, 'restricted', 'hooked']) stage.plane.remove('namespace', one)
+})
+
+test('what a kubelet says of a volume that is not there is told word for word, until the containers run', async () => {
+  for (const [name] of MOUNTING) {
+    const why = `FailedMount: .*: pod ${name}-mcp-.*: MountVolume.SetUp failed .* configmap "a" not found$`
+    for (const type of ['Ready', 'Progressing']) await stage.said('MCPServer', name, type, new RegExp(why))
+    const running = { name: 'mcp', image: 'x', imageID: '', ready: false, restartCount: 0, state: { running: {} } }
+    kubeletSays(await podOf(name, 'server:1'), { containerStatuses: [running] })
+    await stage.said('MCPServer', name, 'Progressing', /^True Progressing: (?!.*MountVolume)/)
+  }
 })
 
 test.run()

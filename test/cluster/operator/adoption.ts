@@ -263,6 +263,49 @@ test('what an admission policy adds to and changes in every write is no fight', 
     await cluster.removeAndWait(kind, ['mesh'])
 })
 
+test('where a policy refuses our finalizer the status says so, users are served, and it comes once it may', async () => {
+  // Kubernetes has such policies by default since 1.30.
+  if (minorVersion(kubernetes()('kube-apiserver')) < 30) return
+  const message = 'only the pipeline changes these objects'
+  const policy = {
+    apiVersion: 'admissionregistration.k8s.io/v1',
+    kind: 'ValidatingAdmissionPolicy',
+    metadata: { name: 'pipeline' },
+    spec: {
+      matchConstraints: {
+        resourceRules: [
+          { apiGroups: ['portico.dev'], apiVersions: ['*'], operations: ['UPDATE'], resources: ['mcpgroups'] },
+        ],
+      },
+      validations: [{ expression: `request.userInfo.username == 'pipeline'`, message }],
+    },
+  }
+  const binding = {
+    ...{ ...policy, kind: 'ValidatingAdmissionPolicyBinding' },
+    spec: { policyName: 'pipeline', validationActions: ['Deny'] },
+  }
+  apply(group('probe'), policy, binding)
+  await eventually(() => {
+    try {
+      cluster.mergePatch('mcpg', 'probe', { metadata: { labels: { try: `${Date.now()}` } } })
+      return false
+    } catch (error) {
+      return String(error).includes(message)
+    }
+  }, 'the policy is in force')
+  apply(group('held'), gateway('holding', undefined, 'held'))
+  await eventually(() => ready('mcpg', 'held')?.reason === 'FinalizerRefused', 'FinalizerRefused')
+  assert.match(
+    ready('mcpg', 'held')?.message ?? '',
+    /^the finalizer portico\.dev\/in-use can’t be set: .*pipeline changes/,
+  )
+  await eventually(() => exists('deployment', 'holding-vmcp'), 'its user is served')
+  for (const kind of ['validatingadmissionpolicybinding', 'validatingadmissionpolicy'])
+    await cluster.removeAndWait(kind, ['pipeline'])
+  await eventually(() => read('mcpg', 'held').metadata.finalizers?.length === 1, 'the finalizer comes', 180_000)
+  await eventually(() => ready('mcpg', 'held')?.status === 'True', 'Ready')
+})
+
 test('a write that is refused again and again is told once and tried ever less often', async () => {
   const quota = {
     apiVersion: 'v1',

@@ -41,6 +41,8 @@ const resources: readonly NamedResource[] = [
     isClusters: true,
   },
   { ...ADMISSION, plural: 'validatingwebhookconfigurations', kind: 'ValidatingWebhookConfiguration' },
+  { ...ADMISSION, plural: 'validatingadmissionpolicies', kind: 'ValidatingAdmissionPolicy' },
+  { ...ADMISSION, plural: 'validatingadmissionpolicybindings', kind: 'ValidatingAdmissionPolicyBinding' },
   { ...ADMISSION, plural: 'mutatingadmissionpolicies', kind: 'MutatingAdmissionPolicy' },
   { ...ADMISSION, plural: 'mutatingadmissionpolicybindings', kind: 'MutatingAdmissionPolicyBinding' },
 ]

@@ -1,12 +1,13 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { ApiServer } from '../../../../operator/cluster/kubernetes/api-server.ts'
+import { ApiError, type ApiServer } from '../../../../operator/cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../../../operator/cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../../../operator/model/index.ts'
 import { clusterAddress } from '../../../../operator/reconcile/index.ts'
 import { createParts } from '../../../../operator/runtime/loop/parts.ts'
 import { keptObject } from '../../../../operator/runtime/watch/kept-object.ts'
 import { kindStore } from '../../../../operator/runtime/watch/kind-store.ts'
+import { given } from '../../../support/given.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 import { defaulted } from '../../../support/operator/plans.ts'
 
@@ -28,7 +29,10 @@ interface Write {
 }
 
 /** The parts of an operator with one proxy before an API server that takes everything; `onWrite` comes after each write. */
-function running(onWrite: (write: Write, parts: ReturnType<typeof createParts>) => void = () => undefined) {
+function running(
+  onWrite: (write: Write, parts: ReturnType<typeof createParts>) => void = () => undefined,
+  finalize: () => Promise<void> = async () => undefined,
+) {
   const writes: Write[] = []
   let plans = 0
   let version = 100
@@ -77,7 +81,7 @@ function running(onWrite: (write: Write, parts: ReturnType<typeof createParts>) 
       resources: new Map([[resource.kind, resource]]),
       leading: () => true,
       assertLeading: () => undefined,
-      finalize: async () => undefined,
+      finalize,
     },
   )
   parts.world.objects.put(proxy('https://first.example/mcp', '1'))
@@ -209,6 +213,30 @@ test('an object that another finalizer holds under deletion is reported as termi
     )
     assert.is(writes.length, phases.length)
   }
+})
+
+test('a finalizer that is refused is reported and tried again, and what is planned comes about', async () => {
+  let answer: Error | undefined = new ApiError(403, 'Forbidden', 'a policy: not by you')
+  const { of, work } = running(undefined, async () => {
+    if (answer) throw answer
+  })
+  assert.equal(await work(), { again: true })
+  assert.is(of('Deployment').length, 1, 'it is served')
+  const { conditions } = given(of('status')[0]?.['status'], 'a status') as {
+    readonly conditions: readonly { type: string }[]
+  }
+  assert.match(
+    JSON.stringify(conditions.find(({ type }) => type === 'Ready')),
+    /"False".*"FinalizerRefused".*the finalizer portico.dev\/in-use can’t be removed: a policy: not by you/,
+  )
+  answer = new ApiError(500, 'InternalError', 'later')
+  const again = running(undefined, async () => {
+    if (answer) throw answer
+  })
+  await again.work().then(
+    () => assert.unreachable('it is tried again'),
+    (error) => assert.is(error, answer),
+  )
 })
 
 test.run()

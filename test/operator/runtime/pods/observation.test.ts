@@ -130,6 +130,44 @@ test('a workload whose pods are ready has no problem, whatever another pod repor
   assert.is(observeWorkload(deployment(ready), [pod(waiting('ImagePullBackOff'))]).reason, undefined)
 })
 
+const at = (second: number) => `2026-11-20T11:00:${String(second).padStart(2, '0')}Z`
+/** A pod that ended as a whole, as kubelets have it, and stays until somebody collects it. */
+const failed = (second: number, reason: string, containerStatuses: readonly object[] = []): Pod => {
+  const metadata = { name: `failed-${second}`, creationTimestamp: at(second) }
+  const status = { phase: 'Failed', reason, message: 'why', containerStatuses } as Pod['status'] & object
+  return { apiVersion: 'v1', kind: 'Pod', metadata, status }
+}
+
+test('pods that ended as a whole are no trouble of those that take their place', () => {
+  const evicted = failed(1, 'Evicted', [{ name: 'mcp', state: { terminated: { exitCode: 137 } } }])
+  const running = pod({ state: { running: {} } }, { creationTimestamp: at(2) })
+  assert.is(observeWorkload(deployment({}), [evicted, running]).reason, undefined)
+  const restarted = pod(waiting('CrashLoopBackOff'), { creationTimestamp: at(2) })
+  assert.is(observeWorkload(deployment({}), [evicted, restarted]).reason, 'CrashLoopBackOff')
+})
+
+test('what a kubelet says against the pods before is told of a pod that has not begun', () => {
+  const next = pod({}, { creationTimestamp: at(9) })
+  const told = observeWorkload(deployment({}), [
+    failed(3, 'NodeAffinity'),
+    failed(8, 'UnexpectedAdmissionError'),
+    failed(5, 'OutOfcpu'),
+    next,
+  ])
+  assert.equal([told.reason, told.message], ['UnexpectedAdmissionError', 'pod failed-8 failed: why'])
+  // Long before, they have nothing to do with it.
+  const later = pod({}, { creationTimestamp: '2026-11-20T12:00:00Z' })
+  assert.is(observeWorkload(deployment({}), [failed(8, 'UnexpectedAdmissionError'), later]).reason, undefined)
+  // When it ended counts, not when it was made.
+  const transition = { type: 'Ready', status: 'False', lastTransitionTime: '2026-11-20T11:59:58Z' }
+  const old = failed(8, 'Evicted')
+  const conditions = [transition]
+  assert.is(
+    observeWorkload(deployment({}), [{ ...old, status: { ...old.status, conditions } }, later]).reason,
+    'Evicted',
+  )
+})
+
 test('a long message of a runtime is cut', () => {
   const long = { state: { waiting: { reason: 'ErrImagePull', message: 'x'.repeat(5000) } } }
   assert.is(observeWorkload(deployment({}), [pod(long)]).message?.length, 300)

@@ -8,10 +8,10 @@ import { withProblems } from '../../../../operator/runtime/report/status-writer.
 const object = { apiVersion: 'a/v1', kind: 'MCPServer', metadata: { name: 'w', namespace: 'd', generation: 2 } }
 const condition = (type: string, status: string) => ({ type, status, reason: 'R', message: 'm', observedGeneration: 2 })
 
-function statusWith(reason: ChildProblem['reason'], phase: string, ready: 'True' | 'False') {
+function statusWith(reason: ChildProblem['reason'], phase: string, ready: 'True' | 'False', kind = 'MCPServer') {
   const conditions = [condition('Ready', ready), ...(ready === 'False' ? [condition('Reconciling', 'True')] : [])]
   const plan = { status: { conditions, observedGeneration: 2, phase, message: 'm' } } as unknown as Plan
-  const status = withProblems(object as KubernetesObject, plan, [{ reason, message: 'why', waits: false }])
+  const status = withProblems({ ...object, kind } as KubernetesObject, plan, [{ reason, message: 'why', waits: false }])
   const told = Object.fromEntries(status.conditions.map(({ type, status }) => [type, status]))
   return { ...told, phase: status['phase'], message: status['message'] }
 }
@@ -37,6 +37,17 @@ test('a problem that passes by itself is no stall, and the phase agrees with Rea
     assert.equal(statusWith(reason, 'Ready', 'True'), { ...waits, phase: 'Degraded' })
     assert.equal(statusWith(reason, 'Pending', 'False'), { ...waits, phase: 'Pending' })
     assert.equal(statusWith(reason, 'Terminating', 'False'), { ...waits, phase: 'Terminating' })
+  }
+})
+
+test('a finalizer that is refused leaves a kind without pods a phase that its definition knows', () => {
+  for (const kind of ['MCPGroup', 'MCPServerEntry']) {
+    assert.equal(statusWith('FinalizerRefused', 'Ready', 'True', kind), {
+      Ready: 'False',
+      Reconciling: 'True',
+      phase: 'Pending',
+      message: 'm',
+    })
   }
 })
 

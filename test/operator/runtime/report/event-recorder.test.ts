@@ -19,4 +19,23 @@ test('an event has no query and no password of a URL, even if it is cut', async 
   assert.match(written[1]?.note ?? '', 'https://host/mcp is away')
 })
 
+test('the event of an object with the longest of names has a name of its own', async () => {
+  const written: { metadata: { name: string }; regarding: { name: string } }[] = []
+  const create = async (_resource: unknown, _namespace: string, body: (typeof written)[number]) =>
+    void written.push(body)
+  const recorder = new EventRecorder({ create } as unknown as ApiServer, 'portico.example/operator', 'i', keptLog().log)
+  for (const name of ['a'.repeat(253), `${'a'.repeat(218)}.-${'b'.repeat(33)}`, 'short'])
+    for (const reason of ['One', 'Two']) {
+      const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name, uid: 'u' } }
+      await recorder.record(object as never, { type: 'Warning', reason, message: '' })
+      assert.is(written.at(-1)?.regarding.name, name)
+    }
+  const names = written.map(({ metadata }) => metadata.name)
+  assert.is(new Set(names).size, 6)
+  for (const name of names) {
+    assert.ok(name.length <= 253, name)
+    assert.match(name, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/)
+  }
+})
+
 test.run()
