@@ -6,7 +6,7 @@ import type { MakeLink } from '../../upstream-tokens/index.ts'
 import type { Route } from '../aggregation/catalog.ts'
 import type { UriNames } from '../aggregation/uri-names.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import { type AnswerHead, type HeadersRead, isSuccess } from '../backends/connection/answer-head.ts'
+import { type AnswerHead, type HeadersRead, isAcceptance } from '../backends/connection/answer-head.ts'
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure, connectionFailure, type SaidError } from '../backends/connection/failure.ts'
 import { pauseBeforeRest } from '../backends/connection/request.ts'
@@ -301,15 +301,14 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     const { status } = head
     // The backend refused the request without processing it.
     if (status === REFUSED && this.#renews()) return
-    const isAccepted = text === '' && isSuccess(status)
-    if (!isAccepted || !this.#upstream.awaitsAnswer((answer) => this.#answeredLate(head, answer)))
-      this.#unanswerable(head, text)
+    const take = (answer: Buffer | undefined) => this.#answeredLate(head, text, answer)
+    if (!isAcceptance(head, text) || !this.#upstream.awaitsAnswer(take)) this.#unanswerable(head, text)
   }
 
   /** Handles the answer that arrived on the session's stream instead of in the response with this head. */
-  #answeredLate(head: AnswerHead, answer: Buffer | undefined): void {
+  #answeredLate(head: AnswerHead, text: string, answer: Buffer | undefined): void {
     if (this.#state === 'over') return
-    if (answer === undefined) this.#unanswerable(head, '')
+    if (answer === undefined) this.#unanswerable(head, text)
     else new AnswerReader(this).takeWhole(answer)
   }
 

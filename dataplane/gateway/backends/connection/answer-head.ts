@@ -17,6 +17,16 @@ export const IDENTITY: readonly string[] = ['accept-encoding', 'identity']
 
 export const isSuccess = (status: number): boolean => status >= 200 && status < 300
 
+/** The status of a request that is accepted, whatever the body says. Official clients don't read it. */
+const ACCEPTED = 202
+
+/**
+ * Tells whether an answer without an MCP answer says that the request was accepted, so that an answer may arrive on the
+ * session's stream.
+ */
+export const isAcceptance = ({ status }: AnswerHead, body: string): boolean =>
+  status === ACCEPTED || (isSuccess(status) && body.trim() === '')
+
 const isPage = ({ headers }: AnswerHead): boolean => isOfType(headers['content-type'], 'text/html')
 
 /**

@@ -6,7 +6,7 @@ import { mendedError } from '../../mcp/mended-error.ts'
 import { type MendRule, mendedNulls, NullMender } from '../../mcp/null-mender.ts'
 import { mayNeedMending, mendedUnasked } from '../../mcp/result-rules.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
-import { type AnswerHead, type HeadersRead, isOfType, isSuccess } from './answer-head.ts'
+import { type AnswerHead, type HeadersRead, isAcceptance, isOfType, isSuccess } from './answer-head.ts'
 import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
 
 /** The owner of a request to a backend, which receives the parts of its answer. */
@@ -71,7 +71,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   readonly #owner: AnswerOwner
   #controller: Dispatcher.DispatchController | undefined
   #form: Form = 'json'
-  #head: AnswerHead = { status: 0, headers: {} }
+  #status = 0
+  #headers: HeadersRead = {}
   /** Sends the request to the target of the redirect. */
   #follow: (() => void) | undefined
   #isRedirected = false
@@ -90,6 +91,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #unknownEncoding: string | undefined
   /** True while the rest of an event without a message is dropped. */
   #isDropped = false
+  /** True if an event with data has come. */
+  #hasSpoken = false
   /** True if the owner has its answer. Later bytes are dropped. */
   #over = false
 
@@ -147,18 +150,24 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     const encoding = headers['content-encoding']
     if (encoding !== undefined) this.#decode(encoding)
     this.#owner.begun?.(status, headers)
+    this.#status = status
+    this.#headers = headers
     const type = headers['content-type']
-    if (!isSuccess(status) || typeof type !== 'string') this.#refuse({ status, headers })
+    if (!isSuccess(status) || typeof type !== 'string') this.#refuse()
     else if (isOfType(type, 'application/json') && !this.#goingOn) this.#form = 'json'
     else if (isOfType(type, 'text/event-stream')) {
       this.#form = 'events'
       this.#splitter ??= new SseSplitter(this)
-    } else this.#refuse({ status, headers })
+    } else this.#refuse()
   }
 
-  #refuse(head: AnswerHead): void {
+  get #head(): AnswerHead {
+    return { status: this.#status, headers: this.#headers }
+  }
+
+  #refuse(): void {
     this.#form = 'refusal'
-    this.#head = head
+    const head = this.#head
     if (head.status < 300 || head.status > 399 || this.#isRedirected) return
     this.#follow = this.#owner.redirected?.(head)
     this.#isRedirected = this.#follow !== undefined
@@ -234,6 +243,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   onEventData(bytes: Buffer): void {
+    this.#hasSpoken = true
     if (!this.#over && !this.#isDropped) this.#take(bytes)
   }
 
@@ -262,6 +272,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
       // Some servers omit the empty line after the last event.
       if (this.#scanner.complete) this.onEventEnd()
       if (this.#over) return false
+      if (!this.#hasSpoken && this.#splitter?.lastEventId === undefined) return this.#accepted()
       return this.#brokenOff(new BackendFailure('backend_failed', 'the stream ended without an answer'))
     }
     if (this.#form === 'json') this.#finish()
@@ -274,6 +285,13 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     return false
   }
 
+  /** Handles an answer that says no more than that the request was accepted. */
+  #accepted(): false {
+    this.#over = true
+    this.#owner.refused(this.#head, this.#release().toString('utf8').trim())
+    return false
+  }
+
   #followed(follow: () => void): boolean {
     this.#follow = undefined
     this.#release()
@@ -282,7 +300,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   #refusedToGoOn(): boolean {
-    const { status } = this.#head
+    const status = this.#status
     const failure = new BackendFailure('backend_failed', `did not continue its answer: HTTP ${status}`, { status })
     if (isPassing(status)) return this.#brokenOff(failure)
     this.#fail(failure)
@@ -330,13 +348,28 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
       this.#release()
       return
     }
-    if (scanner.bad) this.#fail(new BackendFailure('backend_failed', this.#malformed))
+    if (scanner.bad && this.#isAnything(bytes)) return
     for (let index = from; index < this.#held.length; index++) this.#size += (this.#held[index] as Buffer).length
-    if (this.#size <= HELD || this.#over) return
+    if (this.#size > HELD && !this.#over) this.#exceeded(scanner)
+  }
+
+  /** Handles a message that is larger than what is held of any. */
+  #exceeded(scanner: AnswerScanner): void {
     if (scanner.isAnswer && this.#size > (this.#owner.mostHeld ?? HELD)) this.#beginToFlow(scanner)
     else if (scanner.isAnswer && this.#owner.holds(this.#size)) return
     else if (this.#size > LARGEST_UNKNOWN || !this.#owner.holds(this.#size))
       this.#fail(new BackendFailure('backend_failed', 'sent a message that is too large'))
+  }
+
+  /** Handles a body that is no JSON: holds it and returns true if it may be anything; otherwise the answer fails. */
+  #isAnything(bytes: Buffer): boolean {
+    if (isAcceptance(this.#head, 'no answer')) {
+      this.#form = 'refusal'
+      this.#hold(bytes)
+      return true
+    }
+    this.#fail(new BackendFailure('backend_failed', this.#malformed))
+    return false
   }
 
   #beginToFlow(scanner: AnswerScanner): void {
@@ -366,6 +399,10 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#size += bytes.length
   }
 
+  get #text(): string {
+    return Buffer.concat(this.#held).toString('utf8')
+  }
+
   #release(): Buffer {
     const bytes = this.#held.length === 1 ? (this.#held[0] as Buffer) : Buffer.concat(this.#held)
     this.#held = []
@@ -384,6 +421,10 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #finish(): void {
     const scanner = this.#scanner
     if (!scanner.hasWhole || !scanner.isAnswer) {
+      if (!this.#flowing && isAcceptance(this.#head, this.#size > HELD ? 'no answer' : this.#text)) {
+        this.#accepted()
+        return
+      }
       this.#fail(new BackendFailure('backend_failed', 'sent a body that is not a JSON-RPC answer'))
       return
     }

@@ -6,6 +6,7 @@ import {
   type AnswerHead,
   detailOf,
   type HeadersRead,
+  isAcceptance,
   isOfType,
   isSuccess,
   publicTextOf,
@@ -182,7 +183,7 @@ class OwnRequest implements AnswerOwner {
   }
 
   refused(head: AnswerHead, text: string): void {
-    if (isSuccess(head.status) && text === '')
+    if (isAcceptance(head, text))
       this.#stopAwaiting = this.#request.onAccepted?.((answer) => {
         if (answer === undefined) this.#refused(head, text)
         else new AnswerReader(this).takeWhole(answer)
@@ -194,7 +195,8 @@ class OwnRequest implements AnswerOwner {
     const refusal = { detail: detailOf(head, text), text: publicTextOf(head) }
     this.#end()
     // A body with an unknown media type is not read as an answer. Calls follow the same rule.
-    this.#resolve({ status: head.status, text: isSuccess(head.status) && text !== '' ? NO_MESSAGE : text, refusal })
+    const body = isAcceptance(head, text) ? '' : isSuccess(head.status) ? NO_MESSAGE : text
+    this.#resolve({ status: head.status, text: body, refusal })
   }
 
   redirected(head: AnswerHead): (() => void) | undefined {

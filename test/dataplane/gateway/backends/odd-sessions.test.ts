@@ -84,6 +84,67 @@ for (const [what, late, isFirst] of [
     await judge(gateway.url)
   })
 
+const LATE_FORMS: Readonly<Record<string, (message: string) => string>> = {
+  'as it is': (message) => `data: ${message}`,
+  'with a member called method in the result': (message) =>
+    `data: ${message.replace('"ok"', '"ok","_meta":{"method":1}')}`,
+  'in an array, behind a notification': (message) =>
+    `data: [{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}},${message}]`,
+  'behind a byte order mark': (message) => `data: \ufeff${message}`,
+  'with all members that there are': (message) =>
+    `data: ${message.replace('{', '{"method":null,"params":null,"error":null,')}`,
+  'of 2 MiB': (message) => `data: ${message.replace('"ok"', `"ok","_meta":{"x":"${'x'.repeat(2_097_152)}"}`)}`,
+}
+const ACCEPTANCES: readonly (readonly [status: number, headers: Record<string, string>, body: string])[] = [
+  [202, {}, ''],
+  [202, { 'content-type': 'text/plain' }, 'Accepted'],
+  [202, { 'content-type': 'application/json' }, '{"status":"accepted"}'],
+  [202, { 'content-type': 'application/json' }, 'null'],
+  [202, { 'content-type': 'text/event-stream' }, ''],
+  [200, { 'content-type': 'text/event-stream' }, ': wait for it\n\n'],
+  [200, { 'content-type': 'application/json' }, '\n'],
+  [200, {}, ''],
+  [204, {}, ''],
+]
+
+test('an answer on the GET stream is read in any form, after acceptances of any form', async () => {
+  const streams = new Map<unknown, ServerResponse>()
+  let form: (message: string) => string = (message) => message
+  let acceptance: (typeof ACCEPTANCES)[number] = [202, {}, '']
+  const { gateway } = await behind((request, res) => {
+    const session = request.headers['mcp-session-id']
+    if (request.method === 'GET') {
+      res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      streams.set(session, res)
+      return true
+    }
+    if (request.message.method === 'ping') {
+      res.writeHead(202).end('Accepted')
+      return true
+    }
+    if (request.message.method !== 'tools/call') return false
+    const [status, headers, body] = acceptance
+    res.writeHead(status, headers).end(body)
+    const give = () => streams.get(session)?.write(`${form(answer(request, OK_RESULT))}\n\n`)
+    if (streams.has(session)) give()
+    else eventually('its stream', () => streams.has(session)).then(give)
+    return true
+  })
+  const session = await openSession(gateway.url)
+  let id = 0
+  const call = async () =>
+    textOf((await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }, ++id), session)).json.result)
+  for (const [what, one] of Object.entries(LATE_FORMS)) {
+    form = one
+    assert.is(await call(), 'ok', what)
+  }
+  form = LATE_FORMS['as it is'] as typeof form
+  for (const one of ACCEPTANCES) {
+    acceptance = one
+    assert.is(await call(), 'ok', JSON.stringify(one))
+  }
+})
+
 test('a call that is only accepted, by a server without a stream, fails at once', async () => {
   const { gateway } = await behind(({ message }, res) => {
     if (message.method !== 'tools/call') return false
