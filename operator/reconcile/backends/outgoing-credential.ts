@@ -10,8 +10,7 @@ import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { type CredentialSettings, credentialSettings, findProvider } from '../configs/credential-settings.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
-import { referencedConfig } from '../configs/referenced-config.ts'
-import type { Resolver } from '../references/resolver.ts'
+import { type Resolver, referencedConfig } from '../references/resolver.ts'
 import {
   type EmbeddedAuthServer,
   embeddedAuthServer,

@@ -14,10 +14,7 @@ import {
   startProblems,
   warnOfNoEffect,
 } from '../outcome/plan.ts'
-import { type Resolver, startResolver } from '../references/resolver.ts'
-
-/** Finds what is wrong with a config: in its own fields (`Valid`) and in what it refers to (`ReferencesResolved`). */
-export type CheckConfig<K extends KindDeclaration> = (object: ObjectOf<K>, resolver: Resolver) => void
+import { type CheckConfig, startResolver } from '../references/resolver.ts'
 
 const naming = ({ kind, name }: ObjectName) => `${kind} ${JSON.stringify(name)}`
 

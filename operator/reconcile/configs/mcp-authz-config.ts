@@ -5,10 +5,9 @@ import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { judgedProviderProblem } from '../authserver/rules.ts'
 import { checkSupported } from '../outcome/findings.ts'
 import { type Conditions, joined } from '../outcome/plan.ts'
-import type { KeyRef, Resolver } from '../references/resolver.ts'
+import { type CheckConfig, type KeyRef, type Resolver, referencedConfig } from '../references/resolver.ts'
 import { cedarFile, cedarSettings } from './cedar.ts'
-import { type CheckConfig, planConfig } from './config.ts'
-import { referencedConfig } from './referenced-config.ts'
+import { planConfig } from './config.ts'
 
 const checkAuthzConfig: CheckConfig<typeof mcpAuthzConfig> = (object, { problems }) => {
   checkSupported(mcpAuthzConfig, object, problems)

@@ -16,8 +16,8 @@ import { type AuthServerSpec, authServerSettings } from '../authserver/settings.
 import { checkSupported, noteInvalid, type Places, partFindings } from '../outcome/findings.ts'
 import type { ProblemDetail } from '../outcome/plan.ts'
 import { caBundleFound } from '../references/ca-bundle.ts'
-import type { KeyRef, Resolver } from '../references/resolver.ts'
-import { type CheckConfig, planConfig } from './config.ts'
+import type { CheckConfig, KeyRef, Resolver } from '../references/resolver.ts'
+import { planConfig } from './config.ts'
 import { credentialSettings } from './credential-settings.ts'
 
 export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> = (object, resolver) => {

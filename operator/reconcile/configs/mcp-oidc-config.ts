@@ -23,9 +23,8 @@ import { checkSupported, noteInvalid, type Places, partFindings } from '../outco
 import type { ProblemDetail, Problems } from '../outcome/plan.ts'
 import { caBundleFound } from '../references/ca-bundle.ts'
 import { mounted } from '../references/mounted.ts'
-import type { Resolver } from '../references/resolver.ts'
-import { type CheckConfig, planConfig } from './config.ts'
-import { referencedConfig } from './referenced-config.ts'
+import { type CheckConfig, type Resolver, referencedConfig } from '../references/resolver.ts'
+import { planConfig } from './config.ts'
 
 const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resolver) => {
   const { problems } = resolver

@@ -5,9 +5,8 @@ import type { TelemetrySettings } from '../../../dataplane/config/telemetry.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
 import { type MountPlace, mounted } from '../references/mounted.ts'
-import type { Resolver } from '../references/resolver.ts'
-import { type CheckConfig, planConfig } from './config.ts'
-import { referencedConfig } from './referenced-config.ts'
+import { type CheckConfig, type Resolver, referencedConfig } from '../references/resolver.ts'
+import { planConfig } from './config.ts'
 
 /** The fields that MCPTelemetryConfig and the block of a registry have in common. */
 export type TelemetrySpec = Pick<MCPTelemetryConfig['spec'], 'openTelemetry' | 'prometheus'>

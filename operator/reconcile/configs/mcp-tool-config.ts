@@ -2,9 +2,8 @@ import { mcpToolConfig } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
-import type { Resolver } from '../references/resolver.ts'
-import { type CheckConfig, planConfig } from './config.ts'
-import { referencedConfig } from './referenced-config.ts'
+import { type CheckConfig, type Resolver, referencedConfig } from '../references/resolver.ts'
+import { planConfig } from './config.ts'
 
 const checkToolConfig: CheckConfig<typeof mcpToolConfig> = (object, { problems }) => {
   checkSupported(mcpToolConfig, object, problems)

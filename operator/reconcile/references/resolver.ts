@@ -1,6 +1,6 @@
 import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import type { ClusterView, ObjectName } from '../../model/view.ts'
-import type { Problems } from '../outcome/plan.ts'
+import { joined, type Problems, startProblems } from '../outcome/plan.ts'
 
 export interface KeyRef {
   readonly name: string
@@ -19,6 +19,9 @@ export interface Resolver {
   configMap(name: string): boolean
   configMapKey(ref: KeyRef): string | undefined
 }
+
+/** Finds what is wrong with a config: in its own fields (`Valid`) and in what it refers to (`ReferencesResolved`). */
+export type CheckConfig<K extends KindDeclaration> = (object: ObjectOf<K>, resolver: Resolver) => void
 
 const quote = (text: string) => JSON.stringify(text)
 
@@ -61,4 +64,30 @@ export function startResolver(view: ClusterView, namespace: string, problems: Pr
       return text
     },
   }
+}
+
+interface ConfigKind<K extends KindDeclaration> {
+  readonly kind: K
+  readonly check: CheckConfig<K>
+}
+
+/** Returns a valid config that a workload refers to; undefined, with a problem recorded, if it is not valid. */
+export function referencedConfig<K extends KindDeclaration>(
+  { kind, check }: ConfigKind<K>,
+  name: string,
+  resolver: Resolver,
+): ObjectOf<K> | undefined {
+  const object = resolver.object(kind, name)
+  if (!object) return undefined
+  const inner = startProblems()
+  check(object, startResolver(resolver.view, resolver.namespace, inner))
+  const about = { kind: kind.kind, name }
+  const title = `${kind.kind} ${JSON.stringify(name)}`
+  for (const condition of ['Valid', 'ReferencesResolved'] as const) {
+    const found = inner.of(condition)
+    if (found[0] === undefined) continue
+    const reason = condition === 'Valid' ? 'ReferenceInvalid' : found[0].reason
+    resolver.problems.add('ReferencesResolved', reason, { about, message: `${title}: ${joined(found)}` })
+  }
+  return inner.none ? object : undefined
 }

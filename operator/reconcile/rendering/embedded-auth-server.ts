@@ -9,9 +9,8 @@ import { reportTrustedIssuers } from '../authserver/trusted-issuers.ts'
 import { providersServed } from '../configs/credential-settings.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
 import { unusedByIssuer } from '../configs/mcp-oidc-config.ts'
-import { referencedConfig } from '../configs/referenced-config.ts'
 import { type Conditions, warnOfNoEffect } from '../outcome/plan.ts'
-import type { Resolver } from '../references/resolver.ts'
+import { type Resolver, referencedConfig } from '../references/resolver.ts'
 
 interface NamingSpec {
   readonly authServerRef?: { readonly name: string } | undefined
