@@ -6,7 +6,7 @@ import { ApiServer } from '../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../operator/cluster/kubernetes/kube-config.ts'
 import { liveObjects } from '../operator/cluster/migrate/live-objects.ts'
 import { type Groups, migrateText } from '../operator/cluster/migrate/migrate-text.ts'
-import { canonicalYaml } from '../operator/render/object/yaml.ts'
+import { canonicalYaml } from '../operator/render/object/canonical.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
 import { apiGroup } from './options/manifests.ts'
 

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { inspectManifests, type ObjectId, type Planned } from '../operator/cluster/files/index.ts'
 import { buildStatus } from '../operator/reconcile/index.ts'
-import { canonicalYaml } from '../operator/render/object/yaml.ts'
+import { canonicalYaml } from '../operator/render/object/canonical.ts'
 import { type Command, UsageError } from './command.ts'
 import { hasErrors, printFindings } from './findings.ts'
 import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'

@@ -1,5 +1,5 @@
 import { buildStatus, clusterAddress, reconcile } from '../../operator/reconcile/index.ts'
-import { canonicalYaml } from '../../operator/render/object/yaml.ts'
+import { canonicalYaml } from '../../operator/render/object/canonical.ts'
 import type { Command } from '../command.ts'
 import { buildWorld, liveObjects } from '../diff/live.ts'
 import { readSettings } from '../operator/settings.ts'

@@ -1,5 +1,5 @@
 /** The readable texts of the chart, and its schema, all made from the list of values. */
-import { canonicalYaml } from '../render/object/yaml.ts'
+import { canonicalYaml } from '../render/object/canonical.ts'
 import { findDefault, type Value, values } from './values.ts'
 
 const given = (name: string, value: Value, group: string) => (name === 'apiGroup' ? group : findDefault(value))

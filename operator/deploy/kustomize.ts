@@ -6,7 +6,7 @@ import {
   OPERATOR_NAMESPACE,
   operatorName,
 } from '../render/network/network-policy.ts'
-import { canonicalYaml } from '../render/object/yaml.ts'
+import { canonicalYaml } from '../render/object/canonical.ts'
 import { ADMISSION_PORT, admissionObjects, inNamespaces, ofNoInstallation } from './admission.ts'
 import {
   CONSOLE_CONFIG,

@@ -1,7 +1,7 @@
 import { kinds } from '../../crds/index.ts'
 import { OPERATOR_NAMESPACE } from '../render/network/network-policy.ts'
+import { canonicalYaml } from '../render/object/canonical.ts'
 import { dataPlaneContainerName } from '../render/object/object.ts'
-import { canonicalYaml } from '../render/object/yaml.ts'
 import { ruleGroups } from './alerts.ts'
 import { dashboardJson, dashboards } from './dashboards.ts'
 import { HEADER } from './kustomize.ts'

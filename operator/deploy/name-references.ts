@@ -1,7 +1,7 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import { VERSION } from '../../crds/index.ts'
 import { type SchemaNode, valuesOf } from '../../crds/walk.ts'
-import { canonicalYaml } from '../render/object/yaml.ts'
+import { canonicalYaml } from '../render/object/canonical.ts'
 import { HEADER } from './kustomize.ts'
 
 interface FieldSpec {

@@ -1,4 +1,4 @@
-import { canonicalYaml } from '../render/object/yaml.ts'
+import { canonicalYaml } from '../render/object/canonical.ts'
 
 /** Puts code into the template's text: gets the line with the placeholder, returns its replacement. */
 type Fill = (line: string, mark: string) => string

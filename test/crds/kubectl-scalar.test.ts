@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { kubectlScalar } from '../../crds/settings/kubectl-scalar.ts'
 import { parseDocuments } from '../../operator/cluster/files/document.ts'
-import { canonicalYaml } from '../../operator/render/object/yaml.ts'
+import { canonicalYaml } from '../../operator/render/object/canonical.ts'
 
 /** What sigs.k8s.io/yaml 1.6.0, by which kubectl reads manifests, gives for `a: SCALAR`: these are text. */
 const texts = `

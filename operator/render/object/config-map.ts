@@ -1,7 +1,6 @@
 import type { KubernetesObject } from '../../model/view.ts'
-import { sha256 } from './canonical.ts'
+import { canonicalYaml, sha256 } from './canonical.ts'
 import { child, childName, type Workload } from './object.ts'
-import { canonicalYaml } from './yaml.ts'
 
 /** The largest configuration in bytes. A ConfigMap holds 1 MiB, of which metadata and other writers take their part. */
 export const CONFIG_BYTES = 900_000

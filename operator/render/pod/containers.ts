@@ -1,6 +1,6 @@
 import { type Listeners, sidecarListeners } from '../network/listeners.ts'
+import { canonicalQuantity } from '../object/canonical.ts'
 import { serverContainerName } from '../object/object.ts'
-import { canonicalQuantity } from '../object/quantity.ts'
 import { apiAccessVolume, MOUNT_ROOT } from './mounts.ts'
 
 const restricted = {

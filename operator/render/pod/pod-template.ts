@@ -1,6 +1,5 @@
-import { sortedKeys } from '../object/canonical.ts'
+import { canonicalQuantity, sortedKeys } from '../object/canonical.ts'
 import { dataPlaneContainerName } from '../object/object.ts'
-import { canonicalQuantity } from '../object/quantity.ts'
 import {
   checkImages,
   checkPatch,

@@ -3,7 +3,7 @@ import { isObject } from '../../../crds/settings/json.ts'
  * Tells whether a live object holds everything that we rendered. Additions by the API server and other managers are no
  * difference.
  */
-import { canonicalQuantity } from '../../render/object/quantity.ts'
+import { canonicalQuantity } from '../../render/object/canonical.ts'
 
 /** Keys by which lists of objects are merged (`x-kubernetes-list-map-keys` of the built-in types that we render). */
 const MERGE_KEYS: Readonly<Record<string, readonly string[]>> = {

@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { fillWorld, type World } from '../../../operator/model/index.ts'
 import { planAll } from '../../../operator/reconcile/index.ts'
-import { canonicalYaml } from '../../../operator/render/object/yaml.ts'
+import { canonicalYaml } from '../../../operator/render/object/canonical.ts'
 import { context, worldContent } from '../../support/operator/plans.ts'
 
 /** `UPDATE_GOLDEN=1` writes the files anew; read the difference before you commit it. */

@@ -9,7 +9,7 @@ import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
 import { type GatewayConfig, gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { registryConfigSchema } from '../../../dataplane/config/registry.ts'
-import { canonicalYaml } from '../../../operator/render/object/yaml.ts'
+import { canonicalYaml } from '../../../operator/render/object/canonical.ts'
 import { childOf, condition, configText, plansOfText } from '../../support/operator/plans.ts'
 
 const folder = new URL('../golden/', import.meta.url)

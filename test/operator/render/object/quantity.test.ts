@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { canonicalQuantity } from '../../../../operator/render/object/quantity.ts'
+import { canonicalQuantity } from '../../../../operator/render/object/canonical.ts'
 
 /** Left what people write, right what a Kubernetes API server gives back. */
 const canonical: readonly (readonly [string, string])[] = [

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { stringify } from 'yaml'
-import { blockYaml, canonicalYaml, YAML_OPTIONS } from '../../../../operator/render/object/yaml.ts'
+import { blockYaml, canonicalYaml, YAML_OPTIONS } from '../../../../operator/render/object/canonical.ts'
 import { numbersOf } from '../../../support/random.ts'
 
 const ofLibrary = (value: unknown) => stringify(value, YAML_OPTIONS)
