@@ -9,11 +9,10 @@ import { type AuthzFields, authzSettings } from '../configs/mcp-authz-config.ts'
 import { type OidcReference, oidcSettings } from '../configs/mcp-oidc-config.ts'
 import { type TelemetryReference, workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { sharedShaping } from '../configs/mcp-tool-config.ts'
-import { type PinnedServer, pinningMode, serverPinning } from '../configs/pinning.ts'
+import { type HeldDefinitions, type PinnedServer, pinningMode, serverPinning } from '../configs/pinning.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { type Addressed, type Addresses, buildAddresses, buildEndpoint, spelledBy } from './addresses.ts'
-import type { HeldDefinitions } from './definitions.ts'
 import { findOwnIssuer, proxyAuthServer } from './embedded-auth-server.ts'
 import {
   type AuditSpec,

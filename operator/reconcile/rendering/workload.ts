@@ -3,6 +3,7 @@ import { CONFIG_BYTES, type RenderedConfig } from '../../render/object/config-ma
 import { accountUses } from '../../render/pod/pod-security.ts'
 import { takenPortNames } from '../../render/pod/pod-template.ts'
 import type { PodSettings } from '../../render/pod/workload.ts'
+import { definitionEvents } from '../configs/pinning.ts'
 import {
   type Conditions,
   type ExplainedPlan,
@@ -15,7 +16,6 @@ import {
   readGeneration,
   startConditions,
 } from '../outcome/plan.ts'
-import { definitionEvents } from './definitions.ts'
 
 interface WorkloadObject {
   readonly kind: string

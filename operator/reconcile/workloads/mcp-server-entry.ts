@@ -6,7 +6,15 @@ import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { checkCredential } from '../backends/outgoing-credential.ts'
 import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/server-backend.ts'
 import { settle } from '../configs/config.ts'
-import { memberPinning, pinningMode, readGatewayPinning, serverPinning } from '../configs/pinning.ts'
+import {
+  definitionEvents,
+  type HeldDefinitions,
+  memberPinning,
+  pinningMode,
+  readGatewayPinning,
+  reportDefinitions,
+  serverPinning,
+} from '../configs/pinning.ts'
 import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
 import {
   type Conditions,
@@ -19,7 +27,6 @@ import {
 } from '../outcome/plan.ts'
 import { caBundleFile } from '../references/ca-bundle.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
-import { definitionEvents, type HeldDefinitions, reportDefinitions } from '../rendering/definitions.ts'
 
 /** Builds a gateway's backend from an entry, with its CA bundle and header files in the gateway's pod. */
 export function entryBackend(

@@ -30,6 +30,7 @@ import {
 } from '../backends/outgoing-credential.ts'
 import { buildEra, httpTransport, stdioBackend } from '../backends/server-backend.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
+import { reportDefinitions } from '../configs/pinning.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
 import {
   type Conditions,
@@ -39,7 +40,6 @@ import {
   startProblems,
 } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
-import { reportDefinitions } from '../rendering/definitions.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import { type Assembly, assembleProxy, heldByProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'

@@ -19,7 +19,7 @@ import { providersServed } from '../configs/credential-settings.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
-import { readGatewayPinning } from '../configs/pinning.ts'
+import { type HeldDefinitions, readGatewayPinning, reportDefinitions } from '../configs/pinning.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
 import {
   type Conditions,
@@ -33,7 +33,6 @@ import {
 import { type MountPlace, mounted } from '../references/mounted.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { buildAddresses, buildEndpoint, spelledBy } from '../rendering/addresses.ts'
-import { type HeldDefinitions, reportDefinitions } from '../rendering/definitions.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import type { Assembly } from '../rendering/proxy.ts'
