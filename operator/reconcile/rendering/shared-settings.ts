@@ -1,15 +1,18 @@
 import type { ObjectOf } from '../../../crds/define.ts'
-import type { mcpServer } from '../../../crds/index.ts'
+import { mcpGroup, type mcpServer, virtualMcpServer } from '../../../crds/index.ts'
 import type { CorsSpec } from '../../../crds/settings/gateway/cors.ts'
 import type { ServerCard } from '../../../crds/settings/gateway/server-card.ts'
 import type { AuditSettings } from '../../../dataplane/config/audit/audit.ts'
 import { cardEndpoint, isOn, lacksSharedReplay, REPLAY_NOT_SHARED } from '../../../dataplane/config/check/gateway.ts'
-import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { redisKeyPrefix } from '../../../dataplane/config/redis-keys.ts'
 import type { ClusterView } from '../../model/view.ts'
+import type { NetworkPeers } from '../../render/network/network-policy.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
+import { buildSelector } from '../../render/object/object.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
-import type { Conditions, Problems } from '../outcome/plan.ts'
+import type { PodSettings } from '../../render/pod/workload.ts'
+import type { Conditions, Problems, ReconcileContext } from '../outcome/plan.ts'
 import { redisSettings } from '../references/redis-settings.ts'
 import type { KeyRef, Resolver } from '../references/resolver.ts'
 
@@ -209,4 +212,53 @@ export function warnOfProxyHeaders(spec: ProxyHeaderSettings, conditions: Condit
   const message =
     '/spec/trustProxyHeaders: X-Forwarded-Host is trusted only for hosts in /spec/allowedHosts, which is empty'
   conditions.set('ProxyHeadersWarning', 'True', 'NoPublicHost', message)
+}
+
+interface MemberObject {
+  readonly metadata: { readonly namespace: string }
+  readonly spec: { readonly groupRef?: { readonly name: string }; readonly oidcConfigRef?: object }
+}
+
+/** Returns the pods of the gateways through which a group member is reached. Undefined if others reach it too. */
+export function gatewayPeers({ metadata, spec }: MemberObject, view: ClusterView): NetworkPeers | undefined {
+  const { groupRef, oidcConfigRef } = spec
+  if (groupRef === undefined || oidcConfigRef !== undefined) return undefined
+  const { namespace } = metadata
+  const gateways = view
+    .referrers(mcpGroup, namespace, groupRef.name)
+    .flatMap(({ kind, name }) => (kind === 'VirtualMCPServer' && view.get(virtualMcpServer, namespace, name)) || [])
+  if (gateways.every((gateway) => gateway.spec.incomingAuth.type === 'anonymous')) return undefined
+  return gateways.map((gateway) => ({ podSelector: { matchLabels: buildSelector(gateway) } }))
+}
+
+interface ServedTo {
+  readonly settings: Pick<PodSettings, 'networkPolicy'>
+  /** The result of `gatewayPeers`. */
+  readonly gateways?: NetworkPeers | undefined
+  readonly secrets?: readonly string[]
+}
+
+const sendsCredential = ({ headerFiles = [], credential }: BackendConfig) =>
+  headerFiles.length > 0 || (credential !== undefined && credential.type !== 'forwarded')
+
+/** Sets `OpenToAll`: whoever can open a connection can use a credential that is not theirs. */
+export function warnOfOpenToAll(
+  { incomingAuth, backends }: GatewayConfig,
+  { settings: { networkPolicy }, gateways, secrets = [] }: ServedTo,
+  context: ReconcileContext,
+  conditions: Conditions,
+): void {
+  // On a user's own machine the listeners are on loopback.
+  if (incomingAuth.type !== 'anonymous' || context.isOwnMachine) return
+  const { enabled = true, ingressFrom } = networkPolicy ?? {}
+  if (enabled && (ingressFrom ?? gateways) !== undefined) return
+  const sent = backends.filter(sendsCredential).map(({ name }) => JSON.stringify(name))
+  if (sent.length === 0 && secrets.length === 0) return
+  const used = [
+    ...(sent.length > 0 ? [`what is sent to ${sent.join(', ')}`] : []),
+    ...(secrets.length > 0 ? [`Secrets ${secrets.map((name) => JSON.stringify(name)).join(', ')}`] : []),
+  ]
+  const remedy = 'let callers log in (oidcConfigRef), or name who may reach it in networkPolicy.ingressFrom'
+  const message = `every pod of the cluster can call this without a token and use its credentials (${used.join('; ')}): ${remedy}`
+  conditions.set('ExposureWarning', 'True', 'OpenToAll', message)
 }

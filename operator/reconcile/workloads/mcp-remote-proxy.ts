@@ -10,12 +10,13 @@ import { caBundleFile } from '../references/ca-bundle.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
-import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import { type Assembly, assembleProxy, heldByProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
 import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
 import {
+  gatewayPeers,
   readLimited,
   reportProofs,
+  warnOfOpenToAll,
   warnOfProxyHeaders,
   warnOfRateLimits,
   warnOfSessions,

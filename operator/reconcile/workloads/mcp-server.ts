@@ -41,7 +41,6 @@ import {
 } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
-import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import { type Assembly, assembleProxy, heldByProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
 import {
   checkName,
@@ -51,8 +50,10 @@ import {
   renderChildren,
 } from '../rendering/rendering.ts'
 import {
+  gatewayPeers,
   readLimited,
   reportProofs,
+  warnOfOpenToAll,
   warnOfProxyHeaders,
   warnOfRateLimits,
   warnOfSessions,

@@ -34,7 +34,6 @@ import { type MountPlace, mounted } from '../references/mounted.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { buildAddresses, buildEndpoint, spelledBy } from '../rendering/addresses.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
-import { warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import type { Assembly } from '../rendering/proxy.ts'
 import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
 import {
@@ -47,6 +46,7 @@ import {
   checkProofs,
   reportProofs,
   type SessionStorageSpec,
+  warnOfOpenToAll,
   warnOfRateLimits,
   warnOfSessions,
 } from '../rendering/shared-settings.ts'
