@@ -1,4 +1,4 @@
-import { gatewayListeners } from '../../render/network/listeners.ts'
+import { gatewayListeners } from '../../render/network/service.ts'
 import { renderConfig } from '../../render/object/config-map.ts'
 import { dataPlaneContainerName, type Workload } from '../../render/object/object.ts'
 import { dataPlaneContainer, type Resources, resourceDefaults } from '../../render/pod/containers.ts'

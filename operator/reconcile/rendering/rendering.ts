@@ -1,14 +1,18 @@
 import type { Finding } from '../../../dataplane/config/load.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { renderHttpRoute } from '../../render/network/http-route.ts'
-import type { Listeners } from '../../render/network/listeners.ts'
 import {
   type NetworkPeers,
   type Outbound,
   peerProblems,
   renderNetworkPolicy,
 } from '../../render/network/network-policy.ts'
-import { rangeProblems, renderService, type ServiceOptions } from '../../render/network/service.ts'
+import {
+  type Listeners,
+  rangeProblems,
+  renderHttpRoute,
+  renderService,
+  type ServiceOptions,
+} from '../../render/network/service.ts'
 import { dataPlaneContainerName, nameProblem, type Workload } from '../../render/object/object.ts'
 import { type Resources, renderResources } from '../../render/pod/containers.ts'
 import { STATE_VOLUME } from '../../render/pod/mounts.ts'

@@ -3,8 +3,8 @@ import type { networkPeers } from '../../../crds/settings/pod/network-peer.ts'
 import type { Static } from '../../../crds/settings/schema.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { buildSelector, child, childName, type Workload } from '../object/object.ts'
-import type { Listeners } from './listeners.ts'
 import { type Network, networkProblem, parseNetwork } from './network.ts'
+import type { Listeners } from './service.ts'
 
 interface Traffic {
   readonly isShut: boolean

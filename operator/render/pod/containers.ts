@@ -1,4 +1,4 @@
-import { type Listeners, sidecarListeners } from '../network/listeners.ts'
+import { type Listeners, sidecarListeners } from '../network/service.ts'
 import { canonicalQuantity } from '../object/canonical.ts'
 import { serverContainerName } from '../object/object.ts'
 import { apiAccessVolume, MOUNT_ROOT } from './mounts.ts'

@@ -1,7 +1,6 @@
 import type { KubernetesObject } from '../../model/view.ts'
-import type { HttpRoute } from '../network/http-route.ts'
 import type { NetworkPeers } from '../network/network-policy.ts'
-import type { ServiceSettings, ServiceType } from '../network/service.ts'
+import type { HttpRoute, ServiceSettings, ServiceType } from '../network/service.ts'
 import { hashOf } from '../object/canonical.ts'
 import {
   buildLabels,
