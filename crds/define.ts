@@ -1,6 +1,6 @@
 /** A kind, declared as data. CRD, type, validation, indexes, watches, RBAC and columns derive from it. */
 import type { Static, TObject, TSchema } from 'typebox'
-import { findReferences, type ReferenceDeclaration } from './references.ts'
+import { findReferences, type ReferenceDeclaration } from './walk.ts'
 
 export type { ReferenceDeclaration }
 
