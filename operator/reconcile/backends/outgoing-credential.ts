@@ -8,6 +8,7 @@ import {
 } from '../../../crds/index.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
+import type { AuthServerSpec } from '../authserver/settings.ts'
 import { type CredentialSettings, credentialSettings, findProvider } from '../configs/credential-settings.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
 import { type Resolver, referencedConfig } from '../references/resolver.ts'
@@ -17,7 +18,6 @@ import {
   injectedProvider,
   namesAuthServer,
 } from '../rendering/embedded-auth-server.ts'
-import { providerProblem, sentProviders } from './upstream-providers.ts'
 
 export type CredentialReference = { readonly name: string } | undefined
 
@@ -184,4 +184,24 @@ export function forwardedCredential(
   const names = new Map([[AUTHORIZATION.toLowerCase(), AUTHORIZATION]])
   for (const config of configs) names.set(findHeader(config.spec).toLowerCase(), findHeader(config.spec))
   return { credential: { type: 'forwarded', forwarded: { headerNames: [...names.values()].sort() } } }
+}
+
+/** Names of the providers whose tokens a gateway may send; undefined if it logs nobody in. */
+export type UpstreamProviders = readonly string[] | 'disabled' | undefined
+
+export const listUpstreamProviders = ({ authServerConfig }: VirtualMCPServer['spec']): UpstreamProviders =>
+  sentProviders(authServerConfig)
+
+/** Returns the same for an authorization server, wherever it runs. */
+const sentProviders = (server: AuthServerSpec | undefined): UpstreamProviders =>
+  server?.disableUpstreamTokenInjection ? 'disabled' : server?.upstreamProviders.map(({ name }) => name)
+
+/** Returns what is wrong with a credential that is a token of an upstream provider. Only this function decides it. */
+export function providerProblem(provider: string, providers: UpstreamProviders): string | undefined {
+  if (providers === undefined)
+    return `tokens of the provider ${JSON.stringify(provider)} need an authorization server that logs users in there: set authServerConfig`
+  if (providers === 'disabled')
+    return `tokens of the provider ${JSON.stringify(provider)} are not sent: disableUpstreamTokenInjection is set`
+  if (providers.includes(provider)) return undefined
+  return `authServerConfig has no upstream provider ${JSON.stringify(provider)}`
 }

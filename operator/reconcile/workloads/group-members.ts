@@ -15,9 +15,10 @@ import {
   NEEDS_CALLERS,
   type OutgoingCredential,
   outgoingCredential,
+  providerProblem,
+  type UpstreamProviders,
   withCredential,
 } from '../backends/outgoing-credential.ts'
-import { providerProblem, type UpstreamProviders } from '../backends/upstream-providers.ts'
 import { type GatewayPinning, memberPinning, pinningMode } from '../configs/pinning.ts'
 import { joined, type Problems, type ReconcileContext, startProblems } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
