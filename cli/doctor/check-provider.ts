@@ -1,12 +1,13 @@
+import { LARGEST_KEY_SET } from '../../dataplane/authserver/clients/client-keys.ts'
+import { isKeyAddress, keysIn } from '../../dataplane/authserver/clients/stated-keys.ts'
 import { issuerFindings } from '../../dataplane/config/check/issuer.ts'
 import { isLoopback } from '../../dataplane/config/check/url.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { audienceFindings } from './audience.ts'
-import { checkClientKeys } from './client-keys.ts'
 import { introspectionFindings, loginFindings, scopeFindings } from './endpoints.ts'
 import { error, type Finding, note } from './finding.ts'
-import { algorithmFindings, checkKeys } from './keys.ts'
-import { readMetadata } from './metadata.ts'
+import { algorithmFindings, checkKeys, keyFindings, unsafeFindings } from './keys.ts'
+import { objectIn, readMetadata, unreachable } from './metadata.ts'
 import { checkEndpoints } from './oauth2.ts'
 import type { Subject } from './subject.ts'
 
@@ -69,6 +70,33 @@ export async function checkProvider(subject: Subject, options: Options): Promise
             ...scopeFindings(metadata, subject),
           ]
     return diagnosis([...findings, ...keys, ...ofMetadata, ...audienceFindings(subject)])
+  } finally {
+    await fetch.close()
+  }
+}
+
+/** Checks the keys of a client or a trust domain, as the authorization server fetches them: from public addresses. */
+async function checkClientKeys(
+  subject: Subject,
+  { allowPrivateIP }: { readonly allowPrivateIP?: boolean | undefined },
+): Promise<readonly Finding[]> {
+  const { issuer: url, server = '', keyUse } = subject
+  const isLocal = URL.canParse(server) && isLoopback(new URL(server))
+  if (!isKeyAddress(url, isLocal))
+    return [error('keys', `${url} is not https`, 'serve the keys over https, at a public address')]
+  const fetch = createGuardedFetch({ maxBytes: LARGEST_KEY_SET, allowPrivateIP, allowLoopback: isLocal })
+  try {
+    const { status, text } = await fetch(url)
+    if (status !== 200)
+      return [error('keys', `${url} answers ${status}`, 'check the address; redirects are not followed')]
+    const set = objectIn(text)
+    const keys = keysIn(set, keyUse)
+    if (keys !== undefined) return keyFindings(url, keyUse === undefined ? set : { keys })
+    const what = keyUse === undefined ? 'no set of 1 to 20 public keys' : `no keys with the use ${keyUse}`
+    const unusable = error('keys', `${url} has ${what}`, 'publish RSA, EC or OKP keys there, as a JWK set')
+    return [unusable, ...unsafeFindings(set)]
+  } catch (failure) {
+    return [unreachable(url, failure as Error, subject, 'keys')]
   } finally {
     await fetch.close()
   }
