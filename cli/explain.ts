@@ -1,11 +1,17 @@
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
+import { gateDefaults } from '../crds/settings/gateway/defaults.ts'
 import { isObject } from '../crds/settings/json.ts'
 import type { AuthzConfig, GatewayConfig } from '../dataplane/config/gateway.ts'
 import { callNeeds, withNeeds } from '../dataplane/gateway/access/call-needs.ts'
 import { explainScopes, scopeRulesOf } from '../dataplane/gateway/access/scope-rules.ts'
 import { findBackends } from '../dataplane/gateway/aggregation/shape.ts'
-import type { Snapshot } from '../dataplane/gateway/gate/decision.ts'
+import { membersOf } from '../dataplane/gateway/gate/catalog-gate.ts'
+import { judgeMembers, type Snapshot } from '../dataplane/gateway/gate/decision.ts'
+import { explainCatalog } from '../dataplane/gateway/gate/explain.ts'
+import { matchMembers } from '../dataplane/gateway/gate/match.ts'
+import { type GatePage, type KnownClaims, readGatePage } from '../dataplane/gateway/gate/rows.ts'
+import { joinPages } from '../dataplane/gateway/gate/snapshot-file.ts'
 import { anonymous, type Caller } from '../dataplane/identity/caller.ts'
 import {
   type CallNeed,
@@ -18,7 +24,6 @@ import {
 import { inspectManifests, type Planned } from '../operator/cluster/files/index.ts'
 import { type Command, type Given, type Io, type Option, UsageError } from './command.ts'
 import { type Asked, explainAssertion, readAssertion, redeemableLines } from './explain-assertion.ts'
-import { readRegistry, withCatalog } from './explain-catalog.ts'
 import { hasErrors, printFindings } from './findings.ts'
 import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import { defaultImage } from './package-info.ts'
@@ -221,4 +226,36 @@ not verified. Exits 1 if no authorization server would redeem it.`,
     else for (const { workload, ...explanation } of all) printExplanation(workload, explanation, io)
     return all.every(({ allowed }) => allowed) ? 0 : 1
   },
+}
+
+/** Reads a file with the answer of a registry's gate, or with a list of its pages. Throws a UsageError for another. */
+export function readRegistry(file: string): Snapshot {
+  try {
+    const value: unknown = JSON.parse(readFileSync(file, 'utf8'))
+    const known: KnownClaims = new Map()
+    const pages = (Array.isArray(value) ? value : [value]).map((page) => readGatePage(page, known))
+    if (pages.length === 0) throw new Error('there is no page')
+    return joinPages(pages as [GatePage, ...GatePage[]])
+  } catch (error) {
+    throw new UsageError(`--registry: ${(error as Error).message}`)
+  }
+}
+
+/** Adds the catalog's answer in the gateway of this configuration. Throws a UsageError if no backend is known. */
+export function withCatalog(
+  { catalogGate, ...config }: GatewayConfig,
+  registry: Snapshot | undefined,
+  { caller, id, backend }: Pick<Question, 'caller' | 'id'> & { readonly backend: string | undefined },
+  explanation: Explanation,
+): Explanation {
+  if (registry === undefined || catalogGate === undefined) return explanation
+  const { match = gateDefaults.match, mode } = catalogGate
+  const [only, ...more] = findBackends(config, { id, backend })
+  if (only === undefined || more.length > 0)
+    throw new UsageError('--registry: say which backend has it: --backend NAME')
+  const asked = membersOf(config, catalogGate)
+  const matched = { rules: registry, matches: matchMembers(asked, registry.rows, match) }
+  const members = judgeMembers(asked, [{ name: 'of the file', matched }])
+  const question = { members, backends: [only], claims: caller ?? {}, enforces: mode === 'enforce' }
+  return explainCatalog(question, explanation)
 }
