@@ -3,14 +3,14 @@ import { decodeJwt } from 'jose'
 import { ProofError } from '../../identity/index.ts'
 import { createSealer, loginOf } from '../../upstream-tokens/index.ts'
 import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
-import { CLIENT_CREDENTIALS } from '../clients/machine-clients.ts'
+import { CLIENT_CREDENTIALS, clientSubject, type MachineClient } from '../clients/machine-clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import type { InnerResponse } from '../provider/bridge.ts'
 import { GRACE_MS } from '../provider/refresh-tokens.ts'
 import { JWT_BEARER } from '../provider/trusted-issuers.ts'
 import type { HeldBy } from '../store/record-store.ts'
 import { redeemAssertion } from './exchange/assertion.ts'
-import { issueToMachine } from './exchange/client-credentials.ts'
+import { audienceFor, issue, scopesFor } from './exchange/issue.ts'
 import { exchangeToken } from './exchange/token-exchange.ts'
 import { readForm, requireClient } from './form.ts'
 import { jsonAnswer, OAuthError } from './oauth-error.ts'
@@ -221,5 +221,30 @@ async function exchangeOnce(
   }
   throw new OAuthError('temporarily_unavailable', 'The token is being exchanged; try again.', 503, {
     'Retry-After': '1',
+  })
+}
+
+/** The longest lifetime of a machine's access token, in seconds. The machine can request the next one by itself. */
+const LONGEST_S = 60 * 60
+
+/**
+ * Issues an access token to a client that acts for itself (RFC 6749 section 4.4), for one of its resources and within
+ * its scopes. There is no refresh token (section 4.4.3). Throws an OAuthError `invalid_target` or `invalid_scope`.
+ */
+async function issueToMachine(
+  parts: EndpointParts,
+  { clientId, allowedResources, scopes: allowed, groups }: MachineClient,
+  form: ReadonlyMap<string, string>,
+): Promise<Response> {
+  const audience = audienceFor([form.get('resource')], allowedResources, parts.settings)
+  const asked = form.get('scope')
+  const scopes = allowed.length === 0 && asked === undefined ? [] : scopesFor(asked, allowed)
+  const lifespanS = Math.min(LONGEST_S, parts.settings.accessTokenS)
+  const subject = clientSubject(clientId)
+  return jsonAnswer({
+    access_token: await issue(parts, { subject, audience, clientId, scopes, lifespanS, groups }),
+    token_type: 'Bearer',
+    expires_in: lifespanS,
+    ...(scopes.length > 0 && { scope: scopes.join(' ') }),
   })
 }
