@@ -1,3 +1,4 @@
+import { decodeJwt } from 'jose'
 import type { AuthServerConfig } from '../../config/auth-server.ts'
 import { SKEW_S } from '../../identity/index.ts'
 import { networkHolder } from '../../server/network-of.ts'
@@ -28,7 +29,6 @@ import type { LoginsUnderWay } from './logins-under-way.ts'
 import { createQuestions } from './questions.ts'
 import { logFields, ProviderFault } from './upstream/provider-fault.ts'
 import { type Upstream, UpstreamDenied, type UpstreamLogin } from './upstream/upstream.ts'
-import { visitedBy } from './upstream-filter.ts'
 
 interface ChainLoginOptions extends LoginParts {
   readonly issuer: string
@@ -407,3 +407,22 @@ const choiceName = (uid: string, provider: string | undefined): string => JSON.s
 /** Tells whether a login is older than requested. Providers may ignore `max_age` (OpenID Connect Core 1.0 section 3.1.2.1). */
 const isStale = ({ authTime }: UpstreamLogin, maxAge: number | undefined, sentAt: number): boolean =>
   maxAge !== undefined && authTime !== undefined && authTime + maxAge + SKEW_S < sentAt
+
+type Filter = NonNullable<AuthServerConfig['upstreamFilter']>
+
+/**
+ * Returns the names of the providers that a login visits after the first one, by the claims of the first one's ID
+ * token. The signature was checked on receipt. Without an ID token there are no claims.
+ */
+function visitedBy(filter: Filter, idToken: string | undefined): ReadonlySet<string> {
+  const groups = groupsIn(filter.claim, idToken)
+  if (groups === undefined) return new Set(filter.defaultUpstreams)
+  const matching = filter.rules.filter((rule) => rule.groups.some((group) => groups.has(group)))
+  return new Set(matching.flatMap(({ upstreamProviders }) => upstreamProviders))
+}
+
+function groupsIn(claim: string, idToken: string | undefined): ReadonlySet<unknown> | undefined {
+  const claims: Record<string, unknown> = idToken === undefined ? {} : decodeJwt(idToken)
+  const groups = Object.hasOwn(claims, claim) ? claims[claim] : undefined
+  return Array.isArray(groups) ? new Set(groups) : undefined
+}
