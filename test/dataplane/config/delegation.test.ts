@@ -2,8 +2,8 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
+import { machineClientFindings } from '../../../dataplane/config/check/auth-server.ts'
 import { delegationFindings } from '../../../dataplane/config/check/authserver/delegation.ts'
-import { machineClientFindings } from '../../../dataplane/config/check/authserver/machine-clients.ts'
 
 type Parts = Partial<AuthServerConfig>
 const client = { clientId: 'agent', clientSecretFile: 'a', audiences: ['x'], scopes: ['s'] }
