@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { definitionDigest, instructionsDigest, pageDigest } from '../../../crds/settings/definition-digest.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { PinningConfig } from '../../config/pinning.ts'
 import { inTurns, type Steps } from '../limits/turns.ts'
-import { bareResource } from './bare-resource.ts'
 import { type PinKind, Pins, type Reason } from './pins.ts'
 
-export interface Definition {
+interface Definition {
   readonly key: string
   /** The JSON text that is shown. */
   readonly text: string
@@ -14,7 +14,7 @@ export interface Definition {
   readonly source?: string | undefined
 }
 
-export type ListedKind = Extract<PinKind, 'tools' | 'prompts' | 'resources' | 'resourceTemplates'>
+type ListedKind = Extract<PinKind, 'tools' | 'prompts' | 'resources' | 'resourceTemplates'>
 
 export interface Unapproved {
   readonly name: string
@@ -185,4 +185,31 @@ function withKnownItems<T extends Definition>(before: readonly T[] | undefined, 
     const same = known.get(item.source ?? item.text)
     return same !== undefined && same.text === item.text ? same : item
   })
+}
+
+const LONGEST_URI = 2048
+const PLAIN_URI = /^[\x21-\x7e]+$/
+const LONGEST_NAME = 64
+const OTHER = /[^A-Za-z0-9_.-]/g
+const DIGEST = 8
+const MEDIA_TYPE = /^[A-Za-z0-9!#$&^_.+-]{1,64}\/[A-Za-z0-9!#$&^_.+-]{1,64}$/
+
+/**
+ * Returns a listed resource with only its URI, safe name and media type, without text that a model reads; undefined for
+ * an unusual URI.
+ */
+function bareResource(text: string): string | undefined {
+  const value: unknown = JSON.parse(text)
+  if (!isObject(value)) return undefined
+  const { uri, name, mimeType } = value
+  if (typeof uri !== 'string' || uri.length > LONGEST_URI || !PLAIN_URI.test(uri)) return undefined
+  const isType = typeof mimeType === 'string' && MEDIA_TYPE.test(mimeType)
+  return JSON.stringify({ uri, name: safeName(name), ...(isType ? { mimeType } : {}) })
+}
+
+function safeName(name: unknown): string {
+  const given = typeof name === 'string' ? name : ''
+  const plain = given.replace(OTHER, '_')
+  if (plain === given && plain !== '' && plain.length <= LONGEST_NAME) return plain
+  return `${plain.slice(0, LONGEST_NAME - DIGEST - 1)}_${hash('sha256', given).slice(0, DIGEST)}`
 }
