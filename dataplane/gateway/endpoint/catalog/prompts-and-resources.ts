@@ -1,7 +1,10 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { PublicError } from '../../../server/errors.ts'
+import type { Backend } from '../../backends/backend/backend.ts'
 import type { ItemKind } from '../../backends/lists/list-kind.ts'
 import { untilActive } from '../../backends/session/resource-updates.ts'
+import { READ } from '../../call/answer-translation.ts'
+import type { AnswerCheck } from '../../call/asked.ts'
 import { relayCall } from '../../call/call.ts'
 import { type ResourceAt, resourceIn } from '../../core/view.ts'
 import { encodeHeaderValue } from '../../mcp/headers.ts'
@@ -19,7 +22,6 @@ import {
   destinationOf,
   unknown,
 } from './caller-catalog.ts'
-import { pageCheck } from './page-check.ts'
 
 /** Serves `prompts/list`, `resources/list` and `resources/templates/list` from the serialized lists. */
 export function listOf(request: EndpointRequest, kind: ItemKind): void {
@@ -154,3 +156,33 @@ export function afterFirstLists(request: EndpointRequest, next: () => void): voi
 }
 
 export const invalid = (message: string): PublicError => new PublicError('invalid_params', { message })
+
+/** The largest answer that contains a page, in bytes. */
+const MOST_BYTES = 4 * 1024 * 1024
+
+/**
+ * Returns the check for a read of an app's page; undefined if the backend has no pins, or the URI is not a page's. An
+ * unapproved page is answered like a missing resource (`missing`), so that nothing of it reaches the client.
+ */
+function pageCheck(
+  { era, gateway }: EndpointRequest,
+  backend: Backend,
+  uri: string,
+  missing: () => PublicError,
+): AnswerCheck | undefined {
+  const { definitions, tools = [] } = backend
+  if (definitions.pins === undefined) return undefined
+  if (!definitions.isPage(uri) && !tools.some(({ app }) => app?.uri === uri)) return undefined
+  return {
+    mostBytes: MOST_BYTES,
+    isRequired: definitions.areEnforced,
+    checked(result = '') {
+      const contents = memberText(result, 'contents')
+      const reason = definitions.reasonAgainstPage(uri, contents)
+      gateway.approvals.pageRead(backend, uri, reason)
+      if (reason !== undefined || contents === undefined) return missing()
+      // Other members of the result are not approved, so they are left out.
+      return era === 'modern' ? `{${READ},"contents":${contents}}` : `{"contents":${contents}}`
+    },
+  }
+}
