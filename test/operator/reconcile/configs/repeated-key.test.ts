@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { repeatedKey } from '../../../../operator/reconcile/configs/repeated-key.ts'
+import { repeatedKey } from '../../../../operator/reconcile/configs/cedar.ts'
 
 for (const [text, found] of [
   ['{}', undefined],
