@@ -11,13 +11,14 @@ import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
 import { longParser } from '../../../dataplane/config/read/long-parser.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry.ts'
-import type { ClusterView } from '../../model/view.ts'
+import type { ClusterView, SourceObservation } from '../../model/view.ts'
 import { registryListeners } from '../../render/network/service.ts'
-import { hashOf } from '../../render/object/canonical.ts'
+import { hashOf, sortedKeys } from '../../render/object/canonical.ts'
 import { configMapName, renderConfig } from '../../render/object/config-map.ts'
 import { dataPlaneContainerName } from '../../render/object/object.ts'
 import { dataPlaneContainer, resourceDefaults } from '../../render/pod/containers.ts'
 import {
+  MOUNT_ROOT,
   type Mounts,
   STATE_PATH,
   STATE_VOLUME,
@@ -39,7 +40,6 @@ import {
 import { mounted } from '../references/mounted.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { buildAddresses } from '../rendering/addresses.ts'
-import { type ExtraVolumes, extraVolumes } from '../rendering/extra-volumes.ts'
 import {
   checkName,
   checkPullSecrets,
@@ -49,7 +49,6 @@ import {
 } from '../rendering/rendering.ts'
 import { buildAudit } from '../rendering/shared-settings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
-import { setSourcesSynced, sourceStates } from './source-states.ts'
 
 const EXPORTED_KINDS = [mcpServer, mcpRemoteProxy, virtualMcpServer, mcpServerEntry]
 
@@ -268,4 +267,112 @@ export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, con
     },
     observed: () => sources && { sources: sourceStates(object, sources, context.now) },
   })
+}
+
+type SourceStates = NonNullable<NonNullable<MCPRegistry['status']>['sources']>
+
+/** Builds `status.sources`: the observation of each source, and since when it has been so. */
+function sourceStates(
+  { status }: Pick<MCPRegistry, 'status'>,
+  observed: readonly SourceObservation[],
+  now: string,
+): SourceStates {
+  const before = new Map((status?.sources ?? []).map((source) => [source.name, source]))
+  return observed.map((source) => {
+    const previous = before.get(source.name)
+    const lastTransitionTime = previous?.state === source.state ? previous.lastTransitionTime : now
+    return { ...source, lastTransitionTime }
+  })
+}
+
+/** Sets the condition `SourcesSynced`. A failing source degrades only itself: the registry stays ready. */
+function setSourcesSynced(observed: readonly SourceObservation[], conditions: Conditions): void {
+  const failed = observed.filter(({ state }) => state === 'Failed')
+  const waiting = observed.filter(({ state }) => state === 'Waiting')
+  if (failed.length > 0)
+    conditions.set(
+      'SourcesSynced',
+      'False',
+      'SourcesFailed',
+      failed.map(({ name, error }) => `${name}: ${error?.message} (${error?.code})`).join('; '),
+    )
+  else if (waiting.length > 0)
+    conditions.set(
+      'SourcesSynced',
+      'Unknown',
+      'SourcesWaiting',
+      `waiting for the first sync of ${waiting.map(({ name }) => name).join(', ')}`,
+    )
+  else conditions.set('SourcesSynced', 'True', 'AllSynced', '')
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+interface VolumeFields {
+  readonly volumes?: readonly Fields[]
+  readonly volumeMounts?: readonly Fields[]
+}
+
+interface ExtraVolumes {
+  readonly volumes: readonly object[]
+  readonly volumeMounts: readonly object[]
+}
+
+/** Prefix of our own volume names; see `startMounts`. */
+const OUR_PREFIX = 'portico-'
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/**
+ * Returns a pod's own volumes and their mounts in our container. Collisions with ours, the node's disk and missing
+ * objects are problems.
+ */
+function extraVolumes(
+  { volumes = [], volumeMounts = [] }: VolumeFields,
+  ownPaths: readonly string[],
+  resolver: Resolver,
+): ExtraVolumes {
+  for (const [index, volume] of volumes.entries()) checkVolume(volume, `/spec/volumes/${index}`, resolver)
+  const names = new Set(volumes.map(({ name }) => name))
+  const paths = [MOUNT_ROOT, ...ownPaths]
+  for (const [index, mount] of volumeMounts.entries())
+    checkMount(mount, `/spec/volumeMounts/${index}`, { names, paths }, resolver.problems)
+  return { volumes: sortedKeys(volumes), volumeMounts: sortedKeys(volumeMounts) }
+}
+
+function checkVolume(volume: Fields, at: string, { problems, ...resolver }: Resolver): void {
+  const { name, hostPath, secret, configMap } = volume
+  const invalid = (pointer: string, message: string) => problems.add('Valid', 'ConfigInvalid', { pointer, message })
+  if (typeof name !== 'string') invalid(at, 'must have a name')
+  else if (name.startsWith(OUR_PREFIX)) invalid(`${at}/name`, `names that begin with ${OUR_PREFIX} are reserved`)
+  if (hostPath !== undefined)
+    problems.add('Valid', 'NotSupported', {
+      pointer: `${at}/hostPath`,
+      message: 'volumes of the node are not supported; use another type of volume',
+    })
+  if (isFields(secret) && typeof secret['secretName'] === 'string' && secret['optional'] !== true)
+    resolver.secret(secret['secretName'])
+  if (isFields(configMap) && typeof configMap['name'] === 'string' && configMap['optional'] !== true)
+    resolver.configMap(configMap['name'])
+}
+
+function checkMount(
+  { name, mountPath }: Fields,
+  at: string,
+  taken: { readonly names: ReadonlySet<unknown>; readonly paths: readonly string[] },
+  problems: Problems,
+): void {
+  const invalid = (pointer: string, message: string) => problems.add('Valid', 'ConfigInvalid', { pointer, message })
+  if (!taken.names.has(name)) invalid(`${at}/name`, `the pod has no volume ${JSON.stringify(name)}`)
+  if (typeof mountPath !== 'string' || !mountPath.startsWith('/'))
+    invalid(`${at}/mountPath`, 'must be an absolute path')
+  else if (taken.paths.some((path) => isAtOrAbove(mountPath, path) || isAtOrAbove(path, mountPath)))
+    invalid(`${at}/mountPath`, `${mountPath} would hide what the registry needs`)
+}
+
+/** Tells whether a path is equal to another one or above it. */
+function isAtOrAbove(path: string, other: string): boolean {
+  const folder = path.replace(/\/+$/, '')
+  return other === folder || other.startsWith(`${folder}/`)
 }
