@@ -1,22 +1,29 @@
 /** Settings that MCPServer and MCPRemoteProxy share: both are one server behind one proxy. */
-
 import { allowedHosts } from '../allowed-hosts.ts'
 import { audit } from '../audit.ts'
 import { authzConfig } from '../auth/authz.ts'
 import { dpop } from '../auth/dpop.ts'
 import { extended } from '../file-form.ts'
 import { cors } from '../gateway/cors.ts'
-import { endpointPrefix } from '../gateway/endpoint-prefix.ts'
 import { pinning } from '../gateway/pinning.ts'
 import { countsUsers, rateLimiting } from '../gateway/rate-limits.ts'
 import { serverCard } from '../gateway/server-card.ts'
 import { sessionStorage } from '../gateway/session-storage.ts'
 import { usage } from '../gateway/usage.ts'
+import { limits } from '../limits.ts'
 import { authServerRef, objectRef, oidcConfigRef, telemetryConfigRef } from '../references.ts'
-import { type CelRule, defaulted, flag, integer, Type } from '../schema.ts'
+import { type CelRule, defaulted, flag, integer, type Reader, Type, text } from '../schema.ts'
 import { notBoth } from '../union.ts'
 import { podSettings, resourceOverrides } from './pod.ts'
 import { serviceRules } from './service.ts'
+
+/** The path before the endpoint, as people write it. It may be empty and may end in a slash. */
+const endpointPrefix = (readBy: Reader) =>
+  text(
+    readBy,
+    'Path under which a proxy in front shows the endpoint. Public URLs contain it; requests are served with and without it.',
+    { max: limits.text, pattern: '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?$' },
+  )
 
 export const proxySettings = {
   proxyPort: defaulted(integer('operator', 'Port of the Service.', { minimum: 1, maximum: 65535, default: 8080 })),
