@@ -368,7 +368,7 @@ export function sameId(a: string | undefined, b: string): boolean {
     const back: unknown = JSON.parse(a)
     const sent: unknown = JSON.parse(b)
     if (back === sent) return true
-    return typeof sent === 'number' && typeof back === 'string' && /^[\d.+-]/.test(back) && Number(back) === sent
+    return typeof sent === 'number' && typeof back === 'string' && /^\s*[\d.+-]/.test(back) && Number(back) === sent
   } catch {
     return false
   }

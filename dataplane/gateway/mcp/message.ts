@@ -191,6 +191,8 @@ interface BytesHolder {
 export const COPIES = 4
 /** The same number for a body with a character beyond Latin-1, for which each copy takes two bytes per character. */
 const WIDE_COPIES = 7
+/** UTF-8's byte order mark. */
+const MARK = Buffer.from('\ufeff')
 
 /**
  * Parses a request body after `holder` has reserved its bytes. Throws `parse_error` if it is not JSON in UTF-8, and
@@ -199,7 +201,11 @@ const WIDE_COPIES = 7
  */
 export function parseMessage(body: Buffer, holder?: BytesHolder): Message | readonly string[] {
   if (!isUtf8(body)) throw new PublicError('parse_error', { message: 'The body is not UTF-8.' })
-  const text = body.toString('utf8')
+  // A byte order mark before JSON may be ignored (RFC 8259, section 8.1). Official servers do so.
+  const text = body.toString(
+    'utf8',
+    body[0] === MARK[0] && body.subarray(0, MARK.length).equals(MARK) ? MARK.length : 0,
+  )
   let value: unknown
   if (body.length > SMALL) {
     const copies = text.length === body.length ? COPIES : WIDE_COPIES

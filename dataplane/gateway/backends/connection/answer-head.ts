@@ -41,6 +41,7 @@ export function detailOf(head: AnswerHead, body: string): string {
   else if (body !== '') parts.push(type === undefined ? 'no Content-Type' : `Content-Type ${type}`)
   const { location } = headers
   if (typeof location === 'string') parts.push(`Location ${location.replace(/[?#].*$/s, '')}`)
+  if (body === '' && isSuccess(status) && isOfType(type, 'text/event-stream')) parts.push('events without an answer')
   const beginning = body.trim().slice(0, LONGEST_BEGINNING)
   if (beginning !== '') parts.push(JSON.stringify(beginning))
   return parts.join(', ')

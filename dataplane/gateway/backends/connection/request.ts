@@ -176,7 +176,13 @@ class OwnRequest implements AnswerOwner {
   }
 
   /** Ends the wait at the first answer. The stream may stay open. */
-  answered(_scanner: AnswerScanner, body: Buffer): void {
+  answered(scanner: AnswerScanner, body: Buffer): void {
+    // Calls follow the same rule.
+    if (this.isOther(scanner) || (scanner.id === undefined && !scanner.hasError)) {
+      this.failed(new BackendFailure('backend_failed', `answered another request: ${scanner.id}`))
+      this.#reader.stop()
+      return
+    }
     this.#parts.push(body)
     this.#finish(200, Buffer.concat(this.#parts).toString('utf8'))
     this.#reader.stop()

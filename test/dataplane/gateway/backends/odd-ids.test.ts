@@ -1,6 +1,7 @@
 /** Backends that are particular about ids, or write them in another form. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
 import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
@@ -11,6 +12,7 @@ const forms: Readonly<Record<string, (id: unknown) => string>> = {
   'as it was sent': (id) => JSON.stringify(id),
   'as text': (id) => JSON.stringify(String(id)),
   'as 7.0': (id) => `${id}.0`,
+  'as text with spaces': (id) => `" ${id} "`,
   'as text of 7.0': (id) => `"${id}.0"`,
 }
 
@@ -56,6 +58,37 @@ for (const [form, write] of Object.entries(forms))
           await server.close()
         }
       })
+
+test('an answer to another request is refused, to lists as to calls', async () => {
+  for (const id of ['999', '"x"', undefined]) {
+    const own = id === undefined ? '' : `"id":${id},`
+    let lists = 0
+    const server = await startRawServer({
+      era: 'legacy',
+      call: () => `{"jsonrpc":"2.0",${own}"result":{"content":[]}}`,
+      before({ message }, res) {
+        if (message.method !== 'tools/list' || ++lists === 1) return false
+        res.writeHead(200, { 'content-type': 'application/json' })
+        res.end(`{"jsonrpc":"2.0",${own}"result":{"tools":[]}}`)
+        return true
+      },
+    })
+    const gateway = await startGateway({
+      role: 'proxy',
+      backends: [{ name: 'b', url: server.url }],
+      failureHandling: { healthCheckInterval: '100ms', healthCheckTimeout: '90ms' },
+    })
+    try {
+      const lastError = async () => (await gateway.status()).backends[0]?.lastError?.message ?? ''
+      await eventually('a second list', async () => (await lastError()) === `answered another request: ${id}`)
+      const session = await openSession(gateway.url)
+      assert.ok((await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }, 7), session)).json.error)
+    } finally {
+      await gateway.close()
+      await server.close()
+    }
+  }
+})
 
 test('a number is not the text that was sent', async () => {
   const server = await startRawServer({

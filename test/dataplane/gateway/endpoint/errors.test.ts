@@ -413,6 +413,13 @@ test('null counts as absent: params, and the cursor of lists', async () => {
   assert.is((await post(gateway.url, notification, session)).status, 202)
 })
 
+test('a byte order mark before a request is skipped', async () => {
+  const session = await openSession(gateway.url)
+  const { json } = await post(gateway.url, '\ufeff{"jsonrpc":"2.0","id":7,"method":"ping"}', session)
+  assert.equal(json, { jsonrpc: '2.0', id: 7, result: {} })
+  for (const body of ['\ufeff', '\uffff{}']) assert.is((await post(gateway.url, body, session)).json.error.code, -32700)
+})
+
 /** Sends bytes as they are and gives the first line of the answer. */
 function raw(text: string): Promise<string> {
   const { hostname, port } = new URL(gateway.url)
