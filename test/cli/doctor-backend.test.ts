@@ -244,6 +244,12 @@ const odd: Readonly<
     'session',
     /another id: the newest is sent/,
   ],
+  'another jsonrpc': [
+    { before: inJson((text) => text.replace('"jsonrpc":"2.0"', '"jsonrpc":"1.0"')) },
+    'note',
+    'body',
+    /name jsonrpc "1.0": taken for "2.0"/,
+  ],
   'no jsonrpc': [{ before: inJson((text) => text.replace('"jsonrpc":"2.0",', '')) }, 'note', 'body', /without jsonrpc/],
   'an id that is null': [
     { before: inJson((text) => text.replace(/"id":\d+/, '"id":null')) },

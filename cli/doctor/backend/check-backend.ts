@@ -140,7 +140,7 @@ class Look {
         ),
       )
     else if (answer.text === '')
-      this.#findings.push(note('ping', `answered with HTTP ${answer.status} and an empty body: accepted as an answer`))
+      this.#findings.push(note('ping', `answered with HTTP ${answer.status} and no message: accepted as an answer`))
     else if (parseObject(answer.text)?.['error'] !== undefined)
       this.#findings.push(note('ping', 'it has no ping (-32601): accepted as an answer'))
     else this.#findings.push(ok('ping', 'answered'))

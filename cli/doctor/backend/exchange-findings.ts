@@ -1,6 +1,7 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import {
   type HeadersRead,
+  isAcceptance,
   isOfType,
   isSuccess,
   redirectIn,
@@ -47,7 +48,7 @@ function headFindings(exchange: Exchange, url: URL): readonly Finding[] {
   const type = headers['content-type']
   // The caller that needed an answer reports a missing one.
   if (asked === undefined) return findings
-  if (type === undefined && body.length === 0)
+  if (isAcceptance({ status, headers }, body.toString('utf8')) && !messagesIn(exchange).some(isMessage))
     return asked.endsWith('/list') ? [...findings, acceptedFinding(asked, status)] : findings
   if (status !== 200) findings.push(note('status', `an answer comes with HTTP ${status}: it counts as 200`))
   if (typeof type === 'string' && (isOfType(type, 'application/json') || isOfType(type, 'text/event-stream')))
@@ -113,7 +114,8 @@ function redirectFinding(exchange: Exchange, url: URL): Finding {
 }
 
 function bodyFindings(exchange: Exchange): readonly Finding[] {
-  if (!isSuccess(exchange.status) || exchange.asked === undefined) return []
+  if (!isSuccess(exchange.status)) return []
+  if (exchange.asked === undefined) return exchange.method === 'GET' ? lateFindings(exchange) : []
   const findings: Finding[] = []
   if (exchange.body.toString('utf8', 0, 3) === MARK)
     findings.push(note('body', 'answers begin with a byte order mark: skipped'))
@@ -126,6 +128,13 @@ function bodyFindings(exchange: Exchange): readonly Finding[] {
   for (const message of messages) findings.push(...messageFindings(exchange.asked, message))
   return findings
 }
+
+/** Reports the form of answers that come on a session's stream. */
+const lateFindings = (exchange: Exchange): readonly Finding[] =>
+  messagesIn(exchange)
+    .flatMap((text) => [parseMessage(text)].flat())
+    .filter(isObject)
+    .flatMap((message) => ('result' in message || 'error' in message ? formFindings(message) : []))
 
 /** The end of a stream whose last event is an answer without an empty line behind it. */
 const UNFINISHED = /(?:^|\n)data:[^\r\n]*"(?:result|error)"[^\r\n]*\}\r?\n?$/
@@ -174,7 +183,8 @@ function formFindings(message: Members): readonly Finding[] {
   if (typeof id === 'string') findings.push(note('id', 'the id of a request, a number, comes back as text: accepted'))
   if (id === null && result !== undefined)
     findings.push(note('id', 'the id of a request comes back as null: taken for that of the request'))
-  if (jsonrpc !== '2.0') findings.push(note('body', 'answers come without jsonrpc: added'))
+  if (jsonrpc === undefined) findings.push(note('body', 'answers come without jsonrpc: added'))
+  else if (jsonrpc !== '2.0') findings.push(note('body', `answers name jsonrpc ${shown(jsonrpc)}: taken for "2.0"`))
   if ('method' in message || 'params' in message)
     findings.push(note('body', 'answers have members of a request: left out'))
   if (failure === null) findings.push(note('body', 'answers have error null beside the result: left out'))

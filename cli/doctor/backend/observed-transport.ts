@@ -94,7 +94,7 @@ class Observer extends RelayHandler {
 }
 
 /** Returns the messages of an answer, as texts; of a stream, the complete ones. */
-export function messagesIn({ headers, body }: Exchange): readonly string[] {
+export function messagesIn({ headers, body, hasEnded }: Exchange): readonly string[] {
   const type = headers['content-type']
   if (typeof type !== 'string' || !type.toLowerCase().startsWith('text/event-stream')) return [body.toString('utf8')]
   const messages: string[] = []
@@ -107,5 +107,7 @@ export function messagesIn({ headers, body }: Exchange): readonly string[] {
     },
   })
   splitter.push(body)
+  // The last event of a stream may lack the empty line behind it.
+  if (hasEnded) splitter.push(Buffer.from('\n\n'))
   return messages.filter((message) => message !== '')
 }

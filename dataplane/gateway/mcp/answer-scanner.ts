@@ -39,6 +39,12 @@ const NOTHING: AnswerEdits = { id: undefined, resultMember: '' }
 /** The longest id in bytes. A backend may return an id with more escapes than it was sent with. */
 const LONGEST_ID = 8192
 const LONGEST_KEY = 32
+/** The value of `jsonrpc`. */
+const VERSION = Buffer.from('"2.0"')
+const isVersion = (chunk: Buffer, at: number): boolean => {
+  for (let index = 0; index < VERSION.length; index++) if (chunk[at + index] !== VERSION[index]) return false
+  return true
+}
 /** UTF-8's byte order mark, which some servers write before JSON. */
 const MARK: readonly number[] = [0xef, 0xbb, 0xbf]
 const ASCII = /^[ -~]*$/
@@ -208,8 +214,7 @@ export class AnswerScanner {
     const key = this.#carried.slice(0, -1)
     this.#state = 'colon'
     this.#key = key
-    if (key === 'jsonrpc') this.#hasVersion = true
-    else if (key === 'result') this.hasResult = true
+    if (key === 'result') this.hasResult = true
     else if (key === 'error') this.hasError = true
     else if (key === 'id') this.bad ||= this.id !== undefined
     else if (key === 'method' || key === 'params') {
@@ -230,6 +235,7 @@ export class AnswerScanner {
 
   #beginValue(chunk: Buffer, at: number, out: Buffer[]): number {
     this.#openValue(chunk[at] as number)
+    if (this.#key === 'jsonrpc') this.#hasVersion = isVersion(chunk, at)
     if (this.#inId) {
       if (this.#edits.id !== undefined) this.#passUpTo(chunk, at, out)
       this.#idFrom = at

@@ -76,6 +76,8 @@ const tolerated: Readonly<Record<string, Edit>> = {
   },
   'error: null beside the result': inAnswers((body) => body.replace('"result"', '"error":null,"result"')),
   'members of a request': inAnswers((body) => body.replace('"result"', '"method":null,"params":null,"result"')),
+  'another jsonrpc': inAnswers((body) => body.replace('"jsonrpc":"2.0"', '"jsonrpc" : "1.0"')),
+  'jsonrpc as a number': inAnswers((body) => body.replace('"jsonrpc":"2.0"', '"jsonrpc":2.0')),
   'no jsonrpc': inAnswers((body) => body.replace('"jsonrpc":"2.0",', '')),
   'id: null': inAnswers((body) => body.replace(/"id":\d+/, '"id":null')),
   'Content-Encoding: utf-8': (status, headers, body) => [status, { ...headers, 'content-encoding': 'utf-8' }, body],
