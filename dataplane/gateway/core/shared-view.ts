@@ -111,6 +111,8 @@ const MOST_CALLERS = 16_384
 /** The most bytes of these claims, and the fixed bytes of a caller. */
 const MOST_CALLER_BYTES = 16 * MIB
 const CALLER_BYTES = 512
+/** The catalogs of a set count as recently used after each so many uses. */
+const USES = 16
 
 interface GatedViewsOptions {
   readonly host: {
@@ -125,11 +127,17 @@ interface GatedViewsOptions {
   readonly memoryBytes?: number | undefined
 }
 
-/** The catalogs of a set of backends, from the shared lists of one version. */
+/** The catalogs of a set of backends, from the shared lists of one version, for as long as there is room for them. */
+interface SetCatalogs {
+  readonly version: number
+  catalogs: Catalogs | undefined
+  uses: number
+}
+
+/** The same, and what they were built from. */
 interface Kept {
-  version: number
-  built: BuiltCatalog
-  promptsAndResources: PromptResourceCatalog
+  readonly current: SetCatalogs
+  readonly built: BuiltCatalog
 }
 
 /**
@@ -139,8 +147,10 @@ interface Kept {
 export class GatedViews {
   readonly #options: GatedViewsOptions
   readonly #kept: LRUCache<string, Kept>
-  /** The view of each caller, by the view that it filters. A caller stays the same object while its token is known. */
-  readonly #views = new WeakMap<View, WeakMap<Caller, GatedView>>()
+  /** The catalogs of each set of the current decision: a request asks for them several times. */
+  readonly #current = new WeakMap<MemberSet, SetCatalogs>()
+  /** The latest view of each caller. A caller stays the same object while its token is known. */
+  readonly #views = new WeakMap<Caller, GatedView>()
   /** The latest view for each binding. */
   readonly #latest = new LRUCache<string, GatedView>({
     max: MOST_CALLERS,
@@ -150,7 +160,13 @@ export class GatedViews {
   constructor(options: GatedViewsOptions) {
     this.#options = options
     const { memoryBytes = 512 * MIB } = options
-    this.#kept = new LRUCache({ max: MOST_SETS, maxSize: Math.max(memoryBytes / 16, 16 * MIB) })
+    this.#kept = new LRUCache({
+      max: MOST_SETS,
+      maxSize: Math.max(memoryBytes / 16, 16 * MIB),
+      dispose: ({ current }) => {
+        current.catalogs = undefined
+      },
+    })
   }
 
   /** The number of sets whose catalogs are cached. */
@@ -187,11 +203,9 @@ export class GatedViews {
   }
 
   #viewIn(caller: Caller, binding: string, base: SharedView | CallerView): GatedView {
-    let views = this.#views.get(base)
-    if (views === undefined) this.#views.set(base, (views = new WeakMap()))
-    let view = views.get(caller)
-    if (view === undefined || view.binding !== binding)
-      views.set(caller, (view = new GatedView(this, base, caller, binding)))
+    let view = this.#views.get(caller)
+    if (view === undefined || view.base !== base || view.binding !== binding)
+      this.#views.set(caller, (view = new GatedView(this, base, caller, binding)))
     return view
   }
 
@@ -213,28 +227,42 @@ export class GatedViews {
 
   /** Returns the catalogs of a set of the shared backends. */
   catalogsOf(set: MemberSet): Catalogs {
+    const current = this.#current.get(set)
+    if (current?.catalogs === undefined || current.version !== this.#options.shared.version) return this.#lookUp(set)
+    if (++current.uses % USES === 0) this.#kept.get(set.key)
+    return current.catalogs
+  }
+
+  #lookUp(set: MemberSet): Catalogs {
     const { shared } = this.#options
+    const { version } = shared
     const backends = shared.backends.filter(({ name }) => set.names.has(name))
-    if (backends.length === shared.backends.length) return shared
+    if (backends.length === shared.backends.length) {
+      this.#current.set(set, { version, catalogs: shared, uses: 0 })
+      return shared
+    }
     const before = this.#kept.get(set.key)
-    if (before?.version === shared.version) return { ...before, catalog: before.built.catalog }
+    if (before?.current.version === version && before.current.catalogs !== undefined) {
+      this.#current.set(set, before.current)
+      return before.current.catalogs
+    }
     const next = buildCatalogs(this.config, backends, withheldBy(this.config, shared, set))
     // If names clash and the configuration must resolve that, the last good catalogs of the set stay, as in the shared
     // view.
     const tools = new Map(backends.map((backend) => [backend, backend.tools]))
     const fresh = { catalog: next.catalog, backends, tools }
     const built = before === undefined ? fresh : goodCatalog(fresh, before.built, shared.allListed ? backends : [])
-    const { promptsAndResources } = next
-    this.#kept.set(set.key, { version: shared.version, built, promptsAndResources }, { size: sizeOf(next) })
-    return { catalog: built.catalog, promptsAndResources }
+    const catalogs = { catalog: built.catalog, promptsAndResources: next.promptsAndResources }
+    const current = { version, catalogs, uses: 0 }
+    this.#kept.set(set.key, { current, built }, { size: sizeOf(next) })
+    // Catalogs larger than the whole bound are not kept.
+    if (this.#kept.has(set.key)) this.#current.set(set, current)
+    return catalogs
   }
 
   /** Returns the catalogs of a set as they were last built; undefined if they were dropped. */
   lastCatalogsOf(set: MemberSet): Catalogs | undefined {
-    const kept = this.#kept.peek(set.key)
-    return kept === undefined
-      ? undefined
-      : { catalog: kept.built.catalog, promptsAndResources: kept.promptsAndResources }
+    return this.#kept.peek(set.key)?.current.catalogs
   }
 }
 
@@ -272,12 +300,13 @@ function withheldBy(config: GatewayConfig, whole: Whole, { names }: MemberSet): 
 class GatedView implements View {
   readonly caller: Caller
   readonly binding: string
+  /** The view that it filters. */
+  readonly base: SharedView | CallerView
   readonly #views: GatedViews
-  readonly #base: SharedView | CallerView
 
   constructor(views: GatedViews, base: SharedView | CallerView, caller: Caller, binding: string) {
     this.#views = views
-    this.#base = base
+    this.base = base
     this.caller = caller
     this.binding = binding
   }
@@ -288,12 +317,12 @@ class GatedView implements View {
 
   get #catalogs(): Catalogs {
     const set = this.#set
-    return set === undefined ? this.#base : this.catalogsOf(set)
+    return set === undefined ? this.base : this.catalogsOf(set)
   }
 
   /** Returns the catalogs that this view would have with this set of backends. */
   catalogsOf(set: MemberSet): Catalogs {
-    const base = this.#base
+    const base = this.base
     return base instanceof CallerView
       ? base.catalogsFor(set, (whole) => withheldBy(this.#views.config, whole, set))
       : this.#views.catalogsOf(set)
@@ -301,7 +330,7 @@ class GatedView implements View {
 
   /** Returns the catalogs of a set as they were last built; undefined if they were dropped. */
   lastCatalogsOf(set: MemberSet): Catalogs | undefined {
-    const base = this.#base
+    const base = this.base
     return base instanceof CallerView ? base.lastCatalogsFor(set) : this.#views.lastCatalogsOf(set)
   }
 
@@ -315,16 +344,16 @@ class GatedView implements View {
 
   get backends(): readonly Backend[] {
     const set = this.#set
-    const { backends } = this.#base
+    const { backends } = this.base
     return set === undefined ? backends : backends.filter(({ name }) => set.names.has(name))
   }
 
   get allListed(): boolean {
-    return this.#base.allListed && this.#views.enforced?.isTried !== false
+    return this.base.allListed && this.#views.enforced?.isTried !== false
   }
 
   async firstLists(): Promise<void> {
-    await Promise.all([this.#base.firstLists(), this.#views.enforced?.firstAnswers()])
+    await Promise.all([this.base.firstLists(), this.#views.enforced?.firstAnswers()])
   }
 
   get missing(): readonly Backend[] {
@@ -333,6 +362,6 @@ class GatedView implements View {
 
   backendNamed(name: string): Backend | undefined {
     const set = this.#set
-    return set === undefined || set.names.has(name) ? this.#base.backendNamed(name) : undefined
+    return set === undefined || set.names.has(name) ? this.base.backendNamed(name) : undefined
   }
 }

@@ -41,6 +41,8 @@ export class CatalogGate {
   #key: unknown
   readonly #options: CatalogGateOptions
   readonly #started = performance.now()
+  /** Set once every registry of the decision in force has been asked, since each request asks for that. */
+  #isTried = false
   #isClosed = false
 
   constructor(config: CatalogGateConfig, options: CatalogGateOptions) {
@@ -84,6 +86,7 @@ export class CatalogGate {
   #decide(): void {
     if (this.#isClosed) return
     const before = this.decision
+    this.#isTried = false
     const asked = this.#polls.map((poll) => ({ name: poll.name, matched: this.#matchedBy(poll) }))
     this.decision = new GateDecision(judgeMembers(this.#members, asked))
     this.#options.onChange(before, this.decision)
@@ -122,8 +125,10 @@ export class CatalogGate {
 
   /** True if every registry has been asked once or has taken too long. */
   get isTried(): boolean {
-    const isLooked = this.#polls.every((poll) => poll.isTried && this.#matches.get(poll)?.pending === undefined)
-    return isLooked || performance.now() - this.#started > FIRST_MS
+    this.#isTried ||=
+      this.#polls.every((poll) => poll.isTried && this.#matches.get(poll)?.pending === undefined) ||
+      performance.now() - this.#started > FIRST_MS
+    return this.#isTried
   }
 
   /** Resolves when every registry has been asked once or has taken too long. */

@@ -100,15 +100,11 @@ export function instructionsFor({
 }
 
 /** Tells whether the caller may call the tool; `route` is undefined if no tool has this name. */
-export function mayCall(
-  request: EndpointRequest,
-  name: string,
-  route: Route | undefined,
-  catalog: Catalog = request.view.catalog,
-): boolean {
-  return authorize(request, (authorizer) =>
-    authorizer.mayCall(request.caller, { catalog, name, route }, request.message),
-  )
+export function mayCall(request: EndpointRequest, name: string, route: Route | undefined, catalog?: Catalog): boolean {
+  return authorize(request, (authorizer) => {
+    const tool = { catalog: catalog ?? request.view.catalog, name, route }
+    return authorizer.mayCall(request.caller, tool, request.message)
+  })
 }
 
 /** Throws `forbidden` if the caller may not call the tool. */

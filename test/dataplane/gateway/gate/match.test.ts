@@ -6,6 +6,7 @@ import { comparableUrl } from '../../../../dataplane/gateway/gate/location.ts'
 import { type GateMember, matchMembers } from '../../../../dataplane/gateway/gate/match.ts'
 import { gatePageIn, readGatePage } from '../../../../dataplane/gateway/gate/rows.ts'
 import { atOnce } from '../../../../dataplane/gateway/limits/turns.ts'
+import { Definitions } from '../../../../dataplane/gateway/pins/definitions.ts'
 import type { GateRow } from '../../../support/gateway/gate-registry.ts'
 
 const rowsOf = (servers: readonly GateRow[]) =>
@@ -296,6 +297,34 @@ test('of callers with large claims fewer are known between their requests', () =
   for (let index = 100; index < 2_000; index++) see(index, 'x'.repeat(16_000))
   assert.is(views.known('caller-1'), views.anonymous)
   assert.is.not(views.known('caller-1999'), views.anonymous)
+})
+
+test('the catalogs of a set are built once for its lists, and those of sets that nobody uses are dropped', () => {
+  const lists = { tools: [], prompts: [], resources: [], templates: [], skills: [], capabilities: {} }
+  const pins = { definitions: new Definitions(undefined), withheld: () => [] }
+  const backends = ['one', 'two'].map((name) => ({ name, ...lists, ...pins }))
+  const shared = { version: 1, backends, allListed: true }
+  const host = { setup: { config: { backends: [] } }, gate: { enforces: true } }
+  const views = new GatedViews({ host, shared, ownViewOf: () => undefined } as never)
+  const setOf = (...names: string[]) => ({ key: JSON.stringify(names), names: new Set(names) })
+  const one = setOf('one')
+  const first = views.catalogsOf(one)
+  assert.is(views.catalogsOf(one), first)
+  assert.is(views.catalogsOf(setOf('one')), first, 'a set that was made anew')
+  assert.is(views.catalogsOf(setOf('one', 'two')), shared)
+  shared.version++
+  const next = views.catalogsOf(one)
+  assert.is.not(next, first)
+  assert.is(views.lastCatalogsOf(one), next)
+  const rare = setOf('two')
+  const dropped = views.catalogsOf(rare)
+  for (let index = 0; index < 300; index++) {
+    views.catalogsOf(setOf('one', `gone-${index}`))
+    for (let use = 0; use < 4; use++) assert.is(views.catalogsOf(one), next)
+  }
+  assert.is(views.count, 256)
+  assert.is(views.lastCatalogsOf(rare), undefined)
+  assert.is.not(views.catalogsOf(rare), dropped)
 })
 
 test.run()
