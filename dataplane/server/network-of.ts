@@ -22,6 +22,7 @@ export function networkOf(address: string): string {
 
 /** Returns the networks of an address, the narrowest first: for IPv6 /64, /56 and /48 (RFC 6177). */
 export function networksOf(address: string): readonly string[] {
+  if (!address.includes(':')) return [address]
   const network = networkOf(address)
   const groups = network.split(':')
   if (groups.length !== 4) return [network]

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { decodeJwt, decodeProtectedHeader, type JWTPayload, jwtVerify } from 'jose'
+import { decodeJwt, decodeProtectedHeader, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose'
 import { PublicError } from '../../server/errors.ts'
 import { networkHolder } from '../../server/network-of.ts'
 import type { RecordStore } from '../store/record-store.ts'
@@ -18,6 +18,14 @@ const SKEW_S = 30
 const LONGEST_JTI = 256
 /** The rate limit of assertions for each network. Each check uses a key that a stranger chose, and stores a record. */
 const CHECKS = { burst: 200, eachMs: 50 }
+
+/** The assertion of a request, with its claims, which are not verified yet. */
+export interface PresentedAssertion {
+  readonly text: string
+  readonly claims: JWTPayload
+}
+
+const VERIFYING: JWTVerifyOptions = { algorithms: [...CLIENT_ALGORITHMS], clockTolerance: SKEW_S }
 
 interface ClientAssertionsOptions {
   readonly issuer: string
@@ -42,18 +50,24 @@ export class ClientAssertions {
    * `address`: the source address of the request. Rejects with a PublicError if this can't be decided now, or if too
    * many assertions come from there.
    */
-  async isBy(client: ClientRecord, assertion: string, address: string | undefined): Promise<boolean> {
+  async isBy(
+    client: ClientRecord,
+    { text, claims }: PresentedAssertion,
+    address: string | undefined,
+  ): Promise<boolean> {
     try {
-      const { kid } = decodeProtectedHeader(assertion)
       // The claims are checked before anything is fetched.
-      requireClaims(decodeJwt(assertion), client.client_id, this.#audiences)
+      requireClaims(claims, client.client_id, this.#audiences)
       if (!this.#limit.take(address)) throw new PublicError('rate_limited', { headers: { 'Retry-After': '1' } })
-      const find = await this.#options.keys.of(client, kid)
+      const { keys } = this.#options
+      // The key id decides only whether keys are fetched again.
+      const find = keys.inDocument(client) ?? (await keys.of(client, decodeProtectedHeader(text).kid))
       const { token_endpoint_auth_signing_alg: alg } = client
-      const { payload } = await jwtVerify(assertion, find, {
-        algorithms: alg === undefined ? [...CLIENT_ALGORITHMS] : [alg],
-        clockTolerance: SKEW_S,
-      })
+      const { payload } = await jwtVerify(
+        text,
+        find,
+        alg === undefined ? VERIFYING : { ...VERIFYING, algorithms: [alg] },
+      )
       return await this.#isFirst(payload, client.client_id, address)
     } catch (error) {
       if (error instanceof PublicError) throw error
@@ -84,11 +98,10 @@ function requireClaims(
   if (typeof jti !== 'string' || jti === '' || Buffer.byteLength(jti) > LONGEST_JTI) throw new Error('without a name')
 }
 
-/** Returns the client that an assertion names, unverified; undefined if it names none. */
-export function readSubject(assertion: string): string | undefined {
+/** Reads an assertion without verifying it. Returns undefined if it is not a JWT. */
+export function readAssertion(text: string): PresentedAssertion | undefined {
   try {
-    const { sub } = decodeJwt(assertion)
-    return typeof sub === 'string' ? sub : undefined
+    return { text, claims: decodeJwt(text) }
   } catch {
     return undefined
   }

@@ -54,7 +54,8 @@ export class ClientKeys {
    * if the keys can't be fetched now. `use`: the use of the keys at their address; absent: signatures.
    */
   async of({ jwks, jwks_uri: url }: StatedKeys, kid: string | undefined, use?: KeyUse): Promise<JWTVerifyGetKey> {
-    if (jwks !== undefined) return this.#inDocument(jwks)
+    const stated = this.inDocument({ jwks })
+    if (stated !== undefined) return stated
     if (url === undefined) throw new Error('the client has no keys')
     const known = this.#known.get(formatName(url, use))
     const isOld = known !== undefined && performance.now() - known.at > FORCED_MS
@@ -67,7 +68,9 @@ export class ClientKeys {
     return jwks?.keys ?? (url === undefined ? undefined : this.#known.get(url)?.keys)
   }
 
-  #inDocument(jwks: NonNullable<StatedKeys['jwks']>): JWTVerifyGetKey {
+  /** Returns the function that finds a key in the client's metadata; undefined if no keys are there. */
+  inDocument({ jwks }: Pick<StatedKeys, 'jwks'>): JWTVerifyGetKey | undefined {
+    if (jwks === undefined) return undefined
     const known = this.#inDocuments.get(jwks)
     if (known !== undefined) return known
     const find = createLocalJWKSet({ keys: [...jwks.keys] })

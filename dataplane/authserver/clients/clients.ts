@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { networkHolder } from '../../server/network-of.ts'
 import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
 import type { HeldBy, RecordStore } from '../store/record-store.ts'
-import type { ClientAssertions } from './client-assertion.ts'
+import type { ClientAssertions, PresentedAssertion } from './client-assertion.ts'
 import type { ClientDocuments } from './client-documents.ts'
 import type { MachineClients } from './machine-clients.ts'
 import { type ClientRecord, type RegistrationRules, readRegistration, secretDigest } from './registration.ts'
@@ -84,7 +84,7 @@ export interface ClientCredentials {
   readonly id: string
   readonly secret?: string | undefined
   /** A JWT signed with the client's key (RFC 7523 section 2.2). */
-  readonly assertion?: string | undefined
+  readonly assertion?: PresentedAssertion | undefined
   /** A JWT-SVID of a workload of SPIFFE. */
   readonly svid?: string | undefined
 }

@@ -61,16 +61,17 @@ export class NetworkLimit {
     const networks = networksOf(address ?? '')
     const own = networks.map((network, index) => {
       const width = WIDTHS[index] as number
-      const bucket = bucketIn(this.#networks[index] as Buckets, network, { tokens: burst * width, at: now })
+      const bucket = bucketIn(this.#networks[index] as Buckets, network, burst * width, now)
       return fill(bucket, now, burst * width, eachMs / width)
     })
     const little = burst * LITTLE
-    const lately = bucketIn(this.#lately, networks.at(-1) as string, { tokens: little, at: now })
+    const lately = bucketIn(this.#lately, networks.at(-1) as string, little, now)
     fill(lately, now, little, LITTLE_MS / little)
     const asksLittle = lately.tokens >= Math.min(taken, little)
     const shared = this.#shared(taken, now, asksLittle)
     if (shared === undefined || own.some(({ tokens }) => tokens < taken)) return false
-    for (const bucket of [...own, shared]) bucket.tokens -= taken
+    for (const bucket of own) bucket.tokens -= taken
+    shared.tokens -= taken
     lately.tokens = Math.max(0, lately.tokens - taken)
     return true
   }
@@ -86,10 +87,10 @@ export class NetworkLimit {
 
 type Buckets = LRUCache<string, Bucket>
 
-/** Returns the bucket of this name, or a new one. */
-function bucketIn(buckets: Buckets, name: string, fresh: Bucket): Bucket {
+/** Returns the bucket of this name, or a new one with so many tokens. */
+function bucketIn(buckets: Buckets, name: string, tokens: number, at: number): Bucket {
   let bucket = buckets.get(name)
-  if (bucket === undefined) buckets.set(name, (bucket = fresh))
+  if (bucket === undefined) buckets.set(name, (bucket = { tokens, at }))
   return bucket
 }
 

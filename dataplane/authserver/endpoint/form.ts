@@ -1,5 +1,5 @@
 import { readBody } from '../../server/body.ts'
-import { CLIENT_ASSERTION, readSubject } from '../clients/client-assertion.ts'
+import { CLIENT_ASSERTION, readAssertion } from '../clients/client-assertion.ts'
 import { authenticateClient, type ClientCredentials } from '../clients/clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import { isSpiffeId, SPIFFE_ASSERTION } from '../clients/spiffe-clients.ts'
@@ -81,10 +81,12 @@ function inForm(form: ReadonlyMap<string, string>): ClientCredentials | undefine
   if (assertion === undefined) return id === undefined ? undefined : { id, secret }
   if (secret !== undefined) throw identifiedTwice()
   // The assertion names the client (RFC 7523 section 3), so some clients omit `client_id`.
-  const named = readSubject(assertion)
-  if (named !== undefined && isSpiffeId(named)) return { id: id ?? named, svid: assertion }
+  const presented = readAssertion(assertion)
+  const named = presented?.claims.sub
+  if (presented === undefined || typeof named !== 'string') return undefined
+  if (isSpiffeId(named)) return { id: id ?? named, svid: assertion }
   if (form.get('client_assertion_type') === SPIFFE_ASSERTION) return undefined
-  return named === undefined || (id !== undefined && id !== named) ? undefined : { id: named, assertion }
+  return id !== undefined && id !== named ? undefined : { id: named, assertion: presented }
 }
 
 /** Returns the JWT that authenticates the client. Throws an OAuthError `invalid_request` for another kind. */
