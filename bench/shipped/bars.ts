@@ -2,7 +2,8 @@
  * Compares newer capabilities with the same work without them: pins of 1,000 tools, the catalog gate with 50 sets of
  * members, 50 scope rules, proofs of possession, users' keys, assertions and machines at the token endpoint, skills. Each
  * ratio of processor time per request has a bar. Exits with 1 if a bar is missed by more than the standard error.
- * Usage: bars.ts [--only NAME,…] [--starts 5] [--seconds 2: measured of each case] [--warm 6000: requests of each before]
+ * Usage: bars.ts [--only NAME,…: groups] [--bar TEXT: only bars with this in their name] [--starts 5]
+ * [--seconds 2: measured of each case] [--warm 6000: requests of each before]
  */
 import { createHash, generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -30,6 +31,7 @@ import { readUsage } from './process.ts'
 const { values } = parseArgs({
   options: {
     only: { type: 'string' },
+    bar: { type: 'string', default: '' },
     starts: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '2' },
     warm: { type: 'string', default: '6000' },
@@ -535,9 +537,10 @@ await runBench(async (bench) => {
     const rounds = []
     let bars: readonly Bar[] = []
     for (let round = 0; round < Number(values.starts); round++) {
-      bars = await group(bench, backends, around)
+      const all = await group(bench, backends, around)
+      bars = all.filter((bar) => bar.name.includes(values.bar))
       rounds.push(await measure(bars))
-      for (const gateway of new Set(bars.flatMap((bar) => [bar.without.gateway, bar.with.gateway]))) gateway.end()
+      for (const gateway of new Set(all.flatMap((bar) => [bar.without.gateway, bar.with.gateway]))) gateway.end()
     }
     for (const bar of bars) {
       const sides = rounds.map((round) => round.get(bar.name) as readonly [number, number])
