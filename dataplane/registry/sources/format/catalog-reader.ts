@@ -120,7 +120,7 @@ export class CatalogReader {
     const read = value === 'oversize' ? undefined : parseValue(value, pointer)
     if (pointer === '/metadata') this.listed.metadata = read
     // Go programs write null for a nil list.
-    else if (read === null && (pointer in LISTED || pointer === '/data/skills')) this.#open(pointer)
+    else if (read === null && (pointer in LISTED || pointer in PLAIN)) this.#open(pointer)
     else if (pointer in PLAIN) throw wrongShape(`${pointer}: must be a list`)
   }
 

@@ -118,7 +118,12 @@ test('lone surrogates and NUL are removed, also in member names and beside the d
 })
 
 test('null counts as absent, for lists and members of documents', async () => {
-  for (const text of ['{"servers":null}', '{"servers":null,"metadata":null}', '{"data":{"servers":[],"skills":null}}'])
+  for (const text of [
+    '{"servers":null}',
+    '{"servers":null,"metadata":null}',
+    '{"data":{"servers":[],"skills":null}}',
+    '{"version":"1.0.0","data":{"servers":null,"skills":null}}',
+  ])
     assert.equal(await parse(text), { versions: [], problems: [] }, text)
   assert.is((await parse(`{"data":{"servers":[${JSON.stringify(good)}],"skills":null}}`)).versions.length, 1)
   const packages = [
@@ -337,7 +342,7 @@ const broken: Record<string, [string | Buffer, string]> = {
   'servers twice': ['{"data": {"servers": [], "servers": []}}', 'wrong_shape'],
   'data twice': ['{"data": {"servers": []}, "data": {"servers": []}}', 'wrong_shape'],
   'data and a list': ['{"data": {"servers": []}, "servers": []}', 'wrong_shape'],
-  'servers that are null': ['{"data": {"servers": null}}', 'wrong_shape'],
+  'servers that are no list': ['{"data": {"servers": {}}}', 'wrong_shape'],
   'nothing usable in it': [registryFile([{}, {}]), 'no_usable_entry'],
 }
 for (const [what, [text, code]] of Object.entries(broken))
