@@ -96,7 +96,9 @@ export function consoleApp(options: AppOptions): Hono<Env> {
     app.get(path, serve)
     app.post(path, serve)
   }
-  app.notFound((c) => failed(c, new PublicError('not_found'), frameOf))
+  app.notFound((c) =>
+    failed(c, new PublicError('not_found', { message: 'There is no page at this address.' }), frameOf),
+  )
   app.onError((error, c) => failed(c, errorFrom(error, c.get('log')?.()), frameOf))
   return app
 }
@@ -118,7 +120,11 @@ function errorFrom(error: unknown, log: Logger | undefined): PublicError {
     away: 'cluster_unavailable',
   }
   const headers = error.kind === 'away' ? { 'retry-after': String(error.retryAfter ?? 5) } : undefined
-  return new PublicError(code[error.kind], { message: `${error.message}.`, ...(headers && { headers }) })
+  // A line for a terminal stays as it is.
+  const said = error.message.startsWith('kubectl ')
+    ? error.message
+    : `${error.message[0]?.toUpperCase()}${error.message.slice(1)}.`
+  return new PublicError(code[error.kind], { message: said, ...(headers && { headers }) })
 }
 
 async function readForm(
@@ -148,7 +154,7 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
   const form = formOf(c)
   const given = await readForm(c, options, session)
   const isPage = form !== 'json'
-  const world = await patiently(places.world(session.viewer), isPage)
+  const world = (await patiently(places.world(session.viewer), isPage)) ?? places.lastWorld(session.viewer)
   if (world === undefined) return answer(c, stillAsking, emptyWorldNote, frameOf)
   if (form === 'json' && world.stale !== undefined) throw new PlaceError('away', world.stale)
   const visitWith = ({ signal, onProgress }: Pick<Visit, 'signal' | 'onProgress'>): Visit => ({

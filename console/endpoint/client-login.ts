@@ -3,6 +3,7 @@ import type { KubernetesObject } from '../../operator/model/index.ts'
 import { authTypeOf } from '../facts/access.ts'
 import type { LoginFacts } from '../facts/connect.ts'
 import { issuersOf } from '../facts/issuers.ts'
+import { registrySettings } from '../facts/registry.ts'
 import { readResource } from '../mcp/metadata.ts'
 import type { Visit } from './visit.ts'
 
@@ -11,12 +12,13 @@ const isRegistry = ({ kind }: KubernetesObject) => kind === 'MCPRegistry'
 /** Tells whether callers of a workload need a token. */
 function needsToken(object: KubernetesObject): boolean {
   if (!isRegistry(object)) return authTypeOf(object) !== 'anonymous'
-  const { auth } = isObject(object['spec']) ? object['spec'] : {}
+  const { auth } = registrySettings(object)
   return isObject(auth) && auth['mode'] === 'oauth'
 }
 
 /** Returns the resource and scopes from the workload's configuration, for a workload that can't be asked. */
-function configured({ spec }: KubernetesObject): Pick<LoginFacts, 'resource' | 'scopes'> {
+function configured(object: KubernetesObject): Pick<LoginFacts, 'resource' | 'scopes'> {
+  const spec = isRegistry(object) ? registrySettings(object) : object['spec']
   const { incomingAuth, oidcConfigRef, auth } = isObject(spec) ? spec : {}
   const oauth = isObject(auth) ? auth['oauth'] : undefined
   const found = [isObject(incomingAuth) ? incomingAuth['oidcConfigRef'] : undefined, oidcConfigRef, oauth].find(

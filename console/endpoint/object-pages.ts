@@ -2,10 +2,11 @@ import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { type AccessFacts, accessOf, accessSteps } from '../facts/access.ts'
+import { type AuditedCall, callOf, deniedIn } from '../facts/calls.ts'
 import { connectFacts, type LoginFacts } from '../facts/connect.ts'
-import { type DeniedCall, deniedIn } from '../facts/denied.ts'
 import { mapFacts } from '../facts/map.ts'
 import { idOf, pathOf, servesMcp } from '../facts/places.ts'
+import { declaredRegistries } from '../facts/registry.ts'
 import { sourceFacts } from '../facts/source.ts'
 import { keyOf } from '../facts/subjects.ts'
 import { partsOf } from '../facts/workload.ts'
@@ -103,7 +104,7 @@ async function explained(
 const MOST_NAMES = 500
 
 /** Returns the values for the form: as sent, else from a denied call, else with the viewer's own claims. */
-function questionOf(visit: Visit, object: KubernetesObject, call: DeniedCall | undefined): AccessFacts['question'] {
+function questionOf(visit: Visit, object: KubernetesObject, call: AuditedCall | undefined): AccessFacts['question'] {
   const { form, query, session, tokens } = visit
   if (form !== undefined) {
     const [tool = '', claims = '', given = ''] = ['tool', 'claims', 'arguments'].map((name) => form.get(name) ?? '')
@@ -204,7 +205,10 @@ export const connect: Page = async (visit) => {
   return { title: `${facts.name}: connect`, facts, content: connectPage(facts), isLive: asked === undefined }
 }
 
-/** Returns the names of the registries that a registry server reports. */
+/** The most characters of a registry's name. */
+const LONGEST_NAME = 253
+
+/** Returns the names of the registries that a registry server reports; those of its settings where it is not asked. */
 export async function registriesOf(
   { places, session }: Visit,
   object: Parameters<Visit['places']['reports']>[1],
@@ -212,7 +216,8 @@ export async function registriesOf(
   const reports = await places.reports(session.viewer, object)
   const found = reports.flatMap((report) => ('status' in report ? report.status['registries'] : []))
   const names = found.flatMap((one) => (isObject(one) && typeof one['name'] === 'string' ? [one['name']] : []))
-  return [...new Set(names)].slice(0, 200)
+  const told = names.length > 0 ? names : declaredRegistries(object)
+  return [...new Set(told)].filter((name) => name !== '' && name.length <= LONGEST_NAME).slice(0, 200)
 }
 
 /** Shows the manifest of an object. */
@@ -226,18 +231,20 @@ const MOST_LINES = 200
 
 /** Shows the latest lines of the audit log. */
 export const log: Page = async (visit) => {
-  const { places, session, isPage } = visit
+  const { places, session, isPage, now } = visit
   const object = hasPart(visit, 'log')
   const head = await headOf(visit, object)
   const found = (await patiently(places.audit(session.viewer, object), isPage)) ?? 'still asking for the log'
+  const lines = typeof found === 'string' ? [] : found.slice(-MOST_LINES).toReversed()
   const facts = {
     ...head,
-    lines: typeof found === 'string' ? [] : found.slice(-MOST_LINES).toReversed(),
+    lines,
+    calls: lines.flatMap((line) => callOf(line) ?? []),
     missing: typeof found === 'string' ? found : null,
     command:
       places.kind === 'machine' ? null : `kubectl portico logs ${head.kind}/${head.name} --namespace ${head.namespace}`,
   }
-  return { title: `${head.name}: log`, facts, content: logPage(facts) }
+  return { title: `${head.name}: log`, facts, content: logPage(facts, now) }
 }
 
 export const help: Page = async ({ param }) => {

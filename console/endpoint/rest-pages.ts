@@ -175,8 +175,14 @@ export const usageHome: Page = async (visit) => {
 
 interface Registry {
   readonly name: string
+  /** The name, with the MCPRegistry where several have a registry of this name. */
+  readonly label: string
+  /** `NAMESPACE/NAME` of the MCPRegistry; undefined where the name says it. */
+  readonly of: string | undefined
   readonly object: KubernetesObject
   readonly base: string | undefined
+  /** The path of its page, without the query. */
+  readonly path: string
   readonly href: string
 }
 
@@ -189,15 +195,18 @@ async function registriesIn(visit: Visit): Promise<readonly Registry[]> {
   const found = await Promise.all(
     servers.map(async (object) => {
       const names = (await patiently(registriesOf(visit, object), visit.isPage)) ?? []
-      return names.map((name) => ({
-        name,
-        object,
-        base: places.address(session.viewer, object),
-        href: `/catalog/${encodeURIComponent(name)}`,
-      }))
+      return names.map((name) => ({ name, object, base: places.address(session.viewer, object) }))
     }),
   )
-  return found.flat()
+  const all = found.flat()
+  const sharing = Map.groupBy(all, ({ name }) => name)
+  return all.map(({ name, object, base }) => {
+    const id = `${object.metadata.namespace ?? 'default'}/${object.metadata.name}`
+    const of = (sharing.get(name)?.length ?? 0) > 1 ? id : undefined
+    const path = `/catalog/${encodeURIComponent(name)}`
+    const href = of === undefined ? path : `${path}?${new URLSearchParams({ of })}`
+    return { name, object, base, of, path, href, label: of === undefined ? name : `${name} (${of})` }
+  })
 }
 
 /** Returns the viewer's token for the server of a registry. */
@@ -211,7 +220,7 @@ type Entries = Pick<CatalogFacts, 'entries' | 'next' | 'missing' | 'needsToken'>
 const NO_ENTRIES: Entries = { entries: [], next: null, missing: null, needsToken: false }
 
 async function readEntries(
-  { base, name, href }: Registry,
+  { base, name, path, of }: Registry,
   token: string | undefined,
   search: string,
   cursor: string | undefined,
@@ -228,10 +237,15 @@ async function readEntries(
     const { servers, metadata } = isObject(answer) ? answer : {}
     const entries = (Array.isArray(servers) ? servers : []).flatMap((one): CatalogEntry[] => {
       const entry = entryOf(one, name)
-      return entry ? [entry] : []
+      return entry
+        ? [of === undefined ? entry : { ...entry, href: `${entry.href}?${new URLSearchParams({ of })}` }]
+        : []
     })
     const following = isObject(metadata) && typeof metadata['nextCursor'] === 'string' ? metadata['nextCursor'] : null
-    const next = following === null ? null : `${href}?${new URLSearchParams({ search, cursor: following })}`
+    const next =
+      following === null
+        ? null
+        : `${path}?${new URLSearchParams({ ...(of !== undefined && { of }), search, cursor: following })}`
     return { ...NO_ENTRIES, entries, next }
   } catch (error) {
     const needsToken = error instanceof AnswerError && REFUSED.has(error.status)
@@ -267,10 +281,13 @@ async function askWhy({ base, name: registry }: Registry, token: string | undefi
   }
 }
 
-/** Returns the registry with this name; without a name the first one, if any. Throws a PublicError `not_found`. */
-function namedIn(registries: readonly Registry[], wanted: string): Registry | undefined {
+/**
+ * Returns the registry of a name, of the MCPRegistry `of` where several have one; without a name the first, if there is
+ * one. Throws a PublicError `not_found`.
+ */
+function namedIn(registries: readonly Registry[], wanted: string, of: string | undefined): Registry | undefined {
   if (wanted === '') return registries[0]
-  const found = registries.find(({ name }) => name === wanted)
+  const found = registries.find((one) => one.name === wanted && (of === undefined || one.of === of))
   if (found === undefined) throw new PublicError('not_found')
   return found
 }
@@ -279,7 +296,7 @@ function namedIn(registries: readonly Registry[], wanted: string): Registry | un
 export const catalog: Page = async (visit) => {
   const { param, query, form } = visit
   const registries = await registriesIn(visit)
-  const chosen = namedIn(registries, param('registry'))
+  const chosen = namedIn(registries, param('registry'), query('of'))
   if (form !== undefined && chosen !== undefined) {
     if (form.has('login')) return beginLogin(visit, { object: chosen.object, back: chosen.href })
     keepToken(visit, chosen.object, form)
@@ -289,21 +306,23 @@ export const catalog: Page = async (visit) => {
   const why = (query('why') ?? '').trim().slice(0, 300)
   const read = chosen === undefined ? NO_ENTRIES : await readEntries(chosen, token, search, query('cursor'))
   const facts: CatalogFacts = {
-    registries: registries.map(({ name, href }) => ({ name, href })),
+    registries: registries.map(({ label, href }) => ({ name: label, href })),
     registry: chosen?.name ?? null,
+    label: chosen?.label ?? null,
+    of: chosen?.of ?? null,
     search,
     ...read,
     hasToken: token !== undefined,
     why: chosen === undefined || why === '' ? null : await askWhy(chosen, token, why),
   }
-  const formToken = visit.formToken(chosen?.href ?? '/catalog')
+  const formToken = visit.formToken(chosen?.path ?? '/catalog')
   return { title: 'Catalog', facts, content: catalogPage(facts, formToken), isLive: form === undefined }
 }
 
 /** Shows one entry of a registry. */
 export const catalogEntry: Page = async (visit) => {
-  const { param } = visit
-  const registry = (await registriesIn(visit)).find(({ name }) => name === param('registry'))
+  const { param, query } = visit
+  const registry = namedIn(await registriesIn(visit), param('registry'), query('of'))
   if (registry?.base === undefined) throw new PublicError('not_found')
   const name = `${param('namespace')}/${param('server')}`
   let answer: unknown
@@ -317,5 +336,5 @@ export const catalogEntry: Page = async (visit) => {
   }
   const entry = entryOf(answer, registry.name)
   if (entry === undefined) throw new PublicError('not_found')
-  return { title: entry.title, facts: entry, content: entryPage(entry, registry.name), isLive: false }
+  return { title: entry.title, facts: entry, content: entryPage(entry, registry), isLive: false }
 }

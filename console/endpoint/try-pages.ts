@@ -31,14 +31,18 @@ function targetOf(visit: Visit) {
   return { object, token, target: base === undefined ? undefined : { url: `${base}/mcp`, token } }
 }
 
-const FAR = 'the console can’t reach it from here; in a cluster it can'
+/** Says why a workload has no address. */
+const NOT_CALLED = {
+  cluster: 'the console can’t reach it from here; in a cluster it can',
+  machine: 'it does not run',
+} as const
 
-const list = async (target: Target | undefined): Promise<Listed> =>
-  target === undefined ? { failed: FAR } : listTools(target)
+const list = async ({ places }: Visit, target: Target | undefined): Promise<Listed> =>
+  target === undefined ? { failed: NOT_CALLED[places.kind] } : listTools(target)
 
 /** Returns the names of the tools that the viewer sees; undefined if they can't be listed. */
 export async function toolNames(visit: Visit): Promise<readonly string[] | undefined> {
-  const listed = await list(targetOf(visit).target)
+  const listed = await list(visit, targetOf(visit).target)
   return 'tools' in listed ? listed.tools.map(({ name }) => name) : undefined
 }
 
@@ -95,7 +99,7 @@ export const tools: Page = async (visit) => {
   if (form !== undefined) keepToken(visit, object, form)
   const facts = await toolsFacts(
     visit,
-    await patiently(list(targetOf(visit).target), visit.isPage && form === undefined),
+    await patiently(list(visit, targetOf(visit).target), visit.isPage && form === undefined),
   )
   return {
     title: `${facts.name}: tools`,
@@ -188,7 +192,7 @@ export const tryTool: Page = async (visit) => {
   const { form, param } = visit
   const { target } = targetOf(visit)
   const name = param('tool')
-  const listed = await list(target)
+  const listed = await list(visit, target)
   const facts = await toolsFacts(visit, listed)
   const tool = 'tools' in listed ? listed.tools.find((one) => one.name === name) : undefined
   if (tool === undefined || target === undefined) {

@@ -1,7 +1,7 @@
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Report } from '../places/place.ts'
-import type { DeniedCall } from './denied.ts'
+import type { AuditedCall } from './calls.ts'
 import { idOf, type ObjectId } from './places.ts'
 import { membersByName } from './subjects.ts'
 import type { Headed } from './workload.ts'
@@ -27,8 +27,8 @@ export interface AccessFacts extends Headed {
   /** The missing right, as a `kubectl` command line. */
   readonly right: string | null
   /** The denied call that the form was filled from. */
-  readonly filledFrom: DeniedCall | null
-  readonly denied: readonly DeniedCall[]
+  readonly filledFrom: AuditedCall | null
+  readonly denied: readonly AuditedCall[]
   readonly deniedMissing: string | null
 }
 

@@ -22,6 +22,10 @@ export interface WhyFacts {
 export interface CatalogFacts {
   readonly registries: readonly { readonly name: string; readonly href: string }[]
   readonly registry: string | null
+  /** The name on its tab. */
+  readonly label: string | null
+  /** `NAMESPACE/NAME` of the MCPRegistry, where several have a registry of this name. */
+  readonly of: string | null
   readonly search: string
   readonly entries: readonly CatalogEntry[]
   readonly next: string | null

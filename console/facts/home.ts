@@ -1,8 +1,8 @@
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Places } from '../places/place.ts'
-import { isWorkload } from './places.ts'
+import { isWorkload, wordOf } from './places.ts'
 import { backendsOf, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
-import { byState } from './verdict.ts'
+import { byState, type Trouble, trouble } from './verdict.ts'
 
 /** The facts of the first page. */
 export interface HomeFacts {
@@ -10,6 +10,9 @@ export interface HomeFacts {
   /** The objects that are ill or need attention, the worst first; at most `MOST_SHOWN`. */
   readonly subjects: readonly Subject[]
   readonly more: number
+  /** The problems of the manifest files, at most `MOST_SHOWN`. An object whose file is refused stays as it was, or is missing. */
+  readonly files: readonly (Trouble & { readonly object: string })[]
+  readonly filesMore: number
   /** The endpoints that clients connect to, gateways first. `offered`: the number of tools that the pods report. */
   readonly served: readonly (Subject & { readonly url: string | null; readonly offered: number | null })[]
   readonly servedMore: number
@@ -29,6 +32,7 @@ function offeredBy(object: KubernetesObject | undefined, reports: ReportsByObjec
 /** Collects the facts of the first page. */
 export function homeFacts(objects: ObjectIndex, reports: ReportsByObject, places: Places, pending: number): HomeFacts {
   const all = subjectsIn(objects, reports)
+  const problems = places.fileProblems()
   const counts = { ill: 0, attention: 0, well: 0, unknown: 0 }
   for (const { state } of all) counts[state]++
   const wrong = all
@@ -43,6 +47,11 @@ export function homeFacts(objects: ObjectIndex, reports: ReportsByObject, places
     counts,
     subjects: wrong.slice(0, MOST_SHOWN),
     more: Math.max(0, wrong.length - MOST_SHOWN),
+    files: problems.slice(0, MOST_SHOWN).map(({ kind, namespace, name, reason, message, severity }) => ({
+      ...trouble({ condition: '', severity: severity === 'error' ? 'error' : 'warning', reason, message, since: null }),
+      object: kind === 'File' ? name : `${wordOf(kind)} ${namespace}/${name}`,
+    })),
+    filesMore: Math.max(0, problems.length - MOST_SHOWN),
     served: served.slice(0, MOST_SERVED).map((one) => {
       const object = objects.get(one.kind, one.namespace, one.name)
       return { ...one, url: (object && places.publicUrl(object)) ?? null, offered: offeredBy(object, reports) }

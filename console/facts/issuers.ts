@@ -1,5 +1,6 @@
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
+import { registrySettings } from './registry.ts'
 
 type Part = Readonly<Record<string, unknown>>
 
@@ -22,7 +23,7 @@ export function issuersOf(object: KubernetesObject, objects: ObjectIndex): reado
     return typeof name === 'string' ? objects.get(of, metadata.namespace ?? 'default', name) : undefined
   }
   if (kind === 'MCPRegistry') {
-    const providers = at(spec, 'auth', 'oauth', 'providers')
+    const providers = at(registrySettings(object), 'auth', 'oauth', 'providers')
     return texts(...(Array.isArray(providers) ? providers.map((provider) => at(provider, 'issuerUrl')) : []))
   }
   const oidc = named('MCPOIDCConfig', 'incomingAuth', 'oidcConfigRef') ?? named('MCPOIDCConfig', 'oidcConfigRef')

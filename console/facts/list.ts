@@ -46,13 +46,17 @@ const ORDERS: Readonly<Record<string, (left: Subject, right: Subject) => number>
   namespace: byName,
 }
 
+/** The value of `kind` that shows every kind; without one the list has those of `LISTED`. */
+export const EVERY_KIND = 'all'
+const KNOWN: readonly string[] = [EVERY_KIND, ...Object.values(kinds).map(({ kind }) => kind)]
+
 /** Reads the query of the list. Unknown values count as absent. */
 export function readListQuery(query: (name: string) => string | undefined): ListQuery {
   const text = (name: string) => (query(name) ?? '').slice(0, LONGEST_QUERY)
   const oneOf = (name: string, known: readonly string[]) => (known.includes(text(name)) ? text(name) : '')
   return {
     ns: text('ns'),
-    kind: oneOf('kind', LISTED),
+    kind: oneOf('kind', KNOWN),
     state: oneOf('state', STATES),
     q: text('q'),
     sort: oneOf('sort', SORTS) || 'state',
@@ -62,12 +66,13 @@ export function readListQuery(query: (name: string) => string | undefined): List
 
 /** Filters, sorts and cuts the list of workloads. */
 export function listFacts(objects: ObjectIndex, reports: ReportsByObject, query: ListQuery): ListFacts {
-  const all = subjectsIn(objects, reports).filter(({ kind }) => LISTED.includes(kind))
+  const every = subjectsIn(objects, reports)
+  const all = query.kind === '' ? every.filter(({ kind }) => LISTED.includes(kind)) : every
   const wanted = query.q.toLowerCase()
   const matching = all.filter(
     ({ kind, namespace, name, state, troubles }) =>
       (query.ns === '' || namespace === query.ns) &&
-      (query.kind === '' || kind === query.kind) &&
+      (query.kind === '' || query.kind === EVERY_KIND || kind === query.kind) &&
       (query.state === '' || state === query.state) &&
       (wanted === '' ||
         [kind, namespace, name, ...troubles.map(({ reason }) => reason)].some((text) =>
@@ -83,7 +88,7 @@ export function listFacts(objects: ObjectIndex, reports: ReportsByObject, query:
     next: start + PAGE < matching.length ? String(start + PAGE) : null,
     previous: start > 0 ? String(Math.max(0, start - PAGE)) : null,
     namespaces: [...new Set(all.map(({ namespace }) => namespace))].sort(byText),
-    kinds: [...new Set(all.map(({ kind }) => kind))].sort(byText),
+    kinds: [...new Set(every.map(({ kind }) => kind))].sort(byText),
     query,
   }
 }

@@ -66,7 +66,10 @@ export const MEASURED = ['tool', 'backend'] as const
 type Measured = (typeof MEASURED)[number]
 export const COUNTED: readonly UsageBy[] = [...MEASURED, 'client', 'person']
 
-const LABELS = { tool: 'gen_ai_tool_name', backend: 'portico_backend' } as const
+const TOOL = 'gen_ai_tool_name'
+const BACKEND = 'portico_backend'
+/** Tools of several backends may have one name. */
+const LABELS = { tool: `${TOOL}, ${BACKEND}`, backend: BACKEND } as const
 
 /** Returns the query for the calls of one workload, by tool or by backend, and by error. */
 export function usageQuery({ namespace, name }: ObjectId, by: Measured, { days, end, from }: Period): string {
@@ -75,14 +78,27 @@ export function usageQuery({ namespace, name }: ObjectId, by: Measured, { days, 
   return `sum by (${LABELS[by]}, error_type) (increase(portico_tool_calls_total[${seconds}s]) * on (job, instance) group_left () max by (job, instance) (${target}))`
 }
 
+/** Returns the names of tools: with the backend where several have one of this name. */
+function toolNames(samples: readonly Sample[]): (sample: Sample) => string {
+  const backends = new Map<string, Set<string>>()
+  const partsOf = ({ labels }: Sample) => [labels[TOOL] ?? 'unknown', labels[BACKEND] ?? 'unknown'] as const
+  for (const [tool, backend] of samples.map(partsOf))
+    backends.set(tool, (backends.get(tool) ?? new Set<string>()).add(backend))
+  return (sample) => {
+    const [tool, backend] = partsOf(sample)
+    return (backends.get(tool)?.size ?? 0) > 1 ? `${tool} of ${backend}` : tool
+  }
+}
+
 /** Sums the samples of an answer, the most called first. */
 export function usageRows(samples: readonly Sample[], by: Measured): readonly UsageRow[] {
   const rows = new Map<string, { calls: number; errors: number }>()
-  for (const { labels, value } of samples) {
-    const name = labels[LABELS[by]] ?? 'unknown'
+  const nameOf = by === 'tool' ? toolNames(samples) : ({ labels }: Sample) => labels[BACKEND] ?? 'unknown'
+  for (const sample of samples) {
+    const name = nameOf(sample)
     const row = rows.get(name) ?? { calls: 0, errors: 0 }
-    row.calls += value
-    if ((labels['error_type'] ?? '') !== '') row.errors += value
+    row.calls += sample.value
+    if ((sample.labels['error_type'] ?? '') !== '') row.errors += sample.value
     rows.set(name, row)
   }
   return [...rows]

@@ -1,5 +1,5 @@
 import type { AccessFacts, Step } from '../facts/access.ts'
-import type { DeniedCall } from '../facts/denied.ts'
+import type { AuditedCall } from '../facts/calls.ts'
 import { type Child, type Element, h } from './element.ts'
 import { empty, moment, note, stateTag, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
@@ -116,8 +116,12 @@ function policies(explanation: unknown): Child {
 }
 
 /** Lists recently denied calls, each with a link to its explanation. */
-export const deniedTable = (calls: readonly DeniedCall[], hrefOf: (call: DeniedCall) => string, now: number): Element =>
-  table<DeniedCall>(
+export const deniedTable = (
+  calls: readonly AuditedCall[],
+  hrefOf: (call: AuditedCall) => string,
+  now: number,
+): Element =>
+  table<AuditedCall>(
     [
       {
         title: 'Tool',

@@ -18,7 +18,8 @@ const setup = ({ client, hint, text, link }: ClientSetup): Element =>
   )
 
 /** Renders the setup steps of a server as cards. */
-export const setupCards = (setups: readonly ClientSetup[]): Element => h('ul', { class: 'cards' }, setups.map(setup))
+export const setupCards = (setups: readonly ClientSetup[]): Element =>
+  h('ul', { class: 'cards broad' }, setups.map(setup))
 
 /** Describes how a client that the authorization server does not know can identify itself. */
 function acquaintance({ cimd, dcr, host }: LoginFacts): Child {

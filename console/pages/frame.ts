@@ -71,12 +71,13 @@ const find = (query: string | undefined): Element =>
   h(
     'form',
     { class: 'find', action: '/workloads', method: 'get', role: 'search' },
+    h('input', { type: 'hidden', name: 'kind', value: 'all' }),
     h('input', {
       type: 'search',
       name: 'q',
       value: query ?? '',
       placeholder: 'Search  /',
-      'aria-label': 'Search workloads',
+      'aria-label': 'Search by name, namespace or reason',
       'data-search': true,
     }),
   )

@@ -17,7 +17,7 @@ const KEYS: readonly (readonly [string, string])[] = [
 
 const STATES: readonly (readonly [string, string])[] = [
   ['✕ ill', 'It does not serve as its manifest says, or a gateway can’t use it.'],
-  ['! look', 'It serves, and something needs a look.'],
+  ['! check', 'It serves, and something needs your attention.'],
   ['✓ well', 'It serves as its manifest says.'],
   ['? not known', 'No operator has looked at it, or no gateway has tried it yet.'],
 ]
@@ -80,7 +80,7 @@ export const helpPages: Readonly<Record<string, { readonly title: string; readon
       ),
       table<[string, ReasonText]>(
         [
-          { title: 'Reason', cell: ([reason]) => h('span', { id: reason }, reason) },
+          { title: 'Reason', width: 'wide', cell: ([reason]) => h('span', { id: reason }, reason) },
           { title: 'Meaning', cell: ([, { meaning }]) => prose(meaning) },
           { title: 'What to do', cell: ([, { next }]) => prose(next ?? NOTHING) },
         ],

@@ -4,11 +4,11 @@ import type { Subject } from '../facts/subjects.ts'
 import type { State } from '../facts/verdict.ts'
 import type { Places } from '../places/place.ts'
 import { type Child, type Element, h } from './element.ts'
-import { brief, copyable, empty, moment, prose, stateSign, stateTag } from './parts.ts'
+import { brief, copyable, empty, moment, prose, stateSign, stateTag, WORDS } from './parts.ts'
 
 const TALLIES: readonly (readonly [State, string])[] = [
   ['ill', 'ill'],
-  ['attention', 'to look at'],
+  ['attention', 'to check'],
   ['well', 'well'],
   ['unknown', 'not known'],
 ]
@@ -23,7 +23,7 @@ function tally({ counts }: HomeFacts): Element {
         { 'data-key': state },
         h(
           'a',
-          { class: counts[state] === 0 ? 'none' : state, href: `/workloads?state=${state}` },
+          { class: counts[state] === 0 ? 'none' : state, href: `/workloads?kind=all&state=${state}` },
           h('b', {}, String(counts[state])),
           h('span', {}, h('span', { 'aria-hidden': 'true' }, `${stateSign(state)} `), word),
         ),
@@ -73,7 +73,7 @@ function incident(subject: Subject, now: number): Element {
     h(
       'div',
       { class: 'acts' },
-      h('a', { href: subject.href, 'aria-label': `Why is ${subject.name} ${subject.state}?` }, 'Why'),
+      h('a', { href: subject.href, 'aria-label': `Why: what is wrong with ${subject.name}` }, 'Why'),
       first !== undefined && h('a', { href: first.help }, `Help: ${first.reason}`),
       h('a', { href: `${subject.href}/yaml`, 'aria-label': `YAML of ${subject.name}` }, 'YAML'),
     ),
@@ -104,6 +104,39 @@ function served(one: HomeFacts['served'][number]): Element {
   )
 }
 
+/** Renders the problems of the manifest files. */
+const files = ({ files: found, filesMore }: HomeFacts): Child =>
+  found.length > 0 && [
+    h('h2', {}, 'Manifests to repair'),
+    h(
+      'ul',
+      { class: 'incidents' },
+      found.map((one) =>
+        h(
+          'li',
+          {
+            class: `incident ${one.severity === 'error' ? 'ill' : 'attention'}`,
+            'data-key': `${one.object} ${one.reason} ${one.message}`,
+          },
+          h(
+            'h3',
+            {},
+            stateTag(
+              one.severity === 'error' ? 'ill' : 'attention',
+              one.severity === 'error' ? 'refused' : WORDS.attention,
+            ),
+            h('span', {}, one.object),
+          ),
+          h('p', { class: 'says', dir: 'auto' }, h('b', {}, one.reason), ': ', brief(one.message, LONGEST_MESSAGE)),
+          one.next !== null && h('p', {}, h('b', {}, 'What to do: '), prose(one.next)),
+          h('div', { class: 'acts' }, h('a', { href: one.help }, `Help: ${one.reason}`)),
+        ),
+      ),
+    ),
+    filesMore > 0 &&
+      h('p', { class: 'soft' }, `and ${filesMore} more, which `, h('code', {}, 'portico check'), ' lists'),
+  ]
+
 /** Renders the first page: the problems, then the endpoints. */
 export function homePage(facts: HomeFacts, { title: place, kind }: Pick<Places, 'title' | 'kind'>, now: number): Child {
   const { counts, subjects, more, pending } = facts
@@ -111,6 +144,7 @@ export function homePage(facts: HomeFacts, { title: place, kind }: Pick<Places, 
   if (all === 0)
     return [
       h('h1', {}, place),
+      files(facts),
       empty(
         h('p', {}, h('b', {}, 'Nothing is here yet.')),
         h('p', {}, 'A gateway shows tools of several servers at one address. The samples are a start:'),
@@ -126,11 +160,14 @@ export function homePage(facts: HomeFacts, { title: place, kind }: Pick<Places, 
     h('h1', {}, place),
     tally(facts),
     pending > 0 && h('p', { class: 'soft', 'data-pending': true }, `Still asking ${plural(pending, 'pod')}.`),
+    files(facts),
     subjects.length === 0
       ? h(
           'p',
           { class: 'calm' },
-          counts.unknown === 0 ? `✓ All ${all} are well.` : '✓ Nothing is wrong as far as is known.',
+          counts.unknown === 0
+            ? `✓ All ${all} ${facts.files.length > 0 ? 'that run ' : ''}are well.`
+            : '✓ Nothing is wrong as far as is known.',
         )
       : [
           h('h2', {}, 'What is wrong'),
@@ -140,7 +177,7 @@ export function homePage(facts: HomeFacts, { title: place, kind }: Pick<Places, 
             subjects.map((subject) => incident(subject, now)),
           ),
         ],
-    more > 0 && h('p', {}, h('a', { href: '/workloads?sort=state' }, `and ${more} more`)),
+    more > 0 && h('p', {}, h('a', { href: '/workloads?kind=all&sort=state' }, `and ${more} more`)),
     facts.served.length > 0 && [h('h2', {}, 'What is served'), h('ul', { class: 'cards' }, facts.served.map(served))],
     facts.servedMore > 0 && h('p', {}, h('a', { href: '/workloads' }, `and ${facts.servedMore} more`)),
   ]

@@ -78,7 +78,7 @@ export function mapDrawing(facts: MapFacts): Child {
         facts.boxes.map(box),
       ),
     ),
-    h('h2', {}, 'The same as a list'),
+    h('h2', {}, 'As a list'),
     table<Box>(
       [
         { title: 'Object', cell: link },
@@ -104,7 +104,7 @@ export function mapPage(facts: MapFacts): Child {
     h('h1', {}, 'Map'),
     h(
       'p',
-      { class: 'lead' },
+      { class: 'lead of-map' },
       'Gateways on the left, then groups, servers and settings. What is named and missing is dashed.',
     ),
     h(

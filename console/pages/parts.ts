@@ -3,7 +3,13 @@ import type { State, Trouble } from '../facts/verdict.ts'
 import { type Child, type Element, h } from './element.ts'
 
 const SIGNS: Readonly<Record<State, string>> = { ill: '✕', attention: '!', well: '✓', unknown: '?' }
-const WORDS: Readonly<Record<State, string>> = { ill: 'ill', attention: 'look', well: 'well', unknown: 'not known' }
+/** The word of each state. */
+export const WORDS: Readonly<Record<State, string>> = {
+  ill: 'ill',
+  attention: 'check',
+  well: 'well',
+  unknown: 'not known',
+}
 
 /** Renders the sign of a state with a word. */
 export const stateTag = (state: State, word: string = WORDS[state]): Element =>
@@ -15,16 +21,13 @@ export const stateSign = (state: State): string => SIGNS[state]
 export const NOTHING = '–'
 
 /** Renders a moment in UTC: the time, and the date if it differs from that of `now` (milliseconds since 1970). */
-export function moment(at: string | number | null, now: number): Child {
+export function moment(at: string | number | null, now: number, precision: 'minute' | 'second' = 'minute'): Child {
   const date = new Date(at ?? Number.NaN)
   if (Number.isNaN(date.getTime())) return NOTHING
   const iso = date.toISOString()
+  const time = iso.slice(11, precision === 'second' ? 19 : 16)
   const isToday = iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10)
-  return h(
-    'time',
-    { datetime: iso },
-    isToday ? `${iso.slice(11, 16)} UTC` : `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`,
-  )
+  return h('time', { datetime: iso }, isToday ? `${time} UTC` : `${iso.slice(0, 10)} ${time} UTC`)
 }
 
 export interface Column<Row> {

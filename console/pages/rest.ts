@@ -196,18 +196,21 @@ export const usagePage = (facts: UsageFacts): Child => [
     (facts.manifest === null
       ? note('warn', h('p', {}, facts.missing), facts.right !== null && h('p', {}, h('code', {}, facts.right)))
       : [note('', h('p', {}, facts.missing)), copyBlock(facts.manifest, 'Manifest that counts')]),
-  facts.missing === null && facts.rows.length === 0 && empty(h('p', {}, 'No call in this time.')),
+  facts.missing === null &&
+    facts.rows.length === 0 &&
+    empty(h('p', {}, 'No call in this time.'), h('p', {}, h('a', { href: `${facts.href}/tools` }, 'Try a tool'))),
   facts.rows.length > 0 && [
     usageTable(facts),
     h(
       'p',
-      {},
+      { class: 'pages' },
       h(
         'a',
         {
+          class: 'button quiet',
           href: `${facts.href}/usage?${new URLSearchParams({ from: facts.from, to: facts.to, by: facts.by, format: 'csv' })}`,
         },
-        'CSV',
+        'Download CSV',
       ),
     ),
   ],
@@ -222,6 +225,10 @@ const card = ({ name, title, description, version, href }: CatalogEntry): Elemen
     h('p', { class: 'about', dir: 'auto' }, description),
   )
 
+/** Keeps which MCPRegistry a form asks. */
+const ofField = ({ of }: Pick<CatalogFacts, 'of'>): Child =>
+  of !== null && h('input', { type: 'hidden', name: 'of', value: of })
+
 /** Renders the entries of a registry. */
 export const catalogPage = (facts: CatalogFacts, token: string): Child => [
   h('h1', {}, 'Catalog'),
@@ -235,7 +242,7 @@ export const catalogPage = (facts: CatalogFacts, token: string): Child => [
           'ul',
           { class: 'tabs' },
           facts.registries.map(({ name, href }) =>
-            h('li', {}, h('a', { href, 'aria-current': name === facts.registry ? 'page' : undefined }, name)),
+            h('li', {}, h('a', { href, 'aria-current': name === facts.label ? 'page' : undefined }, name)),
           ),
         ),
         h(
@@ -246,11 +253,19 @@ export const catalogPage = (facts: CatalogFacts, token: string): Child => [
             action: `/catalog/${encodeURIComponent(facts.registry ?? '')}`,
             'data-keep': true,
           },
+          ofField(facts),
           h('label', {}, h('span', {}, 'Search'), h('input', { type: 'search', name: 'search', value: facts.search })),
           h('button', {}, 'Search'),
         ),
       ],
-  facts.registry !== null && tokenForm({ ...facts, action: `/catalog/${encodeURIComponent(facts.registry)}` }, token),
+  facts.registry !== null &&
+    tokenForm(
+      {
+        ...facts,
+        action: `/catalog/${encodeURIComponent(facts.registry)}${facts.of === null ? '' : `?${new URLSearchParams({ of: facts.of })}`}`,
+      },
+      token,
+    ),
   facts.missing !== null && !facts.needsToken && note('warn', h('p', {}, facts.missing)),
   facts.missing === null &&
     facts.registries.length > 0 &&
@@ -263,18 +278,19 @@ export const catalogPage = (facts: CatalogFacts, token: string): Child => [
       ),
       h('p', {}, 'Do you miss one? Ask below by its name.'),
     ),
-  h('ul', { class: 'cards' }, facts.entries.map(card)),
+  facts.entries.length > 0 && [h('h2', {}, 'Servers'), h('ul', { class: 'cards' }, facts.entries.map(card))],
   facts.next !== null &&
     h('div', { class: 'pages' }, h('a', { class: 'button quiet', rel: 'next', href: facts.next }, 'Next')),
   facts.registry !== null && facts.missing === null && whyView(facts),
 ]
 
 /** Renders the question why an entry is or is not shown to the viewer, and its answer. */
-const whyView = ({ registry, why }: CatalogFacts): Child => [
+const whyView = ({ registry, why, of }: CatalogFacts): Child => [
   h('h2', {}, 'Something is not shown?'),
   h(
     'form',
     { class: 'filter', method: 'get', action: `/catalog/${encodeURIComponent(registry ?? '')}`, 'data-keep': true },
+    ofField({ of }),
     h(
       'label',
       {},
@@ -297,8 +313,11 @@ const whyView = ({ registry, why }: CatalogFacts): Child => [
 ]
 
 /** Renders one entry of a registry, and how clients connect to the server that it names. */
-export const entryPage = (entry: CatalogEntry, registry: string): Child => [
-  h('p', { class: 'crumbs' }, h('a', { href: `/catalog/${encodeURIComponent(registry)}` }, registry)),
+export const entryPage = (
+  entry: CatalogEntry,
+  { label, href }: { readonly label: string; readonly href: string },
+): Child => [
+  h('p', { class: 'crumbs' }, h('a', { href }, label)),
   h('h1', { dir: 'auto' }, entry.title),
   h('p', {}, h('code', {}, entry.name), ` ${entry.version}`),
   h('p', { class: 'lead', dir: 'auto' }, entry.description),

@@ -32,7 +32,7 @@ letter-spacing:-.01em}
 .find{padding:var(--p3) var(--p4) 0}
 .find input{width:100%}
 nav.main{padding:var(--p2) var(--p2) var(--p2)}
-nav.main ul{display:flex;gap:var(--p1);list-style:none;margin:0;padding:0;overflow-x:auto}
+nav.main ul{display:flex;flex-wrap:wrap;gap:var(--p1);list-style:none;margin:0;padding:0}
 nav.main a{display:block;padding:var(--p1) var(--p2);border-radius:var(--r1);color:var(--soft);text-decoration:none;font-weight:550;
 white-space:nowrap}
 nav.main a:focus-visible{outline-offset:-3px}
@@ -52,7 +52,7 @@ header.rail{grid-row:1/3;border:0;border-right:1px solid var(--line)}
 .stay{position:sticky;top:0;max-height:100vh;overflow:auto}
 .brand{padding-top:var(--p5)}
 nav.main{padding:var(--p4) var(--p2)}
-nav.main ul{flex-direction:column}
+nav.main ul{flex-direction:column;flex-wrap:nowrap}
 nav.main a{padding:var(--p2) var(--p3);border-radius:var(--r2)}
 main{padding:var(--p6) var(--p6) var(--p6);max-width:82rem}
 footer{grid-column:2;padding:var(--p4) var(--p6)}}
@@ -63,9 +63,10 @@ footer{grid-column:2;padding:var(--p4) var(--p6)}}
 .top{display:flex;flex-wrap:wrap;align-items:center;gap:var(--p2) var(--p3)}
 .top h1,.top h2,.top h3{margin:0}
 .top .end{margin-left:auto}
-.tabs{display:flex;gap:var(--p1) var(--p5);list-style:none;margin:var(--p4) 0 var(--p5);padding:0;
-border-bottom:1px solid var(--line);overflow-x:auto}
-.tabs a{display:block;padding:var(--p2) 0;color:var(--soft);text-decoration:none;border-bottom:3px solid transparent;
+.tabs{display:flex;flex-wrap:wrap;gap:0 var(--p5);list-style:none;margin:var(--p4) 0 var(--p5);padding:0;
+border-bottom:1px solid var(--line)}
+.tabs li{max-width:100%}
+.tabs a{display:block;overflow:hidden;text-overflow:ellipsis;padding:var(--p2) 0;color:var(--soft);text-decoration:none;border-bottom:3px solid transparent;
 font-weight:550;white-space:nowrap}
 .tabs a:focus-visible{outline-offset:-3px}
 .tabs a:hover{color:var(--ink)}
@@ -106,8 +107,9 @@ border-radius:var(--r1);padding:var(--p1) var(--p1) var(--p1) var(--p3);max-widt
 .address code{flex:1;min-width:0;font-size:1em}
 .table{overflow:auto;border:1px solid var(--line);border-radius:var(--r2);background:var(--card)}
 .cards+.table{margin-top:var(--p4)}
+.cards.broad{grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr))}
 .table :is(th,td){min-width:5.5rem}
-@media(min-width:44.01rem){.table .mid{min-width:7.5rem}.table .wide{min-width:12rem}}
+@media(min-width:44.01rem){.table .mid{min-width:7.5rem}.table .wide{min-width:12rem}.table th.wide{min-width:16rem}}
 caption{text-align:left;padding:var(--p3) var(--p4) 0;color:var(--soft);font-size:var(--s1)}
 td.num,th.num{text-align:right}
 tbody tr:hover,tr:focus-within{background:var(--code)}
@@ -119,6 +121,7 @@ label{display:block;font-size:var(--s1);font-weight:600;color:var(--soft)}
 label>span{display:block;margin-bottom:var(--p1)}
 label.check{display:flex;gap:var(--p2);align-items:center;min-height:2.5rem}
 .filter input:not([type=checkbox]),.filter select,.filter button{height:2.5rem}
+@media(max-width:44rem){.filter label:not(.check){flex:1 1 9rem}.filter label :is(input:not([type=checkbox]),select){width:100%}}
 textarea{width:100%;min-height:7rem;font-family:var(--mono);font-size:var(--s1)}
 textarea.low{min-height:4rem}
 input[type=checkbox]{width:1.125rem;height:1.125rem;vertical-align:middle;accent-color:var(--accent)}
@@ -140,7 +143,7 @@ legend{font-weight:600;padding:0 var(--p1)}
 .fields input:not([type=checkbox]),.fields select{width:100%}
 .map{border:1px solid var(--line);border-radius:var(--r2);background:var(--card);overflow:auto;margin:var(--p4) 0}
 .map>svg{display:block;max-width:none;height:auto}
-@media(max-width:44rem){.map{display:none}}
+@media(max-width:44rem){.map,.of-map{display:none}.tabs{column-gap:var(--p4)}}
 .map .edge{fill:none;stroke:var(--soft);stroke-width:1.5;opacity:.55}
 .map .box rect{fill:var(--bg);stroke:var(--soft);stroke-width:1}
 .map .box.ill rect{fill:var(--ill-tint);stroke:var(--ill)}

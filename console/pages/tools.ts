@@ -74,7 +74,7 @@ export function toolsPage(facts: ToolsFacts, token: string, kept?: Kept): Child 
       !facts.needsToken &&
       note('warn', h('p', {}, `Its tools can’t be listed: ${facts.missing}`)),
     facts.tools.length === 0
-      ? !facts.needsToken && empty(h('p', {}, 'No tool is shown.'))
+      ? !facts.needsToken && facts.missing === null && empty(h('p', {}, 'It shows you no tool.'))
       : table<ToolRow>(
           [
             { title: 'Tool', width: 'wide', cell: ({ name, href }) => h('a', { href }, name) },

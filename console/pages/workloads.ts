@@ -1,8 +1,8 @@
-import { LISTED, type ListFacts, type ListQuery, SORTS, STATES } from '../facts/list.ts'
+import { EVERY_KIND, LISTED, type ListFacts, type ListQuery, SORTS, STATES } from '../facts/list.ts'
 import { wordOf } from '../facts/places.ts'
 import type { Subject } from '../facts/subjects.ts'
 import { type Child, type Element, h } from './element.ts'
-import { empty, NOTHING, stateTag, table } from './parts.ts'
+import { empty, NOTHING, stateTag, table, WORDS } from './parts.ts'
 
 const select = (name: string, label: string, value: string, options: readonly (readonly [string, string])[]): Element =>
   h(
@@ -16,13 +16,17 @@ const select = (name: string, label: string, value: string, options: readonly (r
     ),
   )
 
-function filter({ query, namespaces }: ListFacts): Element {
+function filter({ query, namespaces, kinds }: ListFacts): Element {
   const any: readonly [string, string] = ['', 'any']
   return h(
     'form',
     { class: 'filter', action: '/workloads', method: 'get', 'data-keep': true },
-    select('state', 'State', query.state, [any, ...STATES.map((state) => [state, state] as const)]),
-    select('kind', 'Kind', query.kind, [any, ...LISTED.map((kind) => [kind, wordOf(kind)] as const)]),
+    select('state', 'State', query.state, [any, ...STATES.map((state) => [state, WORDS[state]] as const)]),
+    select('kind', 'Kind', query.kind, [
+      ['', 'workloads'],
+      [EVERY_KIND, 'every kind'],
+      ...[...LISTED, ...kinds.filter((kind) => !LISTED.includes(kind))].map((kind) => [kind, wordOf(kind)] as const),
+    ]),
     select('ns', 'Namespace', query.ns, [any, ...namespaces.slice(0, 500).map((name) => [name, name] as const)]),
     select(
       'sort',
@@ -57,7 +61,10 @@ export function workloadsPage(facts: ListFacts): Child {
     h('h1', {}, 'Workloads'),
     filter(facts),
     total === 0
-      ? empty(h('p', {}, 'No workload matches.'), h('p', {}, h('a', { href: '/workloads' }, 'Show all')))
+      ? empty(
+          h('p', {}, query.kind === '' ? 'No workload matches.' : 'Nothing matches.'),
+          h('p', {}, h('a', { href: '/workloads' }, 'Show all')),
+        )
       : table(columns, rows, {
           caption: `${first}–${first + rows.length - 1} of ${total.toLocaleString('en')}`,
           key: ({ kind, namespace, name }) => `${kind}/${namespace}/${name}`,

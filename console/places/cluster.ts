@@ -96,6 +96,13 @@ export class ClusterPlaces implements Places {
     return kept.reading
   }
 
+  /** Returns what the viewer has read before, marked as old, while the API server is slow. */
+  lastWorld(viewer: Viewer): World | undefined {
+    const kept = this.#worlds.get(viewer.id)
+    if (kept?.world === undefined || kept.namespaces !== (viewer.namespaces?.join(',') ?? '')) return undefined
+    return { ...kept.world, stale: 'the API server is slow to answer' }
+  }
+
   async #readInto(kept: Kept, viewer: Viewer): Promise<World> {
     const room = this.#worlds.room()
     try {
@@ -105,7 +112,8 @@ export class ClusterPlaces implements Places {
     } catch (error) {
       const failure = placeError(error)
       if (failure.retryAfter !== undefined) kept.notBefore = Date.now() + failure.retryAfter * 1000
-      if (failure.kind === 'refused') kept.world = undefined
+      // Who may read nothing any more keeps nothing.
+      if (failure.kind !== 'away') kept.world = undefined
       if (kept.world === undefined) throw failure
       return { ...kept.world, stale: failure.message }
     } finally {
@@ -361,6 +369,8 @@ export class ClusterPlaces implements Places {
   }
 
   fileOf = (): undefined => undefined
+
+  fileProblems = (): readonly [] => []
 }
 
 const MISSING = {

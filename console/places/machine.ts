@@ -1,6 +1,6 @@
 import { isObject } from '../../crds/settings/json.ts'
 import { fillWorld, type KubernetesObject } from '../../operator/model/index.ts'
-import { PlaceError, type Places, type Report, type World } from './place.ts'
+import { type FileProblem, PlaceError, type Places, type Report, type World } from './place.ts'
 import { readJson } from './read-json.ts'
 
 interface LocalId {
@@ -15,6 +15,8 @@ export interface LocalSource {
   readonly group: string
   /** Returns the objects, with the status that an operator would write, and the file of each. */
   objects(): readonly { readonly object: KubernetesObject; readonly file: string }[]
+  /** What is wrong with the files; absent: nothing. */
+  fileProblems?(): readonly FileProblem[]
   endpoints(): readonly (LocalId & { readonly url: string; readonly admin: string })[]
   /** The latest audit lines of a workload's data plane. */
   auditLines(id: LocalId): readonly string[]
@@ -65,6 +67,7 @@ export function machinePlaces(source: LocalSource, title: string): Places {
       const { objects } = fillWorld({ objects: source.objects().map(({ object }) => object) })
       return { objects, namespaces: [], notReadable: [], asOf: Date.now(), cut: false }
     },
+    lastWorld: () => undefined,
     reports: async (_, workload) => [await asked(workload, '/status')],
     definitions: (_, workload) => asked(workload, '/definitions'),
     usage: async (_, workload, query) => [await asked(workload, `/usage?${query}`)],
@@ -87,6 +90,7 @@ export function machinePlaces(source: LocalSource, title: string): Places {
       const key = keyOf(idOf(object))
       return source.objects().find((one) => keyOf(idOf(one.object)) === key)?.file
     },
+    fileProblems: () => source.fileProblems?.() ?? [],
     close: async () => undefined,
   }
 }

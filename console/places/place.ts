@@ -33,6 +33,18 @@ export type Report =
   | { readonly status: Readonly<Record<string, unknown>>; readonly at: number }
   | { readonly missing: string; readonly right?: string }
 
+/** Something that is wrong with a file of manifests. */
+export interface FileProblem {
+  /** `File`, with the file's path as the name, where it is not known which object it is about. */
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+  readonly reason: string
+  /** Names the file and the line. */
+  readonly message: string
+  readonly severity: 'error' | 'warning' | 'note'
+}
+
 export interface Places {
   readonly kind: 'cluster' | 'machine'
   /** The name of the cluster, or of the folder. */
@@ -41,6 +53,8 @@ export interface Places {
   readonly group: () => string
   /** Returns the objects that the viewer may read. Throws a PlaceError if that fails and nothing was read before. */
   world(viewer: Viewer): Promise<World>
+  /** Returns what the viewer has read before, marked as old; undefined if nothing was. */
+  lastWorld(viewer: Viewer): World | undefined
   /** Returns the reports of a workload's pods, at most ten seconds old. It never rejects. */
   reports(viewer: Viewer, workload: KubernetesObject): Promise<readonly Report[]>
   /** Returns the pods' definitions of tools, as in `/definitions`. It never rejects. */
@@ -60,6 +74,8 @@ export interface Places {
   audit(viewer: Viewer, workload: KubernetesObject): Promise<readonly string[] | string>
   /** Returns the file that contains an object's manifest, if it is known. */
   fileOf(object: KubernetesObject): string | undefined
+  /** Returns what is wrong with the files of the manifests; a cluster has none. */
+  fileProblems(): readonly FileProblem[]
   close(): Promise<void>
 }
 

@@ -38,7 +38,7 @@ const byKindAndName = (left: ObjectId, right: ObjectId) =>
   compare(left.name, right.name)
 
 /** Returns a problem of a file as a problem of the object in it, if that is known. */
-const fileProblem = ({ object, file, line, pointer, message, reason, severity }: ManifestFinding): Problem => ({
+export const fileProblem = ({ object, file, line, pointer, message, reason, severity }: ManifestFinding): Problem => ({
   ...(object ?? { kind: 'File', namespace: '', name: file }),
   reason,
   message: `${file}:${line}: ${pointer ? `${pointer}: ` : ''}${message}`,

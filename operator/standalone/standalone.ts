@@ -15,7 +15,7 @@ import { type LocalCommand, localPod, nameFolder } from './pod/workload.ts'
 import { LocalPorts } from './ports/local-ports.ts'
 import { StateDirectory } from './ports/state.ts'
 import { redactor } from './process/lines.ts'
-import { buildReport, type Endpoint, type Report } from './report.ts'
+import { buildReport, type Endpoint, fileProblem, type Problem, type Report } from './report.ts'
 
 /** Milliseconds after which a set that has not settled is reported as it is. */
 const SETTLE_LIMIT_MS = 10_000
@@ -120,6 +120,14 @@ export class Standalone {
   /** Returns the objects with their status, as of the last round; the same array until something changes. */
   objects(): readonly PlannedObject[] {
     return this.#objects
+  }
+
+  /** Returns what is wrong with the files: manifests that are not taken over, and fields that do nothing. */
+  fileProblems(): readonly Problem[] {
+    return this.#feed.findings
+      .filter(({ severity }) => severity !== 'note')
+      .map(fileProblem)
+      .map((problem) => ({ ...problem, message: this.#redact(problem.message) }))
   }
 
   /** Returns what is served now. */

@@ -14,6 +14,8 @@ export interface ApiStandIn {
   reach: (token: string) => readonly string[] | undefined
   /** Answers in place of the lists: a status and headers; undefined: as usual. Status 0 ends the connection. */
   instead: { readonly status: number; readonly headers?: Readonly<Record<string, string>> } | undefined
+  /** True if nobody may ask what they may do. */
+  isMute: boolean
   /** Lets lists wait from now on; the returned function answers them all, and the next ones at once. */
   hold(): () => void
   close(): Promise<void>
@@ -43,6 +45,7 @@ export async function startApiStandIn(objects: readonly KubernetesObject[] = [])
     objects,
     reach: () => undefined,
     instead: undefined,
+    isMute: false,
     hold() {
       waiting = []
       return () => {
@@ -68,6 +71,7 @@ export async function startApiStandIn(objects: readonly KubernetesObject[] = [])
     if (pathname.endsWith('/selfsubjectreviews'))
       return send(201, { status: { userInfo: { username: token.split('.')[0] } } })
     if (pathname.endsWith('/selfsubjectaccessreviews')) {
+      if (found.isMute) return send(403, { reason: 'Forbidden', message: 'reviews are forbidden' })
       const { spec } = JSON.parse(await textOf(request)) as {
         spec: { resourceAttributes: { namespace: string } }
       }

@@ -20,7 +20,24 @@ test.before(async () => {
   }
   const provider = `{name: corp, issuerUrl: "${idp.issuer}", audience: catalog, allowPrivateIP: true}`
   const spec = `spec:\n  sources: [${source('red')}, ${source('blue')}]\n  registries: [{name: main, sources: [red, blue]}]\n  auth: {mode: oauth, oauth: {resourceUrl: "http://127.0.0.1:1", providers: [${provider}]}, authz: {roles: {}}}\n`
-  one = await OpenConsole.start(object('MCPRegistry', 'catalog', spec))
+  // Another one has a registry of the same name, and its configuration as text.
+  const text = `sources: [${source('green').replace(/, claims.*/, '}')}]\nregistries: [{name: main, sources: [green]}]\nauth: {mode: anonymous}\n`
+  const other = `spec:\n  configYAML: ${JSON.stringify(text)}\n`
+  // A third never runs: what is known of it is its text.
+  const closed = JSON.stringify(
+    `registries: [{name: closed, sources: []}]\nauth: {mode: oauth, oauth: {resourceUrl: "https://registry.example", providers: [${provider}]}}\n`,
+  )
+  one = await OpenConsole.start(
+    [
+      object('MCPRegistry', 'catalog', spec),
+      object('MCPRegistry', 'other', other),
+      object(
+        'MCPRegistry',
+        'closed',
+        `spec:\n  configYAML: ${closed}\n  podTemplateSpec: {spec: {hostNetwork: true}}\n`,
+      ),
+    ].join('---\n'),
+  )
   await one.open()
 })
 test.after(async () => {
@@ -29,12 +46,13 @@ test.after(async () => {
   folder[Symbol.dispose]()
 })
 
-const catalog = (query = '') => one.json(`/catalog/main${query}`)
+const OF = 'of=default%2Fcatalog'
+const catalog = (query = '') => one.json(`/catalog/main?${OF}${query}`)
 
 async function send(fields: Readonly<Record<string, string>>) {
-  const page = await one.text('/catalog/main')
+  const page = await one.text(`/catalog/main?${OF}`)
   const form = /<form[^>]*method="post"[^>]*><input type="hidden" name="form" value="([^"]+)"/.exec(page)?.[1] ?? ''
-  return fetch(`${one.url}/catalog/main`, {
+  return fetch(`${one.url}/catalog/main?${OF}`, {
     method: 'POST',
     headers: { cookie: one.cookie, origin: one.url, accept: 'application/json' },
     body: new URLSearchParams({ form, ...fields }),
@@ -44,24 +62,24 @@ async function send(fields: Readonly<Record<string, string>>) {
 test('without a token the catalog asks for one; with that of a team it shows the entries of the team', async () => {
   const before = (await catalog()).facts
   assert.equal([before.needsToken, before.entries], [true, []], JSON.stringify(before))
-  assert.match(await one.text('/catalog/main'), 'name="login"')
+  assert.match(await one.text(`/catalog/main?${OF}`), 'name="login"')
   const token = await idp.mint({ aud: 'catalog', team: 'red' })
   assert.is((await send({ token })).status, 200)
   const names = async () => (await catalog()).facts.entries.map(({ name }: { name: string }) => name)
   await eventually('both sources are read', async () => (await names()).length > 0)
   assert.equal(await names(), ['com.example/red'])
-  assert.is((await one.get('/catalog/main/com.example/red')).status, 200)
-  assert.is((await one.get('/catalog/main/com.example/blue')).status, 404)
-  assert.not.match(await one.text('/catalog/main'), token)
+  assert.is((await one.get(`/catalog/main/com.example/red?${OF}`)).status, 200)
+  assert.is((await one.get(`/catalog/main/com.example/blue?${OF}`)).status, 404)
+  assert.not.match(await one.text(`/catalog/main?${OF}`), token)
 })
 
 test('the registry explains why an entry is shown or not', async () => {
-  const why = async (name: string) => (await catalog(`?why=${encodeURIComponent(name)}`)).facts.why
+  const why = async (name: string) => (await catalog(`&why=${encodeURIComponent(name)}`)).facts.why
   assert.is((await why('com.example/red')).visible, true)
   const blue = await why('com.example/blue')
   assert.is(blue.visible, false, JSON.stringify(blue))
   assert.ok(blue.checks.some(({ allowed }: { allowed: boolean }) => !allowed))
-  assert.match(await one.text('/catalog/main?why=com.example%2Fblue'), 'not shown to you')
+  assert.match(await one.text(`/catalog/main?${OF}&why=com.example%2Fblue`), 'not shown to you')
 })
 
 test('a login is offered at the provider of the registry alone, and a forgotten token is gone', async () => {
@@ -71,6 +89,31 @@ test('a login is offered at the provider of the registry alone, and a forgotten 
   assert.match(((await answer.json()) as { message: string }).message, 'Paste a token instead')
   await send({ forget: 'yes' })
   assert.is((await catalog()).facts.needsToken, true)
+})
+
+test('registries of one name are told apart, and a token is offered to the one alone', async () => {
+  const { registries } = (await one.json('/catalog')).facts
+  const mains = registries.filter(({ name }: { name: string }) => name.startsWith('main'))
+  assert.equal(mains, [
+    { name: 'main (default/catalog)', href: '/catalog/main?of=default%2Fcatalog' },
+    { name: 'main (default/other)', href: '/catalog/main?of=default%2Fother' },
+  ])
+  const page = await one.text(mains[1].href)
+  assert.match(page, 'href="/catalog/main/com.example/green?of=default%2Fother"')
+  assert.match(
+    await one.text('/catalog/main/com.example/green?of=default%2Fother'),
+    'href="/catalog/main?of=default%2Fother"',
+  )
+  assert.is((await one.get('/catalog/main?of=default%2Fnobody')).status, 404)
+})
+
+test('Connect reads a registry whose configuration is a text', async () => {
+  const { facts } = await one.json('/ns/default/mcpreg/other/connect')
+  assert.is(facts.login, null)
+  assert.ok(facts.setups.some(({ client }: { client: string }) => client === 'Registry main'))
+  const closed = await one.json('/ns/default/mcpreg/closed/connect')
+  assert.is(closed.facts.login.issuer, idp.issuer, JSON.stringify(closed.facts))
+  assert.is(closed.facts.login.resource, 'https://registry.example')
 })
 
 test.run()

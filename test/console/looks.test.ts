@@ -4,11 +4,16 @@ import { gzipSync } from 'node:zlib'
 import type { Browser, BrowserContext, Page } from 'puppeteer-core'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { routes } from '../../console/endpoint/routes.ts'
+import { helpPages } from '../../console/pages/help.ts'
 import { CONSOLE_STYLE } from '../../console/pages/style.ts'
 import { LOOKS, violations } from '../support/accessibility.ts'
 import { startBrowser } from '../support/browser.ts'
 import { object } from '../support/operator/standalone-run.ts'
+import { startPodConsole } from './in-pod.ts'
 import { gateway, group, OpenConsole, server } from './support.ts'
+
+const root = join(import.meta.dirname, '../..')
 
 const manifests = [
   group,
@@ -19,32 +24,35 @@ const manifests = [
     'broken',
     '  annotations: {portico.dev/local-command: "exit 3"}\nspec:\n  image: x/y:1.0.0\n  transport: streamable-http\n  groupRef: {name: all}\n  oidcConfigRef: {name: corp, audience: x}\n',
   ),
+  object('MCPServer', 'Odd_Name', 'spec: {}\n'),
+  ...['registry', 'catalog'].map((name) => readFileSync(join(root, `samples/quickstart/${name}.yaml`), 'utf8')),
 ].join('---\n')
 
-const PAGES = [
-  '',
-  '/map',
-  '/access',
-  '/changes',
-  '/usage',
-  '/connect',
-  '/yaml',
-  '/log',
-  '/tools',
-  '/tools/clock_convert_time',
-].map((part) => `/ns/default/vmcp/tools${part}`)
+const VALUES: Readonly<Record<string, string>> = {
+  ns: 'default',
+  short: 'vmcp',
+  name: 'tools',
+  tool: 'clock_convert_time',
+  registry: 'public',
+  namespace: 'com.notion',
+  server: 'mcp',
+}
+const filled = (path: string, values: Readonly<Record<string, string>>): string =>
+  path.replace(/:(\w+)/g, (_, name: string) => {
+    assert.ok(values[name] !== undefined, `a value for ${name} in ${path}`)
+    return values[name] as string
+  })
+/** Every page that the console has, and those of other objects and of errors. */
 const ALL = [
-  '/',
-  '/workloads',
-  '/map',
-  '/access',
-  '/changes',
-  '/usage',
-  '/catalog',
-  '/help',
-  '/help/conditions',
+  ...Object.keys(routes).flatMap((path) =>
+    path === '/help/:page' ? Object.keys(helpPages).map((page) => `/help/${page}`) : [filled(path, VALUES)],
+  ),
+  '/workloads?kind=all&q=none',
+  '/ns/default/mcpserver/broken',
+  '/ns/default/mcpserver/broken/tools',
+  '/ns/default/mcpreg/catalog',
+  '/ns/default/mcpreg/catalog/connect',
   '/nothing',
-  ...PAGES,
 ]
 let one: OpenConsole
 let browser: Browser
@@ -85,6 +93,27 @@ for (const [look, feature] of LOOKS)
     assert.equal(found, [])
   })
 
+test('the login of a pod can be used by everybody', async () => {
+  const pod = await startPodConsole('http://127.0.0.1:9')
+  try {
+    const page = await freshPage()
+    for (const [look, feature] of LOOKS) {
+      await page.emulateMediaFeatures([feature])
+      await page.setViewport({ width: 360, height: 800 })
+      await page.goto(`${pod.url}/workloads?q=a`)
+      assert.match(page.url(), '/login?to=')
+      assert.equal(await violations(page), [], look)
+      await page.type('[name=token]', 'this is no token')
+      await Promise.all([page.waitForNavigation(), page.click('form.fields button')])
+      assert.ok(await page.$('.note.bad'), look)
+      assert.equal(await violations(page), [], look)
+      assert.is(await page.evaluate('document.documentElement.scrollWidth'), 360, look)
+    }
+  } finally {
+    await pod.close()
+  }
+})
+
 test('no page is wider than a small screen, or than a screen at 200 %', async () => {
   const page = await freshPage()
   for (const width of [360, 640])
@@ -92,6 +121,10 @@ test('no page is wider than a small screen, or than a screen at 200 %', async ()
       await page.setViewport({ width, height: 800 })
       await page.goto(one.url + path)
       assert.is(await page.evaluate('document.documentElement.scrollWidth'), width, `${path} at ${width}`)
+      // Nothing tells that a bar of links goes on beyond its edge.
+      const hidden =
+        "[...document.querySelectorAll('nav ul, .tabs')].filter((one) => one.scrollWidth > one.clientWidth).length"
+      assert.is(await page.evaluate(hidden), 0, `links of ${path} at ${width}`)
     }
 })
 
@@ -111,7 +144,7 @@ test('every page works without script', async () => {
   const page = await freshPage()
   await page.setJavaScriptEnabled(false)
   await page.goto(`${one.url}/workloads`)
-  await page.select('[name="kind"]', 'VirtualMCPServer')
+  await page.select('select[name="kind"]', 'VirtualMCPServer')
   await Promise.all([page.waitForNavigation(), page.click('form.filter button')])
   const rows = await page.$$eval('tbody tr', (found) =>
     found.map((row) => (row as unknown as { textContent: string }).textContent),
@@ -121,7 +154,7 @@ test('every page works without script', async () => {
 })
 
 test('script and style are small', () => {
-  const script = readFileSync(join(import.meta.dirname, '../../console/browser/console.js'))
+  const script = readFileSync(join(root, 'console/browser/console.js'))
   assert.ok(gzipSync(script).length <= 15 * 1024)
   assert.ok(gzipSync(CONSOLE_STYLE).length <= 8 * 1024)
 })

@@ -53,7 +53,7 @@ const submit = (page: Page, selector: string) => Promise.all([page.waitForNaviga
 const PICTURES: Readonly<Record<string, Picture>> = {
   home: { path: '/', shows: ['What is wrong', 'ReferenceNotFound', 'What to do:', 'What is served', 'Try a tool'] },
   workload: { path: TOOLS, size: [1000, 400], shows: ['Servers', 'healthy', 'What belongs to it', 'Conditions'] },
-  map: { path: '/map', size: [1290, 330], shows: ['The same as a list', 'shared', 'missing'] },
+  map: { path: '/map', size: [1290, 330], shows: ['As a list', 'shared', 'missing'] },
   access: {
     path: `${TOOLS}/access`,
     shows: ['DENIED', 'stops here', 'The policies that decided'],
@@ -75,7 +75,7 @@ const PICTURES: Readonly<Record<string, Picture>> = {
       await page.evaluate('document.querySelector("#result").scrollIntoView({block: "center"})')
     },
   },
-  connect: { path: `${TOOLS}/connect`, shows: ['VS Code', 'Claude Code', 'Cursor', 'Copy'] },
+  connect: { path: `${TOOLS}/connect`, size: [1290, 560], shows: ['VS Code', 'Claude Code', 'Cursor', 'Copy'] },
 }
 
 let one: OpenConsole

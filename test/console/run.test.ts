@@ -181,6 +181,42 @@ test('Home shows a server that ends, and loses it again once it is back, without
   assert.is(await page.evaluate('window.stays'), true)
 })
 
+test('Home names a manifest that is refused, with its line, and what ran stays', async () => {
+  const files = async () => (await one.json('/')).facts.files
+  assert.equal(await files(), [])
+  const extra = one.folder.write(
+    'all.yaml',
+    manifests.replace('spec: {}', `spec: {colour: ${JSON.stringify(HOSTILE)}}`),
+  )
+  await eventually('it is named', async () => (await files()).length > 0)
+  const [found] = await files()
+  assert.equal([found.object, found.reason, found.severity], ['group default/all', 'SchemaInvalid', 'error'])
+  assert.match(found.message, `${extra}:5: /spec/colour`)
+  const page = await one.text('/')
+  assert.match(page, 'Manifests to repair')
+  assert.not.match(page, 'are well.')
+  assert.match(page, '/help/conditions#SchemaInvalid')
+  assert.is((await one.get('/ns/default/mcpg/all')).status, 200)
+  writeFileSync(extra, '{')
+  await eventually('a file without an object is named', async () => (await files())[0]?.object === extra)
+  writeFileSync(extra, manifests)
+  await eventually('nothing is to be repaired', async () => (await files()).length === 0)
+})
+
+test('each number on Home leads to a list of as many', async () => {
+  const { counts } = (await one.json('/')).facts
+  const page = await one.text('/')
+  for (const [state, count] of Object.entries(counts).filter(([, number]) => number !== 0)) {
+    assert.match(page, `href="/workloads?kind=all&amp;state=${state}"`)
+    assert.is((await one.json(`/workloads?kind=all&state=${state}`)).facts.total, count, state)
+  }
+  const { rows } = (await one.json('/workloads?kind=all&q=odd')).facts
+  assert.equal(
+    rows.map(({ kind }: { kind: string }) => kind),
+    ['MCPGroup'],
+  )
+})
+
 test('a named port that is taken is an error; off serves none', async () => {
   const taken = createServer()
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))

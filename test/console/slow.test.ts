@@ -63,6 +63,43 @@ test('62: a page comes before a slow API server has answered, and fills by itsel
   await page.browserContext().close()
 })
 
+test('while the API server takes long, a page shows what was read before as old', async () => {
+  using clock = stoppedClock()
+  const cookie = await one.logIn('patient')
+  await one.get('/workloads', cookie)
+  clock.pass(11_000)
+  const release = api.hold()
+  const page = await (await one.get('/workloads', cookie)).text()
+  assert.match(page, /These facts are of .* UTC: the API server is slow to answer/)
+  assert.match(page, 'href="/ns/team-a/vmcp/tools"')
+  release()
+  assert.not.match(await (await one.get('/workloads', cookie)).text(), 'These facts are of')
+})
+
+test('who may read nothing any more sees nothing of what was read before', async () => {
+  using clock = stoppedClock()
+  const cookie = await one.logIn('leaver')
+  const view = async () =>
+    (await one.get('/ns/team-a/vmcp/tools', cookie, { accept: 'application/vnd.portico.view+json' })).status
+  assert.is(await view(), 200)
+  api.reach = () => []
+  clock.pass(11_000)
+  assert.is(await view(), 404)
+  api.reach = () => undefined
+  clock.pass(31_000)
+  assert.is(await view(), 200)
+  // Not even the questions what one may do are allowed any more.
+  api.reach = () => []
+  api.isMute = true
+  clock.pass(31_000)
+  for (let times = 0; times < 2; times++) {
+    assert.is(await view(), 403)
+    assert.not.match(await (await one.get('/workloads', cookie)).text(), 'vmcp/tools')
+  }
+  api.isMute = false
+  api.reach = () => undefined
+})
+
 test('63: while the API server is away, pages show the last facts as old ones, and JSON is 503', async () => {
   using clock = stoppedClock()
   const cookie = await one.logIn('away')

@@ -1,6 +1,7 @@
 /** Usage out of a real Prometheus that has scraped the gateways of two teams, as a console in a pod shows it. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { usageRows } from '../../console/facts/usage.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { eventually } from '../support/eventually.ts'
 import { postModern } from '../support/gateway/post.ts'
@@ -146,6 +147,27 @@ test('37: without Prometheus the page stands and says so', async () => {
   assert.equal([facts.rows, facts.source], [[], 'Prometheus'])
   assert.match(facts.missing, 'Prometheus can’t be asked')
   assert.is((await one.get('/usage', cookie)).status, 200)
+})
+
+test('tools of one name at two backends are two rows, and others have no backend', () => {
+  const sample = (tool: string, backend: string, value: number) => ({
+    labels: { gen_ai_tool_name: tool, portico_backend: backend },
+    value,
+  })
+  const rows = usageRows(
+    [sample('search', 'github', 3), sample('search', 'jira', 2), sample('merge', 'github', 1)],
+    'tool',
+  )
+  assert.equal(
+    rows.map(({ name, calls }) => [name, calls]),
+    [
+      ['search of github', 3],
+      ['search of jira', 2],
+      ['merge', 1],
+    ],
+  )
+  const odd = usageRows([sample('search', '__proto__', 1), sample('__proto__', 'a', 1)], 'backend')
+  assert.equal(odd.map(({ name }) => name).sort(), ['__proto__', 'a'])
 })
 
 test.run()

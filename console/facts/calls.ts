@@ -1,7 +1,7 @@
 import { isObject } from '../../crds/settings/json.ts'
 
-/** A denied call, as recorded in the audit log. */
-export interface DeniedCall {
+/** A call, as recorded in the audit log. */
+export interface AuditedCall {
   readonly time: string
   readonly type: string
   readonly who: string
@@ -11,6 +11,10 @@ export interface DeniedCall {
   readonly tool: string
   readonly error: string
   readonly requestId: string
+  /** `success`, `denied` or another word of the log. */
+  readonly outcome: string
+  /** Milliseconds; null if the line has none. */
+  readonly durationMs: number | null
 }
 
 const MOST = 50
@@ -18,26 +22,28 @@ const MOST = 50
 const text = (value: unknown): string => (typeof value === 'string' ? value.slice(0, 300) : '')
 
 /** Returns the latest denied calls in audit lines, the newest first. Lines that can't be read are skipped. */
-export function deniedIn(lines: readonly string[]): readonly DeniedCall[] {
-  const found: DeniedCall[] = []
+export function deniedIn(lines: readonly string[]): readonly AuditedCall[] {
+  const found: AuditedCall[] = []
   for (const line of lines.toReversed()) {
-    const call = found.length < MOST ? deniedCall(line) : undefined
-    if (call) found.push(call)
+    const call = found.length < MOST ? callOf(line) : undefined
+    if (call?.outcome === 'denied') found.push(call)
   }
   return found
 }
 
-function deniedCall(line: string): DeniedCall | undefined {
+/** Returns the call of an audit line; undefined if it has another form. */
+export function callOf(line: string): AuditedCall | undefined {
   let event: unknown
   try {
     event = JSON.parse(line)
   } catch {
     return undefined
   }
-  if (!isObject(event) || event['level'] !== 'audit' || event['outcome'] !== 'denied') return undefined
+  if (!isObject(event) || event['level'] !== 'audit') return undefined
   const [subject, client, target] = ['subject', 'client', 'target'].map((name) =>
     isObject(event[name]) ? event[name] : {},
   )
+  const durationMs = event['duration_ms']
   return {
     time: text(event['time']),
     type: text(event['type']),
@@ -47,5 +53,7 @@ function deniedCall(line: string): DeniedCall | undefined {
     tool: text(target?.['tool']) || text(target?.['name']),
     error: text(event['error']),
     requestId: text(event['request_id']),
+    outcome: text(event['outcome']),
+    durationMs: typeof durationMs === 'number' ? durationMs : null,
   }
 }
