@@ -79,7 +79,10 @@ export function listFacts(objects: ObjectIndex, reports: ReportsByObject, query:
           text.toLowerCase().includes(wanted),
         )),
   )
-  matching.sort(ORDERS[query.sort])
+  const order = ORDERS[query.sort] as (left: Subject, right: Subject) => number
+  // Who types a whole name means it.
+  const isNamed = ({ name }: Subject) => name.toLowerCase() === wanted
+  matching.sort((left, right) => Number(isNamed(right)) - Number(isNamed(left)) || order(left, right))
   const start = Math.min(Number(query.cursor), Math.max(0, matching.length - 1))
   return {
     rows: matching.slice(start, start + PAGE),

@@ -13,6 +13,9 @@ import { workloadHead } from './workload.ts'
 /** The most workload cards on a page. */
 const MOST_CARDS = 60
 
+/** Orders names as people count: gateway-2 stands before gateway-10. */
+const ORDER = new Intl.Collator('en', { numeric: true })
+
 const isGateway = ({ kind }: ObjectId) => kind === 'VirtualMCPServer'
 
 /** Renders links to a part of each workload's page, gateways first. */
@@ -22,9 +25,19 @@ export function workloadLinks(workloads: readonly (ObjectId & { readonly href: s
       h('p', {}, 'No workload is called by clients.'),
       h('p', {}, 'A gateway, an MCPServer or an MCPRemoteProxy is: ', h('a', { href: '/workloads' }, 'all workloads')),
     )
-  const sorted = [...workloads.filter(isGateway), ...workloads.filter((one) => !isGateway(one))]
+  const byName = [...workloads].sort((left, right) =>
+    ORDER.compare(`${left.namespace}/${left.name}`, `${right.namespace}/${right.name}`),
+  )
+  const sorted = [...byName.filter(isGateway), ...byName.filter((one) => !isGateway(one))]
   const more = sorted.length - MOST_CARDS
   return [
+    more > 0 &&
+      h(
+        'p',
+        {},
+        `${MOST_CARDS} of ${sorted.length.toLocaleString('en')} are shown. `,
+        h('a', { href: '/workloads' }, 'Search for another one'),
+      ),
     h(
       'ul',
       { class: 'cards' },
@@ -39,8 +52,6 @@ export function workloadLinks(workloads: readonly (ObjectId & { readonly href: s
           ),
         ),
     ),
-    more > 0 &&
-      h('p', {}, `and ${more.toLocaleString('en')} more: `, h('a', { href: '/workloads' }, 'search the workloads')),
   ]
 }
 

@@ -75,7 +75,7 @@ const PICTURES: Readonly<Record<string, Picture>> = {
       await page.evaluate('document.querySelector("#result").scrollIntoView({block: "center"})')
     },
   },
-  connect: { path: `${TOOLS}/connect`, size: [1290, 560], shows: ['VS Code', 'Claude Code', 'Cursor', 'Copy'] },
+  connect: { path: `${TOOLS}/connect`, size: [1290, 500], shows: ['VS Code', 'Claude Code', 'Cursor', 'Copy'] },
 }
 
 let one: OpenConsole
