@@ -1,7 +1,7 @@
-import { PublicError } from '../../server/errors.ts'
 import { FairCache, type Holder, NOBODY } from '../../storage/fair-cache.ts'
 import { purgeRegularly } from '../../storage/purge.ts'
 import {
+  full,
   type HeldBy,
   type Kind,
   kinds,
@@ -148,7 +148,7 @@ function checkMark(marks: FairCache<string>, { holder, bytes }: Needed, ofFree: 
   const hasRoom = () => marks.held + marks.needed(holder, bytes) <= marks.most && (holder === NOBODY || isShared())
   if (hasRoom()) return
   marks.purgeLately()
-  if (!hasRoom()) throw full('marks of used assertions')
+  if (!hasRoom()) throw full('the store of marks of used assertions is full')
 }
 
 /** Returns the bytes of a text in memory: one for each character, or two for all of them if one needs two. */
@@ -192,7 +192,7 @@ function makeRoom(
   while (!isRoomy()) {
     const leaver = newClients.leaver(holder, bytes)
     if (leaver === undefined || (!leaver.isHeldByMore && now() - leaver.addedAt < YOUNGEST_EVICTED_MS))
-      throw full('clients')
+      throw full('the store of clients is full')
     newClients.delete(leaver.key)
   }
 }
@@ -213,9 +213,6 @@ function makeUsedRoom(
     clients.delete(leaver.key)
   }
 }
-
-const full = (what: string) =>
-  new PublicError('unavailable', { headers: { 'Retry-After': '60' }, cause: new Error(`the store of ${what} is full`) })
 
 /** Stores texts synchronously, so that nothing runs in between. */
 interface Texts {

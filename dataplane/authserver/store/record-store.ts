@@ -1,3 +1,4 @@
+import { PublicError } from '../../server/errors.ts'
 import type { Holder } from '../../storage/fair-cache.ts'
 
 /** The kinds of records, each with the memory pool that it counts in. */
@@ -144,3 +145,7 @@ export async function firstRecord<T>(
   }
   return undefined
 }
+
+/** Builds the error for a store without room: the same request succeeds once records have expired. */
+export const full = (why: string) =>
+  new PublicError('unavailable', { headers: { 'Retry-After': '60' }, cause: new Error(why) })

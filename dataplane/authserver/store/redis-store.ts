@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { PublicError } from '../../server/errors.ts'
 import type { Holder } from '../../storage/fair-cache.ts'
 import { type RedisClient, RedisScript, withRedis } from '../../storage/redis.ts'
 import { nameShares, RECORD_BYTES, SHARES, type ShareBounds } from '../../storage/redis-shares.ts'
 import {
+  full,
   type HeldBy,
   type Kind,
   MOST_MEMBERS,
@@ -180,7 +180,7 @@ function heldRecords(client: RedisClient, prefix: string, formatKey: (kind: Kind
       const kept = await withRedis(client, (redis) =>
         SET_HELD.run(redis, [formatKey(kind, name)], [...what, ...shares.args]),
       )
-      if (kept === -1) throw full(`records of the kind ${kind} of one holder`)
+      if (kept === -1) throw full(`there are too many records of the kind ${kind} of one holder`)
       return kept === 1
     },
     /** Extends the lifetime of a record. Resolves to false if its kind has no limits. */
@@ -193,9 +193,6 @@ function heldRecords(client: RedisClient, prefix: string, formatKey: (kind: Kind
     },
   }
 }
-
-const full = (what: string) =>
-  new PublicError('unavailable', { headers: { 'Retry-After': '60' }, cause: new Error(`there are too many ${what}`) })
 
 /** The longest storage time of ended grants: access tokens live for a day at most, and clocks differ. */
 const LONGEST_KEPT_MS = 25 * 60 * 60_000
