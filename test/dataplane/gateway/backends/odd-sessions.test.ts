@@ -6,6 +6,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { orFail } from '../../../support/or-fail.ts'
 import { answer, OK_RESULT, type RawServerOptions, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -127,7 +128,11 @@ test('an answer on the GET stream is read in any form, after acceptances of any 
     res.writeHead(status, headers).end(body)
     const give = () => streams.get(session)?.write(`${form(answer(request, OK_RESULT))}\n\n`)
     if (streams.has(session)) give()
-    else eventually('its stream', () => streams.has(session)).then(give)
+    else
+      orFail(async () => {
+        await eventually('its stream', () => streams.has(session))
+        give()
+      })()
     return true
   })
   const session = await openSession(gateway.url)
