@@ -3,6 +3,7 @@ import type { Finding } from '../load.ts'
 import type { AuthConfig, DatabaseConfig, ProviderConfig, RegistryConfig } from '../registry.ts'
 import { issuerFindings } from './issuer.ts'
 import { duplicates, originFindings } from './lists.ts'
+import { podTokenFindings } from './pod-token.ts'
 import { sourceFindings } from './registry-source.ts'
 import { auditFindings, telemetryFindings } from './telemetry.ts'
 import { isLoopback, urlFindings } from './url.ts'
@@ -32,6 +33,10 @@ export function checkRegistry(config: RegistryConfig): readonly Finding[] {
     ...telemetryFindings(config.telemetry, '/telemetry'),
     ...auditFindings(config.audit, registryEvents),
     ...originFindings(config.cors?.origins ?? [], '/cors/origins'),
+    ...podTokenFindings(
+      config,
+      sources.flatMap(({ kubernetes }) => kubernetes?.apiServer?.tokenFile ?? []),
+    ),
   ]
 }
 

@@ -186,11 +186,16 @@ test('keys: all are published without their private half, the first signs, and f
 })
 
 test('without files the log warns of it, and a reload that changes something else keeps keys and logins', async () => {
-  const server = await startAuthServer()
+  // An empty list is as absent.
+  const server = await startAuthServer({ authServer: { signingKeyFiles: [], hmacSecretFiles: [] } })
   try {
     const client = await TestClient.register(server.issuer)
     const tokens = await client.login()
-    assert.ok(server.gateway.lines.some((line) => String(line['msg']).includes('signing keys are not configured')))
+    for (const what of ['signing keys', 'hmac secrets'])
+      assert.ok(
+        server.gateway.lines.some((line) => String(line['msg']).includes(`${what} are not configured`)),
+        what,
+      )
     await server.gateway.configure(server.config({ tokenLifespans: { accessTokenLifespan: '5m' } }))
     // Logins that are under way while the configuration changes go on.
     await eventually('the new lifespan', async () => (await client.login()).expires_in === 300)

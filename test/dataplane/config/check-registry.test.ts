@@ -64,6 +64,65 @@ for (const [what, change, pointers] of [
   ).map(
     (url) => [`the token for ${url}`, { sources: [inCluster(url)] }, ['/sources/0/kubernetes/apiServer/url']] as const,
   ),
+  ...[
+    '/run/token',
+    '/run/./x/../token',
+    '../cluster/token',
+    '/etc/portico/cluster/..data/token',
+    '../cluster/..2026_11_29_01_02_03.4/token',
+    '/var/run/secrets/kubernetes.io/serviceaccount/token',
+    '/run/secrets/kubernetes.io/serviceaccount/token',
+    '/proc/self/root/run/token',
+    '/dev/fd/3',
+  ].map(
+    (token) =>
+      [
+        `the pod’s token at ${token} to anybody else`,
+        {
+          sources: [
+            { ...source, file: { path: token } },
+            { ...inCluster('https://kubernetes.default.svc'), name: 'k' },
+            {
+              name: 'a',
+              api: { endpoint: 'https://a.example', headersFile: token, headers: [{ name: 'x', valueFile: token }] },
+            },
+            {
+              name: 'g',
+              git: { repository: 'https://a.example', path: token, auth: { username: 'u', passwordFile: token } },
+              claims: { passwordFile: token },
+            },
+          ],
+          auth: {
+            mode: 'oauth',
+            oauth: {
+              providers: [
+                {
+                  name: 'p',
+                  issuerUrl: 'https://a.example',
+                  audience: 'a',
+                  clientId: 'c',
+                  clientSecretFile: token,
+                  caCertPath: token,
+                },
+              ],
+            },
+          },
+          database: { host: 'h', user: 'u', database: 'd', passwordFile: token, caFile: token },
+          telemetry: {
+            openTelemetry: { endpoint: 'https://a.example', sensitiveHeaders: [{ name: 'x', file: token }] },
+          },
+        },
+        [
+          '/sources/0/file/path',
+          '/sources/2/api/headersFile',
+          '/sources/2/api/headers/0/valueFile',
+          '/sources/3/git/auth/passwordFile',
+          '/auth/oauth/providers/0/clientSecretFile',
+          '/database/passwordFile',
+          '/telemetry/openTelemetry/sensitiveHeaders/0/file',
+        ],
+      ] as const,
+  ),
   ['two registries of a name', { registries: [registry, registry] }, ['/registries/1/name']],
   ['a source that isn’t there', { registries: [{ name: 'a', sources: ['files', 'no'] }] }, ['/registries/0/sources/1']],
   ['a source twice', { registries: [{ name: 'a', sources: ['files', 'files'] }] }, ['/registries/0/sources/1']],

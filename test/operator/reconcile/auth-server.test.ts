@@ -79,6 +79,18 @@ test('without keys and storage it serves, and warns about the cost of a restart'
   )
 })
 
+test('empty lists of keys and secrets are as absent', () => {
+  const empty = { ...KEPT, signingKeySecretRefs: [], hmacSecretRefs: [] }
+  const lost = 'signingKeySecretRefs is not set, hmacSecretRefs is not set'
+  const plans = plansFor(settings(empty))
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  assert.match(told(plans, 'AuthServerWarning') ?? '', `True NotPersistent: /spec/authServerConfig: ${lost}:`)
+  assert.match(
+    told(plansFor(settings(empty), { replicas: 2 }), 'Valid') ?? '',
+    `False AuthServerNotShared: /spec/replicas`,
+  )
+})
+
 test('with both there is no warning, and several replicas are one server', () => {
   const plans = plansFor(settings(KEPT), { replicas: 3 })
   assert.is(told(plans, 'AuthServerWarning'), undefined)

