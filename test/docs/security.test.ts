@@ -1,0 +1,163 @@
+/** Each bound and share that docs/security.md names is the one in the code: a number that changes in one place alone is told. */
+import { readFileSync } from 'node:fs'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { memoryParts } from '../../dataplane/authserver/store/memory-store.ts'
+import { DEFAULT_BODY_BYTES, DEFAULT_MANAGED_BYTES, DEFAULT_SOURCE_BYTES } from '../../dataplane/config/registry.ts'
+import {
+  backendLimits,
+  budgetLimits,
+  connectionLimit,
+  rateLimitBytes,
+} from '../../dataplane/gateway/limits/memory-limits.ts'
+import { callerLimits } from '../../dataplane/registry/api/request/caller-memory.ts'
+
+const root = new URL('../../', import.meta.url)
+const read = (file: string) => readFileSync(new URL(file, root), 'utf8')
+const page = read('docs/security.md').replace(/\s+/g, ' ')
+
+/** Returns the number of a constant of a file, or of a member of one (`LOGINS.burst`), that is written as arithmetic. */
+function of(file: string, name: string): number {
+  const text = read(file)
+  const [constant = '', member] = name.split('.')
+  const found = new RegExp(`^(?:export )?const ${constant}(?:: [^=\\n]+)? = ([^\\n]+)`, 'm').exec(text)?.[1]
+  const written = member === undefined ? found : new RegExp(`\\b${member}: ([^,}]+)`).exec(found ?? '')?.[1]
+  assert.ok(written, `${file} has no ${name}`)
+  const numbers = written.replace(/[A-Z][A-Z0-9_]*/g, (other) => String(of(file, other)))
+  assert.match(numbers, /^[\d_.\s()*/+-]+$/, `${file}: ${name} is ${written}`)
+  const value: unknown = new Function(`return ${numbers}`)()
+  return value as number
+}
+
+const count = (number: number) => number.toLocaleString('en-US')
+const kib = (bytes: number) => `${count(bytes / 1024)} KiB`
+const mib = (bytes: number) => `${count(bytes / 1024 / 1024)} MiB`
+const seconds = (ms: number) => count(ms / 1000)
+const WORDS = ['no', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten']
+const word = (number: number) => WORDS[number] ?? count(number)
+
+const GATEWAY = 'dataplane/gateway'
+const STREAMS = `${GATEWAY}/sessions/streams/event-logs.ts`
+const WAITING = `${GATEWAY}/call/suspended/suspended-calls.ts`
+const QUESTIONS = `${GATEWAY}/call/suspended/questions.ts`
+const CLIENTS = 'dataplane/authserver/clients'
+const LIMIT = `${CLIENTS}/network-limit.ts`
+const STORE = 'dataplane/authserver/store'
+const UPSTREAM = 'dataplane/upstream-tokens/redis-store.ts'
+const THROTTLE = 'dataplane/identity/introspection-throttle.ts'
+const SOURCES = 'dataplane/registry/sources'
+const READ = 'dataplane/registry/store/read'
+const MIB = 1024 * 1024
+const memory = 512 * MIB
+const shares = memoryParts()
+
+const lines: Readonly<Record<string, readonly string[]>> = {
+  'a gateway and its callers': [
+    `may hold three sixteenths of the container's memory limit (${mib(budgetLimits().total)} of the 512 that are rendered), one caller half of that (${mib(budgetLimits().share)};`,
+    `| body of a POST to \`/mcp\` | ${mib(of(`${GATEWAY}/endpoint/incoming/endpoint-exchange.ts`, 'LARGEST_BODY'))} | 413 |`,
+    `| nesting of JSON | ${count(of(`${GATEWAY}/mcp/parse.ts`, 'DEEPEST'))} levels |`,
+    `| a client's capabilities | ${kib(of(`${GATEWAY}/endpoint/legacy.ts`, 'MOST_CAPABILITIES'))};`,
+    `| URIs of one listener or subscription | ${of(`${GATEWAY}/endpoint/streams/subscribe.ts`, 'MOST_URIS')}, ${kib(of(`${GATEWAY}/endpoint/streams/subscribe.ts`, 'MOST_URI_LENGTH'))} together; one of ${kib(of(`${GATEWAY}/endpoint/catalog/prompts-and-resources.ts`, 'LONGEST_WATCHED'))} |`,
+    `conversation | ${of(QUESTIONS, 'MOST_REQUESTS')} open, ${kib(of(QUESTIONS, 'MOST_REQUEST_LENGTH'))}; ${of(`${GATEWAY}/backends/channel/server-messages.ts`, 'MOST_OPEN')} |`,
+    `| calls that wait for a person | ${of(WAITING, 'MOST_OF_CALLER')} a caller, ${of(WAITING, 'MOST_OF_BACKEND')} a backend, ${count(of(WAITING, 'MOST'))} in all |`,
+    `| events kept for clients that lose a stream | ${of(STREAMS, 'MOST_EVENTS')} and ${mib(of(STREAMS, 'MOST_BYTES'))} a session, ${mib(of(STREAMS, 'MOST_BYTES_OF_ALL'))} and ${count(of(STREAMS, 'MOST_OVER'))} streams`,
+    `another replica | ${mib(of(`${GATEWAY}/sessions/relay/relay-sender.ts`, 'MOST_WAITING'))} each that are not acknowledged, ${mib(of(`${GATEWAY}/sessions/relay/relays.ts`, 'MOST_SENT'))} in all`,
+    `| an answer over stdio or SSE of 2024-11-05 | ${mib(of(`${GATEWAY}/backends/channel/line-splitter.ts`, 'LONGEST_LINE'))} |`,
+    `| connections; of one address, or of a /48 of IPv6 | ${count(connectionLimit(memory))}, the last`,
+    `; ${count(connectionLimit(memory) / 2)} (with 512 MiB) | closed at once |`,
+    `| calls of one caller that are under way, without a token of one address or a /48 | ${of(`${GATEWAY}/backends/connection/transport.ts`, 'MOST_CALLS') / 2} |`,
+    `| resources that one client subscribes to at a server on stdio or SSE of 2024-11-05 | ${of(`${GATEWAY}/backends/channel/channel-client.ts`, 'MOST_SUBSCRIBED')} |`,
+    `where-it-is-counted) in memory | ${mib(rateLimitBytes(memory))} (with 512 MiB) |`,
+    `| a query of tool search | ${count(of(`${GATEWAY}/endpoint/tools/tool-search.ts`, 'LONGEST_QUERY'))} characters, of which ${of(`${GATEWAY}/search/tool-index.ts`, 'MOST_WORDS')} words count |`,
+    `| lists of backends and events that are not whole | ${mib(backendLimits(memory).total)}, one backend ${mib(backendLimits(memory).share)} (with 512 MiB) |`,
+    `| capabilities of a backend | ${kib(of(`${GATEWAY}/backends/session/era.ts`, 'MOST_CAPABILITIES'))}, ${kib(of(`${GATEWAY}/backends/session/era.ts`, 'MOST_OF_SESSION'))} where a session has its own |`,
+    `| what a client that listens leaves unread | ${kib(of(`${GATEWAY}/endpoint/streams/subscribe.ts`, 'MOST_UNREAD'))} |`,
+    `it still sends is read away for at most ${word(of('dataplane/server/listen/linger.ts', 'LONGEST_MS') / 1000)} seconds`,
+  ],
+  'an authorization server and strangers': [
+    `A tenth of what all networks may together is kept for those that asked little: within ${word(of(LIMIT, 'LITTLE_MS') / 60_000)} minutes`,
+    `| body of a request, in whatever pieces it comes | ${kib(of('dataplane/authserver/endpoint/form.ts', 'BODY_BYTES'))},`,
+    `| registrations of one network | 5 at once and one a second, of all networks together ${word(of(LIMIT, 'OPEN_TIMES') + of(LIMIT, 'RESERVE_TIMES'))} times as many; each ${kib(of('dataplane/authserver/endpoint/register.ts', 'LARGE_BYTES'))} count as one more |`,
+    `| redirect URIs of a client | ${of(`${CLIENTS}/registration.ts`, 'MOST_REDIRECT_URIS')}, of ${count(of(`${CLIENTS}/redirect-uris.ts`, 'LONGEST_URI'))} characters each and ${kib(of(`${CLIENTS}/registration.ts`, 'LONGEST_URIS'))} together |`,
+    `| clients that nobody has got a token for | ${count(of(`${STORE}/record-store.ts`, 'MOST_CLIENTS'))}, in Redis and in memory (there ${mib(shares.records.clients)} at most with the others)`,
+    `| logins that one network begins | ${of('dataplane/authserver/index.ts', 'LOGINS.burst')} at once and ${word(1000 / of('dataplane/authserver/index.ts', 'LOGINS.eachMs'))} a second, of all networks together`,
+    `| people at the page that asks for consent | ${word(of('dataplane/authserver/provider/provider.ts', 'LOGIN_TIME_S') / 60)} minutes;`,
+    `| metadata documents of clients | ${mib(of(`${CLIENTS}/client-documents.ts`, 'MOST_BYTES'))}, and as many as \`cimd.cacheMaxSize\` says (${of(`${CLIENTS}/client-documents.ts`, 'MOST_DOCUMENTS')}; ${count(of(`${CLIENTS}/client-documents.ts`, 'MOST_KEPT'))} at most) |`,
+    `| marks of assertions that have been used, in memory | ${mib(shares.records.marks)},`,
+    `| marks of assertions that authenticate clients; of proofs of possession | ${mib(shares.records.clientMarks)} each,`,
+    `in Redis what their rate lets in: ${1000 / of(`${CLIENTS}/client-assertion.ts`, 'CHECKS.eachMs')} a second of a network`,
+    `| keys that clients were last seen with | ${kib(shares.records.clientKeys)} in memory; in Redis ${count(of(`${STORE}/redis-holders.ts`, 'KEYS_SEEN.count'))} and ${mib(of(`${STORE}/redis-holders.ts`, 'KEYS_SEEN.bytes'))} of one network |`,
+    `| ended logins whose tokens are out | ${count(of('dataplane/authserver/provider/revocations.ts', 'MOST_ENDED'))} |`,
+    `| logins on their way through providers | ten minutes; in memory ${mib(shares.records.pending)} at most`,
+    `takes more than ${count(of('dataplane/authserver/account/user-keys.ts', 'MOST_STEPS'))} steps for it | one at a time, in a thread, for ${seconds(of('dataplane/authserver/account/user-keys.ts', 'LONGEST_MATCH_MS'))} s at most |`,
+    `| ${count(of('dataplane/config/check/claim-matcher.ts', 'MOST_COST') / of('dataplane/config/check/claim-matcher.ts', 'COSTLY'))} operations that may fail in loops over the longest list (\`==\` counts a hundredth); where texts of the claims are looked for in each other, ${count(of('dataplane/config/check/claim-matcher.ts', 'LONGEST_SEARCHED'))} characters each |`,
+    `a quarter of what is beyond ${mib(of(`${STORE}/memory-store.ts`, 'IDLE'))}, at least ${mib(of(`${STORE}/memory-store.ts`, 'LEAST_IN_ALL'))} and at most`,
+    `a user has at most ${count(of(`${STORE}/redis-store.ts`, 'MOST_KEPT_MEMBERS'))} logins, ${mib(of(UPSTREAM, 'OF_USER.bytes'))} of what providers gave at them and of keys, 1,000 consents in 1 MiB, and ${count(of(`${STORE}/redis-store.ts`, 'MOST_USED'))} clients that nobody used before, in ${mib(of(`${STORE}/redis-store.ts`, 'MOST_USED_BYTES'))}:`,
+    `count there for their network, ${count(of(UPSTREAM, 'OF_NETWORK.count'))} of them and ${mib(of(UPSTREAM, 'OF_NETWORK.bytes'))}.`,
+    `A client that somebody has got a token for is kept for ${of(`${CLIENTS}/clients.ts`, 'CLIENT_TTL_S') / 86_400} days`,
+  ],
+  'an identity provider and strangers': [
+    `not asked about again for ${seconds(of(THROTTLE, 'INACTIVE_MS'))} seconds (the last ${count(of(THROTTLE, 'MOST_INACTIVE'))} are known)`,
+    `may have ${of(THROTTLE, 'BURST')} asked about in vain at once and one more every ${word(of(THROTTLE, 'REFILL_MS') / 1000)} seconds`,
+    `${word(of(THROTTLE, 'MOST_AT_ONCE')).replace('e', 'E')} questions run at a time`,
+    `of one address ${of(THROTTLE, 'MOST_PER_ADDRESS')}, beyond that 503`,
+    `an unknown one at most every ${seconds(of('dataplane/identity/issuer-keys.ts', 'COOLDOWN_MS'))} seconds`,
+    `Answers of issuers may have ${mib(of('dataplane/net/guarded-fetch.ts', 'MAX_BYTES'))} (introspection ${kib(of('dataplane/identity/introspection.ts', 'MAX_BYTES'))}) and take ${seconds(of('dataplane/net/guarded-fetch.ts', 'TIMEOUT_MS'))} seconds`,
+  ],
+  'a registry': [
+    `| body of a request to the admin API | ${mib(DEFAULT_BODY_BYTES)} | \`limits.bodyBytes\` |`,
+    `| bytes of one source | ${mib(DEFAULT_SOURCE_BYTES)} | \`limits.sourceBytes\` |`,
+    `| entries of one source | ${count(of(`${SOURCES}/format/budget.ts`, 'MOST_ENTRIES'))} |`,
+    `| one entry; its document | ${mib(of(`${SOURCES}/format/catalog-reader.ts`, 'LONGEST_ENTRY'))}; ${mib(of(`${SOURCES}/format/read-entry.ts`, 'LARGEST_DOCUMENT'))} |`,
+    `| a page of an API source | ${mib(of(`${SOURCES}/http/poll-api.ts`, 'LARGEST_PAGE'))},`,
+    `a source is read | ${seconds(of('dataplane/registry/sync/heartbeat.ts', 'MOST_MISSES') * of('dataplane/registry/sync/heartbeat.ts', 'CHECK_MS'))} s |`,
+    `an eighth of its memory all together (${mib(callerLimits(memory, () => 1).total)} of 512), one caller half`,
+    `| page of the catalog; of the admin API's entries | 100 and ${mib(of(`${READ}/large-texts.ts`, 'PAGE_BYTES'))} |`,
+    `| versions of one name in one answer | ${count(of(`${READ}/read.ts`, 'MOST_VERSIONS'))} and 8 MiB |`,
+    `made at a time; that wait for that | ${of(`${READ}/large-texts.ts`, 'AT_ONCE')}; ${of(`${READ}/large-texts.ts`, 'MOST_WAITING')} | 503 |`,
+    `made by the API | ${count(of('dataplane/config/registry.ts', 'MOST_NAMED'))} each; as many, with ${mib(of('dataplane/registry/store/publish/change-settings.ts', 'MOST_SETTINGS_BYTES'))} of settings |`,
+    `| documents of one managed source | ${count(DEFAULT_MANAGED_BYTES / 1024 ** 3)} GiB`,
+    `looked through for all | ${of('dataplane/registry/api/request/body.ts', 'MOST_DETAILS')}; ${count(of('dataplane/registry/api/request/body.ts', 'MOST_VALUES'))} |`,
+  ],
+  'the operator and authors': [
+    `A message about a manifest has at most ${count(of('operator/cluster/files/read.ts', 'LONGEST_MESSAGE'))} characters, a document at most ${of('operator/cluster/files/document.ts', 'MOST_ERRORS')} syntax errors. A file may have ${mib(of('operator/cluster/files/read.ts', 'LARGEST_FILE'))}`,
+    `What is not checked within ${seconds(of('operator/runtime/checks/checks.ts', 'DEADLINE_MS'))} seconds`,
+    `Entities may have [${count(of('dataplane/policy/entities.ts', 'MOST_ANCESTORS'))} others above them]`,
+    `at most ${of('dataplane/config/read/yaml.ts', 'MOST_ALIASES')} aliases in a configuration and ${count(of('operator/cluster/files/document.ts', 'MOST_ALIASES'))} in a manifest`,
+    `refused texts of more than ${Math.floor(of('dataplane/config/read/aside.ts', 'LONGEST') / 1024)} KiB are read in a thread that ends with it (the first ${of('dataplane/config/read/long-parser.ts', 'MOST_FINDINGS')} findings are told)`,
+    `Of ${count(of(`${GATEWAY}/core/gated-views.ts`, 'MOST_CALLERS'))} callers, with ${mib(of(`${GATEWAY}/core/gated-views.ts`, 'MOST_CALLER_BYTES'))} of claims`,
+    `warnings of ${of('operator/runtime/admission/warnings.ts', 'LONGEST')} characters and ${count(of('operator/runtime/admission/warnings.ts', 'MOST_BYTES'))} bytes in all`,
+  ],
+  'a console and viewers': [
+    `Reports of pods are kept for ten seconds, ${mib(of('console/places/cluster.ts', 'MOST_REPORT_BYTES'))} of them`,
+    `tokens for trying tools (${of('console/mcp/tokens.ts', 'MOST')} of a session)`,
+  ],
+}
+
+for (const [what, bounds] of Object.entries(lines))
+  test(`the bounds of ${what} are those of the code`, () => {
+    assert.equal(
+      bounds.filter((bound) => !page.includes(bound)),
+      [],
+    )
+  })
+
+test('what storage in memory keeps is what the table says of each limit', () => {
+  for (const [limit, bytes] of [
+    ['256 MiB', 256 * MIB],
+    ['512 MiB', 512 * MIB],
+    ['1.4 GiB', Number.POSITIVE_INFINITY],
+  ] as const) {
+    const { records, tokens } = memoryParts(bytes)
+    const { newClients: _part, ...pools } = records
+    const inAll = Object.values(pools).reduce((sum, part) => sum + part, tokens)
+    const row = new RegExp(`\\| ${limit}[^|]*\\| (\\d+) MiB \\| (\\d+) MiB[^|]*\\| (\\d+) MiB`).exec(page)
+    assert.equal(
+      row?.slice(1).map(Number),
+      [inAll, records.grants, tokens].map((part) => Math.round(part / MIB)),
+      limit,
+    )
+  }
+})
+
+test.run()
