@@ -55,9 +55,13 @@ function withoutOtherValue(base: Fields, patch: Fields): Fields {
 
 function mergeItems(base: readonly Fields[], patch: readonly Fields[], mergeKey: string): readonly Fields[] {
   const items = [...base]
+  // An author may list thousands: each is looked up once. Of several with one key the first counts.
+  const places = new Map<unknown, number>()
+  for (const [at, item] of items.entries()) if (!places.has(item[mergeKey])) places.set(item[mergeKey], at)
   for (const item of patch) {
-    const at = items.findIndex((candidate) => candidate[mergeKey] === item[mergeKey])
-    if (at < 0) items.push(mergeFields({}, item))
+    const key = item[mergeKey]
+    const at = places.get(key)
+    if (at === undefined) places.set(key, items.push(mergeFields({}, item)) - 1)
     else items[at] = merge(withoutOtherValue(items[at] as Fields, item), item, '') as Fields
   }
   return items

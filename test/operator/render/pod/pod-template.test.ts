@@ -167,4 +167,27 @@ test('a hook or probe with another handler replaces ours', () => {
   })
 })
 
+test('the time to merge long lists is linear', () => {
+  const many = <T>(item: (index: number) => T) => Array.from({ length: 40_000 }, (_, index) => item(index))
+  const before = process.cpuUsage().user
+  const { template, problems } = merge({
+    metadata: { labels: Object.fromEntries(many((index) => [`l${index}`, 'v'])) },
+    spec: {
+      tolerations: many((index) => ({ key: `k${index}` })),
+      volumes: many((index) => ({ name: `v${index}`, emptyDir: {} })),
+      containers: [
+        {
+          name: 'mcp',
+          env: many((index) => ({ name: `E${index}`, value: 'v' })),
+          volumeMounts: many((index) => ({ name: `v${index}`, mountPath: `/v${index}` })),
+        },
+      ],
+    },
+  })
+  // Each item compared with each other takes a minute and more.
+  assert.ok(process.cpuUsage().user - before < 5_000_000, 'takes too long')
+  assert.equal(problems, [])
+  assert.is((template.spec['volumes'] as object[]).length, 40_001)
+})
+
 test.run()
