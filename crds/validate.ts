@@ -22,7 +22,14 @@ function structureCheck(schema: SchemaNode): Check {
   return check
 }
 
-const within = (pointer: string, parent: string) => pointer === parent || pointer.startsWith(`${parent}/`)
+/** Returns the pointers of findings and of everything around them. An author may make thousands of mistakes. */
+function placesAround(findings: readonly Finding[]): ReadonlySet<string> {
+  const places = new Set<string>()
+  for (const { pointer } of findings)
+    for (let place = pointer; !places.has(place); place = place.slice(0, Math.max(place.lastIndexOf('/'), 0)))
+      places.add(place)
+  return places
+}
 
 /** Checks the structure first, then the rules of every part with a valid structure. */
 function checkPart(schema: SchemaNode, value: unknown, pointer: string): Finding[] {
@@ -30,10 +37,10 @@ function checkPart(schema: SchemaNode, value: unknown, pointer: string): Finding
     ...finding,
     pointer: pointer + finding.pointer,
   }))
-  const wrong = structural.filter(({ unknownField }) => !unknownField)
+  const wrong = placesAround(structural.filter(({ unknownField }) => !unknownField))
   const findings: Finding[] = structural.map(({ unknownField: _, ...finding }) => finding)
   eachBrokenRule(schema, celValue(schema, value), pointer, {
-    skip: (place) => wrong.some((finding) => within(finding.pointer, place)),
+    skip: (place) => wrong.has(place),
     broken: (place, { message }) => findings.push({ pointer: place, message }),
   })
   return findings

@@ -199,6 +199,22 @@ test('the time to find a mistake in every key of a map is linear', () => {
   assert.is(line, 6 + Number(pointer?.slice('/spec/k'.length)))
 })
 
+test('the time to find a mistake in every item of a list is linear', () => {
+  const issuers = '- {issuerUrl: 7}\n'.repeat(10_000)
+  const spec = `groupRef: {name: a}\n  incomingAuth: {type: anonymous}\n  authServerConfig:\n    trustedIssuers:\n${issuers.replaceAll(/^/gm, '    ')}`
+  using folder = temporaryFolder({
+    'a.yaml': `apiVersion: portico.dev/v1beta1\nkind: VirtualMCPServer\nmetadata: {name: v}\nspec:\n  ${spec}`,
+  })
+  const before = process.cpuUsage().user
+  const { findings } = checkManifests(readManifests([folder.path]))
+  assert.ok(
+    findings.filter(({ pointer }) => pointer?.endsWith('/issuerUrl')).length === 10_000,
+    String(findings.length),
+  )
+  // To look for the mistakes of each item among those of all takes ten seconds.
+  assert.ok(process.cpuUsage().user - before < 5_000_000)
+})
+
 test('messages stay short, however many mistakes there are and however long names are', () => {
   const long = 'x'.repeat(1_000_000)
   using folder = temporaryFolder({
