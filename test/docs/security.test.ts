@@ -1,5 +1,5 @@
 /** Each bound and share that docs/security.md names is the one in the code: a number that changes in one place alone is told. */
-import { readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { memoryParts } from '../../dataplane/authserver/store/memory-store.ts'
@@ -16,17 +16,32 @@ const root = new URL('../../', import.meta.url)
 const read = (file: string) => readFileSync(new URL(file, root), 'utf8')
 const page = read('docs/security.md').replace(/\s+/g, ' ')
 
+/** Files that moved are looked for in their room, where all that declare the constant have to agree. */
+function textsOf(file: string, constant: string): readonly string[] {
+  if (existsSync(new URL(file, root))) return [read(file)]
+  const room = file.split('/').slice(0, 2).join('/')
+  const texts = readdirSync(new URL(room, root), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => read(`${room}/${name}`))
+  return texts.filter((text) => new RegExp(`^(?:export )?const ${constant}\\b`, 'm').test(text))
+}
+
 /** Returns the number of a constant of a file, or of a member of one (`LOGINS.burst`), that is written as arithmetic. */
 function of(file: string, name: string): number {
-  const text = read(file)
   const [constant = '', member] = name.split('.')
+  const found = new Set(textsOf(file, constant).map((text) => valueIn(text, constant, member)))
+  const [value] = found
+  assert.ok(found.size === 1 && value !== undefined, `${file} has not one ${name}: ${[...found].join()}`)
+  return value
+}
+
+function valueIn(text: string, constant: string, member: string | undefined): number | undefined {
   const found = new RegExp(`^(?:export )?const ${constant}(?:: [^=\\n]+)? = ([^\\n]+)`, 'm').exec(text)?.[1]
   const written = member === undefined ? found : new RegExp(`\\b${member}: ([^,}]+)`).exec(found ?? '')?.[1]
-  assert.ok(written, `${file} has no ${name}`)
-  const numbers = written.replace(/[A-Z][A-Z0-9_]*/g, (other) => String(of(file, other)))
-  assert.match(numbers, /^[\d_.\s()*/+-]+$/, `${file}: ${name} is ${written}`)
-  const value: unknown = new Function(`return ${numbers}`)()
-  return value as number
+  if (written === undefined) return undefined
+  const numbers = written.replace(/[A-Z][A-Z0-9_]*/g, (other) => String(valueIn(text, other, undefined)))
+  if (!/^[\d_.\s()*/+-]+$/.test(numbers)) return undefined
+  return new Function(`return ${numbers}`)() as number
 }
 
 const count = (number: number) => number.toLocaleString('en-US')
@@ -56,7 +71,7 @@ const lines: Readonly<Record<string, readonly string[]>> = {
     `may hold three sixteenths of the container's memory limit (${mib(budgetLimits().total)} of the 512 that are rendered), one caller half of that (${mib(budgetLimits().share)};`,
     `| body of a POST to \`/mcp\` | ${mib(of(`${GATEWAY}/endpoint/incoming/endpoint-exchange.ts`, 'LARGEST_BODY'))} | 413 |`,
     `| nesting of JSON | ${count(of(`${GATEWAY}/mcp/parse.ts`, 'DEEPEST'))} levels |`,
-    `| a client's capabilities | ${kib(of(`${GATEWAY}/endpoint/legacy.ts`, 'MOST_CAPABILITIES'))};`,
+    `| a client's capabilities | ${kib(of(`${GATEWAY}/endpoint/methods.ts`, 'MOST_CAPABILITIES'))};`,
     `| URIs of one listener or subscription | ${of(`${GATEWAY}/endpoint/streams/subscribe.ts`, 'MOST_URIS')}, ${kib(of(`${GATEWAY}/endpoint/streams/subscribe.ts`, 'MOST_URI_LENGTH'))} together; one of ${kib(of(`${GATEWAY}/endpoint/catalog/prompts-and-resources.ts`, 'LONGEST_WATCHED'))} |`,
     `conversation | ${of(QUESTIONS, 'MOST_REQUESTS')} open, ${kib(of(QUESTIONS, 'MOST_REQUEST_LENGTH'))}; ${of(`${GATEWAY}/backends/channel/server-messages.ts`, 'MOST_OPEN')} |`,
     `| calls that wait for a person | ${of(WAITING, 'MOST_OF_CALLER')} a caller, ${of(WAITING, 'MOST_OF_BACKEND')} a backend, ${count(of(WAITING, 'MOST'))} in all |`,
@@ -72,7 +87,7 @@ const lines: Readonly<Record<string, readonly string[]>> = {
     `| lists of backends and events that are not whole | ${mib(backendLimits(memory).total)}, one backend ${mib(backendLimits(memory).share)} (with 512 MiB) |`,
     `| capabilities of a backend | ${kib(of(`${GATEWAY}/backends/session/era.ts`, 'MOST_CAPABILITIES'))}, ${kib(of(`${GATEWAY}/backends/session/era.ts`, 'MOST_OF_SESSION'))} where a session has its own |`,
     `| what a client that listens leaves unread | ${kib(of(`${GATEWAY}/endpoint/streams/subscribe.ts`, 'MOST_UNREAD'))} |`,
-    `it still sends is read away for at most ${word(of('dataplane/server/listen/linger.ts', 'LONGEST_MS') / 1000)} seconds`,
+    `it still sends is read away for at most ${word(of('dataplane/server/listen/listen.ts', 'LONGEST_MS') / 1000)} seconds`,
   ],
   'an authorization server and strangers': [
     `A tenth of what all networks may together is kept for those that asked little: within ${word(of(LIMIT, 'LITTLE_MS') / 60_000)} minutes`,
@@ -86,14 +101,14 @@ const lines: Readonly<Record<string, readonly string[]>> = {
     `| marks of assertions that have been used, in memory | ${mib(shares.records.marks)},`,
     `| marks of assertions that authenticate clients; of proofs of possession | ${mib(shares.records.clientMarks)} each,`,
     `in Redis what their rate lets in: ${1000 / of(`${CLIENTS}/client-assertion.ts`, 'CHECKS.eachMs')} a second of a network`,
-    `| keys that clients were last seen with | ${kib(shares.records.clientKeys)} in memory; in Redis ${count(of(`${STORE}/redis-holders.ts`, 'KEYS_SEEN.count'))} and ${mib(of(`${STORE}/redis-holders.ts`, 'KEYS_SEEN.bytes'))} of one network |`,
+    `| keys that clients were last seen with | ${kib(shares.records.clientKeys)} in memory; in Redis ${count(of(`${STORE}/redis-store.ts`, 'KEYS_SEEN.count'))} and ${mib(of(`${STORE}/redis-store.ts`, 'KEYS_SEEN.bytes'))} of one network |`,
     `| ended logins whose tokens are out | ${count(of('dataplane/authserver/provider/revocations.ts', 'MOST_ENDED'))} |`,
     `| logins on their way through providers | ten minutes; in memory ${mib(shares.records.pending)} at most`,
     `takes more than ${count(of('dataplane/authserver/account/user-keys.ts', 'MOST_STEPS'))} steps for it | one at a time, in a thread, for ${seconds(of('dataplane/authserver/account/user-keys.ts', 'LONGEST_MATCH_MS'))} s at most |`,
     `| ${count(of('dataplane/config/check/claim-matcher.ts', 'MOST_COST') / of('dataplane/config/check/claim-matcher.ts', 'COSTLY'))} operations that may fail in loops over the longest list (\`==\` counts a hundredth); where texts of the claims are looked for in each other, ${count(of('dataplane/config/check/claim-matcher.ts', 'LONGEST_SEARCHED'))} characters each |`,
     `a quarter of what is beyond ${mib(of(`${STORE}/memory-store.ts`, 'IDLE'))}, at least ${mib(of(`${STORE}/memory-store.ts`, 'LEAST_IN_ALL'))} and at most`,
-    `a user has at most ${count(of(`${STORE}/redis-store.ts`, 'MOST_KEPT_MEMBERS'))} logins, ${mib(of(UPSTREAM, 'OF_USER.bytes'))} of what providers gave at them and of keys, 1,000 consents in 1 MiB, and ${count(of(`${STORE}/redis-store.ts`, 'MOST_USED'))} clients that nobody used before, in ${mib(of(`${STORE}/redis-store.ts`, 'MOST_USED_BYTES'))}:`,
-    `count there for their network, ${count(of(UPSTREAM, 'OF_NETWORK.count'))} of them and ${mib(of(UPSTREAM, 'OF_NETWORK.bytes'))}.`,
+    `a user has at most ${count(of(`${STORE}/redis-store.ts`, 'MOST_KEPT_MEMBERS'))} logins, ${mib(of(UPSTREAM, 'OF_USER.bytes'))} of what providers gave at them and of keys, 1,000 consents in 1 MiB, and ${count(of(`${STORE}/redis-clients.ts`, 'MOST_USED.count'))} clients that nobody used before, in ${mib(of(`${STORE}/redis-clients.ts`, 'MOST_USED.bytes'))}:`,
+    `count there for their network, an address or a /48 of IPv6: ${count(of(UPSTREAM, 'OF_NETWORK.count'))} grants in ${mib(of(UPSTREAM, 'OF_NETWORK.bytes'))}, as much of what providers gave`,
     `A client that somebody has got a token for is kept for ${of(`${CLIENTS}/clients.ts`, 'CLIENT_TTL_S') / 86_400} days`,
   ],
   'an identity provider and strangers': [
@@ -125,8 +140,8 @@ const lines: Readonly<Record<string, readonly string[]>> = {
     `Entities may have [${count(of('dataplane/policy/entities.ts', 'MOST_ANCESTORS'))} others above them]`,
     `at most ${of('dataplane/config/read/yaml.ts', 'MOST_ALIASES')} aliases in a configuration and ${count(of('operator/cluster/files/document.ts', 'MOST_ALIASES'))} in a manifest`,
     `refused texts of more than ${Math.floor(of('dataplane/config/read/aside.ts', 'LONGEST') / 1024)} KiB are read in a thread that ends with it (the first ${of('dataplane/config/read/long-parser.ts', 'MOST_FINDINGS')} findings are told)`,
-    `Of ${count(of(`${GATEWAY}/core/gated-views.ts`, 'MOST_CALLERS'))} callers, with ${mib(of(`${GATEWAY}/core/gated-views.ts`, 'MOST_CALLER_BYTES'))} of claims`,
-    `warnings of ${of('operator/runtime/admission/warnings.ts', 'LONGEST')} characters and ${count(of('operator/runtime/admission/warnings.ts', 'MOST_BYTES'))} bytes in all`,
+    `Of ${count(of(`${GATEWAY}/core/shared-view.ts`, 'MOST_CALLERS'))} callers, with ${mib(of(`${GATEWAY}/core/shared-view.ts`, 'MOST_CALLER_BYTES'))} of claims`,
+    `warnings of ${of('operator/runtime/admission/reviewer.ts', 'LONGEST')} characters and ${count(of('operator/runtime/admission/reviewer.ts', 'MOST_BYTES'))} bytes in all`,
   ],
   'a console and viewers': [
     `Reports of pods are kept for ten seconds, ${mib(of('console/places/cluster.ts', 'MOST_REPORT_BYTES'))} of them`,
