@@ -34,7 +34,7 @@ interface Measured {
   readonly gateway: Gateway
   requests: number
   cpu: number
-  /** Of calls made one after another, in milliseconds. */
+  /** The times of sequential calls, in milliseconds. */
   readonly alone: number[]
 }
 

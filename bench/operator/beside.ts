@@ -1,4 +1,7 @@
-/** The operator of this checkout beside that of another commit: the same phases in turn, each in a process of its own. */
+/**
+ * Compares the operator of this checkout with that of another commit: the same phases in turn, each in a separate
+ * process.
+ */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { cp, mkdtemp, rm } from 'node:fs/promises'
@@ -7,7 +10,7 @@ import { join, resolve } from 'node:path'
 import { kubernetesVersion } from '../../test/setup/kubernetes.ts'
 import { median } from '../percentile.ts'
 
-/** What a phase took, by the names under which it is compared. */
+/** The measured quantities of a phase, by their names in the comparison. */
 const QUANTITIES = {
   'time, s': /^ {2}([\d.]+) s, /,
   'CPU of the operator, s': /, ([\d.]+) CPU s \(/,
@@ -17,10 +20,10 @@ const QUANTITIES = {
 } as const
 type Quantity = keyof typeof QUANTITIES
 
-/** By the titles of the phases. */
+/** The quantities of each phase, by its title. */
 export type Phases = ReadonlyMap<string, Readonly<Record<Quantity, number>>>
 
-/** Reads what run.ts prints; throws where it printed no phase. */
+/** Parses the output of run.ts. Throws if it contains no phase. */
 export function readPhases(printed: string): Phases {
   const phases = new Map<string, Readonly<Record<Quantity, number>>>()
   const lines = printed.split('\n')
@@ -36,7 +39,7 @@ export function readPhases(printed: string): Phases {
   return phases
 }
 
-/** What is less than this, in the quantity's unit, is no loss: clock ticks and pages. */
+/** Smaller differences, in the quantity's unit, are not a loss: they are clock ticks and pages. */
 const NOTHING: Readonly<Record<Quantity, number>> = {
   'time, s': 0.3,
   'CPU of the operator, s': 0.2,
@@ -44,16 +47,16 @@ const NOTHING: Readonly<Record<Quantity, number>> = {
   requests: 2,
   'memory at its highest, MiB': 4,
 }
-/** Medians that are nearer than this are alike. */
+/** Medians within this ratio count as equal. */
 const ALIKE = 1.03
 
 export interface Comparison {
   readonly lines: readonly string[]
-  /** What the side after has lost: every run of it was above every one before, and the medians differ, too. */
+  /** The losses of the new side: each of its runs was above every run of the old side, and the medians differ too. */
   readonly lost: readonly string[]
 }
 
-/** Compares runs of both sides, phase by phase. */
+/** Compares the runs of both sides, phase by phase. */
 export function compare(before: readonly Phases[], after: readonly Phases[]): Comparison {
   const lines: string[] = []
   const lost: string[] = []
@@ -78,14 +81,14 @@ export function compare(before: readonly Phases[], after: readonly Phases[]): Co
 
 const here = resolve(import.meta.dirname, '../..')
 
-/** A checkout of a commit in a folder of its own, with what it depends on; `remove` takes both away. */
+/** Checks a commit out into a folder, with its dependencies. `remove` deletes the folder and the checkout. */
 async function addCheckout(commit: string): Promise<{ readonly folder: string; remove(): Promise<void> }> {
   const parent = await mkdtemp(join(tmpdir(), 'portico-before-'))
   const folder = join(parent, 'checkout')
   const git = (...args: string[]) => execFileSync('git', args, { cwd: here, stdio: ['ignore', 'ignore', 'inherit'] })
   git('worktree', 'add', '--quiet', '--detach', folder, commit)
   const locked = (root: string) => readFileSync(join(root, 'package-lock.json'), 'utf8')
-  // Not by a symbolic link: what is bundled is known by where it is.
+  // A symbolic link won't do, because the bundler identifies files by their real path.
   if (locked(folder) === locked(here))
     await cp(join(here, 'node_modules'), join(folder, 'node_modules'), { recursive: true, verbatimSymlinks: true })
   else execFileSync('npm', ['ci', '--no-progress', '--loglevel=error'], { cwd: folder, stdio: 'inherit' })
@@ -99,10 +102,9 @@ async function addCheckout(commit: string): Promise<{ readonly folder: string; r
 }
 
 /**
- * Runs the benchmark in turn in another checkout, or of another commit, and in this one; the side that begins changes.
- * Prints each run's figures and their medians' ratio, and says whether this one has lost nothing.
- *
- * @param args what each run is given
+ * Runs the benchmark alternately in another checkout, or of another commit, and in this one; the order changes each
+ * time. Prints each run's figures and the ratio of their medians, and returns whether this side has lost nothing.
+ * @param args the arguments of each run
  */
 export async function measureBeside(given: string, runs: number, args: readonly string[]): Promise<boolean> {
   const other = existsSync(join(given, 'bench/operator/run.ts'))
@@ -119,7 +121,7 @@ export async function measureBeside(given: string, runs: number, args: readonly 
         console.log(`run ${round + 1} of ${runs}, ${side}: ${folder}`)
         const { status, stdout } = spawnSync(process.execPath, [join(folder, 'bench/operator/run.ts'), ...args], {
           cwd: folder,
-          // Both on the same API server, whatever each takes by itself.
+          // Both sides use the same API server.
           env: { ...process.env, K8S: kubernetesVersion() },
           encoding: 'utf8',
           maxBuffer: 1 << 28,

@@ -107,7 +107,7 @@ export const changesHome: Page = async (visit) => {
 
 /** The text for a workload whose counters are off. */
 const NOT_COUNTED =
-  'Nothing counts its calls. Set usage.enabled on the workload, as below, or metrics.prometheusUrl in the configuration of a console in a pod.'
+  'Its calls are not counted. Set usage.enabled on the workload, as below, or metrics.prometheusUrl in the configuration of a console in a pod.'
 
 /** Returns the text for a workload that counts no calls, or does not count them by person. */
 function plainly(missing: string | null): string | null {

@@ -75,7 +75,7 @@ export function connectPage(facts: ConnectFacts): Child {
     workloadHead(facts, 'connect'),
     facts.url === null
       ? empty(
-          h('p', {}, 'It has no address that clients can use, as far as is known.'),
+          h('p', {}, 'No address is known at which clients can reach it.'),
           h(
             'p',
             {},

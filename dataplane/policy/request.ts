@@ -7,7 +7,7 @@ import type { CedarValue } from './values.ts'
 
 type Values = Readonly<Record<string, CedarValue>>
 
-/** Builds the engine's request from what policies read only, since its time grows with the input. */
+/** Builds the engine's request with only the values that policies read, because its time grows with the input. */
 export function authorizationRequest(
   { principal: { id, groups, claims }, subject, given, server, groupEntityType }: Asked,
   reads: Reads,

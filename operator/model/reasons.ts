@@ -349,7 +349,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
   },
   PodsReady: { means: 'All pods of the newest revision are ready.' },
   PortNameTaken: {
-    means: 'A container of the pod template has a port with a name of the data plane. It is served.',
+    means: 'A container of the pod template has a port with a name of the data plane. The workload is served.',
     next: 'Rename the port if something selects it by name.',
   },
   PortTaken: {

@@ -58,7 +58,7 @@ function consoleOver(count: number) {
     ...{ isLocal: true, loginPath: undefined, formKey: Buffer.alloc(32), inMemory: 0 },
     find: async () => session,
     routes() {
-      // Everybody is in.
+      // Every viewer is logged in.
     },
   } as unknown as Doors
   const app = consoleApp({ places, doors, names: new Set(), origin: ORIGIN, log: pino({ level: 'silent' }) })

@@ -19,9 +19,9 @@ import { stoppedClock } from '../support/stopped-clock.ts'
 const folder = temporaryFolder()
 const tokens: string[] = []
 let accepts = true
-/** Answers that wait, while they are held. */
+/** The answers that are delayed while this list exists. */
 let held: (() => void)[] | undefined
-/** Stands for an API server that trusts the provider: it says who somebody is, and has no objects. */
+/** A stand-in for an API server that trusts the provider: it returns the user name of a token, and has no objects. */
 const api = createServer((request, response) => {
   tokens.push(request.headers.authorization ?? '')
   const isReview = request.url?.endsWith('/selfsubjectreviews')
@@ -88,7 +88,7 @@ test('66: a session whose token has ended, and can’t be had anew, is one login
     )
   await page.goto(`${url}/workloads`)
   await arrived('/workloads')
-  // The provider gives no second token for the first one.
+  // The provider does not exchange the first token for a second one.
   let refreshes = 0
   provider.before = async (request, response) => {
     if (request.url !== '/token') return false
@@ -105,7 +105,7 @@ test('66: a session whose token has ended, and can’t be had anew, is one login
   }
   const logins = provider.authorizations.length
   try {
-    // Its ID tokens live an hour, and so does a session that nobody uses.
+    // The provider's ID tokens are valid for an hour, and so is an idle session.
     using clock = stoppedClock()
     clock.pass(3_590_000)
     const json = await page.evaluate(
@@ -190,7 +190,7 @@ test('a viewer who may not find the pods takes no report away from others', asyn
         },
       }) as unknown as ApiServer,
     close: async () => {
-      // Nothing is open.
+      // No connection is open.
     },
   })
   const workload = {
@@ -223,14 +223,14 @@ test('the objects of all viewers have one bound: the oldest go, a large list is 
         },
       }) as unknown as ApiServer,
     close: async () => {
-      // Nothing is open.
+      // No connection is open.
     },
   })
   const look = async (id: string) => {
     const { objects, cut } = await places.world({ id, name: id, token: id })
     return [objects.all().length, cut]
   }
-  // A quarter of all is one viewer's.
+  // A single viewer gets a quarter of the limit.
   assert.equal(await look('large'), [23, true])
   for (const id of ['a', 'b', 'c', 'd']) assert.equal(await look(id), [20, false])
   assert.equal(
@@ -243,7 +243,7 @@ test('the objects of all viewers have one bound: the oldest go, a large list is 
   assert.equal(asked, ['large', 'a', 'b', 'c', 'd'], 'what is kept is not asked for again')
   assert.equal(await look('large'), [23, true])
   assert.is(asked.length, 6, 'the oldest has gone')
-  // What is being read by many counts as well; whoever comes later sees less, and is told.
+  // Worlds that are being read count as well, so a later viewer sees a cut list, and the page says so.
   const crowd = await Promise.all(Array.from({ length: 10 }, (_, index) => look(`large-${index}`)))
   const shown = crowd.reduce((sum, [count]) => sum + Number(count), 0)
   assert.ok(shown <= 100 && shown > 80, String(shown))

@@ -14,13 +14,15 @@ const folder = () => join(cacheFolder(), `keycloak-${VERSION}`)
 
 export const hasKeycloak = (): boolean => existsSync(folder())
 
-/** Its folder; to be copied before it is started, since it writes there. Throws where set-up has not run. */
+/**
+ * Returns Keycloak's folder. Copy it before the start, because Keycloak writes into it. Throws if set-up has not run.
+ */
 export function keycloakFolder(): string {
   if (!hasKeycloak()) throw new Error(`no ${folder()}: \`make e2e\` fetches it`)
   return folder()
 }
 
-/** Fetches and unpacks it, whole or not at all; to be called by the holder of the lock alone. */
+/** Downloads and unpacks Keycloak atomically. Only the holder of the lock may call it. */
 export async function makeKeycloak(progress: (state: string) => void): Promise<void> {
   const work = workFolder()
   const artifact = `-Dartifact=org.keycloak:keycloak-quarkus-dist:${VERSION}:zip`

@@ -6,11 +6,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 const POLL_MS = 500
 
 /**
- * Runs `work` while no other process holds the lock. The lock is the kernel's, on an SQLite file: it ends with the
- * process that holds it, however that ends, so none is ever stale.
- *
- * @param file the lock's file, made where it is not there
- * @param waiting called once when another process holds it
+ * Runs `work` while no other process holds the lock. It is a kernel lock on an SQLite file, so it ends with its
+ * process, however that ends, and is never stale.
+ * @param file the lock's file, which is created if it does not exist
+ * @param waiting called once if another process holds the lock
  */
 export async function locked<T>(file: string, waiting: () => void, work: () => Promise<T>): Promise<T> {
   mkdirSync(dirname(file), { recursive: true })

@@ -18,7 +18,8 @@ export function exchangeFindings(exchanges: readonly Exchange[], url: URL): read
   const findings = exchanges.flatMap((exchange) =>
     exchange.status === 0 ? [] : [...headFindings(exchange, url), ...bodyFindings(exchange)],
   )
-  if (hasOtherIds(exchanges)) findings.push(note('session', 'answers give the session another id: the newest is sent'))
+  if (hasOtherIds(exchanges))
+    findings.push(note('session', 'answers change the id of the session; the gateway sends the newest one'))
   const seen = new Set<string>()
   return findings.filter(({ check, message }) => {
     const key = `${check} ${message}`

@@ -2,7 +2,7 @@ import type { DelegateClientConfig } from '../../config/auth-server.ts'
 import { type ClientFiles, configuredFile, secretIn } from './configured-file.ts'
 import { type ClientRecord, secretDigest } from './registration.ts'
 
-/** Token exchange (RFC 8693 section 2.1). */
+/** The grant type of token exchange (RFC 8693 section 2.1). */
 export const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 
 /** A configured client that may exchange tokens. */

@@ -4,7 +4,7 @@ import { type ClientFiles, configuredFile, secretIn } from './configured-file.ts
 import { type ClientRecord, secretDigest } from './registration.ts'
 import { keysIn, type PublicJwk } from './stated-keys.ts'
 
-/** Tokens of a client for itself (RFC 6749 section 4.4). */
+/** The grant type with which a client gets a token for itself (RFC 6749 section 4.4). */
 export const CLIENT_CREDENTIALS = 'client_credentials'
 
 /** A configured client that acts for itself. */

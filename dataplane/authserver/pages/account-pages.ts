@@ -64,12 +64,13 @@ export interface LinkedToUser {
 }
 
 const SAID = {
-  unlinked: 'The account is unlinked. Within seconds it is used no more by this program.',
-  'account-unlinked': 'The account is unlinked. Within seconds no program uses it any more.',
+  unlinked: 'The account is unlinked. Within seconds this program can no longer use it.',
+  'account-unlinked': 'The account is unlinked. Within seconds no program can use it.',
   revoked: 'Access is revoked. The program has to ask you again.',
   'revoked-all': 'All access is revoked. Every program has to ask you again.',
-  'key-kept': 'The key is kept. Your programs use it from now on: close this page, and have yours try again.',
-  'key-deleted': 'The key is deleted. Within seconds it is used no more.',
+  'key-kept':
+    'The key is stored, and your programs use it from now on. Close this page, and let your program try again.',
+  'key-deleted': 'The key is deleted. Within seconds no program can use it.',
 } as const
 
 const FOOTER = html`Anyone who sees this page can end what is listed, and enter keys. You are signed out after 15 minutes.`

@@ -8,7 +8,7 @@ import { API_SERVER, SERVICE_ACCOUNT_CA, SERVICE_ACCOUNT_TOKEN } from '../../con
 import { type Issuers, type OpenProvider, type Provider, verifyJwt } from '../../identity/index.ts'
 import { type AssertionPolicy, compilePolicy } from './assertion-policy.ts'
 
-/** A JWT as a grant (RFC 7523 section 2.1). */
+/** The grant type of an assertion: a JWT as a grant (RFC 7523 section 2.1). */
 export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 
 /** An external issuer whose tokens are accepted, for an exchange or as assertions. */

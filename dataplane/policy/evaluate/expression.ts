@@ -7,7 +7,10 @@ type Value = CedarValue | Entity | readonly Value[]
 
 type Evaluate = (situation: Situation) => Value
 
-/** The error of an expression without a certain value here: an error by Cedar's rules, or a rare type of value. */
+/**
+ * The error for an expression whose value this evaluator can't determine: an error by Cedar's rules, or a rare type of
+ * value.
+ */
 export const UNSURE = Symbol('unsure')
 
 /** The error of an expression that this evaluator does not support. */

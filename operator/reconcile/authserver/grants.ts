@@ -69,7 +69,7 @@ function unreachable(spec: AuthServerSpec, backends: readonly Served[]): readonl
     const served = backends.filter((one) => one.provider === provider.name).map(({ name }) => JSON.stringify(name))
     if (served.length === 0 || isPerUser(provider) || isKey(provider)) return []
     const named = served.length > MOST_NAMED ? `${served.length} backends` : served.join(', ')
-    const message = `tokens of this provider belong to logins, and callers by an assertion or as a client have none, so that they can't use ${named}: set loginPolicy onDemand and tokensPer user, or another credential`
+    const message = `tokens of this provider belong to logins, and callers that come by an assertion or as a client have no login, so they can't use ${named}: set loginPolicy onDemand and tokensPer user, or another credential`
     return [{ pointer: `/upstreamProviders/${index}`, message }]
   })
 }

@@ -1,7 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Makes connections to the pod at ADDRESS, as a kubelet would, and tells what else it was asked for. */
+/**
+ * The program. Like a kubelet it connects to the pod at ADDRESS, and it prints its arguments for all other commands.
+ */
 const program = (address: string) => `#!${process.execPath}
 const { connect, createServer } = require('node:net')
 const [verb, ...args] = process.argv.slice(2)
@@ -22,8 +24,8 @@ if (verb === 'port-forward') {
 `
 
 /**
- * Writes a program `kubectl` into the folder for what asks for a kubelet: port-forward leads to the pod at `address`,
- * all else prints its arguments. Gives the folder, for the PATH.
+ * Writes a program `kubectl` into the folder, for commands that need a kubelet: port-forward connects to the pod at
+ * `address`, all others print their arguments. Returns the folder, for the PATH.
  */
 export function kubectlStandIn(folder: string, address: string): string {
   const path = join(folder, 'stand-in')

@@ -1,4 +1,4 @@
-/** The operator as a process of its own under the rights that it ships with, against a real control plane. */
+/** The operator as a separate process, with the permissions that it ships with, against a real control plane. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -19,11 +19,14 @@ export const SYSTEM = 'portico-system'
 
 export const OPERATOR_USER = `system:serviceaccount:${SYSTEM}:portico-operator` as const
 
-/** The objects of a text of YAML. */
+/** Returns the objects in a YAML text. */
 const documentsOf = (text: string): object[] =>
   parseAllDocuments(text).flatMap((document) => (document.toJS() as object | null) ?? [])
 
-/** Installs CRDs, namespace, service account and roles: all of the shipped installation but the Deployment. */
+/**
+ * Installs the CRDs, the namespace, the service account and the roles, which is the shipped installation without its
+ * Deployment.
+ */
 export async function installOperator(plane: ControlPlane): Promise<void> {
   const declarations: readonly KindDeclaration[] = Object.values(kinds)
   plane.applyOnServer(declarations.map((declaration) => crdFor(declaration, GROUP)))
@@ -38,7 +41,7 @@ export async function installOperator(plane: ControlPlane): Promise<void> {
     plane.apply(...documentsOf(readFileSync(join(plane.directory, 'deploy', file), 'utf8')))
 }
 
-/** A kubeconfig with the operator's own token, towards the API server or towards a proxy before it. */
+/** Writes a kubeconfig with the operator's own token, for the API server or a proxy in front of it. */
 export function operatorKubeconfig(plane: ControlPlane, name = 'operator', server?: string): string {
   return plane.kubeconfigFor(name, plane.token('portico-operator', SYSTEM), server)
 }
@@ -47,10 +50,10 @@ export interface OperatorProcess {
   readonly pid: number
   readonly health: string
   readonly metrics: string
-  /** What it has logged so far: JSON lines. */
+  /** Its log so far, as JSON lines. */
   log(): string
   readonly exited: boolean
-  /** Settles once every watch has its first list. */
+  /** Resolves once every watch has returned its first list. */
   ready(): Promise<void>
   stop(signal?: NodeJS.Signals): Promise<void>
 }

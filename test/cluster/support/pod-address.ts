@@ -3,7 +3,7 @@ import { createServer, request, type Server } from 'node:http'
 import type { ControlPlane } from './control-plane.ts'
 import { eventually } from './operator-process.ts'
 
-/** Where the data plane of every pod has its admin listener, and that of a gateway its public one. */
+/** The ports of the admin listener in every pod, and of a gateway's public listener. */
 const ADMIN_PORT = 8081
 const PUBLIC_PORT = 4483
 
@@ -12,7 +12,7 @@ export interface PodAddress {
   close(): void
 }
 
-/** Passes requests on to the listener of a URL, which is asked for each time. */
+/** Forwards requests to the listener at the URL that `url` returns, which is called for each request. */
 async function relay(address: string, port: number, url: () => string): Promise<Server> {
   const server = createServer((asked, response) => {
     const { url: path = '/', method, headers } = asked
@@ -30,9 +30,9 @@ async function relay(address: string, port: number, url: () => string): Promise<
 }
 
 /**
- * What a kubelet would do for the pod of the workload `instance`: it runs, and at its own address its admin listener
- * answers as the one at `adminUrl()` does, its public one as that at `publicUrl()`. `net` is the second part of that
- * address, another one for each test file; the rest is of this process, so that no other run has it.
+ * Does the kubelet's part for the pod of the workload `instance`. The pod is running, and at its address the admin
+ * listener forwards to `adminUrl()` and the public one to `publicUrl()`. `net` is the second octet of that address,
+ * different for each test file; the others derive from this process, so that no other run uses them.
  */
 export async function givePodAddress(
   plane: ControlPlane,

@@ -1,4 +1,4 @@
-/** Everything that is rendered, judged by a real API server: it takes it whole, and gives it back as it was. */
+/** Sends every rendered object to a real API server, which must accept it strictly and return it unchanged. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -18,7 +18,7 @@ const childrenOf = (name: string): readonly KubernetesObject[] =>
     plan.children === 'hold' ? [] : plan.children,
   )
 
-/** Those that the inputs name, without the one that every API server has. */
+/** The namespaces that the inputs name, without the one that every API server has. */
 const namespaces = new Set(inputs.flatMap(childrenOf).flatMap(({ metadata: { namespace } }) => namespace ?? []))
 namespaces.delete('default')
 

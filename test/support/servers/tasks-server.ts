@@ -1,6 +1,6 @@
 import { type RawRequest, type RawServer, startRawServer, tool } from './raw-server.ts'
 
-/** The extension of tasks (SEP-2663). */
+/** The tasks extension (SEP-2663). */
 const EXTENSION = 'io.modelcontextprotocol/tasks'
 const NEEDED = { requiredCapabilities: { extensions: { [EXTENSION]: {} } } }
 const CREATED = '2026-01-01T00:00:00Z'
@@ -11,7 +11,7 @@ interface Task {
   result?: object
   error?: object
   inputRequests?: Record<string, object>
-  /** Makes the result once all is answered. */
+  /** Builds the result of a task after all of its questions were answered. */
   finish?: (answers: Record<string, unknown>) => object
   readonly answers: Record<string, unknown>
 }
@@ -26,7 +26,7 @@ const ask = (message: string, name: string) => ({
   },
 })
 
-/** A server of the stateless era with the tools that the conformance suite's scenarios of tasks ask for. */
+/** Starts a server of the stateless era with the tools that the conformance suite calls in its tasks scenarios. */
 export function startTasksServer(): Promise<RawServer> {
   const tasks = new Map<string, Task>()
   const begin = (more: Partial<Task>): Task => {
@@ -46,7 +46,7 @@ export function startTasksServer(): Promise<RawServer> {
     ...(task.status === 'input_required' && { inputRequests: task.inputRequests }),
   })
 
-  /** Returns the task of a tool that runs as one; undefined for another tool. */
+  /** Returns the task of a tool that runs as a task; undefined for another tool. */
   function taskOf(name: unknown, args: Record<string, unknown>): Task | undefined {
     switch (name) {
       case 'slow_compute': {

@@ -15,13 +15,13 @@ interface Series {
 export interface PrometheusServer {
   readonly url: string
   /**
-   * The result of an instant query, of now or of a time (seconds since 1970). Throws what Prometheus says where it can't be
-   * evaluated.
+   * Returns the result of an instant query, for now or a time in seconds since 1970. Throws Prometheus's error message
+   * if it can't be evaluated.
    */
   query(text: string, time?: number): Promise<readonly Series[]>
-  /** Names of the alerts that fire. */
+  /** Returns the names of the firing alerts. */
   firing(): Promise<readonly string[]>
-  /** Errors of the last scrapes, by job; empty where all went well. */
+  /** Returns the errors of the last scrapes, by job; empty if there are none. */
   errors(): Promise<readonly string[]>
   close(): Promise<void>
 }
@@ -32,7 +32,10 @@ interface Target {
   readonly health: string
 }
 
-/** Runs the real Prometheus, which scrapes these addresses (`host:port` by job) each second and evaluates the rules (YAML). */
+/**
+ * Runs a real Prometheus, which scrapes these addresses (`host:port` by job) each second and evaluates the rules
+ * (YAML).
+ */
 export async function startPrometheus(
   targets: Readonly<Record<string, string>>,
   rules: string,
@@ -114,7 +117,7 @@ export async function startPrometheus(
   }
 }
 
-/** What promtool finds wrong with rules (YAML); empty where it finds nothing. */
+/** Returns promtool's findings about rules (YAML); empty if there are none. */
 export async function ruleProblems(rules: string): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-rules-'))
   try {

@@ -5,18 +5,21 @@ import { BackendSessionStream, type StreamedSession } from './backend-session-st
 import { LateAnswers, type TakeAnswer } from './late-answers.ts'
 import type { SessionPeer } from './session-peer.ts'
 
-/** Finds the one stream of a session that several replicas share: many servers give a session no second one. */
+/**
+ * Coordinates the single stream of a session that several replicas share, because many servers give a session only one.
+ */
 export interface StreamKeeper {
-  /** Tells whether another replica has the stream open, as far as is known here. */
+  /** Tells whether another replica has the stream open, as far as this replica knows. */
   isStreamElsewhere(): boolean
   /**
-   * Claims the stream for this replica. Resolves with false if another one has it; `isForced`: those that are known to
-   * have it don't answer. Undefined if no other replica shares the session.
+   * Claims the stream for this replica. Resolves to false if another replica has it. `isForced`: the replicas that are
+   * known to have it don't answer. Undefined if no other replica shares the session.
    */
   claimStream(isForced: boolean): Promise<boolean> | undefined
   /**
-   * Waits for the answer to a request (`id`: JSON text) at the replica that has the stream open. `take`, which is never
-   * called at once, gets undefined if none gives it. Returns how to stop waiting; undefined if no replica is known.
+   * Waits for the answer to a request (`id`: JSON text) at the replica that has the stream open. `take` is called later
+   * with the answer, or with undefined if none can come. Returns the function that ends the wait; undefined if no such
+   * replica is known.
    */
   awaitElsewhere(id: string, take: TakeAnswer): (() => void) | undefined
 }
@@ -26,13 +29,13 @@ interface InboxSession extends StreamedSession {
   readonly backend: SessionPeer
 }
 
-/** The largest message that is taken, and the largest where it may be an answer (as over HTTP+SSE). */
+/** The largest message in bytes, and the largest one if it may be an answer (as over HTTP+SSE). */
 const LARGEST = 1024 * 1024
 const LARGEST_ANSWER = 16 * 1024 * 1024
 
 /**
- * What comes on the GET stream of a session with a legacy backend: answers to requests that the backend has only
- * accepted, and messages for the subscriber. The replicas that share a session have one stream of it.
+ * Receives the messages on the GET stream of a session with a legacy backend: answers to requests that the backend has
+ * only accepted, and messages for the subscriber. The replicas that share a session have one stream together.
  */
 export class SessionInbox {
   readonly #session: InboxSession
@@ -42,7 +45,7 @@ export class SessionInbox {
   #onMessage: ((bytes: Buffer) => void) | undefined
   #awaited: Promise<void> | undefined
   #isClaiming = false
-  /** The requests whose answers come by way of another replica: how to stop waiting, by their ids (JSON text). */
+  /** The requests whose answers arrive through another replica: the functions that end the wait, by id (JSON text). */
   readonly #elsewhere = new Map<string, () => void>()
 
   constructor(session: InboxSession, keeper: StreamKeeper | undefined) {
@@ -51,13 +54,13 @@ export class SessionInbox {
     this.#late = new LateAnswers(session.backend.share)
   }
 
-  /** Subscribes to the backend's unsolicited messages in this session, now or once it opens. */
+  /** Subscribes to the backend's unsolicited messages in this session, now or when it opens. */
   subscribe(onMessage: (bytes: Buffer) => void): void {
     this.#onMessage ??= onMessage
     this.#open()
   }
 
-  /** Ends the subscription, and the stream unless answers come there. */
+  /** Ends the subscription, and also the stream unless answers arrive on it. */
   unsubscribe(): void {
     this.#onMessage = undefined
     if (!this.#session.backend.answersOnStreams && !this.#late.isAwaited) this.close()
@@ -75,7 +78,7 @@ export class SessionInbox {
     return this.#stream?.subscribing ?? this.#awaited
   }
 
-  /** Makes calls wait for this as well. The promise must never reject. */
+  /** Makes calls wait for this promise, too. It must never reject. */
   waitFor(awaited: Promise<void>): void {
     const waiting = awaited.finally(() => {
       if (this.#awaited === waiting) this.#awaited = undefined
@@ -83,13 +86,13 @@ export class SessionInbox {
     this.#awaited = waiting
   }
 
-  /** Goes on in the session that has replaced a lost one. */
+  /** Continues in the session that has replaced a lost one. */
   renew(): void {
     this.#late.forgetEarly()
     this.#stream?.keep()
   }
 
-  /** Opens the stream ahead of a call if the backend answers there and no other replica has it open. */
+  /** Opens the stream before a call if this backend answers on streams and no other replica has it open. */
   listen(): void {
     if (!this.#session.backend.answersOnStreams || this.#stream !== undefined || this.#isClaiming) return
     if (this.#keeper?.isStreamElsewhere() === true) return
@@ -98,7 +101,7 @@ export class SessionInbox {
     else this.waitFor(claimed.then((isOurs) => (isOurs ? this.#open().subscribing : undefined)))
   }
 
-  /** Claims the stream for this replica. Never rejects: without the store each replica opens its own. */
+  /** Claims the stream for this replica. Never rejects: if the store is unavailable, each replica opens its own. */
   #claimed(isForced: boolean): Promise<boolean> | undefined {
     const claimed = this.#keeper?.claimStream(isForced)
     if (claimed === undefined) return undefined
@@ -111,16 +114,16 @@ export class SessionInbox {
   }
 
   /**
-   * Waits for the answer to a request (`id`: JSON text) that the backend has only accepted: some servers then send it on
-   * the session's stream, and official clients take it from there. Returns how to stop waiting; undefined if the session
-   * has no stream.
+   * Waits for the answer to a request (`id`: JSON text) that the backend has only accepted. Some servers then send the
+   * answer on the session's stream, and official clients accept it there. Returns the function that ends the wait;
+   * undefined if the session has no stream.
    */
   await(id: string, take: TakeAnswer): (() => void) | undefined {
     if (this.#stream !== undefined) return this.awaitHere(id, take)
     return this.#awaitElsewhere(id, take) ?? this.#awaitClaimed(id, take, false)
   }
 
-  /** Does the same on the stream of this replica, which is opened for it. */
+  /** Does the same on this replica's stream, and opens it if necessary. */
   awaitHere(id: string, take: TakeAnswer): (() => void) | undefined {
     const early = this.#late.early(id)
     if (early !== undefined) {
@@ -154,7 +157,7 @@ export class SessionInbox {
     return () => this.#leave(id)
   }
 
-  /** Waits on the stream of this replica once that is claimed, or at the replica that was faster. */
+  /** Waits on this replica's stream after claiming it, or at the replica that has claimed it first. */
   #awaitClaimed(id: string, take: TakeAnswer, isForced: boolean): (() => void) | undefined {
     const claimed = this.#claimed(isForced)
     if (claimed === undefined) return this.awaitHere(id, take)
@@ -175,7 +178,7 @@ export class SessionInbox {
     this.#elsewhere.delete(id)
   }
 
-  /** Waits at the replica that has the stream by now for what was awaited on the one that has ended here. */
+  /** After the stream has ended here, waits for the same answers at the replica that has it now. */
   awaitAgain(): void {
     if (this.#stream !== undefined) return
     for (const [id, take] of this.#late.takeWaiting()) if (this.await(id, take) === undefined) take(undefined)
@@ -215,7 +218,7 @@ const MARK = Buffer.from('\ufeff')
 
 /** Returns the id (JSON text) of the request that a message answers; undefined if it is no answer. */
 function answeredId({ id, method, result, error }: Readonly<Record<string, unknown>>): string | undefined {
-  // Servers of some frameworks write all members that there are.
+  // Some frameworks write all members of a message, also those that are null.
   const isAnswer = isSet(result) || isSet(error) || !isSet(method)
   return isAnswer && isId(id) ? JSON.stringify(id) : undefined
 }

@@ -9,8 +9,8 @@ import type { CatalogQuery } from '../request/query.ts'
 import type { ResponseBody } from './body-cache.ts'
 
 /**
- * Reads what the caller asks for in a registry. Returns undefined if the caller sees no such entry or version. Throws a
- * PublicError `unavailable`, and what `hold` throws.
+ * Reads the requested part of a registry for a caller. Returns undefined if the caller sees no such entry or version.
+ * Throws a PublicError `unavailable`, and any error that `hold` throws.
  */
 export async function readCatalog(
   reader: Reader,
@@ -27,7 +27,7 @@ export async function readCatalog(
     case 'versions': {
       const { query } = question
       const { rows, more } = await reader.versions({ ...query, visible }, hold)
-      // The page behind the last version is empty. An entry that the caller does not see has no page.
+      // The page after the last version is empty. An entry that the caller does not see has no page.
       if (rows.length === 0 && query.after === undefined) return undefined
       return plain(listParts(query.type, rows, more ? cursorBehind(rows, query.digest) : undefined), rows[0]?.revision)
     }

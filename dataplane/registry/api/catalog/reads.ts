@@ -93,7 +93,7 @@ export function catalogReads(options: CatalogReadsOptions) {
     const open = await openRegistry(api, actor, path.registry)
     const catalogQuery = parseCatalogQuery(path, query)
     const ifNoneMatch = headers['if-none-match']
-    // A list always exists; an entry has to be looked up. While the store is away nobody knows whether it has changed.
+    // A list always exists, but an entry must be looked up. While the store is unreachable, a change can't be excluded.
     const known = catalogQuery.kind === 'list' && away() === undefined
     if (known && isUnchanged(ifNoneMatch, open)) return sendUnchanged(exchange, open, actor)
 

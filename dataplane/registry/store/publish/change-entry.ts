@@ -9,7 +9,7 @@ import { countBytes } from '../database/version-columns.ts'
 type Database = Kysely<RegistryTables>
 type Argument<K extends keyof AdminWriter> = Parameters<AdminWriter[K]>[0]
 
-/** Gives an entry other claims. As the others here, it must be called in a transaction. */
+/** Replaces an entry's claims. Like the other functions here, it must be called in a transaction. */
 export function setClaims(database: Database, change: Argument<'setClaims'>): Promise<EntryOutcome> {
   return changeEntry(database, change, async ({ id, claims }) => {
     if (claims === canonicalClaims(change.claims)) return 'same'
@@ -53,7 +53,7 @@ interface Known {
 /** `same`: nothing changes, so no derived rows are updated. */
 type Written = 'written' | 'same' | 'not_found'
 
-/** Finds the entry, changes it if it is as expected, and updates its derived rows. */
+/** Finds the entry, changes it if it is in the expected state, and updates its derived rows. */
 async function changeEntry(
   database: Database,
   { source, type, name, expect }: EntryChange,

@@ -1,4 +1,4 @@
-/** What tools may answer inside steps: any JSON, in any place, of any size. A run ends well, or as an error result. */
+/** Tools in steps may answer any JSON, in any place, of any size. A run must end well or with an error result. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -11,7 +11,7 @@ import { answer, type RawServer, startRawServer, tool } from '../../../support/s
 let backend: RawServer
 let gateway: GatewayUnderTest
 let session: Record<string, string>
-/** JSON text of what the backend answers: of the result, or of the whole message. */
+/** The JSON text of the backend's answer: its result, or the whole message. */
 let reply: { readonly result?: string; readonly message?: string } = {}
 
 const each = (step: object) => ({ id: 'each', type: 'forEach', collection: '{{.steps.odd.output.list}}', step })
@@ -67,7 +67,7 @@ test.after(async () => {
   await backend.close()
 })
 
-/** Results of both tools in both eras; each of them is one, and nothing runs on. */
+/** Returns the results of both tools in both eras, and checks that each is a result and that no run continues. */
 async function results(): Promise<RpcResult[]> {
   const answers: RpcResult[] = []
   for (const { name } of compositeTools) {

@@ -1,4 +1,4 @@
-/** What is told of composite tools: spans, counts, and what the audit log has of runs, steps and their calls. */
+/** The reports about composite tools: spans, counters, and the audit log's events for runs, steps and their calls. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Audited, AuditFile } from '../../../support/audit/audit-file.ts'
@@ -125,7 +125,7 @@ test('a run is one trace: its steps, the calls that they make, and what policies
     '    internal tools/call failed error.type=forbidden',
     '      internal authorize portico.result=denied',
   ])
-  // Its lines are written beside: none is to come when the next test reads.
+  // The audit lines are written asynchronously. None may arrive while the next test reads.
   await file.next(15)
 })
 
@@ -159,7 +159,7 @@ test('the audit log has the run, its steps, and each call as if the client had m
 test('a run that fails, one that takes too long, and one that waits for its user', async () => {
   await callComposite('failing')
   const failing = await file.next(6)
-  // The client gave the request no id: one was made, for all that is done for it.
+  // The client gave the request no id, so the gateway made one, which all events of the run share.
   assert.is(new Set(failing.map(({ request_id }) => request_id)).size, 1)
   assert.equal(failing.map(summary), [
     'vmcp_workflow_started success failing',

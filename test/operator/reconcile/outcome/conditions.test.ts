@@ -21,11 +21,11 @@ const registry = (spec: string) =>
 interface Case {
   readonly what: string
   readonly given: readonly string[]
-  /** The object whose conditions are looked at. */
+  /** The object whose conditions are checked. */
   readonly of: string
-  /** Condition types and what they say: all of it, or its beginning up to an ellipsis. */
+  /** The expected conditions by type: the whole text, or its beginning before an ellipsis. */
   readonly says: Readonly<Record<string, string>>
-  /** Whether the children are held. */
+  /** True if the children must be held. */
   readonly holds?: boolean
 }
 

@@ -1,4 +1,4 @@
-/** What is ours in a pod is not found in the place of what a user has called the same. */
+/** Ports, containers and volumes of ours keep working if a user's pod template has others with the same names. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { stringify } from 'yaml'
@@ -27,7 +27,10 @@ interface PodSpec {
 const podOf = (plan: ReturnType<typeof planOf>, child = 'Deployment') =>
   (childOf(plan, child)['spec'] as { template: { spec: PodSpec } }).template.spec
 
-/** Pod templates in the ways in which public manifests of the widely used operator name ports, and where the Service leads. */
+/**
+ * Pod templates with the port names of public manifests of the widely used operator, and the port that the Service
+ * targets.
+ */
 const CORPUS: readonly (readonly [Kind, object, object, warns: boolean])[] = [
   [
     'MCPServer',
@@ -125,7 +128,7 @@ test('a number that the data plane listens on is refused, in whatever container,
     ['VirtualMCPServer', { containers: [{ name: 'more', image: 'm:1', ...port(8081) }] }],
     ['MCPRemoteProxy', { containers: [{ name: 'more', image: 'm:1', ...port(4483) }] }],
     ['MCPRegistry', { containers: [{ name: 'more', image: 'm:1', ...port(8080) }] }],
-    // Our own container: its probes and whoever asks for its status go by these.
+    // The probes of our own container and the operator's status requests use these port names.
     ['MCPServer', { initContainers: [{ name: 'portico', ...port(9000, { name: 'admin' }) }] }],
     ['VirtualMCPServer', { containers: [{ name: 'vmcp', ...port(4483, { protocol: 'UDP' }) }] }],
   ]

@@ -1,4 +1,4 @@
-/** By what a rollout is said to be caused. */
+/** The causes that the operator reports for rollouts. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { KubernetesObject } from '../../../../operator/model/view.ts'
@@ -12,11 +12,11 @@ interface Pod {
   readonly proxy?: string
   readonly secret?: string
   readonly mounts?: number
-  /** Stands for the hash of what was rendered. */
+  /** A stand-in for the hash of the rendered pod template. */
   readonly hash?: string
 }
 
-/** A Deployment; without `hash` it is as it was rendered. */
+/** Builds a Deployment. Without `hash` it is unchanged since it was rendered. */
 function deployment(pod: Pod): KubernetesObject {
   const { image = 'server:1', proxy = OURS, secret, mounts = 1, hash = JSON.stringify(pod) } = pod
   const annotations = {
@@ -50,11 +50,14 @@ interface Case {
   readonly after: Pod
   readonly observed?: number
   readonly isKnown?: boolean
-  /** What the API server made of it, where that is something else. */
+  /** The object that the API server stored, if it differs. */
   readonly written?: Pod
 }
 
-/** The causes that are counted, where the child that stood may be edited and, but for an edit, where it can't be. */
+/**
+ * Returns the counted causes, both for a current child that somebody may have edited and for one that nobody can have
+ * edited.
+ */
 function causesOf(change: Case): readonly string[] {
   const causes = causesWhere(change, true)
   if (change.before.hash === undefined) assert.equal(causesWhere(change, false), causes)

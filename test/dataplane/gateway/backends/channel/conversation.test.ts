@@ -8,7 +8,7 @@ import { Exchange } from '../../../../../dataplane/gateway/backends/channel/exch
 import { variantsOf } from '../../../../support/gateway/wrong-values.ts'
 import { keptLog } from '../../../../support/kept-log.ts'
 
-/** A conversation with a client that listens, and a server whose lines are a test's affair. */
+/** Opens a conversation with a subscribed client and a server whose lines the test writes. */
 async function talking() {
   const { log, lines } = keptLog()
   const sent: string[] = []
@@ -39,7 +39,7 @@ async function talking() {
   }
   conversation.clients.add(client)
   let count = 0
-  /** Asks something, as the client's client does; gives its answer. */
+  /** Sends a request as the client does, and returns its answer. */
   const ask = () => {
     const asked = exchange()
     const id = String(++count)
