@@ -240,6 +240,10 @@ export const reasons: Readonly<Record<string, Reason>> = {
     means: 'A node can’t give a pod its network.',
     next: 'The message has the answer of the network plugin.',
   },
+  FailedMapVolume: {
+    means: 'A block volume of a pod can’t be made available, so that its containers are not started.',
+    next: 'The message has the cause; look at the claim and its storage.',
+  },
   FailedMount: {
     means: 'A volume of a pod can’t be mounted, so that its containers are not started.',
     next: 'Create the Secret, ConfigMap or claim that the message names, or correct the pod template.',
