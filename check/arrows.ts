@@ -51,7 +51,7 @@ export const rooms: readonly Room[] = [
   { path: 'dataplane/policy', mayImport: ['crds/settings'] },
   { path: 'dataplane/config', mayImport: ['crds/settings', 'dataplane/policy'] },
   { path: 'dataplane/retry', mayImport: [] },
-  { path: 'dataplane/telemetry', mayImport: ['dataplane/config', 'dataplane/server'] },
+  { path: 'dataplane/telemetry', mayImport: ['dataplane/config'] },
   { path: 'dataplane/server', mayImport: ['dataplane/config'] },
   {
     path: 'dataplane/audit',

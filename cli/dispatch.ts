@@ -114,7 +114,8 @@ export async function dispatch(argv: readonly string[], io: Io): Promise<number>
       io.err(`portico: ${error.message}; see '${known}'`)
       return 2
     }
-    io.err(`portico: ${describeError(error)}`)
+    const { maskSecrets } = await import('../dataplane/config/credential-text.ts')
+    io.err(`portico: ${maskSecrets(describeError(error))}`)
     return 1
   }
 }

@@ -1,3 +1,4 @@
+import { writeSync } from 'node:fs'
 import { dispatch } from './dispatch.ts'
 import { keepTicksFast } from './memory.ts'
 
@@ -19,6 +20,17 @@ process.on('disconnect', () => stop.abort())
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0)
   throw error
+})
+
+let isCrashing = false
+// Node would print the whole error, with all its properties.
+process.on('uncaughtException', (error) => {
+  if (isCrashing) return
+  isCrashing = true
+  import('./crash.ts')
+    .then(({ describeCrash }) => writeSync(2, `${describeCrash(error)}\n`))
+    .finally(() => process.exit(1))
+    .catch(() => undefined)
 })
 
 keepTicksFast()

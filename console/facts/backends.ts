@@ -1,5 +1,5 @@
 import { isObject } from '../../crds/settings/json.ts'
-import { withoutUrlSecrets } from '../../dataplane/config/check/url.ts'
+import { maskSecrets } from '../../dataplane/config/credential-text.ts'
 import { isReportedHealth } from '../../dataplane/config/status.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import type { Report } from '../places/place.ts'
@@ -35,7 +35,7 @@ const BADNESS = ['unknown', 'well', 'attention', 'ill']
 const MOST = 10_000
 
 const text = (value: unknown): string | null =>
-  typeof value === 'string' ? withoutUrlSecrets(value.slice(0, 500)).toWellFormed() : null
+  typeof value === 'string' ? maskSecrets(value.slice(0, 500)).toWellFormed() : null
 const number = (value: unknown): number | null => (typeof value === 'number' && Number.isFinite(value) ? value : null)
 
 /**

@@ -1,4 +1,4 @@
-import { REDACTED } from '../server/credential-text.ts'
+import { REDACTED } from '../config/credential-text.ts'
 
 /** Names whose values are masked. */
 const SECRET = /pass|token|secret|key|auth|credential|private|cookie|session|assertion|verifier|signature|requeststate/i

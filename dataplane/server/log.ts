@@ -1,6 +1,6 @@
 import pino, { type DestinationStream, type Level, type Logger } from 'pino'
 import { withoutUrlSecrets } from '../config/check/url.ts'
-import { REDACTED, withoutCredentials } from './credential-text.ts'
+import { REDACTED, withoutCredentials } from '../config/credential-text.ts'
 import { LogLevel } from './log-level.ts'
 
 interface LogOptions {

@@ -1,5 +1,5 @@
 import { limits } from '../../crds/settings/limits.ts'
-import { withoutUrlSecrets } from '../../dataplane/config/check/url.ts'
+import { maskSecrets } from '../../dataplane/config/credential-text.ts'
 import { deprecatedMembers, gateProblems } from '../../dataplane/config/gate-problems.ts'
 import {
   isReportedDefinitions,
@@ -78,7 +78,7 @@ const formatProblem = ({
 }: {
   readonly code?: string
   readonly message?: string
-}): string => withoutUrlSecrets(`${code}: ${message}`.slice(0, MESSAGE_LIMIT)).toWellFormed()
+}): string => maskSecrets(`${code}: ${message}`.slice(0, MESSAGE_LIMIT)).toWellFormed()
 
 /**
  * Merges lists of reports from several pods: of each name the worst one. `read` returns undefined for an item of
@@ -221,7 +221,7 @@ function gateIn(statuses: readonly unknown[]): GateObservation | undefined {
     const [reason = gate.mode === 'report' ? 'Reported' : 'AllApproved'] = problems[0] ?? []
     const deprecated = deprecatedMembers(gate) ?? []
     const message = [...problems.map(([, text]) => text), deprecated].flat().join('; ')
-    return { reason, message: withoutUrlSecrets(message.slice(0, GATE_MESSAGE_LIMIT)).toWellFormed() }
+    return { reason, message: maskSecrets(message.slice(0, GATE_MESSAGE_LIMIT)).toWellFormed() }
   })
   const [worst] = texts.toSorted(
     (one, other) =>

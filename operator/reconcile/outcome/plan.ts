@@ -1,4 +1,4 @@
-import { withoutUrlSecrets } from '../../../dataplane/config/check/url.ts'
+import { maskSecrets } from '../../../dataplane/config/credential-text.ts'
 import type { KubernetesObject, ObjectName } from '../../model/view.ts'
 import type { AdminPeer } from '../../render/network/network-policy.ts'
 
@@ -84,7 +84,7 @@ export interface ReconcileContext {
 /** The longest note that the API accepts (events.k8s.io/v1). */
 const NOTE_LIMIT = 1024
 
-export const eventNote = ({ message }: PlannedEvent): string => withoutUrlSecrets(message).slice(0, NOTE_LIMIT)
+export const eventNote = ({ message }: PlannedEvent): string => maskSecrets(message).slice(0, NOTE_LIMIT)
 
 /** Problems that keep an object from being served in its current form, collected while a plan is built. */
 
@@ -138,10 +138,10 @@ export const problemText = ({ pointer, joint = ': ', message }: ProblemDetail): 
 
 export const joined = (problems: readonly ProblemDetail[]): string => problems.map(problemText).join('; ')
 
-/** Removes the secrets that URLs carry from a problem's text, as conditions do. */
+/** Removes credentials and the secrets of URLs from a problem's text, as conditions do. */
 export const withoutSecrets = (problem: Problem): Problem => ({
   ...problem,
-  message: withoutUrlSecrets(problem.message),
+  message: maskSecrets(problem.message),
 })
 
 /** The longest message that the API accepts (metav1.Condition). */
@@ -188,7 +188,7 @@ export function startConditions(object: Conditioned, now: string): Conditions {
   const found = new Map<string, Condition>()
   return {
     set(type, status, reason, given) {
-      const message = withoutUrlSecrets(given)
+      const message = maskSecrets(given)
       const previous = before.get(type)
       const lastTransitionTime = previous?.status === status ? previous.lastTransitionTime : now
       const text = message.length > MESSAGE ? `${message.slice(0, MESSAGE - 1)}…` : message

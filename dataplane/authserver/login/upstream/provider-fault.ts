@@ -1,7 +1,7 @@
 import * as client from 'openid-client'
 import { isObject } from '../../../../crds/settings/json.ts'
 import { withoutUrlSecrets } from '../../../config/check/url.ts'
-import { withoutCredentials } from '../../../server/credential-text.ts'
+import { withoutCredentials } from '../../../config/credential-text.ts'
 import { ProviderResponse, UnusableAnswer } from './provider-fetch.ts'
 import { type RefreshAnswer, type RefreshedTokens, UpstreamDenied } from './upstream.ts'
 

@@ -1,6 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { ApiServer } from '../../../../operator/cluster/kubernetes/api-server.ts'
+import { startConditions } from '../../../../operator/reconcile/outcome/plan.ts'
 import { EventRecorder } from '../../../../operator/runtime/report/event-recorder.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 
@@ -35,6 +36,23 @@ test('the event of an object with the longest of names has a name of its own', a
   for (const name of names) {
     assert.ok(name.length <= 253, name)
     assert.match(name, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/)
+  }
+})
+
+const TOKEN = `eyJhbGciOiJub25lIn0.${'c2VjcmV0'.repeat(4)}.c2VjcmV0c2VjcmV0`
+const OPAQUE = 'canary-of-a-header-0123456789'
+
+test('neither events nor conditions tell a credential', async () => {
+  const written: { note: string }[] = []
+  const create = async (_resource: unknown, _namespace: string, body: { note: string }) => void written.push(body)
+  const recorder = new EventRecorder({ create } as unknown as ApiServer, 'portico.example/operator', 'i', keptLog().log)
+  const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a', uid: 'u' } }
+  const message = `the provider answers {"error":"no ${TOKEN}"} to authorization: Bearer ${OPAQUE}`
+  await recorder.record(object as never, { type: 'Warning', reason: 'Away', message })
+  const conditions = startConditions({ metadata: { generation: 1 } }, '2026-11-20T11:00:00Z')
+  conditions.set('Ready', 'False', 'Away', message)
+  for (const text of [written[0]?.note, conditions.get('Ready')?.message]) {
+    assert.is(text, 'the provider answers {"error":"no [redacted]"} to authorization: [redacted]')
   }
 })
 

@@ -1,3 +1,5 @@
+import { withoutUrlSecrets } from './check/url.ts'
+
 export const REDACTED = '[redacted]'
 
 const BEARER = /\b(?:Bearer|Basic) +[\w.~+/-]{8,}=*/gi
@@ -10,3 +12,6 @@ export function withoutCredentials(text: string): string {
   const plain = text.replace(BEARER, REDACTED)
   return plain.includes('eyJ') ? plain.replace(DOTTED, (word) => (TOKEN.test(word) ? REDACTED : word)) : plain
 }
+
+/** Removes leaked credentials and the secret parts of URLs from a text that people read. Takes linear time. */
+export const maskSecrets = (text: string): string => withoutUrlSecrets(withoutCredentials(text))
