@@ -4,9 +4,9 @@ import { gateDefaults } from '../crds/settings/gateway/defaults.ts'
 import { isObject } from '../crds/settings/json.ts'
 import type { AuthzConfig, GatewayConfig } from '../dataplane/config/gateway.ts'
 import { callNeeds, withNeeds } from '../dataplane/gateway/access/call-needs.ts'
-import { explainScopes, scopeRulesOf } from '../dataplane/gateway/access/scope-rules.ts'
+import { explainScopes, readScopeRules } from '../dataplane/gateway/access/scope-rules.ts'
 import { findBackends } from '../dataplane/gateway/aggregation/shape.ts'
-import { membersOf } from '../dataplane/gateway/gate/catalog-gate.ts'
+import { listMembers } from '../dataplane/gateway/gate/catalog-gate.ts'
 import { judgeMembers, type Snapshot } from '../dataplane/gateway/gate/decision.ts'
 import { explainCatalog } from '../dataplane/gateway/gate/explain.ts'
 import { matchMembers } from '../dataplane/gateway/gate/match.ts'
@@ -92,7 +92,7 @@ function explained({ config }: Guarded, question: Question, assumed: Assumed, re
     claims === undefined
       ? anonymous
       : { kind: 'authenticated', issuer: '', subject: claims['sub'] as string, claims, expiresAt: 0 }
-  const rules = scopeRulesOf(config, config.resourceUrl ?? '')
+  const rules = readScopeRules(config, config.resourceUrl ?? '')
   const tools = type === 'Tool' ? [id] : []
   const explanation = config.authz && judged(config, config.authz, question, assumed)
   const needs = callNeeds(config, findBackends(config, { id, backend: assumed.backend }), rules?.neededFor(tools))
@@ -253,7 +253,7 @@ export function withCatalog(
   const [only, ...more] = findBackends(config, { id, backend })
   if (only === undefined || more.length > 0)
     throw new UsageError('--registry: say which backend has it: --backend NAME')
-  const asked = membersOf(config, catalogGate)
+  const asked = listMembers(config, catalogGate)
   const matched = { rules: registry, matches: matchMembers(asked, registry.rows, match) }
   const members = judgeMembers(asked, [{ name: 'of the file', matched }])
   const question = { members, backends: [only], claims: caller ?? {}, enforces: mode === 'enforce' }

@@ -33,7 +33,7 @@ const CA_FILE = '/etc/portico/ca/ca.crt'
 const MOST_CLIENTS = 100
 
 /** Returns the API server's address and CA, from the configuration or else from the usual environment of a pod. */
-function clusterOf(
+function findCluster(
   { kubernetes = {} }: ConsoleConfig,
   environment: PodConsoleOptions['environment'],
   directory: string,
@@ -52,9 +52,9 @@ function clusterOf(
 /** The API server clients, one for each token. The console has no credential of its own. */
 class ApiClients {
   readonly #clients: LRUCache<string, { readonly config: PooledKubeConfig; readonly api: ApiServer }>
-  readonly #cluster: ReturnType<typeof clusterOf>
+  readonly #cluster: ReturnType<typeof findCluster>
 
-  constructor(cluster: ReturnType<typeof clusterOf>) {
+  constructor(cluster: ReturnType<typeof findCluster>) {
     this.#cluster = cluster
     this.#clients = new LRUCache({
       max: MOST_CLIENTS,
@@ -116,7 +116,7 @@ async function whoIs(api: ApiServer, refusal: string): Promise<string> {
   }
 }
 
-function refusalOf({ login }: ConsoleConfig): string {
+function explainRefusal({ login }: ConsoleConfig): string {
   if (login.oidc === undefined) return 'the cluster does not accept this token'
   const { issuerUrl, clientId } = login.oidc
   return `the cluster does not accept tokens of ${issuerUrl} for ${clientId}: compare the API server’s --oidc-issuer-url and --oidc-client-id (or its AuthenticationConfiguration) with them`
@@ -128,7 +128,7 @@ export async function serveConsole({ configFile, listen: address, log: logFor, e
   const directory = dirname(resolve(configFile))
   const inFolder = (file: string) => resolve(directory, file)
   const log = logFor(config.logLevel)
-  const clients = new ApiClients(clusterOf(config, environment, directory))
+  const clients = new ApiClients(findCluster(config, environment, directory))
   const { oidc, proxy } = config.login
   if (config.session.keyFiles.length === 0 && proxy === undefined)
     log.warn('sessions have a key of this process alone: they end with it, and other replicas do not know them')
@@ -140,7 +140,7 @@ export async function serveConsole({ configFile, listen: address, log: logFor, e
     ...(oidc.clientSecretFile !== undefined && { clientSecretFile: inFolder(oidc.clientSecretFile) }),
     ...(oidc.caBundleFile !== undefined && { caBundleFile: inFolder(oidc.caBundleFile) }),
   }
-  const refusal = refusalOf(config)
+  const refusal = explainRefusal(config)
   const doors = new LoginDoors({
     config,
     seal: new Seal(readKeys(config.session.keyFiles.map(inFolder))),

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { request } from 'undici'
-import { podOf } from '../../console/places/pods.ts'
+import { requirePod } from '../../console/places/pods.ts'
 import { CAPABILITIES_KEY, MODERN, VERSION_KEY } from '../../dataplane/gateway/mcp/revisions.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { serviceName } from '../../operator/render/object/object.ts'
@@ -53,7 +53,7 @@ export async function withEndpoint<T>(
   io: Io,
   use: (endpoint: Endpoint) => Promise<T>,
 ): Promise<T> {
-  const pod = await podOf(cluster, workload)
+  const pod = await requirePod(cluster, workload)
   return withForwarded({ pod, port: portName(workload) }, cluster, io, (base) => use(endpointAt(base, workload, token)))
 }
 

@@ -1,5 +1,5 @@
 import { request } from 'undici'
-import { podOf } from '../../console/places/pods.ts'
+import { requirePod } from '../../console/places/pods.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import type { Explanation } from '../../dataplane/policy/index.ts'
 import { type Command, UsageError } from '../command.ts'
@@ -55,7 +55,7 @@ Exits 1 if the call is denied.`,
       const { type, id, caller, arguments: parameters } = buildQuestion(given)
       const workload = await givenWorkload(given, cluster)
       if (workload.kind === 'MCPRegistry') throw new UsageError('an MCPRegistry has no policies on calls')
-      const pod = await podOf(cluster, workload)
+      const pod = await requirePod(cluster, workload)
       const question = { caller, [type.toLowerCase()]: id, arguments: parameters }
       const answer = await withForwarded({ pod, port: 'admin' }, cluster, io, (base) => ask(base, question))
       if (given.text('output') === 'json') io.out(`${JSON.stringify(answer)}\n`)

@@ -1,5 +1,5 @@
-import { type Reports, reportsIn, treeOf } from '../../console/facts/tree.ts'
-import { conditionsOf } from '../../console/facts/verdict.ts'
+import { buildTree, type Reports, reportsIn } from '../../console/facts/tree.ts'
+import { readConditions } from '../../console/facts/verdict.ts'
 import { runningPod } from '../../console/places/pods.ts'
 import { kinds, VERSION } from '../../crds/index.ts'
 import { listServed } from '../../operator/cluster/kubernetes/list-all.ts'
@@ -31,7 +31,7 @@ async function listObjects({ api, group }: Cluster, namespace: string | undefine
 }
 
 const isReady = (object: KubernetesObject) =>
-  conditionsOf(object).some(({ type, status }) => type === 'Ready' && status === 'True')
+  readConditions(object).some(({ type, status }) => type === 'Ready' && status === 'True')
 
 export const command: Command = {
   name: 'status',
@@ -54,7 +54,7 @@ Exits 1 if a workload isn’t ready.`,
         : objects.all().filter(({ kind }) => kinds[kind as keyof typeof kinds]?.role === 'workload')
       // Each pod needs a kubectl process of its own. For several workloads the operator's status is used instead.
       const reports = one ? await readReports(cluster, one, io) : new Map()
-      const trees = workloads.map((workload) => treeOf(objects, workload, reports))
+      const trees = workloads.map((workload) => buildTree(objects, workload, reports))
       if (given.text('output') === 'json') io.out(`${JSON.stringify(trees)}\n`)
       else io.out(treeText(trees))
       if (trees.length === 0) io.err('portico: there are no workloads')

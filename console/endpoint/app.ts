@@ -9,7 +9,7 @@ import type { HostNames } from '../../dataplane/server/hosts.ts'
 import { type RequestVariables, requestIds } from '../../dataplane/server/request-id.ts'
 import { clientDocument, WorkloadLogins } from '../mcp/logins.ts'
 import { WorkloadTokens } from '../mcp/tokens.ts'
-import { type Child, h, treeOf, visible } from '../pages/element.ts'
+import { type Child, h, toTree, visible } from '../pages/element.ts'
 import { type Frame, pageText, pageTitle } from '../pages/frame.ts'
 import { note } from '../pages/parts.ts'
 import { PlaceError, type Places, type World } from '../places/place.ts'
@@ -45,7 +45,7 @@ const TYPED_MS = 600_000
 
 type Form = 'page' | 'json' | 'view'
 
-function formOf(c: Context): Form {
+function chooseForm(c: Context): Form {
   const accept = c.req.header('accept') ?? ''
   if (accept.includes(VIEW)) return 'view'
   return accept.includes('application/json') && !accept.includes('text/html') ? 'json' : 'page'
@@ -63,7 +63,7 @@ export function consoleApp(options: AppOptions): Hono<Env> {
   for (const path of ['/healthz', '/readyz']) app.get(path, (c) => c.json({ status: 'ok' }))
   app.get('/status', (c) => c.json({ sessionsInMemory: doors.inMemory }))
   // Authorization servers fetch this document.
-  app.get('/client.json', (c) => c.json(clientDocument(originOf(c, origin))))
+  app.get('/client.json', (c) => c.json(clientDocument(findOrigin(c, origin))))
   doors.routes(app as unknown as Hono)
   app.use(async function identify(c, next) {
     const session = await doors.find(c)
@@ -71,7 +71,7 @@ export function consoleApp(options: AppOptions): Hono<Env> {
     c.set('session', session)
     await next()
   })
-  const frameOf = (c: Context, title: string, isLive: boolean): Frame => {
+  const buildFrame = (c: Context, title: string, isLive: boolean): Frame => {
     const session = c.get('session') as Session | undefined
     return {
       title,
@@ -92,14 +92,14 @@ export function consoleApp(options: AppOptions): Hono<Env> {
     typed: new LRUCache<string, TypedBefore>({ max: MOST_TYPED, ttl: TYPED_MS }),
   }
   for (const [path, page] of Object.entries(routes)) {
-    const serve = async (c: Context) => servePage(c as Context<Env>, page, { ...options, ...kept }, frameOf)
+    const serve = async (c: Context) => servePage(c as Context<Env>, page, { ...options, ...kept }, buildFrame)
     app.get(path, serve)
     app.post(path, serve)
   }
   app.notFound((c) =>
-    failed(c, new PublicError('not_found', { message: 'There is no page at this address.' }), frameOf),
+    failed(c, new PublicError('not_found', { message: 'There is no page at this address.' }), buildFrame),
   )
-  app.onError((error, c) => failed(c, errorFrom(error, c.get('log')?.()), frameOf))
+  app.onError((error, c) => failed(c, errorFrom(error, c.get('log')?.()), buildFrame))
   return app
 }
 
@@ -107,7 +107,7 @@ type FrameOf = (c: Context, title: string, isLive: boolean) => Frame
 
 function refuse(c: Context, { loginPath }: Doors): Response {
   if (loginPath === undefined) throw new PublicError('forbidden', { message: NO_SESSION })
-  if (formOf(c) !== 'page' || c.req.method !== 'GET') throw new PublicError('session_ended')
+  if (chooseForm(c) !== 'page' || c.req.method !== 'GET') throw new PublicError('session_ended')
   const { pathname, search } = new URL(c.req.url)
   return c.redirect(`${loginPath}?to=${encodeURIComponent(pathname + search)}`, 303)
 }
@@ -146,12 +146,12 @@ async function readForm(
 
 interface PageOptions extends AppOptions, Pick<Visit, 'tokens' | 'logins' | 'typed'> {}
 
-const originOf = (c: Context, origin: string | undefined): string => origin ?? `http://${c.req.header('host')}`
+const findOrigin = (c: Context, origin: string | undefined): string => origin ?? `http://${c.req.header('host')}`
 
 async function servePage(c: Context<Env>, page: Page, options: PageOptions, frameOf: FrameOf): Promise<Response> {
   const { places, doors } = options
   const session = c.get('session') as Session
-  const form = formOf(c)
+  const form = chooseForm(c)
   const given = await readForm(c, options, session)
   const isPage = form !== 'json'
   const world = (await patiently(places.world(session.viewer), isPage)) ?? places.lastWorld(session.viewer)
@@ -168,7 +168,7 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
     tokens: options.tokens,
     logins: options.logins,
     typed: options.typed,
-    origin: originOf(c, options.origin),
+    origin: findOrigin(c, options.origin),
     now: Date.now(),
     isPage,
     query: (name) => c.req.query(name),
@@ -179,7 +179,7 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
   if (form === 'view' && given !== undefined)
     return streamed(c, async (running) => {
       const { content } = await page(visitWith(running))
-      return { tree: treesOf([notes(world), content]) }
+      return { tree: toTrees([notes(world), content]) }
     })
   const visit = visitWith({ signal: c.req.raw.signal, onProgress: () => undefined })
   return answer(c, await page(visit), world, frameOf)
@@ -233,7 +233,7 @@ function answer(
   frameOf: FrameOf,
 ): Response {
   const { asOf, cut, notReadable } = world
-  const form = formOf(c)
+  const form = chooseForm(c)
   if (csv !== undefined && form === 'page') {
     c.header('content-disposition', 'attachment; filename="usage.csv"')
     c.header('content-type', 'text/csv; charset=utf-8')
@@ -246,7 +246,7 @@ function answer(
   }
   const value =
     form === 'view'
-      ? { title: pageTitle(title), tree: treesOf([notes(world), content]) }
+      ? { title: pageTitle(title), tree: toTrees([notes(world), content]) }
       : { facts, asOf: new Date(asOf).toISOString(), cut, notReadable }
   const etag = `"${hash('sha256', JSON.stringify(form === 'view' ? value : { facts, cut, notReadable }), 'hex').slice(0, 32)}"`
   c.header('etag', etag)
@@ -255,7 +255,7 @@ function answer(
   return c.body(JSON.stringify(value), status)
 }
 
-const treesOf = (content: Child) => h('main', {}, content).children.map(treeOf)
+const toTrees = (content: Child) => h('main', {}, content).children.map(toTree)
 
 /** Returns the notes that facts are old, cut, or incomplete. */
 function notes({ asOf, cut, notReadable, namespaces, stale, needsNamespaces }: WorldNotes): Child {
@@ -290,7 +290,8 @@ const above = (path: string): string => (path.startsWith('/ns/') ? `/workloads?n
 function failed(c: Context, error: PublicError, frameOf: FrameOf): Response {
   for (const [name, value] of Object.entries(error.headers ?? {})) c.header(name, value)
   const { code, message, details } = error
-  if (formOf(c) !== 'page') return c.json({ error: code, message, ...(details && { details }) }, error.status as 400)
+  if (chooseForm(c) !== 'page')
+    return c.json({ error: code, message, ...(details && { details }) }, error.status as 400)
   const id = c.get('requestId') as string | undefined
   const content = [
     h('h1', {}, TITLES[code] ?? 'This did not work'),

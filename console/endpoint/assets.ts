@@ -16,8 +16,9 @@ export interface Assets {
 /** Reads the assets. A path contains the hash of the content, so browsers may cache it without limit. */
 export function readAssets(): Assets {
   const source = readFileSync(new URL('../browser/console.js', import.meta.url), 'utf8')
-  const nameOf = (text: string, type: string) => `/assets/console.${hash('sha256', text, 'hex').slice(0, 16)}.${type}`
-  const [style, script] = [nameOf(CONSOLE_STYLE, 'css'), nameOf(source, 'js')]
+  const hashedPath = (text: string, type: string) =>
+    `/assets/console.${hash('sha256', text, 'hex').slice(0, 16)}.${type}`
+  const [style, script] = [hashedPath(CONSOLE_STYLE, 'css'), hashedPath(source, 'js')]
   const files: Readonly<Record<string, readonly [type: string, text: string]>> = {
     [style]: ['text/css; charset=utf-8', CONSOLE_STYLE],
     [script]: ['text/javascript; charset=utf-8', source],

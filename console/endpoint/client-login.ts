@@ -1,8 +1,8 @@
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
-import { authTypeOf } from '../facts/access.ts'
+import { findAuthType } from '../facts/access.ts'
 import type { LoginFacts } from '../facts/connect.ts'
-import { issuersOf } from '../facts/issuers.ts'
+import { findIssuers } from '../facts/issuers.ts'
 import { registrySettings } from '../facts/registry.ts'
 import { readResource } from '../mcp/metadata.ts'
 import type { Visit } from './visit.ts'
@@ -11,7 +11,7 @@ const isRegistry = ({ kind }: KubernetesObject) => kind === 'MCPRegistry'
 
 /** Tells whether callers of a workload need a token. */
 function needsToken(object: KubernetesObject): boolean {
-  if (!isRegistry(object)) return authTypeOf(object) !== 'anonymous'
+  if (!isRegistry(object)) return findAuthType(object) !== 'anonymous'
   const { auth } = registrySettings(object)
   return isObject(auth) && auth['mode'] === 'oauth'
 }
@@ -36,9 +36,9 @@ type Found = Pick<LoginFacts, 'resource' | 'scopes' | 'problem'> & { readonly is
 /**
  * Asks the workload for its resource metadata. If the console can't reach it, the configuration gives the same facts.
  */
-async function resourceOf(visit: Visit, object: KubernetesObject): Promise<Found> {
+async function findResource(visit: Visit, object: KubernetesObject): Promise<Found> {
   const { places, session, world } = visit
-  const issuers = issuersOf(object, world.objects)
+  const issuers = findIssuers(object, world.objects)
   const base = places.address(session.viewer, object)
   const known = { ...configured(object), issuer: issuers[0], problem: null }
   if (base === undefined) return known
@@ -57,7 +57,7 @@ const said = (error: unknown): string => (error as Error).message.replace(' Past
 /** Collects the facts about a client's login at a workload; null if callers need no token. */
 export async function loginFacts(visit: Visit, object: KubernetesObject): Promise<LoginFacts | null> {
   if (!needsToken(object)) return null
-  const { resource, scopes, issuer, problem } = await resourceOf(visit, object)
+  const { resource, scopes, issuer, problem } = await findResource(visit, object)
   const nothing = { resource, scopes, issuer: issuer ?? null, host: null, cimd: null, dcr: null }
   if (issuer === undefined) {
     const none = 'Its configuration names no authorization server at which a browser can log in.'

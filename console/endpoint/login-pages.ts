@@ -1,8 +1,8 @@
 import { PublicError } from '../../dataplane/server/errors.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
-import { issuersOf } from '../facts/issuers.ts'
-import { idOf } from '../facts/places.ts'
-import { keyOf } from '../facts/subjects.ts'
+import { findIssuers } from '../facts/issuers.ts'
+import { identify } from '../facts/places.ts'
+import { formatKey } from '../facts/subjects.ts'
 import { h } from '../pages/element.ts'
 import type { Answer, Page, Visit } from './visit.ts'
 
@@ -22,9 +22,9 @@ export async function beginLogin(visit: Visit, { object, back, values = {} }: Lo
   const path = object.kind === 'MCPRegistry' ? '' : '/mcp'
   const url = await logins.begin({
     session: session.id,
-    workload: keyOf(idOf(object)),
+    workload: formatKey(identify(object)),
     metadataUrl: `${base}/.well-known/oauth-protected-resource${path}`,
-    issuers: issuersOf(object, world.objects),
+    issuers: findIssuers(object, world.objects),
     origin,
     back,
     values,
@@ -50,7 +50,7 @@ export async function beginLogin(visit: Visit, { object, back, values = {} }: Lo
 
 /** Stores or deletes the token that a viewer has pasted for a workload, as the form says. */
 export function keepToken({ session, tokens }: Visit, object: KubernetesObject, form: URLSearchParams): void {
-  const key = keyOf(idOf(object))
+  const key = formatKey(identify(object))
   if (form.has('forget')) tokens.delete(session.id, key)
   else if (!tokens.set(session.id, key, form.get('token')?.trim() ?? ''))
     throw new PublicError('invalid_request', { message: 'This is not a token.' })

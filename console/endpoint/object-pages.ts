@@ -1,15 +1,15 @@
 import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
-import { type AccessFacts, accessOf, accessSteps } from '../facts/access.ts'
+import { type AccessFacts, accessSteps, emptyAccess } from '../facts/access.ts'
 import { type AuditedCall, callOf, deniedIn } from '../facts/calls.ts'
 import { connectFacts, type LoginFacts } from '../facts/connect.ts'
 import { mapFacts } from '../facts/map.ts'
-import { idOf, pathOf, servesMcp } from '../facts/places.ts'
+import { buildPath, identify, servesMcp } from '../facts/places.ts'
 import { declaredRegistries } from '../facts/registry.ts'
 import { sourceFacts } from '../facts/source.ts'
-import { keyOf } from '../facts/subjects.ts'
-import { partsOf } from '../facts/workload.ts'
+import { formatKey } from '../facts/subjects.ts'
+import { listParts } from '../facts/workload.ts'
 import { claimsText } from '../mcp/tokens.ts'
 import { accessPage, deniedTable } from '../pages/access.ts'
 import { connectPage } from '../pages/connect.ts'
@@ -22,13 +22,13 @@ import { logPage, sourcePage } from '../pages/source.ts'
 import { workloadHead } from '../pages/workload.ts'
 import { PlaceError } from '../places/place.ts'
 import { loginFacts } from './client-login.ts'
-import { askGateways, headOf, objectOf } from './pages.ts'
+import { askGateways, buildHead, requireObject } from './pages.ts'
 import { toolNames } from './try-pages.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
 
 const hasPart = (visit: Visit, part: string) => {
-  const object = objectOf(visit)
-  if (!partsOf(object.kind).includes(part)) throw new PublicError('not_found')
+  const object = requireObject(visit)
+  if (!listParts(object.kind).includes(part)) throw new PublicError('not_found')
   return object
 }
 
@@ -44,15 +44,15 @@ export const map: Page = async (visit) => {
 
 /** Shows the map around one object. */
 export const workloadMap: Page = async (visit) => {
-  const object = objectOf(visit)
-  const id = idOf(object)
+  const object = requireObject(visit)
+  const id = identify(object)
   const { reports } = await askGateways(visit)
   const facts = mapFacts(visit.world.objects, reports, {
     ns: id.namespace,
     outside: visit.query('outside') === 'yes',
     center: id,
   })
-  const head = await headOf(visit, object)
+  const head = await buildHead(visit, object)
   const content = [workloadHead(head, 'map'), mapDrawing(facts)]
   return { title: `${id.name}: map`, facts: { ...head, ...facts }, content }
 }
@@ -73,7 +73,7 @@ async function explained(
   listed: readonly string[] | undefined,
 ): Promise<AccessFacts> {
   const { places, session, world } = visit
-  const object = objectOf(visit)
+  const object = requireObject(visit)
   const { tool, claims, arguments: given } = facts.question
   try {
     const caller = claims.trim() === '' ? undefined : readJsonField('Claims', claims)
@@ -104,14 +104,18 @@ async function explained(
 const MOST_NAMES = 500
 
 /** Returns the values for the form: as sent, else from a denied call, else with the viewer's own claims. */
-function questionOf(visit: Visit, object: KubernetesObject, call: AuditedCall | undefined): AccessFacts['question'] {
+function chooseQuestion(
+  visit: Visit,
+  object: KubernetesObject,
+  call: AuditedCall | undefined,
+): AccessFacts['question'] {
   const { form, query, session, tokens } = visit
   if (form !== undefined) {
     const [tool = '', claims = '', given = ''] = ['tool', 'claims', 'arguments'].map((name) => form.get(name) ?? '')
     return { tool, claims, arguments: given }
   }
   const tool = (call?.tool ?? query('tool') ?? '').slice(0, 500)
-  const mine = claimsText(tokens.get(session.id, keyOf(idOf(object))))
+  const mine = claimsText(tokens.get(session.id, formatKey(identify(object))))
   // The audit log contains no claims. Those of the viewer's own calls are known from their token.
   const isMine = call === undefined || (mine !== '' && JSON.parse(mine).sub === call.sub)
   const claims = isMine ? mine : call.sub === '' ? '' : JSON.stringify({ sub: call.sub })
@@ -126,10 +130,10 @@ export const access: Page = async (visit) => {
   const denied = typeof lines === 'string' ? [] : deniedIn(lines)
   const request = form === undefined ? query('request') : undefined
   const call = request === undefined ? undefined : denied.find(({ requestId }) => requestId === request)
-  const question = questionOf(visit, object, call)
+  const question = chooseQuestion(visit, object, call)
   const listed = await patiently(toolNames(visit), visit.isPage)
   const start = {
-    ...accessOf(await headOf(visit, object), question),
+    ...emptyAccess(await buildHead(visit, object), question),
     tools: (listed ?? []).slice(0, MOST_NAMES),
     denied,
     deniedMissing: typeof lines === 'string' ? lines : null,
@@ -155,10 +159,10 @@ export const accessHome: Page = async ({ world, places, session, now, isPage }) 
   const logs = await patiently(Promise.all(asked.map((one) => places.audit(session.viewer, one))), isPage)
   const denied = asked.flatMap((one, index) => {
     const lines = logs?.[index]
-    return Array.isArray(lines) ? deniedIn(lines).map((call) => ({ ...call, workload: pathOf(idOf(one)) })) : []
+    return Array.isArray(lines) ? deniedIn(lines).map((call) => ({ ...call, workload: buildPath(identify(one)) })) : []
   })
   const facts = {
-    workloads: workloads.slice(0, 500).map((one) => ({ ...idOf(one), href: pathOf(idOf(one), 'access') })),
+    workloads: workloads.slice(0, 500).map((one) => ({ ...identify(one), href: buildPath(identify(one), 'access') })),
     denied,
   }
   const workloadOf = new Map(denied.map((call) => [call.requestId, call.workload]))
@@ -193,10 +197,10 @@ const STILL_ASKING: LoginFacts = {
 export const connect: Page = async (visit) => {
   const { places, query } = visit
   const object = hasPart(visit, 'connect')
-  const registries = object.kind === 'MCPRegistry' ? await registriesOf(visit, object) : []
+  const registries = object.kind === 'MCPRegistry' ? await listRegistries(visit, object) : []
   const asked = await patiently(loginFacts(visit, object), visit.isPage)
   const facts = connectFacts({
-    head: await headOf(visit, object),
+    head: await buildHead(visit, object),
     url: places.publicUrl(object),
     name: query('name')?.slice(0, 64),
     registries,
@@ -209,7 +213,7 @@ export const connect: Page = async (visit) => {
 const LONGEST_NAME = 253
 
 /** Returns the names of the registries that a registry server reports; those of its settings where it is not asked. */
-export async function registriesOf(
+export async function listRegistries(
   { places, session }: Visit,
   object: Parameters<Visit['places']['reports']>[1],
 ): Promise<readonly string[]> {
@@ -222,8 +226,8 @@ export async function registriesOf(
 
 /** Shows the manifest of an object. */
 export const source: Page = async (visit) => {
-  const object = objectOf(visit)
-  const facts = sourceFacts(object, await headOf(visit, object), visit.places.fileOf(object))
+  const object = requireObject(visit)
+  const facts = sourceFacts(object, await buildHead(visit, object), visit.places.fileOf(object))
   return { title: `${facts.name}: YAML`, facts, content: sourcePage(facts) }
 }
 
@@ -233,7 +237,7 @@ const MOST_LINES = 200
 export const log: Page = async (visit) => {
   const { places, session, isPage, now } = visit
   const object = hasPart(visit, 'log')
-  const head = await headOf(visit, object)
+  const head = await buildHead(visit, object)
   const found = (await patiently(places.audit(session.viewer, object), isPage)) ?? 'still asking for the log'
   const lines = typeof found === 'string' ? [] : found.slice(-MOST_LINES).toReversed()
   const facts = {

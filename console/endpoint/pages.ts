@@ -2,8 +2,8 @@ import { PublicError } from '../../dataplane/server/errors.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { homeFacts } from '../facts/home.ts'
 import { listFacts, readListQuery } from '../facts/list.ts'
-import { idOf, isWorkload, kindOfShort } from '../facts/places.ts'
-import { keyOf, type ReportsByObject, subjectOf } from '../facts/subjects.ts'
+import { identify, isWorkload, kindOfShort } from '../facts/places.ts'
+import { findSubject, formatKey, type ReportsByObject } from '../facts/subjects.ts'
 import { type Headed, workloadFacts } from '../facts/workload.ts'
 import { homePage } from '../pages/home.ts'
 import { workloadPage } from '../pages/workload.ts'
@@ -31,16 +31,16 @@ export async function askGateways({
     .filter(({ kind }) => kind === 'VirtualMCPServer')
     .slice(0, MOST_ASKED)
   const ask = gateways.map(async (gateway) => {
-    reports.set(keyOf(idOf(gateway)), await places.reports(session.viewer, gateway))
+    reports.set(formatKey(identify(gateway)), await places.reports(session.viewer, gateway))
   })
   await patiently(Promise.all(ask), isPage)
   return { reports: new Map(reports), pending: gateways.length - reports.size }
 }
 
 /** Returns the facts for the head of an object's page. */
-export async function headOf(visit: Visit, object: KubernetesObject): Promise<Headed> {
+export async function buildHead(visit: Visit, object: KubernetesObject): Promise<Headed> {
   const { reports } = await askGateways(visit)
-  const { kind, namespace, name, href, state } = subjectOf(visit.world.objects, reports, idOf(object))
+  const { kind, namespace, name, href, state } = findSubject(visit.world.objects, reports, identify(object))
   return { kind, namespace, name, href, state }
 }
 
@@ -60,7 +60,7 @@ export const workloads: Page = async (visit) => {
 }
 
 /** Returns the object that the path names. Throws `not_found`. */
-export function objectOf({ world, param }: Visit): KubernetesObject {
+export function requireObject({ world, param }: Visit): KubernetesObject {
   const kind = kindOfShort(param('short'))
   const object = kind && world.objects.get(kind.kind, param('ns'), param('name'))
   if (object === undefined)
@@ -71,7 +71,7 @@ export function objectOf({ world, param }: Visit): KubernetesObject {
 /** Shows the page of one object. */
 export const workload: Page = async (visit) => {
   const { world, places, session, isPage, now } = visit
-  const object = objectOf(visit)
+  const object = requireObject(visit)
   const [{ reports: gateways }, asked] = await Promise.all([
     askGateways(visit),
     isWorkload(object.kind) ? patiently(places.reports(session.viewer, object), isPage) : [],

@@ -1,10 +1,10 @@
 import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
-import { type CatalogEntry, type CatalogFacts, entryOf, type WhyFacts } from '../facts/catalog.ts'
+import { type CatalogEntry, type CatalogFacts, readEntry, type WhyFacts } from '../facts/catalog.ts'
 import { definitionsIn } from '../facts/changes.ts'
-import { idOf, pathOf, servesMcp } from '../facts/places.ts'
-import { keyOf } from '../facts/subjects.ts'
+import { buildPath, identify, servesMcp } from '../facts/places.ts'
+import { formatKey } from '../facts/subjects.ts'
 import {
   COUNTED,
   countedUsage,
@@ -30,8 +30,8 @@ import {
 } from '../pages/rest.ts'
 import { AnswerError, readJson } from '../places/read-json.ts'
 import { beginLogin, keepToken } from './login-pages.ts'
-import { registriesOf } from './object-pages.ts'
-import { headOf, objectOf } from './pages.ts'
+import { listRegistries } from './object-pages.ts'
+import { buildHead, requireObject } from './pages.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
 
 const callable = ({ world }: Visit, part: string) =>
@@ -39,24 +39,24 @@ const callable = ({ world }: Visit, part: string) =>
     .all()
     .filter(({ kind }) => servesMcp(kind))
     .slice(0, 500)
-    .map((object) => ({ object, ...idOf(object), href: pathOf(idOf(object), part) }))
+    .map((object) => ({ object, ...identify(object), href: buildPath(identify(object), part) }))
 
 function mcpObject(visit: Visit) {
-  const object = objectOf(visit)
+  const object = requireObject(visit)
   if (!servesMcp(object.kind)) throw new PublicError('not_found')
   return object
 }
 
 /** Returns the folder of the manifests, for a command. In a cluster it is unknown, so the result is a placeholder. */
-const folderOf = ({ kind, title }: Visit['places']): string => (kind === 'machine' ? title : 'DIR')
+const findFolder = ({ kind, title }: Visit['places']): string => (kind === 'machine' ? title : 'DIR')
 
 /** Shows the definitions of one workload's servers. */
 export const changes: Page = async (visit) => {
   const { places, session, isPage } = visit
   const object = mcpObject(visit)
   const report = (await patiently(places.definitions(session.viewer, object), isPage)) ?? { missing: 'still asking' }
-  const facts = { ...(await headOf(visit, object)), ...definitionsIn(report) }
-  return { title: `${facts.name}: changes`, facts, content: changesPage(facts, folderOf(places)) }
+  const facts = { ...(await buildHead(visit, object)), ...definitionsIn(report) }
+  return { title: `${facts.name}: changes`, facts, content: changesPage(facts, findFolder(places)) }
 }
 
 const MOST_ASKED = 20
@@ -97,7 +97,7 @@ export const changesHome: Page = async (visit) => {
         { class: 'calm' },
         `✓ Nothing waits: ${facts.approved.toLocaleString('en')} definitions are served as approved.`,
       ),
-    found.length === 0 && facts.approved === 0 && facts.unchecked > 0 && unpinned(facts.unchecked, folderOf(places)),
+    found.length === 0 && facts.approved === 0 && facts.unchecked > 0 && unpinned(facts.unchecked, findFolder(places)),
     found.map((one) => [h('h2', {}, h('a', { href: one.href }, one.name)), definitionsView(one)]),
     h('h2', {}, 'Workloads'),
     workloadLinks(facts.workloads),
@@ -117,10 +117,10 @@ function plainly(missing: string | null): string | null {
     : missing
 }
 
-async function usageOf(visit: Visit): Promise<UsageFacts> {
+async function readUsage(visit: Visit): Promise<UsageFacts> {
   const { query, now, prometheus, places, session, isPage } = visit
   const object = mcpObject(visit)
-  const head = await headOf(visit, object)
+  const head = await buildHead(visit, object)
   const { from, to, ...period } = readPeriod(query('from'), query('to'), now)
   const by = COUNTED.find((one) => one === query('by')) ?? 'tool'
   const facts = { ...head, from, to, by, choices: COUNTED }
@@ -144,7 +144,7 @@ async function usageOf(visit: Visit): Promise<UsageFacts> {
 
 /** Shows how often the tools of a workload are called. */
 export const usage: Page = async (visit) => {
-  const facts = await usageOf(visit)
+  const facts = await readUsage(visit)
   const csv = visit.query('format') === 'csv' ? usageCsv(facts) : undefined
   return { title: `${facts.name}: usage`, facts, content: usagePage(facts), ...(csv !== undefined && { csv }) }
 }
@@ -194,7 +194,7 @@ async function registriesIn(visit: Visit): Promise<readonly Registry[]> {
     .slice(0, 50)
   const found = await Promise.all(
     servers.map(async (object) => {
-      const names = (await patiently(registriesOf(visit, object), visit.isPage)) ?? []
+      const names = (await patiently(listRegistries(visit, object), visit.isPage)) ?? []
       return names.map((name) => ({ name, object, base: places.address(session.viewer, object) }))
     }),
   )
@@ -211,7 +211,7 @@ async function registriesIn(visit: Visit): Promise<readonly Registry[]> {
 
 /** Returns the viewer's token for the server of a registry. */
 const tokenFor = ({ session, tokens }: Visit, { object }: Registry): string | undefined =>
-  tokens.get(session.id, keyOf(idOf(object)))
+  tokens.get(session.id, formatKey(identify(object)))
 
 const PAGE = 30
 const REFUSED: ReadonlySet<number> = new Set([401, 403])
@@ -236,7 +236,7 @@ async function readEntries(
     const answer = await readJson(`${base}/registry/${encodeURIComponent(name)}/v0.1/servers?${query}`, { token })
     const { servers, metadata } = isObject(answer) ? answer : {}
     const entries = (Array.isArray(servers) ? servers : []).flatMap((one): CatalogEntry[] => {
-      const entry = entryOf(one, name)
+      const entry = readEntry(one, name)
       return entry
         ? [of === undefined ? entry : { ...entry, href: `${entry.href}?${new URLSearchParams({ of })}` }]
         : []
@@ -334,7 +334,7 @@ export const catalogEntry: Page = async (visit) => {
   } catch {
     throw new PublicError('not_found')
   }
-  const entry = entryOf(answer, registry.name)
+  const entry = readEntry(answer, registry.name)
   if (entry === undefined) throw new PublicError('not_found')
   return { title: entry.title, facts: entry, content: entryPage(entry, registry), isLive: false }
 }

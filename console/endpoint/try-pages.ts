@@ -1,33 +1,33 @@
 import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
-import { idOf, pathOf, servesMcp } from '../facts/places.ts'
-import { keyOf } from '../facts/subjects.ts'
+import { buildPath, identify, servesMcp } from '../facts/places.ts'
+import { formatKey } from '../facts/subjects.ts'
 import {
-  hintsOf,
+  listHints,
   plain,
   type ResultFacts,
-  resultOf,
+  readResult,
   type ToolRow,
   type ToolsFacts,
   type TryFacts,
 } from '../facts/tools.ts'
 import { callMcp, type Listed, listTools, type Target, type Tool } from '../mcp/client.ts'
-import { answersIn, argumentsIn, type Field, fieldsOf, INPUT } from '../mcp/form-values.ts'
+import { answersIn, argumentsIn, type Field, INPUT, readFields } from '../mcp/form-values.ts'
 import { claimsText } from '../mcp/tokens.ts'
 import { toolsPage, tryPage } from '../pages/tools.ts'
 import { beginLogin, keepToken } from './login-pages.ts'
-import { headOf, objectOf } from './pages.ts'
+import { buildHead, requireObject } from './pages.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
 
 /**
  * Returns the workload and the target of calls to it. The address comes from `places`, never from the object itself.
  */
-function targetOf(visit: Visit) {
-  const object = objectOf(visit)
+function requireTarget(visit: Visit) {
+  const object = requireObject(visit)
   if (!servesMcp(object.kind)) throw new PublicError('not_found')
   const { places, session, tokens } = visit
   const base = places.address(session.viewer, object)
-  const token = tokens.get(session.id, keyOf(idOf(object)))
+  const token = tokens.get(session.id, formatKey(identify(object)))
   return { object, token, target: base === undefined ? undefined : { url: `${base}/mcp`, token } }
 }
 
@@ -42,26 +42,26 @@ const list = async ({ places }: Visit, target: Target | undefined): Promise<List
 
 /** Returns the names of the tools that the viewer sees; undefined if they can't be listed. */
 export async function toolNames(visit: Visit): Promise<readonly string[] | undefined> {
-  const listed = await list(visit, targetOf(visit).target)
+  const listed = await list(visit, requireTarget(visit).target)
   return 'tools' in listed ? listed.tools.map(({ name }) => name) : undefined
 }
 
-const rowOf = ({ name, title, description, annotations }: Tool, href: string): ToolRow => ({
+const toRow = ({ name, title, description, annotations }: Tool, href: string): ToolRow => ({
   name,
   title,
   description,
-  hints: hintsOf(annotations),
+  hints: listHints(annotations),
   href: `${href}/tools/${encodeURIComponent(name)}`,
 })
 
 async function toolsFacts(visit: Visit, listed: Listed | undefined): Promise<ToolsFacts> {
-  const { object, token } = targetOf(visit)
-  const head = await headOf(visit, object)
+  const { object, token } = requireTarget(visit)
+  const head = await buildHead(visit, object)
   const refused = listed !== undefined && 'refused' in listed ? listed.refused : undefined
   const failed = listed !== undefined && 'failed' in listed ? listed.failed : undefined
   return {
     ...head,
-    tools: listed !== undefined && 'tools' in listed ? listed.tools.map((tool) => rowOf(tool, head.href)) : [],
+    tools: listed !== undefined && 'tools' in listed ? listed.tools.map((tool) => toRow(tool, head.href)) : [],
     missing:
       listed === undefined
         ? 'still asking'
@@ -90,16 +90,16 @@ function keptOver(form: URLSearchParams): Readonly<Record<string, string>> {
 /** Shows the tools of a workload. A POST begins a login for it, or stores or deletes the viewer's token for it. */
 export const tools: Page = async (visit) => {
   const { form } = visit
-  const { object } = targetOf(visit)
+  const { object } = requireTarget(visit)
   if (form?.has('login') === true) {
     const tool = form.get('tool') ?? ''
-    const back = `${pathOf(idOf(object))}/tools${tool === '' ? '' : `/${encodeURIComponent(tool)}`}`
+    const back = `${buildPath(identify(object))}/tools${tool === '' ? '' : `/${encodeURIComponent(tool)}`}`
     return beginLogin(visit, { object, back, values: keptOver(form) })
   }
   if (form !== undefined) keepToken(visit, object, form)
   const facts = await toolsFacts(
     visit,
-    await patiently(list(visit, targetOf(visit).target), visit.isPage && form === undefined),
+    await patiently(list(visit, requireTarget(visit).target), visit.isPage && form === undefined),
   )
   return {
     title: `${facts.name}: tools`,
@@ -144,7 +144,7 @@ async function run(
       },
     },
   )
-  return resultOf(answer, progress, fieldsOf)
+  return readResult(answer, progress, readFields)
 }
 
 const isDestructive = ({ annotations }: Tool): boolean =>
@@ -157,7 +157,7 @@ interface Outcome {
   readonly given?: Readonly<Record<string, unknown>>
 }
 
-async function outcomeOf(visit: Visit, target: Target, tool: Tool, fields: readonly Field[]): Promise<Outcome> {
+async function callTool(visit: Visit, target: Target, tool: Tool, fields: readonly Field[]): Promise<Outcome> {
   const { form } = visit
   if (form === undefined) return { problem: null, result: null }
   const given = argumentsIn(form, fields)
@@ -190,7 +190,7 @@ function typedBefore({ typed, session }: Visit, path: string): Readonly<Record<s
 /** Shows the page that calls a tool as the viewer. */
 export const tryTool: Page = async (visit) => {
   const { form, param } = visit
-  const { target } = targetOf(visit)
+  const { target } = requireTarget(visit)
   const name = param('tool')
   const listed = await list(visit, target)
   const facts = await toolsFacts(visit, listed)
@@ -208,11 +208,11 @@ export const tryTool: Page = async (visit) => {
       isLive: false,
     }
   }
-  const fields = fieldsOf(tool.inputSchema)
-  const { problem, result, given } = await outcomeOf(visit, target, tool, fields)
+  const fields = readFields(tool.inputSchema)
+  const { problem, result, given } = await callTool(visit, target, tool, fields)
   // The list was readable but the call was refused: the token has expired in between, or lacks a right.
   const needsToken = facts.needsToken || result?.status === 401
-  const row = rowOf(tool, facts.href)
+  const row = toRow(tool, facts.href)
   const typed = form === undefined ? typedBefore(visit, row.href) : typedIn(form)
   const values = Object.fromEntries(fields.map(({ name: field }) => [field, typed[`${INPUT}${field}`] ?? '']))
   const all: TryFacts = {

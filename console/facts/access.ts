@@ -2,7 +2,7 @@ import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Report } from '../places/place.ts'
 import type { AuditedCall } from './calls.ts'
-import { idOf, type ObjectId } from './places.ts'
+import { identify, type ObjectId } from './places.ts'
 import { membersByName } from './subjects.ts'
 import type { Headed } from './workload.ts'
 
@@ -59,14 +59,14 @@ export function accessSteps(asked: Asked): readonly Step[] {
 }
 
 /** Returns the type of authentication that a workload requires of its callers. */
-export function authTypeOf({ spec }: KubernetesObject): string {
+export function findAuthType({ spec }: KubernetesObject): string {
   const { incomingAuth, oidcConfigRef } = isObject(spec) ? spec : {}
   if (isObject(incomingAuth) && typeof incomingAuth['type'] === 'string') return incomingAuth['type']
   return oidcConfigRef === undefined ? 'anonymous' : 'oidc'
 }
 
 function tokenStep({ object, caller }: Asked): Step {
-  if (authTypeOf(object) === 'anonymous') return { step: 'token', passed: null, says: 'callers are anonymous' }
+  if (findAuthType(object) === 'anonymous') return { step: 'token', passed: null, says: 'callers are anonymous' }
   return caller === undefined
     ? { step: 'token', passed: false, says: 'callers need a token, and an anonymous one has none' }
     : { step: 'token', passed: true, says: 'a token with these claims, from an issuer that is trusted' }
@@ -107,9 +107,9 @@ function isFilteredOut({ object, objects, question: { tool } }: Asked): boolean 
   })
   if (isLeftOut) return true
   const members = membersByName(objects, object).values()
-  return [...members, idOf(object)].some((one) => {
+  return [...members, identify(object)].some((one) => {
     const own = one.kind === object.kind ? tool : ownName(tool, one.name)
-    return own !== undefined && !passes(filterOf(objects, one), own)
+    return own !== undefined && !passes(findFilter(objects, one), own)
   })
 }
 
@@ -117,7 +117,7 @@ const passes = (filter: unknown, name: string): boolean =>
   !Array.isArray(filter) || filter.length === 0 || filter.includes(name)
 
 /** Returns the filter of the MCPToolConfig that an object names. */
-function filterOf(objects: ObjectIndex, { kind, namespace, name }: ObjectId): unknown {
+function findFilter(objects: ObjectIndex, { kind, namespace, name }: ObjectId): unknown {
   const named = objects.references(kind, namespace, name).find((one) => one.kind === 'MCPToolConfig')
   const spec = named && objects.get(named.kind, namespace, named.name)?.['spec']
   return isObject(spec) ? spec['toolsFilter'] : undefined
@@ -166,7 +166,7 @@ const limitText = ({ maxTokens, refillPeriod }: Readonly<Record<string, unknown>
   `the limit of ${maxTokens} ${maxTokens === 1 ? 'call' : 'calls'} in ${refillPeriod}`
 
 /** Returns the page's facts before a question was asked. */
-export const accessOf = (head: Headed, question: AccessFacts['question']): AccessFacts => ({
+export const emptyAccess = (head: Headed, question: AccessFacts['question']): AccessFacts => ({
   ...head,
   tools: [],
   question,

@@ -55,13 +55,13 @@ export function backendsIn(reports: readonly Report[]): readonly Backend[] {
 function reportedIn(report: Report): readonly Backend[] {
   const list = 'status' in report ? report.status['backends'] : []
   if (!Array.isArray(list)) return []
-  return list.slice(0, MOST).flatMap((item) => (isReportedHealth(item) && isObject(item) ? [backendOf(item)] : []))
+  return list.slice(0, MOST).flatMap((item) => (isReportedHealth(item) && isObject(item) ? [readBackend(item)] : []))
 }
 
 const sorted = (backends: Iterable<Backend>): readonly Backend[] =>
   [...backends].sort((left, right) => (left.name < right.name ? -1 : 1))
 
-function backendOf(item: Readonly<Record<string, unknown>>): Backend {
+function readBackend(item: Readonly<Record<string, unknown>>): Backend {
   const health = item['health'] as string
   const state = STATE[health] ?? 'unknown'
   const { lastError } = item

@@ -40,7 +40,7 @@ export interface CatalogFacts {
 const text = (value: unknown, most = 2_000): string => (typeof value === 'string' ? value.slice(0, most) : '')
 
 /** Reads an entry of the registry API (v0.1), whose document is in `server`. */
-export function entryOf(item: unknown, registry: string): CatalogEntry | undefined {
+export function readEntry(item: unknown, registry: string): CatalogEntry | undefined {
   const server = isObject(item) && isObject(item['server']) ? item['server'] : undefined
   const name = text(server?.['name'], 300)
   if (server === undefined || name === '') return undefined

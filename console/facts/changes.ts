@@ -33,7 +33,7 @@ const text = (value: unknown): string | null => (typeof value === 'string' ? val
 export function definitionsIn(report: Report): DefinitionFacts {
   if ('missing' in report) return { approved: 0, unchecked: 0, changed: [], missing: [], silence: report.missing }
   const { backends } = report.status
-  const all = (Array.isArray(backends) ? backends.filter(isObject) : []).flatMap((backend) => definitionsOf(backend))
+  const all = (Array.isArray(backends) ? backends.filter(isObject) : []).flatMap((backend) => readDefinitions(backend))
   const ofState = (state: string) => all.filter((one) => one.state === state)
   return {
     approved: ofState('approved').length,
@@ -44,7 +44,7 @@ export function definitionsIn(report: Report): DefinitionFacts {
   }
 }
 
-function definitionsOf(backend: Readonly<Record<string, unknown>>): readonly ChangedDefinition[] {
+function readDefinitions(backend: Readonly<Record<string, unknown>>): readonly ChangedDefinition[] {
   const { definitions, name } = backend
   return (Array.isArray(definitions) ? definitions.filter(isObject) : []).map((one) => ({
     backend: text(name) ?? '',

@@ -40,7 +40,7 @@ const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word :
  * Returns a name that every client accepts: letters, digits, underscores and dashes, not beginning with a dash (an
  * option).
  */
-export const clientNameOf = (name: string): string =>
+export const fitClientName = (name: string): string =>
   name
     .replace(/[^\w-]/g, '-')
     .replace(/^-+/, '')
@@ -64,7 +64,7 @@ const listRequest = {
 const TOKEN_HEADER = '"Authorization: Bearer $TOKEN"'
 
 /** Returns the setup steps for a server over HTTP, by client. `isClosed`: callers need a token. */
-export function setupsOf(name: string, url: string, isClosed = false): readonly ClientSetup[] {
+export function buildSetups(name: string, url: string, isClosed = false): readonly ClientSetup[] {
   const server = { name, type: 'http', url }
   const cursor = new URLSearchParams({ name, config: Buffer.from(JSON.stringify({ url })).toString('base64') })
   const goose = new URLSearchParams({ type: 'streamable_http', url, id: name, name })
@@ -157,13 +157,13 @@ interface Connected {
 
 /** Collects how clients connect to a workload. */
 export function connectFacts({ head, url, name, registries, login }: Connected): ConnectFacts {
-  const clientName = clientNameOf(name || head.name)
+  const clientName = fitClientName(name || head.name)
   const isRegistry = head.kind === 'MCPRegistry'
   const setups =
     url === undefined
       ? []
       : isRegistry
         ? registrySetups(url, registries, login !== null)
-        : setupsOf(clientName, url, login !== null)
+        : buildSetups(clientName, url, login !== null)
   return { ...head, url: url ?? null, clientName, isRegistry, setups, login }
 }

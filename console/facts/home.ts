@@ -1,7 +1,7 @@
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Places } from '../places/place.ts'
-import { isWorkload, wordOf } from './places.ts'
-import { backendsOf, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
+import { describeKind, isWorkload } from './places.ts'
+import { findBackends, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
 import { byState, type Trouble, trouble } from './verdict.ts'
 
 /** The facts of the first page. */
@@ -25,7 +25,7 @@ const MOST_SERVED = 12
 
 /** Returns the number of tools that a workload offers; null if no pod reports it. */
 function offeredBy(object: KubernetesObject | undefined, reports: ReportsByObject): number | null {
-  const counts = object === undefined ? [] : backendsOf(object, reports).flatMap(({ tools }) => tools ?? [])
+  const counts = object === undefined ? [] : findBackends(object, reports).flatMap(({ tools }) => tools ?? [])
   return counts.length === 0 ? null : counts.reduce((sum, count) => sum + count, 0)
 }
 
@@ -49,7 +49,7 @@ export function homeFacts(objects: ObjectIndex, reports: ReportsByObject, places
     more: Math.max(0, wrong.length - MOST_SHOWN),
     files: problems.slice(0, MOST_SHOWN).map(({ kind, namespace, name, reason, message, severity }) => ({
       ...trouble({ condition: '', severity: severity === 'error' ? 'error' : 'warning', reason, message, since: null }),
-      object: kind === 'File' ? name : `${wordOf(kind)} ${namespace}/${name}`,
+      object: kind === 'File' ? name : `${describeKind(kind)} ${namespace}/${name}`,
     })),
     filesMore: Math.max(0, problems.length - MOST_SHOWN),
     served: served.slice(0, MOST_SERVED).map((one) => {

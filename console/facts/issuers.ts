@@ -15,7 +15,7 @@ const texts = (...values: readonly unknown[]): readonly string[] =>
  * Returns the issuers that a workload's configuration names: those of its MCPOIDCConfig, of its own authorization
  * server, or of the providers of a registry. The console logs in at no other issuer.
  */
-export function issuersOf(object: KubernetesObject, objects: ObjectIndex): readonly string[] {
+export function findIssuers(object: KubernetesObject, objects: ObjectIndex): readonly string[] {
   const { kind, metadata } = object
   const spec = object['spec']
   const named = (of: string, ...path: readonly string[]): Part | undefined => {

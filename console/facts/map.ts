@@ -1,7 +1,7 @@
 import { kindNamed } from '../../crds/index.ts'
 import type { ObjectIndex } from '../../operator/model/index.ts'
 import type { ObjectId } from './places.ts'
-import { keyOf, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
+import { formatKey, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
 import type { State } from './verdict.ts'
 
 export interface Box {
@@ -52,7 +52,7 @@ interface Node {
 }
 
 /** Returns the column of a kind: gateways, groups, servers, settings, then objects outside. */
-function rankOf(kind: string): number {
+function findRank(kind: string): number {
   if (kind === 'VirtualMCPServer' || kind === 'MCPRegistry') return 0
   if (kind === 'MCPGroup') return 1
   const role = kindNamed(kind)?.role
@@ -91,9 +91,9 @@ function reached(start: string, pairs: readonly (readonly [string, string])[]): 
 }
 
 function around(center: ObjectId, pairs: readonly Pair[]): ReadonlySet<string> {
-  const forward = pairs.map(([from, to]) => [keyOf(from), keyOf(to)] as const)
+  const forward = pairs.map(([from, to]) => [formatKey(from), formatKey(to)] as const)
   const backward = forward.map(([from, to]) => [to, from] as const)
-  return new Set([...reached(keyOf(center), forward), ...reached(keyOf(center), backward)])
+  return new Set([...reached(formatKey(center), forward), ...reached(formatKey(center), backward)])
 }
 
 /** Chooses the namespaces whose objects are shown, to limit the number of boxes. The others are folded. */
@@ -116,26 +116,26 @@ export function mapFacts(objects: ObjectIndex, reports: ReportsByObject, query: 
   const wanted = everything.filter(({ namespace }) => query.ns === '' || namespace === query.ns)
   const pairsOfAll = pairsIn(objects, wanted, query.outside)
   const near = query.center && around(query.center, pairsOfAll)
-  const all = near === undefined ? wanted : wanted.filter((one) => near.has(keyOf(one)))
+  const all = near === undefined ? wanted : wanted.filter((one) => near.has(formatKey(one)))
   const open = all.length > MOST_BOXES ? shownNamespaces(all) : undefined
   const subjects = (open === undefined ? all : all.filter(({ namespace }) => open.has(namespace))).slice(0, MOST_BOXES)
   const nodes = new Map<string, Node>()
-  for (const subject of subjects) addNode(nodes, boxOf(subject), rankOf(subject.kind))
+  for (const subject of subjects) addNode(nodes, buildBox(subject), findRank(subject.kind))
   for (const [namespace, { length }] of foldedIn(all, open)) addNode(nodes, foldedBox(namespace, length), 0)
-  const edges = pairsOfAll.filter(([from, to]) => nodes.has(keyOf(from)) || nodes.has(keyOf(to)))
-  const lines = edges.flatMap((pair) => lineOf(nodes, pair, near))
+  const edges = pairsOfAll.filter(([from, to]) => nodes.has(formatKey(from)) || nodes.has(formatKey(to)))
+  const lines = edges.flatMap((pair) => buildLine(nodes, pair, near))
   const columns = arrange(nodes)
   const placed = [...nodes.values()].flatMap(({ box, rank, y }) =>
-    box ? [{ ...box, x: xOf(rank), y: MARGIN + y }] : [],
+    box ? [{ ...box, x: computeX(rank), y: MARGIN + y }] : [],
   )
   return {
     boxes: placed,
     edges: lines.map(({ from, to, through }) => ({
       from: from.key,
       to: to.key,
-      points: pointsOf([from, ...through, to]),
+      points: computePoints([from, ...through, to]),
     })),
-    width: xOf(columns) + BOX.width + MARGIN,
+    width: computeX(columns) + BOX.width + MARGIN,
     height: Math.max(0, ...[...nodes.values()].map(({ y, box }) => y + (box ? BOX.height : 0))) + 2 * MARGIN,
     folded: all.length - subjects.length,
     namespaces,
@@ -155,8 +155,8 @@ function foldedIn(
   )
 }
 
-const boxOf = (subject: Subject): Omit<Box, 'x' | 'y'> => ({
-  key: keyOf(subject),
+const buildBox = (subject: Subject): Omit<Box, 'x' | 'y'> => ({
+  key: formatKey(subject),
   kind: subject.kind,
   namespace: subject.namespace,
   name: subject.name,
@@ -189,9 +189,9 @@ interface Line {
  * Connects two boxes. The line passes through a point in each column between them, so that it does not run behind a
  * box.
  */
-function lineOf(nodes: Map<string, Node>, [from, to]: Pair, near: ReadonlySet<string> | undefined): readonly Line[] {
-  if (near !== undefined && !(near.has(keyOf(from)) && near.has(keyOf(to)))) return []
-  const [source, target] = [from, to].map((id) => nodes.get(keyOf(id)) ?? addMissing(nodes, id)) as [Node, Node]
+function buildLine(nodes: Map<string, Node>, [from, to]: Pair, near: ReadonlySet<string> | undefined): readonly Line[] {
+  if (near !== undefined && !(near.has(formatKey(from)) && near.has(formatKey(to)))) return []
+  const [source, target] = [from, to].map((id) => nodes.get(formatKey(id)) ?? addMissing(nodes, id)) as [Node, Node]
   const through: Node[] = []
   let before = source
   for (let rank = source.rank + 1; rank < target.rank; rank++) {
@@ -209,11 +209,11 @@ function lineOf(nodes: Map<string, Node>, [from, to]: Pair, near: ReadonlySet<st
 
 function addMissing(nodes: Map<string, Node>, id: ObjectId): Node {
   const isOurs = kindNamed(id.kind) !== undefined
-  const box = { key: keyOf(id), ...id, state: isOurs ? ('missing' as const) : ('outside' as const), href: null }
-  return addNode(nodes, box, rankOf(id.kind))
+  const box = { key: formatKey(id), ...id, state: isOurs ? ('missing' as const) : ('outside' as const), href: null }
+  return addNode(nodes, box, findRank(id.kind))
 }
 
-const xOf = (rank: number): number => MARGIN + rank * (BOX.width + GAP.x)
+const computeX = (rank: number): number => MARGIN + rank * (BOX.width + GAP.x)
 
 /**
  * Orders the columns by sweeps: each box moves to the mean position of its neighbours. Returns the last column's
@@ -235,7 +235,7 @@ function arrange(nodes: ReadonlyMap<string, Node>): number {
     const isDown = sweep % 2 === 0
     for (const rank of isDown ? ranks : [...ranks].reverse()) {
       const column = columns.get(rank) as Node[]
-      const wish = new Map(column.map((node) => [node, meanOf(isDown ? node.left : node.right, node.y)]))
+      const wish = new Map(column.map((node) => [node, computeMean(isDown ? node.left : node.right, node.y)]))
       column.sort((a, b) => (wish.get(a) as number) - (wish.get(b) as number) || a.place - b.place)
       settle(column)
     }
@@ -243,13 +243,13 @@ function arrange(nodes: ReadonlyMap<string, Node>): number {
   return ranks.at(-1) ?? 0
 }
 
-const meanOf = (nodes: readonly Node[], otherwise: number): number =>
+const computeMean = (nodes: readonly Node[], otherwise: number): number =>
   nodes.length === 0 ? otherwise : nodes.reduce((sum, { y }) => sum + y, 0) / nodes.length
 
-function pointsOf(way: readonly Node[]): readonly (readonly [number, number])[] {
+function computePoints(way: readonly Node[]): readonly (readonly [number, number])[] {
   return way.flatMap((node, index): readonly (readonly [number, number])[] => {
     const y = MARGIN + node.y + (node.box === undefined ? 0 : BOX.height / 2)
-    const [left, right] = [xOf(node.rank), xOf(node.rank) + BOX.width]
+    const [left, right] = [computeX(node.rank), computeX(node.rank) + BOX.width]
     if (index === 0) return [[right, y]]
     if (index === way.length - 1) return [[node.rank <= (way[0] as Node).rank ? right : left, y]]
     return [

@@ -8,21 +8,21 @@ export interface ObjectId {
   readonly name: string
 }
 
-export const idOf = ({ kind, metadata: { namespace = 'default', name } }: KubernetesObject): ObjectId => ({
+export const identify = ({ kind, metadata: { namespace = 'default', name } }: KubernetesObject): ObjectId => ({
   kind,
   namespace,
   name,
 })
 
 /** Returns the short name of a kind, which is a segment of paths. */
-const shortOf = (kind: string): string => kindNamed(kind)?.shortNames[0] ?? kind.toLowerCase()
+const findShortName = (kind: string): string => kindNamed(kind)?.shortNames[0] ?? kind.toLowerCase()
 
 /** Returns the kind with this short name; undefined if there is none. */
 export const kindOfShort = (short: string) => Object.values(kinds).find(({ shortNames }) => shortNames[0] === short)
 
 /** Returns the path of an object's page, or of a part of it. No other function builds these paths. */
-export const pathOf = ({ kind, namespace, name }: ObjectId, part = ''): string =>
-  `/ns/${encodeURIComponent(namespace)}/${shortOf(kind)}/${encodeURIComponent(name)}${part === '' ? '' : `/${part}`}`
+export const buildPath = ({ kind, namespace, name }: ObjectId, part = ''): string =>
+  `/ns/${encodeURIComponent(namespace)}/${findShortName(kind)}/${encodeURIComponent(name)}${part === '' ? '' : `/${part}`}`
 
 export const isWorkload = (kind: string): boolean => kindNamed(kind)?.role === 'workload'
 /** Tells whether a kind serves MCP at its own listener. */
@@ -37,4 +37,4 @@ const NAMES: Readonly<Record<string, string>> = {
   MCPGroup: 'group',
 }
 
-export const wordOf = (kind: string): string => NAMES[kind] ?? kind
+export const describeKind = (kind: string): string => NAMES[kind] ?? kind

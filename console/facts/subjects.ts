@@ -1,8 +1,8 @@
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Report } from '../places/place.ts'
 import { type Backend, backendsIn, backendsInStatus, backendTrouble } from './backends.ts'
-import { idOf, type ObjectId, pathOf } from './places.ts'
-import { byState, type State, type Trouble, verdictOf } from './verdict.ts'
+import { buildPath, identify, type ObjectId } from './places.ts'
+import { byState, judgeObject, type State, type Trouble } from './verdict.ts'
 
 /** An object with its state, for the list of workloads and the first page. */
 export interface Subject extends ObjectId {
@@ -18,11 +18,11 @@ export interface Subject extends ObjectId {
 /** The reports of gateways and proxies, by `kind/namespace/name`. */
 export type ReportsByObject = ReadonlyMap<string, readonly Report[]>
 
-export const keyOf = ({ kind, namespace, name }: ObjectId): string => `${kind}/${namespace}/${name}`
+export const formatKey = ({ kind, namespace, name }: ObjectId): string => `${kind}/${namespace}/${name}`
 
 /** Returns the backends of a workload: from the reports of its pods if they were asked, else from its status. */
-export function backendsOf(object: KubernetesObject, reports: ReportsByObject): readonly Backend[] {
-  const asked = reports.get(keyOf(idOf(object)))
+export function findBackends(object: KubernetesObject, reports: ReportsByObject): readonly Backend[] {
+  const asked = reports.get(formatKey(identify(object)))
   const reported = asked === undefined ? [] : backendsIn(asked)
   return reported.length > 0 ? reported : backendsInStatus(object)
 }
@@ -36,7 +36,7 @@ interface Seen {
 
 /** Returns the members of a gateway's group by name. */
 export function membersByName(objects: ObjectIndex, gateway: KubernetesObject): ReadonlyMap<string, ObjectId> {
-  const { kind, namespace, name } = idOf(gateway)
+  const { kind, namespace, name } = identify(gateway)
   const groups = objects.references(kind, namespace, name).filter((one) => one.kind === 'MCPGroup')
   const members = groups.flatMap((group) => objects.referrers('MCPGroup', namespace, group.name))
   return new Map(
@@ -48,12 +48,12 @@ function seenBy(objects: ObjectIndex, gateways: readonly KubernetesObject[], rep
   const seen = new Map<string, Seen>()
   for (const gateway of gateways) {
     const members = membersByName(objects, gateway)
-    for (const backend of backendsOf(gateway, reports)) {
+    for (const backend of findBackends(gateway, reports)) {
       const member = members.get(backend.name)
       if (member === undefined) continue
-      const before = seen.get(keyOf(member))
+      const before = seen.get(formatKey(member))
       if (before === undefined) {
-        seen.set(keyOf(member), { gateways: [gateway.metadata.name], tools: backend.tools ?? 0, worst: backend })
+        seen.set(formatKey(member), { gateways: [gateway.metadata.name], tools: backend.tools ?? 0, worst: backend })
         continue
       }
       before.gateways.push(gateway.metadata.name)
@@ -78,9 +78,9 @@ export function subjectsIn(objects: ObjectIndex, reports: ReportsByObject): read
     reports,
   )
   return all.map((object) => {
-    const id = idOf(object)
-    const { state, troubles } = verdictOf(object)
-    const view = seen.get(keyOf(id))
+    const id = identify(object)
+    const { state, troubles } = judgeObject(object)
+    const view = seen.get(formatKey(id))
     const ofBackend = view && backendTrouble(view.worst)
     const isUnknown = state === 'unknown' && view !== undefined
     return {
@@ -94,12 +94,12 @@ export function subjectsIn(objects: ObjectIndex, reports: ReportsByObject): read
       troubles: ofBackend ? [...troubles, ofBackend] : troubles,
       gateways: view?.gateways ?? [],
       tools: view?.tools ?? 0,
-      backends: backendsOf(object, reports).length,
-      href: pathOf(id),
+      backends: findBackends(object, reports).length,
+      href: buildPath(id),
     }
   })
 }
 
 /** Returns one object, which must exist, with its state as in `subjectsIn`. */
-export const subjectOf = (objects: ObjectIndex, reports: ReportsByObject, id: ObjectId): Subject =>
-  subjectsIn(objects, reports).find((one) => keyOf(one) === keyOf(id)) as Subject
+export const findSubject = (objects: ObjectIndex, reports: ReportsByObject, id: ObjectId): Subject =>
+  subjectsIn(objects, reports).find((one) => formatKey(one) === formatKey(id)) as Subject

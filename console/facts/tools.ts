@@ -82,7 +82,7 @@ const HINTS: readonly (readonly [name: string, value: boolean, word: string])[] 
 ]
 
 /** Returns the hints of a tool as words. The server states them, and nobody checks them. */
-export const hintsOf = (annotations: Readonly<Record<string, unknown>>): readonly string[] =>
+export const listHints = (annotations: Readonly<Record<string, unknown>>): readonly string[] =>
   HINTS.flatMap(([name, value, word]) => (annotations[name] === value ? [word] : []))
 
 /** Returns any value as text. */
@@ -90,7 +90,7 @@ export const plain = (value: unknown): string =>
   typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value)
 
 /** Reads the answer to a tool call. */
-export function resultOf(
+export function readResult(
   answer: McpAnswer,
   progress: readonly string[],
   fieldsIn: (schema: unknown) => readonly Field[],
@@ -107,7 +107,7 @@ export function resultOf(
     isCut,
     requestId,
     isError: error !== undefined || result['isError'] === true || message === undefined,
-    content: content.map(partOf),
+    content: content.map(readPart),
     structured: structured === undefined ? null : cut(JSON.stringify(structured, null, 2)),
     error: errorText(answer, error),
     raw: cut(message === undefined ? answer.text : JSON.stringify(message, null, 2)),
@@ -127,7 +127,7 @@ function errorText(
   return message === undefined ? `HTTP ${status}, and no message of MCP.` : null
 }
 
-function partOf(part: Readonly<Record<string, unknown>>): ContentPart {
+function readPart(part: Readonly<Record<string, unknown>>): ContentPart {
   const { type, text, data, mimeType, uri, resource } = part
   const inner = isObject(resource) ? resource : {}
   const texts = [text, inner['text'], uri, inner['uri']]

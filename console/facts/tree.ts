@@ -2,7 +2,7 @@ import { type KindName, kinds } from '../../crds/index.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Condition } from '../../operator/reconcile/index.ts'
-import { idOf, type ObjectId } from './places.ts'
+import { identify, type ObjectId } from './places.ts'
 
 /** A line of a tree, and the lines below it. */
 export interface Branch {
@@ -17,7 +17,7 @@ const GOOD = /(Ready|Valid|Resolved|Accepted|Synced|Listed|Healthy|Approved)$/
 /** Types of conditions that `Ready` summarizes. */
 const REPEATED = new Set(['Ready', 'Progressing', 'Stalled', 'Reconciling'])
 
-const roleOf = (kind: string) => kinds[kind as KindName]?.role
+const findRole = (kind: string) => kinds[kind as KindName]?.role
 const leaf = (text: string): Branch => ({ text, branches: [] })
 
 interface Status {
@@ -29,11 +29,11 @@ interface Status {
   readonly imagePinned?: boolean
 }
 
-const statusOf = (object: KubernetesObject) => (object['status'] ?? {}) as Status
+const readStatus = (object: KubernetesObject) => (object['status'] ?? {}) as Status
 
 /** Formats kind and name, and whether it is ready. */
-function titleOf(object: KubernetesObject, prefix = ''): string {
-  const ready = statusOf(object).conditions?.find(({ type }) => type === 'Ready')
+function formatTitle(object: KubernetesObject, prefix = ''): string {
+  const ready = readStatus(object).conditions?.find(({ type }) => type === 'Ready')
   const state =
     ready === undefined
       ? 'not looked at by an operator'
@@ -45,15 +45,15 @@ function titleOf(object: KubernetesObject, prefix = ''): string {
 
 /** Returns the conditions that indicate a problem. */
 const troubles = (object: KubernetesObject): readonly Branch[] =>
-  (statusOf(object).conditions ?? []).flatMap(({ type, status, reason, message }) =>
+  (readStatus(object).conditions ?? []).flatMap(({ type, status, reason, message }) =>
     REPEATED.has(type) || (status === 'True') === GOOD.test(type) || status === 'Unknown'
       ? []
       : [leaf(`${type}: ${reason}: ${message}`)],
   )
 
 /** Returns the pods and addresses of a workload. */
-function placesOf(object: KubernetesObject): readonly Branch[] {
-  const { replicas, readyReplicas, url, externalUrl, imagePinned } = statusOf(object)
+function listPlaces(object: KubernetesObject): readonly Branch[] {
+  const { replicas, readyReplicas, url, externalUrl, imagePinned } = readStatus(object)
   return [
     ...(replicas === undefined ? [] : [leaf(`pods: ${readyReplicas ?? 0} of ${replicas} ready`)]),
     ...(url === undefined ? [] : [leaf(`url: ${url}`)]),
@@ -85,7 +85,7 @@ export function reportsIn({ backends, sources }: Readonly<Record<string, unknown
 }
 
 /** Returns the members of a group, each with the report of the gateway's pod. */
-function membersOf(objects: ObjectIndex, { metadata }: KubernetesObject, reports: Reports): readonly Branch[] {
+function listMembers(objects: ObjectIndex, { metadata }: KubernetesObject, reports: Reports): readonly Branch[] {
   const { namespace = '', name } = metadata
   return objects
     .referrers('MCPGroup', namespace, name)
@@ -94,21 +94,21 @@ function membersOf(objects: ObjectIndex, { metadata }: KubernetesObject, reports
       const object = objects.get(member.kind, namespace, member.name)
       const report = reports.get(member.name)
       if (!object) return []
-      const text = `${titleOf(object)}${report === undefined ? '' : `; ${report}`}`
-      return [{ text, object: idOf(object), branches: [] }]
+      const text = `${formatTitle(object)}${report === undefined ? '' : `; ${report}`}`
+      return [{ text, object: identify(object), branches: [] }]
     })
 }
 
 /** Returns the references of a workload: its group with the members, and its configurations. */
-function referencesOf(objects: ObjectIndex, workload: KubernetesObject, reports: Reports): readonly Branch[] {
+function listReferences(objects: ObjectIndex, workload: KubernetesObject, reports: Reports): readonly Branch[] {
   const { namespace = '', name } = workload.metadata
   const isGateway = workload.kind === 'VirtualMCPServer'
   return objects.references(workload.kind, namespace, name).flatMap((reference) => {
     const object = objects.get(reference.kind, namespace, reference.name)
-    if (roleOf(reference.kind) === undefined) return []
+    if (findRole(reference.kind) === undefined) return []
     if (!object) return [leaf(`${reference.kind} ${reference.name}: missing`)]
-    const members = isGateway && object.kind === 'MCPGroup' ? membersOf(objects, object, reports) : []
-    return [{ text: titleOf(object), object: idOf(object), branches: [...troubles(object), ...members] }]
+    const members = isGateway && object.kind === 'MCPGroup' ? listMembers(objects, object, reports) : []
+    return [{ text: formatTitle(object), object: identify(object), branches: [...troubles(object), ...members] }]
   })
 }
 
@@ -116,18 +116,18 @@ function referencesOf(objects: ObjectIndex, workload: KubernetesObject, reports:
  * Builds the tree of a workload, for the command and the console. `found` is the report of one of its pods, or the
  * reason why there is none.
  */
-export function treeOf(objects: ObjectIndex, workload: KubernetesObject, found: Reports | string): Branch {
+export function buildTree(objects: ObjectIndex, workload: KubernetesObject, found: Reports | string): Branch {
   const [reports, silence]: [Reports, Branch[]] = typeof found === 'string' ? [new Map(), [leaf(found)]] : [found, []]
   // The backends of a gateway are the members of its group.
   const own = workload.kind === 'VirtualMCPServer' ? [] : [...reports].map(([name, text]) => leaf(`${name}: ${text}`))
   return {
-    text: titleOf(workload, `${workload.metadata.namespace}/`),
+    text: formatTitle(workload, `${workload.metadata.namespace}/`),
     branches: [
-      ...placesOf(workload),
+      ...listPlaces(workload),
       ...troubles(workload),
       ...silence,
       ...own,
-      ...referencesOf(objects, workload, reports),
+      ...listReferences(objects, workload, reports),
     ],
   }
 }

@@ -38,8 +38,8 @@ export type UsageBy = 'tool' | 'backend' | 'client' | 'person'
 const DAY = 86_400
 const LONGEST_DAYS = 400
 
-const dayOf = (seconds: number): string => new Date(seconds * 1000).toISOString().slice(0, 10)
-const secondsOf = (day: string): number => Date.parse(`${day}T00:00:00Z`) / 1000
+const formatDay = (seconds: number): string => new Date(seconds * 1000).toISOString().slice(0, 10)
+const parseDay = (day: string): number => Date.parse(`${day}T00:00:00Z`) / 1000
 
 export interface Period {
   readonly from: string
@@ -52,13 +52,13 @@ export interface Period {
 /** Reads a period of UTC days. Invalid values count as absent. The default is the last 30 days. */
 export function readPeriod(from: string | undefined, to: string | undefined, now: number): Period {
   const isDay = (given: string | undefined): given is string =>
-    given !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(given) && Number.isFinite(secondsOf(given))
-  const today = dayOf(now / 1000)
+    given !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(given) && Number.isFinite(parseDay(given))
+  const today = formatDay(now / 1000)
   const last = isDay(to) && to <= today ? to : today
-  const earliest = dayOf(secondsOf(last) - (LONGEST_DAYS - 1) * DAY)
-  const first = isDay(from) && from <= last && from >= earliest ? from : dayOf(secondsOf(last) - 29 * DAY)
-  const days = (secondsOf(last) - secondsOf(first)) / DAY + 1
-  return { from: first, to: last, days, end: Math.min(secondsOf(last) + DAY, Math.floor(now / 1000)) }
+  const earliest = formatDay(parseDay(last) - (LONGEST_DAYS - 1) * DAY)
+  const first = isDay(from) && from <= last && from >= earliest ? from : formatDay(parseDay(last) - 29 * DAY)
+  const days = (parseDay(last) - parseDay(first)) / DAY + 1
+  return { from: first, to: last, days, end: Math.min(parseDay(last) + DAY, Math.floor(now / 1000)) }
 }
 
 /** The dimensions of the metrics in Prometheus, which never name a caller. */
@@ -73,7 +73,7 @@ const LABELS = { tool: `${TOOL}, ${BACKEND}`, backend: BACKEND } as const
 
 /** Returns the query for the calls of one workload, by tool or by backend, and by error. */
 export function usageQuery({ namespace, name }: ObjectId, by: Measured, { days, end, from }: Period): string {
-  const seconds = Math.max(60, Math.min(days * DAY, end - secondsOf(from)))
+  const seconds = Math.max(60, Math.min(days * DAY, end - parseDay(from)))
   const target = `target_info{service_namespace=${JSON.stringify(namespace)},service_name=${JSON.stringify(name)}}`
   return `sum by (${LABELS[by]}, error_type) (increase(portico_tool_calls_total[${seconds}s]) * on (job, instance) group_left () max by (job, instance) (${target}))`
 }

@@ -32,7 +32,7 @@ const isCondition = (value: unknown): value is Condition =>
   isObject(value) && ['type', 'status', 'reason', 'message'].every((name) => typeof value[name] === 'string')
 
 /** Returns the valid conditions of an object. */
-export function conditionsOf({ status }: KubernetesObject): readonly Condition[] {
+export function readConditions({ status }: KubernetesObject): readonly Condition[] {
   const { conditions } = isObject(status) ? status : {}
   return Array.isArray(conditions) ? conditions.filter(isCondition) : []
 }
@@ -44,8 +44,8 @@ export function trouble(given: Omit<Trouble, 'meaning' | 'next' | 'help'>): Trou
 }
 
 /** Derives an object's state from its conditions. */
-export function verdictOf(object: KubernetesObject): Verdict {
-  const conditions = conditionsOf(object)
+export function judgeObject(object: KubernetesObject): Verdict {
+  const conditions = readConditions(object)
   const ready = conditions.find(({ type }) => type === 'Ready')
   if (ready === undefined) return { state: 'unknown', troubles: [] }
   const troubles = conditionProblems({ status: { conditions } }).map(({ condition, severity, reason, message }) => {

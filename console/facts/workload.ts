@@ -2,10 +2,10 @@ import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Places, Report } from '../places/place.ts'
 import { type Backend, backendsIn, backendsInStatus } from './backends.ts'
-import { idOf, isWorkload, type ObjectId, pathOf, servesMcp } from './places.ts'
-import { keyOf, membersByName, type ReportsByObject, type Subject, subjectOf } from './subjects.ts'
-import { type Branch, reportsIn, treeOf } from './tree.ts'
-import { conditionsOf, type State } from './verdict.ts'
+import { buildPath, identify, isWorkload, type ObjectId, servesMcp } from './places.ts'
+import { findSubject, formatKey, membersByName, type ReportsByObject, type Subject } from './subjects.ts'
+import { type Branch, buildTree, reportsIn } from './tree.ts'
+import { readConditions, type State } from './verdict.ts'
 
 /** The facts for the head of each page of an object. */
 export interface Headed extends ObjectId {
@@ -58,7 +58,7 @@ const text = (value: unknown, most = 2_000): string | null => (typeof value === 
 const count = (value: unknown): number | null => (typeof value === 'number' ? value : null)
 
 /** Returns the parts of an object's page. */
-export function partsOf(kind: string): readonly string[] {
+export function listParts(kind: string): readonly string[] {
   if (servesMcp(kind)) return ['tools', 'access', 'map', 'changes', 'usage', 'connect', 'yaml', 'log']
   return isWorkload(kind) ? ['map', 'connect', 'yaml', 'log'] : ['map', 'yaml']
 }
@@ -95,9 +95,9 @@ function sourcesIn(reports: readonly Report[]) {
 
 /** Collects the facts of one object. */
 export function workloadFacts({ objects, object, reports, gateways, places, pending }: Told): WorkloadFacts {
-  const id = idOf(object)
+  const id = identify(object)
   const { kind, namespace, name } = id
-  const subject = subjectOf(objects, new Map([...gateways, [keyOf(id), reports]]), id)
+  const subject = findSubject(objects, new Map([...gateways, [formatKey(id), reports]]), id)
   const { replicas, readyReplicas } = isObject(object['status']) ? object['status'] : {}
   const reported = backendsIn(reports)
   const first = reports.find((report) => 'status' in report)
@@ -111,31 +111,33 @@ export function workloadFacts({ objects, object, reports, gateways, places, pend
     backendsSeen: reported.length > 0 ? reported : backendsInStatus(object),
     members: kind === 'VirtualMCPServer' ? membersIn(objects, object) : [],
     sources: sourcesIn(reports),
-    conditions: conditionsOf(object).map(({ type, status, reason, message, lastTransitionTime }) => ({
+    conditions: readConditions(object).map(({ type, status, reason, message, lastTransitionTime }) => ({
       type,
       status,
       reason,
       message,
       since: lastTransitionTime ?? null,
     })),
-    references: objects.references(kind, namespace, name).map((one) => referenceOf(objects, { namespace, ...one })),
+    references: objects
+      .references(kind, namespace, name)
+      .map((one) => describeReference(objects, { namespace, ...one })),
     referrers: objects
       .referrers(kind, namespace, name)
-      .map((one) => ({ namespace, ...one, href: pathOf({ namespace, ...one }) })),
-    tree: treeOf(objects, object, found),
+      .map((one) => ({ namespace, ...one, href: buildPath({ namespace, ...one }) })),
+    tree: buildTree(objects, object, found),
     silent: isWorkload(kind) ? silentIn(reports) : [],
     problems: problemsIn(reports),
     file: places.fileOf(object) ?? null,
-    parts: partsOf(kind),
+    parts: listParts(kind),
     pending,
   }
 }
 
 const membersIn = (objects: ObjectIndex, gateway: KubernetesObject) =>
-  [...membersByName(objects, gateway).values()].map((one) => ({ ...one, href: pathOf(one) }))
+  [...membersByName(objects, gateway).values()].map((one) => ({ ...one, href: buildPath(one) }))
 
-function referenceOf(objects: ObjectIndex, id: ObjectId) {
+function describeReference(objects: ObjectIndex, id: ObjectId) {
   const isOurs = id.kind !== 'Secret' && id.kind !== 'ConfigMap'
   const exists = !isOurs || objects.get(id.kind, id.namespace, id.name) !== undefined
-  return { ...id, exists, href: isOurs && exists ? pathOf(id) : null }
+  return { ...id, exists, href: isOurs && exists ? buildPath(id) : null }
 }

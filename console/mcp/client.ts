@@ -119,7 +119,7 @@ async function readEvents(body: Body, { onNotification }: CallOptions): Promise<
     const events = rest.split(/\r?\n\r?\n/)
     rest = events.pop() ?? ''
     for (const event of events) {
-      const text = dataOf(event)
+      const text = readData(event)
       const message = parsed(text)
       if (message === undefined) continue
       if ('id' in message && ('result' in message || 'error' in message)) return { message, bytes, isCut: false, text }
@@ -129,7 +129,7 @@ async function readEvents(body: Body, { onNotification }: CallOptions): Promise<
   return { message: undefined, bytes, isCut: false, text: rest }
 }
 
-const dataOf = (event: string): string =>
+const readData = (event: string): string =>
   event
     .split(/\r?\n/)
     .flatMap((line) => (line.startsWith('data:') ? [line.slice(5).trimStart()] : []))
@@ -170,7 +170,7 @@ export async function listTools(target: Target): Promise<Listed> {
       const { result } = answer.message ?? {}
       if (answer.status !== 200 || !isObject(result)) return { refused: answer }
       const found = Array.isArray(result['tools']) ? result['tools'].filter(isObject) : []
-      tools.push(...found.map(toolOf))
+      tools.push(...found.map(readTool))
       if (typeof result['nextCursor'] !== 'string') return { tools }
       cursor = result['nextCursor']
     }
@@ -180,7 +180,7 @@ export async function listTools(target: Target): Promise<Listed> {
   }
 }
 
-const toolOf = (item: Readonly<Record<string, unknown>>): Tool => ({
+const readTool = (item: Readonly<Record<string, unknown>>): Tool => ({
   name: text(item['name']),
   title: text(item['title']),
   description: text(item['description']),

@@ -25,22 +25,22 @@ const number = (value: unknown): number | undefined =>
  * Returns the form fields for a schema of arguments. A value that is not a string, number or boolean is entered as
  * JSON.
  */
-export function fieldsOf(schema: unknown): readonly Field[] {
+export function readFields(schema: unknown): readonly Field[] {
   const { properties, required } = isObject(schema) ? schema : {}
   const needed = new Set(Array.isArray(required) ? required : [])
   return Object.entries(isObject(properties) ? properties : {})
     .slice(0, MOST_FIELDS)
-    .map(([name, property]) => fieldOf(name, isObject(property) ? property : {}, needed.has(name)))
+    .map(([name, property]) => readField(name, isObject(property) ? property : {}, needed.has(name)))
 }
 
-function fieldOf(name: string, property: Readonly<Record<string, unknown>>, isRequired: boolean): Field {
+function readField(name: string, property: Readonly<Record<string, unknown>>, isRequired: boolean): Field {
   const choices = Array.isArray(property['enum']) ? property['enum'].filter((one) => typeof one === 'string') : []
   const isChoice = choices.length > 0 && choices.length <= 500
   return {
     name,
     label: text(property['title']) || name,
     hint: text(property['description']),
-    kind: isChoice ? 'choice' : kindOf(property),
+    kind: isChoice ? 'choice' : chooseKind(property),
     isRequired,
     choices,
     min: number(property['minimum']),
@@ -56,7 +56,7 @@ const PLAIN: Readonly<Record<string, Field['kind']>> = {
   boolean: 'boolean',
 }
 
-function kindOf({ type, oneOf, anyOf, allOf }: Readonly<Record<string, unknown>>): Field['kind'] {
+function chooseKind({ type, oneOf, anyOf, allOf }: Readonly<Record<string, unknown>>): Field['kind'] {
   if (oneOf !== undefined || anyOf !== undefined || allOf !== undefined) return 'json'
   return (typeof type === 'string' && Object.hasOwn(PLAIN, type) ? PLAIN[type] : undefined) ?? 'json'
 }

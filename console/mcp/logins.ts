@@ -5,7 +5,7 @@ import { isLoopback } from '../../dataplane/config/check/url.ts'
 import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { oauthFetch } from '../session/oauth-fetch.ts'
 import { BySession } from './by-session.ts'
-import { type Asked, reachOf, readResource, readServer, refused } from './metadata.ts'
+import { type Asked, allowedReach, readResource, readServer, refused } from './metadata.ts'
 
 /** A viewer's request to log in for a workload. Only `values` come from a browser. */
 export interface LoginWish extends Asked {
@@ -44,7 +44,10 @@ const MOST = 5
  * Returns the scopes to request. If a resource names none, that is `openid` at an OpenID Connect provider, which would
  * otherwise grant nothing.
  */
-function scopeOf(scopes: readonly string[], { scopes_supported: known }: client.ServerMetadata): { scope?: string } {
+function chooseScope(
+  scopes: readonly string[],
+  { scopes_supported: known }: client.ServerMetadata,
+): { scope?: string } {
   const isOpenId = Array.isArray(known) && known.includes('openid')
   const asked = scopes.length === 0 && isOpenId ? ['openid'] : scopes
   return asked.length === 0 ? {} : { scope: asked.join(' ') }
@@ -91,7 +94,7 @@ export class WorkloadLogins {
     const redirect = `${wish.origin}/client/callback`
     const id = await this.#clientAt(metadata, wish.origin)
     const server = new client.Configuration(metadata, id, undefined, client.None())
-    server[client.customFetch] = oauthFetch(reachOf(issuer))
+    server[client.customFetch] = oauthFetch(allowedReach(issuer))
     if (issuer.startsWith('http:')) client.allowInsecureRequests(server)
     this.#begun.set(wish.session, state, { wish, server, verifier, resource, redirect })
     return client.buildAuthorizationUrl(server, {
@@ -100,7 +103,7 @@ export class WorkloadLogins {
       code_challenge_method: 'S256',
       state,
       resource,
-      ...scopeOf(scopes, metadata),
+      ...chooseScope(scopes, metadata),
     }).href
   }
 
@@ -115,7 +118,7 @@ export class WorkloadLogins {
     const known = this.#registered.get(key)
     if (known !== undefined) return known
     const { client_id: _, ...asked } = clientDocument(origin)
-    const ask = createGuardedFetch(reachOf(issuer))
+    const ask = createGuardedFetch(allowedReach(issuer))
     try {
       const answer = await ask(endpoint, { 'content-type': 'application/json' }, JSON.stringify(asked))
       const found: unknown = JSON.parse(answer.text)

@@ -27,7 +27,7 @@ export const refused = (message: string, cause?: unknown): PublicError =>
  * Returns the addresses that are allowed for an issuer's endpoints. Loopback is allowed only if the issuer is on
  * loopback.
  */
-export const reachOf = (issuer: string) => ({ allowPrivateIP: true, allowLoopback: isLoopback(new URL(issuer)) })
+export const allowedReach = (issuer: string) => ({ allowPrivateIP: true, allowLoopback: isLoopback(new URL(issuer)) })
 
 const isSameIssuer = (one: string, other: string): boolean => one.replace(/\/$/, '') === other.replace(/\/$/, '')
 
@@ -70,7 +70,7 @@ export async function readServer(issuer: string): Promise<client.ServerMetadata>
     const url = typeof endpoint === 'string' ? URL.parse(endpoint) : null
     return url?.protocol === 'https:' || (isLocal && url?.protocol === 'http:' && isLoopback(url))
   }
-  const ask = createGuardedFetch(reachOf(issuer))
+  const ask = createGuardedFetch(allowedReach(issuer))
   try {
     for (const url of metadataUrls(issuer)) {
       const answer = await ask(url)

@@ -32,7 +32,7 @@ const INVISIBLE = new RegExp(
   'gu',
 )
 
-const codeOf = (character: string): string =>
+const formatCode = (character: string): string =>
   character === '\n' || character === '\t'
     ? character
     : `⟨U+${(character.codePointAt(0) as number).toString(16).toUpperCase().padStart(4, '0')}⟩`
@@ -43,7 +43,7 @@ const codeOf = (character: string): string =>
  */
 export function visible(text: string): string {
   const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)}… (${text.length} characters)` : text
-  return cut.replace(INVISIBLE, codeOf)
+  return cut.replace(INVISIBLE, formatCode)
 }
 
 /** Attributes that are sent back or copied unchanged. They are not displayed. */
@@ -133,5 +133,5 @@ function write(node: Element | string, parts: string[]): void {
 export type Tree = string | readonly [string, Readonly<Record<string, string>>, ...Tree[]]
 
 /** Converts a tree for `JSON.stringify`. */
-export const treeOf = (node: Element | string): Tree =>
-  typeof node === 'string' ? node : [node.tag, node.attributes, ...node.children.map(treeOf)]
+export const toTree = (node: Element | string): Tree =>
+  typeof node === 'string' ? node : [node.tag, node.attributes, ...node.children.map(toTree)]

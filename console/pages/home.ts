@@ -1,5 +1,5 @@
 import type { HomeFacts } from '../facts/home.ts'
-import { wordOf } from '../facts/places.ts'
+import { describeKind } from '../facts/places.ts'
 import type { Subject } from '../facts/subjects.ts'
 import type { State } from '../facts/verdict.ts'
 import type { Places } from '../places/place.ts'
@@ -59,7 +59,7 @@ function incident(subject: Subject, now: number): Element {
       h(
         'span',
         { class: 'soft small' },
-        wordOf(subject.kind),
+        describeKind(subject.kind),
         first && first.since !== null ? [' · since ', moment(first.since, now)] : '',
       ),
     ),
@@ -88,7 +88,7 @@ function served(one: HomeFacts['served'][number]): Element {
     h(
       'p',
       {},
-      `${wordOf(one.kind)} in ${one.namespace}`,
+      `${describeKind(one.kind)} in ${one.namespace}`,
       one.backends > 0 ? `, ${plural(one.backends, 'server')} behind it` : '',
       one.offered !== null ? `, ${plural(one.offered, 'tool')}` : '',
     ),

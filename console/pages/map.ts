@@ -1,5 +1,5 @@
 import { BOX, type Box, type Edge, type MapFacts } from '../facts/map.ts'
-import { wordOf } from '../facts/places.ts'
+import { describeKind } from '../facts/places.ts'
 import { type Child, type Element, h, visible } from './element.ts'
 import { empty, NOTHING, stateSign, stateTag, table } from './parts.ts'
 
@@ -14,7 +14,7 @@ const cut = (text: string): string => {
 const isState = (state: Box['state']) =>
   state === 'ill' || state === 'attention' || state === 'well' || state === 'unknown'
 
-function signOf({ state }: Box): string {
+function chooseSign({ state }: Box): string {
   if (state === 'missing') return '✕'
   return isState(state) ? stateSign(state) : '…'
 }
@@ -26,14 +26,14 @@ function wordOfState({ state }: Box): Child {
 
 function box(one: Box): Element {
   const content = [
-    h('title', {}, `${wordOf(one.kind)} ${one.namespace}/${one.name}: ${one.state}`),
+    h('title', {}, `${describeKind(one.kind)} ${one.namespace}/${one.name}: ${one.state}`),
     h('rect', { x: one.x, y: one.y, width: BOX.width, height: BOX.height, rx: 8 }),
     // The nested SVG clips wide letters at the edge of the box.
     h(
       'svg',
       { x: one.x + 12, y: one.y, width: BOX.width - 20, height: BOX.height },
-      h('text', { x: 0, y: 19 }, `${signOf(one)} ${cut(one.name)}`),
-      h('text', { x: 0, y: 36, class: 'kind' }, cut(wordOf(one.kind))),
+      h('text', { x: 0, y: 19 }, `${chooseSign(one)} ${cut(one.name)}`),
+      h('text', { x: 0, y: 36, class: 'kind' }, cut(describeKind(one.kind))),
     ),
   ]
   const group = h('g', { class: `box ${one.state}`, 'data-key': one.key }, ...content)
@@ -82,7 +82,7 @@ export function mapDrawing(facts: MapFacts): Child {
     table<Box>(
       [
         { title: 'Object', cell: link },
-        { title: 'Kind', width: 'wide', cell: ({ kind }) => wordOf(kind) },
+        { title: 'Kind', width: 'wide', cell: ({ kind }) => describeKind(kind) },
         { title: 'State', cell: wordOfState },
         {
           title: 'Leads to',

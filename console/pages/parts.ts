@@ -48,7 +48,7 @@ interface TableOptions<Row> {
   readonly isBroad?: boolean
 }
 
-function cellOf<Row>({ title, isNumber, width, cell }: Column<Row>, row: Row, isHead: boolean): Element {
+function renderCell<Row>({ title, isNumber, width, cell }: Column<Row>, row: Row, isHead: boolean): Element {
   const content = cell(row)
   if (isHead) return h('th', { scope: 'row', class: width }, content)
   const classes = [isNumber === true && 'num', width ?? false, content === NOTHING && 'none'].filter(
@@ -106,7 +106,7 @@ export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[]
           h(
             'tr',
             { 'data-key': options.key(row) },
-            columns.map((column, index) => cellOf(column, row, index === 0)),
+            columns.map((column, index) => renderCell(column, row, index === 0)),
           ),
         ),
       ),

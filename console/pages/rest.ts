@@ -1,7 +1,7 @@
 import type { CatalogEntry, CatalogFacts } from '../facts/catalog.ts'
 import type { DefinitionFacts } from '../facts/changes.ts'
-import { clientNameOf, setupsOf } from '../facts/connect.ts'
-import { type ObjectId, wordOf } from '../facts/places.ts'
+import { buildSetups, fitClientName } from '../facts/connect.ts'
+import { describeKind, type ObjectId } from '../facts/places.ts'
 import type { UsageFacts, UsageRow, UsageSum } from '../facts/usage.ts'
 import type { Headed } from '../facts/workload.ts'
 import { setupCards } from './connect.ts'
@@ -48,7 +48,7 @@ export function workloadLinks(workloads: readonly (ObjectId & { readonly href: s
             'li',
             { class: 'card', 'data-key': `${kind}/${namespace}/${name}` },
             h('h3', {}, h('a', { href }, name)),
-            h('p', {}, `${wordOf(kind)} in ${namespace}`),
+            h('p', {}, `${describeKind(kind)} in ${namespace}`),
           ),
         ),
     ),
@@ -163,7 +163,7 @@ export const usageSums = (sums: readonly UsageSum[], from: string, to: string): 
   table<UsageSum>(
     [
       { title: 'Workload', cell: ({ name, href }) => h('a', { href }, name) },
-      { title: 'Kind', cell: ({ kind }) => wordOf(kind) },
+      { title: 'Kind', cell: ({ kind }) => describeKind(kind) },
       { title: 'Namespace', cell: ({ namespace }) => namespace },
       {
         title: 'Calls',
@@ -337,7 +337,7 @@ export const entryPage = (
     .slice(0, 3)
     .map((url) => [
       h('h2', {}, 'Connect to ', h('code', {}, url)),
-      setupCards(setupsOf(clientNameOf(entry.title), url)),
+      setupCards(buildSetups(fitClientName(entry.title), url)),
     ]),
   entry.commands.length > 0 && [
     h('h2', {}, 'Runs on your machine'),

@@ -1,7 +1,7 @@
 import { BASE_STYLE } from '../../dataplane/pages/style.ts'
 
 /** Returns the style that shows each row of a table as a card. */
-const cardsOf = (table: string): string => `
+const styleCards = (table: string): string => `
 ${table} thead{position:absolute;left:-999rem}
 ${table},${table} table,${table} tbody,${table} caption{display:block}
 ${table} tr{display:grid;grid-template-columns:minmax(0,1fr);gap:var(--p1);padding:var(--p3) var(--p4);
@@ -114,8 +114,8 @@ caption{text-align:left;padding:var(--p3) var(--p4) 0;color:var(--soft);font-siz
 td.num,th.num{text-align:right}
 tbody tr:hover,tr:focus-within{background:var(--code)}
 tr:target{background:var(--tint)}
-@media(max-width:44rem){${cardsOf('.table')}}
-@media(max-width:75rem){${cardsOf('.table.broad')}}
+@media(max-width:44rem){${styleCards('.table')}}
+@media(max-width:75rem){${styleCards('.table.broad')}}
 form.filter{display:flex;flex-wrap:wrap;gap:var(--p3);align-items:end;margin:var(--p4) 0}
 label{display:block;font-size:var(--s1);font-weight:600;color:var(--soft)}
 label>span{display:block;margin-bottom:var(--p1)}

@@ -1,7 +1,7 @@
 import type { Backend } from '../facts/backends.ts'
-import { type ObjectId, pathOf, wordOf } from '../facts/places.ts'
+import { buildPath, describeKind, type ObjectId } from '../facts/places.ts'
 import type { Branch } from '../facts/tree.ts'
-import { type Headed, partsOf, type WorkloadFacts } from '../facts/workload.ts'
+import { type Headed, listParts, type WorkloadFacts } from '../facts/workload.ts'
 import { type Child, type Element, h } from './element.ts'
 import { impactText } from './home.ts'
 import { brief, copyable, folded, facts as list, moment, NOTHING, note, stateTag, table, troubleItem } from './parts.ts'
@@ -32,7 +32,7 @@ export function workloadHead(head: Headed, part: string): Child {
       'div',
       { class: 'top' },
       h('h1', {}, head.name),
-      h('span', { class: 'tag quiet' }, wordOf(head.kind)),
+      h('span', { class: 'tag quiet' }, describeKind(head.kind)),
       stateTag(head.state),
     ),
     h(
@@ -41,7 +41,7 @@ export function workloadHead(head: Headed, part: string): Child {
       h(
         'ul',
         { class: 'tabs' },
-        ['', ...partsOf(head.kind)].map((one) =>
+        ['', ...listParts(head.kind)].map((one) =>
           h(
             'li',
             {},
@@ -124,16 +124,16 @@ function sources(facts: WorkloadFacts, now: number): Child {
 const LONGEST_LINE = 400
 
 /** Renders a line of the tree. `KIND NAME` at its beginning links to the object. */
-function lineOf({ text, object }: Branch): Child {
+function renderLine({ text, object }: Branch): Child {
   const head = object && `${object.kind} ${object.name}`
   const said = brief(text, LONGEST_LINE)
   if (head === undefined || !said.startsWith(head)) return said
-  return [h('a', { href: pathOf(object as ObjectId) }, head), said.slice(head.length)]
+  return [h('a', { href: buildPath(object as ObjectId) }, head), said.slice(head.length)]
 }
 
 const branch = (one: Branch): Element => {
   const { branches } = one
-  return h('li', {}, lineOf(one), branches.length > 0 && h('ul', { class: 'tree' }, branches.map(branch)))
+  return h('li', {}, renderLine(one), branches.length > 0 && h('ul', { class: 'tree' }, branches.map(branch)))
 }
 
 function silence(facts: WorkloadFacts): Child {
@@ -185,7 +185,7 @@ export function workloadPage(facts: WorkloadFacts, now: number): Child {
               .map((one, index) => [
                 index > 0 ? ', ' : '',
                 h('a', { href: one.href }, one.name),
-                ` (${wordOf(one.kind)})`,
+                ` (${describeKind(one.kind)})`,
               ]),
       ],
     ]),

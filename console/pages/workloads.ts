@@ -1,5 +1,5 @@
 import { EVERY_KIND, LISTED, type ListFacts, type ListQuery, SORTS, STATES } from '../facts/list.ts'
-import { wordOf } from '../facts/places.ts'
+import { describeKind } from '../facts/places.ts'
 import type { Subject } from '../facts/subjects.ts'
 import { type Child, type Element, h } from './element.ts'
 import { empty, NOTHING, stateTag, table, WORDS } from './parts.ts'
@@ -25,7 +25,9 @@ function filter({ query, namespaces, kinds }: ListFacts): Element {
     select('kind', 'Kind', query.kind, [
       ['', 'workloads'],
       [EVERY_KIND, 'every kind'],
-      ...[...LISTED, ...kinds.filter((kind) => !LISTED.includes(kind))].map((kind) => [kind, wordOf(kind)] as const),
+      ...[...LISTED, ...kinds.filter((kind) => !LISTED.includes(kind))].map(
+        (kind) => [kind, describeKind(kind)] as const,
+      ),
     ]),
     select('ns', 'Namespace', query.ns, [any, ...namespaces.slice(0, 500).map((name) => [name, name] as const)]),
     select(
@@ -40,7 +42,7 @@ function filter({ query, namespaces, kinds }: ListFacts): Element {
 }
 
 /** Returns the path of the list at another cursor. */
-function pageOf(query: ListQuery, cursor: string): string {
+function buildPath(query: ListQuery, cursor: string): string {
   const given = Object.entries({ ...query, cursor }).filter(([, value]) => value !== '')
   return `/workloads?${new URLSearchParams(given)}`
 }
@@ -49,7 +51,7 @@ const columns = [
   { title: 'Name', cell: (row: Subject) => h('a', { href: row.href }, row.name) },
   { title: 'State', cell: (row: Subject) => stateTag(row.state) },
   { title: 'Namespace', cell: (row: Subject) => row.namespace },
-  { title: 'Kind', cell: (row: Subject) => wordOf(row.kind) },
+  { title: 'Kind', cell: (row: Subject) => describeKind(row.kind) },
   { title: 'Backends', isNumber: true, cell: (row: Subject) => (row.backends === 0 ? NOTHING : row.backends) },
   { title: 'Reason', cell: (row: Subject) => row.troubles[0]?.reason ?? NOTHING },
 ]
@@ -73,8 +75,8 @@ export function workloadsPage(facts: ListFacts): Child {
     h(
       'div',
       { class: 'pages' },
-      previous !== null && h('a', { class: 'button quiet', rel: 'prev', href: pageOf(query, previous) }, 'Previous'),
-      next !== null && h('a', { class: 'button quiet', rel: 'next', href: pageOf(query, next) }, 'Next'),
+      previous !== null && h('a', { class: 'button quiet', rel: 'prev', href: buildPath(query, previous) }, 'Previous'),
+      next !== null && h('a', { class: 'button quiet', rel: 'next', href: buildPath(query, next) }, 'Next'),
     ),
   ]
 }

@@ -127,20 +127,20 @@ export class ClusterPlaces implements Places {
     const asOf = Date.now()
     const all = Object.values(kinds)
     if (this.#options.isBound !== true) {
-      const whole = await Promise.all(all.map((kind) => this.#listOf({ api, room }, kind, undefined)))
+      const whole = await Promise.all(all.map((kind) => this.#list({ api, room }, kind, undefined)))
       if (whole.some((listed) => listed !== undefined)) {
         const notReadable = all.flatMap(({ plural }, index) => (whole[index] === undefined ? [plural] : []))
-        return worldOf({ listed: whole, asOf, namespaces: [], notReadable })
+        return buildWorld({ listed: whole, asOf, namespaces: [], notReadable })
       }
     }
     const { found, left, needsNamespaces } = await this.#namespacesFor(viewer, api)
-    const lists = await Promise.all(found.flatMap((name) => all.map((kind) => this.#listOf({ api, room }, kind, name))))
+    const lists = await Promise.all(found.flatMap((name) => all.map((kind) => this.#list({ api, room }, kind, name))))
     const readable = found.filter((_, index) =>
       lists.slice(index * all.length, (index + 1) * all.length).some((listed) => listed !== undefined),
     )
     const notReadable = [...left, ...found.filter((name) => !readable.includes(name))]
     return {
-      ...worldOf({ listed: lists, asOf, namespaces: readable, notReadable }),
+      ...buildWorld({ listed: lists, asOf, namespaces: readable, notReadable }),
       ...(needsNamespaces && { needsNamespaces }),
     }
   }
@@ -168,7 +168,7 @@ export class ClusterPlaces implements Places {
   }
 
   /** Lists the objects of a kind; undefined if the viewer may not list them. */
-  async #listOf(
+  async #list(
     { api, room }: { readonly api: Api; readonly room: Room },
     { plural, kind }: KindDeclaration,
     namespace: string | undefined,
@@ -361,7 +361,7 @@ export class ClusterPlaces implements Places {
     try {
       const api = this.#options.apiFor(viewer)
       const pods = await runningPods({ api }, workload)
-      const logs = await Promise.all(pods.slice(0, 5).map((pod) => logOf(api, pod)))
+      const logs = await Promise.all(pods.slice(0, 5).map((pod) => readLog(api, pod)))
       return logs.flat()
     } catch (error) {
       return placeError(error).message
@@ -387,7 +387,7 @@ interface Right {
   readonly group?: string
 }
 
-async function logOf(api: Api, pod: Pod): Promise<readonly string[]> {
+async function readLog(api: Api, pod: Pod): Promise<readonly string[]> {
   const { namespace, name } = pod.metadata
   const container = dataPlaneContainer(pod)
   const answer = await api.open('GET', buildPath(PODS, namespace, name, 'log'), {
@@ -433,7 +433,7 @@ interface WorldParts {
   readonly notReadable: readonly string[]
 }
 
-function worldOf({ listed, ...rest }: WorldParts): World {
+function buildWorld({ listed, ...rest }: WorldParts): World {
   const { objects } = createWorld()
   for (const list of listed) for (const object of list?.objects ?? []) objects.put(object)
   return { objects, cut: listed.some((list) => list?.isCut === true), ...rest }

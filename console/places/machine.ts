@@ -25,22 +25,22 @@ export interface LocalSource {
 /** The cache lifetime of reports, in milliseconds. It is short because the data planes are on this machine. */
 const KEPT_MS = 1_000
 
-const idOf = ({ kind, metadata: { namespace = 'default', name } }: KubernetesObject): LocalId => ({
+const identify = ({ kind, metadata: { namespace = 'default', name } }: KubernetesObject): LocalId => ({
   kind,
   namespace,
   name,
 })
-const keyOf = ({ kind, namespace, name }: LocalId) => `${kind}/${namespace}/${name}`
+const formatKey = ({ kind, namespace, name }: LocalId) => `${kind}/${namespace}/${name}`
 
 /** Returns the place of `portico run`: its manifests, and the processes that it has started. */
 export function machinePlaces(source: LocalSource, title: string): Places {
   const kept = new Map<string, { readonly at: number; readonly report: Promise<Report> }>()
-  const endpointOf = (object: KubernetesObject) => {
-    const key = keyOf(idOf(object))
-    return source.endpoints().find((endpoint) => keyOf(endpoint) === key)
+  const findEndpoint = (object: KubernetesObject) => {
+    const key = formatKey(identify(object))
+    return source.endpoints().find((endpoint) => formatKey(endpoint) === key)
   }
   const ask = async (object: KubernetesObject, path: string): Promise<Report> => {
-    const endpoint = endpointOf(object)
+    const endpoint = findEndpoint(object)
     if (endpoint === undefined) return { missing: 'it does not run' }
     try {
       const status = await readJson(`${endpoint.admin}${path}`)
@@ -50,7 +50,7 @@ export function machinePlaces(source: LocalSource, title: string): Places {
     }
   }
   const asked = (object: KubernetesObject, path: string): Promise<Report> => {
-    const key = `${keyOf(idOf(object))}${path}`
+    const key = `${formatKey(identify(object))}${path}`
     const now = performance.now()
     for (const [old, { at }] of kept) if (now - at > KEPT_MS) kept.delete(old)
     const known = kept.get(key)
@@ -72,7 +72,7 @@ export function machinePlaces(source: LocalSource, title: string): Places {
     definitions: (_, workload) => asked(workload, '/definitions'),
     usage: async (_, workload, query) => [await asked(workload, `/usage?${query}`)],
     async explain(_, workload, question) {
-      const endpoint = endpointOf(workload)
+      const endpoint = findEndpoint(workload)
       if (endpoint === undefined) throw new PlaceError('away', 'it does not run')
       try {
         return await readJson(`${endpoint.admin}/explain`, { method: 'POST', body: question, timeoutMs: 30_000 })
@@ -81,14 +81,14 @@ export function machinePlaces(source: LocalSource, title: string): Places {
       }
     },
     address: (_, workload) => {
-      const url = endpointOf(workload)?.url
+      const url = findEndpoint(workload)?.url
       return url === undefined ? undefined : url.replace(/\/mcp$/, '')
     },
-    publicUrl: (workload) => endpointOf(workload)?.url,
-    audit: async (_, workload) => source.auditLines(idOf(workload)),
+    publicUrl: (workload) => findEndpoint(workload)?.url,
+    audit: async (_, workload) => source.auditLines(identify(workload)),
     fileOf: (object) => {
-      const key = keyOf(idOf(object))
-      return source.objects().find((one) => keyOf(idOf(one.object)) === key)?.file
+      const key = formatKey(identify(object))
+      return source.objects().find((one) => formatKey(identify(one.object)) === key)?.file
     },
     fileProblems: () => source.fileProblems?.() ?? [],
     close: async () => undefined,

@@ -51,7 +51,7 @@ export const runningPod = async (cluster: Cluster, workload: KubernetesObject): 
   (await runningPods(cluster, workload))[0]
 
 /** Returns a running pod, for commands that need one. Throws an Error if none runs. */
-export async function podOf(cluster: Cluster, workload: KubernetesObject): Promise<Pod> {
+export async function requirePod(cluster: Cluster, workload: KubernetesObject): Promise<Pod> {
   const pod = await runningPod(cluster, workload)
   if (pod === undefined) throw new Error(`no pod of ${workload.kind} ${workload.metadata.name} runs`)
   return pod

@@ -13,7 +13,7 @@ import { LoginChecks } from './login-checks.ts'
 import type { OidcClient, Tokens } from './oidc.ts'
 import { returnPath } from './return-path.ts'
 import type { Seal } from './seal.ts'
-import { endOf } from './token-end.ts'
+import { readExpiry } from './token-end.ts'
 
 /** The sealed content of a session's cookie. Times are milliseconds since 1970. */
 interface Kept {
@@ -47,7 +47,7 @@ const MOST_IN_MEMORY = 200
 /** The most sessions of one user in memory. */
 const MOST_OF_ONE = 8
 
-const digestOf = (token: string): string => hash('sha256', token, 'hex')
+const computeDigest = (token: string): string => hash('sha256', token, 'hex')
 
 const isKept = (value: unknown): value is Kept =>
   isObject(value) &&
@@ -87,7 +87,7 @@ export class LoginDoors implements Doors {
   async find(c: Context): Promise<Session | undefined> {
     if (this.#proxies !== undefined) return this.#ofProxy(c, this.#proxies)
     const kept = await this.#read(c)
-    return kept && { id: kept.id, canLogOut: true, viewer: viewerOf(kept) }
+    return kept && { id: kept.id, canLogOut: true, viewer: toViewer(kept) }
   }
 
   /** A token counts only if the peer address itself is a trusted proxy. Forwarding headers are ignored. */
@@ -100,7 +100,7 @@ export class LoginDoors implements Doors {
     const token = (c.req.header(header) ?? '').replace(/^Bearer /i, '').trim()
     if (token === '' || token.includes(','))
       throw new PublicError('unauthenticated', { message: `The proxy in front sends no token in ${header}.` })
-    const id = digestOf(token)
+    const id = computeDigest(token)
     let name = this.#names.get(id)
     if (name === undefined) {
       name = this.#options.whoIs(token)
@@ -133,7 +133,7 @@ export class LoginDoors implements Doors {
   async #fresh(kept: Kept, now: number): Promise<Kept | undefined> {
     if (kept.endsAt === undefined || kept.endsAt - now > REFRESH_BEFORE_MS) return kept
     if (kept.refresh === undefined || this.#options.oidc === undefined) return kept.endsAt > now ? kept : undefined
-    const key = `${kept.id} ${digestOf(kept.refresh)}`
+    const key = `${kept.id} ${computeDigest(kept.refresh)}`
     let refreshing = this.#refreshing.get(key)
     if (refreshing === undefined) {
       refreshing = this.#refresh(kept)
@@ -202,7 +202,7 @@ export class LoginDoors implements Doors {
     const to = returnPath(form.get('to') ?? undefined)
     if (token.length > LONGEST_TOKEN || !/^[\w.~+/=-]+$/.test(token))
       return loginRefused(this.#options.loginPage(c, to, 'This is not a token.'))
-    return this.#checks.run(c, () => this.#begin(c, { token, endsAt: endOf(token) }, to))
+    return this.#checks.run(c, () => this.#begin(c, { token, endsAt: readExpiry(token) }, to))
   }
 
   async #toProvider(c: Context, oidc: OidcClient): Promise<Response> {
@@ -254,8 +254,8 @@ export class LoginDoors implements Doors {
 const loginRefused = (response: Response): Response =>
   new Response(response.body, { status: 400, headers: response.headers })
 
-const viewerOf = ({ name, token, namespaces }: Kept) => ({
-  id: digestOf(token),
+const toViewer = ({ name, token, namespaces }: Kept) => ({
+  id: computeDigest(token),
   name,
   token,
   ...(namespaces && { namespaces }),

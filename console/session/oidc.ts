@@ -3,7 +3,7 @@ import * as client from 'openid-client'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import type { OidcLogin } from '../config/console.ts'
 import { oauthFetch } from './oauth-fetch.ts'
-import { endOf } from './token-end.ts'
+import { readExpiry } from './token-end.ts'
 
 /** The tokens of a login: the one for the API server, its expiry (milliseconds), and the refresh token. */
 export interface Tokens {
@@ -71,7 +71,7 @@ export class OidcClient {
   #tokens({ id_token, access_token, refresh_token, expires_in }: client.TokenEndpointResponse): Tokens {
     const token = this.#login.use === 'idToken' ? id_token : access_token
     if (token === undefined) throw new PublicError('forbidden', { message: 'The provider gives no ID token.' })
-    const endsAt = endOf(token) ?? (expires_in === undefined ? undefined : Date.now() + expires_in * 1000)
+    const endsAt = readExpiry(token) ?? (expires_in === undefined ? undefined : Date.now() + expires_in * 1000)
     return { token, refresh: refresh_token, endsAt }
   }
 

@@ -77,13 +77,13 @@ function explain(
     throw new PublicError('not_found', { message: 'No policies are in force.' })
   const asked = readQuestion(parsed(question))
   if (typeof asked === 'string') throw new PublicError('invalid_request', { message: asked })
-  const caller = callerOf(asked)
-  const explanation = authorizer?.explain(caller, subjectOf(shown, asked), asked.arguments)
+  const caller = buildCaller(asked)
+  const explanation = authorizer?.explain(caller, findSubject(shown, asked), asked.arguments)
   const steps = catalog.composites.get(asked.id)?.workflow.tools ?? []
   const tools =
     asked.type === 'Tool' ? [asked.id, ...steps.map((tool) => catalog.stepTools.get(tool)?.name ?? tool)] : []
   const stepBackends = steps.map((tool) => catalog.stepTools.get(tool)?.route.backend)
-  const backends = [subjectOf(shown, asked).backend, ...stepBackends].filter((name) => name !== undefined)
+  const backends = [findSubject(shown, asked).backend, ...stepBackends].filter((name) => name !== undefined)
   // This catalog lacks the lists that differ for each caller.
   const likely = backends.length === 0 ? findBackends(config, asked) : backends
   const needs = callNeeds(config, likely, scopeRules?.neededFor(tools))
@@ -102,14 +102,14 @@ function parsed(text: string): unknown {
   }
 }
 
-function callerOf({ caller }: Question): Caller {
+function buildCaller({ caller }: Question): Caller {
   if (caller === undefined) return { kind: 'anonymous' }
   const [subject, claims] = [caller['sub'] as string, caller]
   // The question's claims are those that policies read, whichever token they would come from.
   return { kind: 'authenticated', issuer: '', subject, claims, expiresAt: 0, judged: { subject, claims } }
 }
 
-function subjectOf({ catalog, promptsAndResources }: Shown, { type, id }: Question) {
+function findSubject({ catalog, promptsAndResources }: Shown, { type, id }: Question) {
   if (type === 'Tool') return toolSubject(catalog, id, catalog.routes.get(id))
   return type === 'Prompt' ? promptSubject(promptsAndResources, id) : resourceSubject(promptsAndResources, id)
 }

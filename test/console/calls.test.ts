@@ -5,9 +5,9 @@ import type { Browser, Page } from 'puppeteer-core'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { accessSteps } from '../../console/facts/access.ts'
-import { resultOf } from '../../console/facts/tools.ts'
+import { readResult } from '../../console/facts/tools.ts'
 import { serveLocalConsole } from '../../console/local.ts'
-import { fieldsOf } from '../../console/mcp/form-values.ts'
+import { readFields } from '../../console/mcp/form-values.ts'
 import { claimsText } from '../../console/mcp/tokens.ts'
 import { machinePlaces } from '../../console/places/machine.ts'
 import { fillWorld, type KubernetesObject } from '../../operator/model/index.ts'
@@ -296,7 +296,7 @@ test('a result of any JSON is shown', () => {
       ...{ status: 200, challenge: null, requestId: null, bytes: 1, isCut: false },
       ...{ text: '', durationMs: 1 },
     }
-    return resultOf({ ...answer, message: { ...message } }, [], fieldsOf)
+    return readResult({ ...answer, message: { ...message } }, [], readFields)
   }
   const { content } = read({
     result: { content: [{ type: odd, text: odd, mimeType: odd }, null, 1, [], { type: 'text' }] },

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import type { Browser, Page } from 'puppeteer-core'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type ClientSetup, setupsOf } from '../../console/facts/connect.ts'
+import { buildSetups, type ClientSetup } from '../../console/facts/connect.ts'
 import { startBrowser } from '../support/browser.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
@@ -120,8 +120,8 @@ test('30: whatever name and URL hold, each is one word in a shell', async () => 
   const odd = "https://mcp.example.com/a'b?c=$(touch pwned)&d=`touch pwned`;touch pwned|x\\"
   for (const [name, url, setups] of [
     ['a-b---', facts.url, facts.setups],
-    ['a b"&\'$(touch pwned)', odd, setupsOf('a b"&\'$(touch pwned)', odd)],
-    ['x', odd, setupsOf('x', odd, true)],
+    ['a b"&\'$(touch pwned)', odd, buildSetups('a b"&\'$(touch pwned)', odd)],
+    ['x', odd, buildSetups('x', odd, true)],
   ] as readonly [string, string, readonly ClientSetup[]][]) {
     const commands = commandsIn(setups)
     assert.is(commands.length, PROGRAMS.length)
@@ -136,7 +136,7 @@ test('30: whatever name and URL hold, each is one word in a shell', async () => 
       if (['Claude Code', 'Codex', 'Gemini CLI'].includes(client)) assert.ok(given.includes(name), text)
     }
   }
-  const [, ...bearing] = words(setupsOf('x', odd, true).at(-1)?.text ?? '')
+  const [, ...bearing] = words(buildSetups('x', odd, true).at(-1)?.text ?? '')
   assert.ok(bearing.includes('Authorization: Bearer t'))
   assert.is((await one.json(`${TOOLS}/connect?name=--help`)).facts.clientName, 'help')
 })

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { h, htmlText, isSafeLink, treeOf, visible } from '../../console/pages/element.ts'
+import { h, htmlText, isSafeLink, toTree, visible } from '../../console/pages/element.ts'
 
 const refused = [
   'javascript:alert(1)',
@@ -56,7 +56,7 @@ test('what a form sends back, and what is copied, stays exact', () => {
   const escaped = odd.replace('<', '&lt;').replace('"', '&quot;')
   assert.is(htmlText(h('input', { name: odd, value: odd })), `<input name="${escaped}" value="${escaped}">`)
   assert.is(htmlText(h('textarea', {}, odd)), `<textarea>\n${escaped}</textarea>`)
-  assert.equal(treeOf(h('button', { 'data-copy': odd, title: 'b\u200b' })), [
+  assert.equal(toTree(h('button', { 'data-copy': odd, title: 'b\u200b' })), [
     'button',
     { 'data-copy': odd, title: 'b⟨U+200B⟩' },
   ])
@@ -64,7 +64,7 @@ test('what a form sends back, and what is copied, stays exact', () => {
 
 test('the tree of an element holds the same as its HTML', () => {
   const element = h('ul', { class: 'a', hidden: false }, [h('li', {}, 1), null, [h('li', {}, 'b\u200b')]])
-  assert.equal(treeOf(element), ['ul', { class: 'a' }, ['li', {}, '1'], ['li', {}, 'b⟨U+200B⟩']])
+  assert.equal(toTree(element), ['ul', { class: 'a' }, ['li', {}, '1'], ['li', {}, 'b⟨U+200B⟩']])
 })
 
 test.run()

@@ -6,8 +6,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parseAllDocuments } from 'yaml'
 import { mapFacts } from '../../console/facts/map.ts'
-import { keyOf } from '../../console/facts/subjects.ts'
-import { type Branch, treeOf } from '../../console/facts/tree.ts'
+import { formatKey } from '../../console/facts/subjects.ts'
+import { type Branch, buildTree } from '../../console/facts/tree.ts'
 import { fillWorld, type KubernetesObject } from '../../operator/model/index.ts'
 import { startBrowser } from '../support/browser.ts'
 import { eventually } from '../support/eventually.ts'
@@ -96,7 +96,7 @@ function login() {
 test('the map of samples/login has every reference, and nothing else', () => {
   const objects = login()
   const { boxes, edges } = mapFacts(objects, new Map(), { ns: '', outside: true })
-  const key = (kind: string, name: string) => keyOf({ kind, namespace: 'default', name })
+  const key = (kind: string, name: string) => formatKey({ kind, namespace: 'default', name })
   const leads = [
     [key('MCPGroup', 'accounts'), key('MCPServerEntry', 'home')],
     [key('MCPGroup', 'accounts'), key('MCPServerEntry', 'work')],
@@ -113,12 +113,12 @@ test('the map of samples/login has every reference, and nothing else', () => {
   // All that the command says of the gateway is near it on its own map.
   const gatewayOf = objects.get('VirtualMCPServer', 'default', 'accounts') as KubernetesObject
   const inTree = ({ object: id, branches }: Branch): string[] => [
-    ...(id === undefined ? [] : [keyOf(id)]),
+    ...(id === undefined ? [] : [formatKey(id)]),
     ...branches.flatMap(inTree),
   ]
   const center = { kind: 'VirtualMCPServer', namespace: 'default', name: 'accounts' }
   const near = new Set(mapFacts(objects, new Map(), { ns: '', outside: false, center }).boxes.map((box) => box.key))
-  const told = inTree(treeOf(objects, gatewayOf, new Map()))
+  const told = inTree(buildTree(objects, gatewayOf, new Map()))
   assert.is(told.length, 4)
   for (const id of told) assert.ok(near.has(id), id)
   assert.not(near.has(key('MCPServer', 'providers')))

@@ -103,5 +103,5 @@ export function explainScopes(
  * Returns the rules of a configuration; undefined if it has none. `audience`: the audience of tokens if none is
  * configured.
  */
-export const scopeRulesOf = ({ incomingAuth }: GatewayConfig, audience: string): ScopeRules | undefined =>
+export const readScopeRules = ({ incomingAuth }: GatewayConfig, audience: string): ScopeRules | undefined =>
   incomingAuth.scopeRules === undefined ? undefined : new ScopeRules(incomingAuth, audience)

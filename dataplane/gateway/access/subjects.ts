@@ -2,7 +2,7 @@ import { isObject } from '../../../crds/settings/json.ts'
 import type { Subject } from '../../policy/index.ts'
 import type { Catalog, Route } from '../aggregation/catalog.ts'
 import { memoized } from '../aggregation/memoized.ts'
-import { holderOf, type PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
+import { findHolder, type PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import { nearestSkill } from '../aggregation/skill-catalog.ts'
 import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
 import { toolForSession } from '../mcp/entry-rules.ts'
@@ -32,15 +32,15 @@ const keyed = (subject: Omit<Subject, 'key'>): Subject => {
   return { ...subject, key: JSON.stringify(skill === undefined ? parts : [...parts, skill]) }
 }
 
-const toolOf = (id: string, backend: string | undefined, hints: Readonly<Record<string, boolean>>): Subject =>
+const buildTool = (id: string, backend: string | undefined, hints: Readonly<Record<string, boolean>>): Subject =>
   keyed({ action: 'call_tool', type: 'Tool', id, backend, hints })
 
-const promptOf = (id: string, backend: string | undefined): Subject =>
+const buildPrompt = (id: string, backend: string | undefined): Subject =>
   keyed({ action: 'get_prompt', type: 'Prompt', id, backend, hints: NO_HINTS })
 
 /** Returns the subject for a resource URI, whether it is listed or may come from a template. */
 export const resourceSubject = (catalog: PromptResourceCatalog, uri: string): Subject =>
-  resourceAt(uri, holderOf(catalog, uri), nearestSkill(catalog.skills, uri))
+  resourceAt(uri, findHolder(catalog, uri), nearestSkill(catalog.skills, uri))
 
 export const resourceAt = (uri: string, backend: string | undefined, skill?: string): Subject =>
   keyed({
@@ -54,35 +54,35 @@ export const skillSubject = (catalog: PromptResourceCatalog, { id, skill }: Subj
 
 /** Returns the subject for a prompt name, even if no prompt has it. */
 export const promptSubject = ({ prompts }: PromptResourceCatalog, name: string): Subject =>
-  promptOf(name, prompts.get(name)?.backend)
+  buildPrompt(name, prompts.get(name)?.backend)
 
 /** Returns the tools of a catalog by their routes, and composite ones by name. Computed once for each catalog. */
-const toolsOf = memoized((catalog: Catalog) => {
+const buildTools = memoized((catalog: Catalog) => {
   const texts = textsIn(catalog.modernList, 'tools')
   const listed = [...catalog.routes].map(([name, route], index) => {
     const text = texts[index] ?? ''
     const page = catalog.pages.get(route)
-    const listed = { subject: toolOf(name, route.backend, hintsIn(text)), ...textsOf(text) }
+    const listed = { subject: buildTool(name, route.backend, hintsIn(text)), ...buildTexts(text) }
     return [route, page === undefined ? listed : { ...listed, page }] as const
   })
   const byRoute = new Map<Route, Listed>(listed)
   const composites = [...catalog.composites].map(
-    ([name, { text }]) => [name, { subject: toolOf(name, undefined, hintsIn(text)), ...textsOf(text) }] as const,
+    ([name, { text }]) => [name, { subject: buildTool(name, undefined, hintsIn(text)), ...buildTexts(text) }] as const,
   )
-  return { byRoute, composites: new Map<string, Listed>(composites), hidden: hiddenOf(catalog, byRoute) }
+  return { byRoute, composites: new Map<string, Listed>(composites), hidden: buildHidden(catalog, byRoute) }
 })
 
-function textsOf(text: string): Pick<Listed, 'text' | 'sessionText'> {
+function buildTexts(text: string): Pick<Listed, 'text' | 'sessionText'> {
   const sessionText = toolForSession(text)
   return sessionText === text ? { text } : { text, sessionText }
 }
 
 /** Returns the tools that only steps of composite tools call, with the names that they would be shown under. */
-const hiddenOf = ({ stepTools }: Catalog, shown: ReadonlyMap<Route, Listed>): ReadonlyMap<Route, Subject> =>
+const buildHidden = ({ stepTools }: Catalog, shown: ReadonlyMap<Route, Listed>): ReadonlyMap<Route, Subject> =>
   new Map(
     [...stepTools.values()]
       .filter(({ route }) => !shown.has(route))
-      .map(({ name, text, route }) => [route, toolOf(name, route.backend, hintsIn(text))]),
+      .map(({ name, text, route }) => [route, buildTool(name, route.backend, hintsIn(text))]),
   )
 
 /**
@@ -90,18 +90,18 @@ const hiddenOf = ({ stepTools }: Catalog, shown: ReadonlyMap<Route, Listed>): Re
  * its name and backend.
  */
 export function toolSubject(catalog: Catalog, name: string, route: Route | undefined): Subject {
-  const { byRoute, composites, hidden } = toolsOf(catalog)
+  const { byRoute, composites, hidden } = buildTools(catalog)
   const known = route === undefined ? composites.get(name)?.subject : (byRoute.get(route)?.subject ?? hidden.get(route))
-  return known ?? toolOf(name, route?.backend, NO_HINTS)
+  return known ?? buildTool(name, route?.backend, NO_HINTS)
 }
 
 /** Returns every listed tool. */
 export function listedTools(catalog: Catalog): readonly Listed[] {
-  const { byRoute, composites } = toolsOf(catalog)
+  const { byRoute, composites } = buildTools(catalog)
   return [...byRoute.values(), ...composites.values()]
 }
 
-const itemsOf = memoized((catalog: PromptResourceCatalog) => ({
+const buildItems = memoized((catalog: PromptResourceCatalog) => ({
   prompts: itemsIn(catalog, 'prompts', (key) => promptSubject(catalog, key)),
   resources: itemsIn(catalog, 'resources', (key) => resourceSubject(catalog, key)),
   templates: itemsIn(catalog, 'templates', (key) => resourceSubject(catalog, key)),
@@ -109,7 +109,8 @@ const itemsOf = memoized((catalog: PromptResourceCatalog) => ({
 }))
 
 /** Returns every listed item of a kind. */
-export const listedItems = (catalog: PromptResourceCatalog, kind: ItemKind): readonly Listed[] => itemsOf(catalog)[kind]
+export const listedItems = (catalog: PromptResourceCatalog, kind: ItemKind): readonly Listed[] =>
+  buildItems(catalog)[kind]
 
 function itemsIn(
   catalog: PromptResourceCatalog,

@@ -53,11 +53,12 @@ export class VisibleLists {
 
   /** Returns the result of a list request, serialized. */
   get(principal: Principal, kind: ListKind, catalogs: Catalogs, form: ListForm): Buffer | Promise<Buffer> {
-    const base = baseOf(kind, catalogs, form)
-    const key = `${this.#numberOf(base)} ${principal.digest}`
+    const base = findBase(kind, catalogs, form)
+    const key = `${this.#findNumber(base)} ${principal.digest}`
     const made = this.#made.get(key)
     if (made !== undefined) return made === EVERYTHING ? base : made
-    const making = this.#making.get(key) ?? this.#make(key, base, () => this.#shownOf(principal, kind, catalogs), kind)
+    const making =
+      this.#making.get(key) ?? this.#make(key, base, () => this.#findShown(principal, kind, catalogs), kind)
     return making.then((list) => (list === EVERYTHING ? base : list))
   }
 
@@ -92,7 +93,7 @@ export class VisibleLists {
    * Returns the items that the caller may see, by their texts. A tool loses its page if the caller may not read the
    * page.
    */
-  async #shownOf(principal: Principal, kind: ListKind, catalogs: Catalogs): Promise<ReadonlyMap<string, string>> {
+  async #findShown(principal: Principal, kind: ListKind, catalogs: Catalogs): Promise<ReadonlyMap<string, string>> {
     const allowed = await this.#allowed(principal, listedIn(kind, catalogs))
     return new Map(
       allowed.flatMap(({ text, sessionText = text, page }) => {
@@ -124,7 +125,7 @@ export class VisibleLists {
     return allowed
   }
 
-  #numberOf(base: Buffer): number {
+  #findNumber(base: Buffer): number {
     let number = this.#numbers.get(base)
     if (number === undefined) this.#numbers.set(base, (number = ++this.#last))
     return number
@@ -135,7 +136,7 @@ const listedIn = (kind: ListKind, { catalog, promptsAndResources }: Catalogs): r
   kind === 'tools' ? listedTools(catalog) : listedItems(promptsAndResources, kind as ItemKind)
 
 /** Returns the unfiltered list. */
-export function baseOf(
+export function findBase(
   kind: ListKind,
   { catalog, promptsAndResources }: Catalogs,
   { era, withApps }: ListForm,

@@ -6,11 +6,11 @@ import { withoutPage, withPage } from '../mcp/apps.ts'
 import { toolForSession } from '../mcp/entry-rules.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject, memberText } from '../mcp/json.ts'
-import { digestOf } from '../pins/definitions.ts'
+import { computeDigest } from '../pins/definitions.ts'
 import { type CompositeTools, compositeTools, type StepTool } from './composite-tools.ts'
 import { fitName, otherName } from './names.ts'
 import type { Route } from './route.ts'
-import { NO_OVERRIDE, overrideOf, type Shape, shapedText, shapeOf } from './shape.ts'
+import { findOverride, NO_OVERRIDE, readShape, type Shape, shapedText } from './shape.ts'
 
 export interface BuiltCatalog {
   readonly catalog: Catalog
@@ -95,18 +95,18 @@ export function buildCatalog(
   )
   if (config.role !== 'proxy') tools.sort((a, b) => (a.name < b.name ? -1 : 1))
   const routes = new Map(tools.map(({ name, route }) => [name, route]))
-  const stepTools = config.compositeTools === undefined ? new Map() : stepToolsOf(config, backends, tools)
+  const stepTools = config.compositeTools === undefined ? new Map() : collectStepTools(config, backends, tools)
   const { composites, compositeProblems } = compositeTools(config.compositeTools, routes, stepTools, isWithheld)
   const forModels = tools.filter(({ isForModel }) => isForModel)
-  const all = listsOf([...tools, ...composites.values()])
+  const all = serializeLists([...tools, ...composites.values()])
   return {
     routes,
-    ownNames: ownNamesOf(tools),
+    ownNames: collectOwnNames(tools),
     stepTools,
     composites,
     compositeProblems,
     ...all,
-    plain: forModels.length === tools.length ? all : listsOf([...forModels, ...composites.values()]),
+    plain: forModels.length === tools.length ? all : serializeLists([...forModels, ...composites.values()]),
     warnings: clashes.warnings,
     pages: new Map(tools.flatMap(({ route, page }) => (page === undefined ? [] : [[route, page] as const]))),
     conflicts: [...clashes.conflicts].map(([name, owners]) => `${name} is a tool of ${owners.join(' and ')}`),
@@ -117,7 +117,7 @@ export function buildCatalog(
 function withoutClashes(tools: readonly Shown[], clashes: Clashes): Shown[] {
   const shown = new Map<string, Shown>()
   for (const tool of tools) {
-    const name = shown.has(tool.name) ? clashes.otherNameOf(tool, shown) : tool.name
+    const name = shown.has(tool.name) ? clashes.findOtherName(tool, shown) : tool.name
     if (name !== undefined) shown.set(name, name === tool.name ? tool : renamed(tool, name))
   }
   for (const name of clashes.conflicts.keys()) shown.delete(name)
@@ -129,21 +129,25 @@ type PageOf = (backend: string, uri: string) => string | undefined
 const nobody: PageOf = () => undefined
 
 /** Returns every tool of every backend, by the names that steps of composite tools use. */
-function stepToolsOf(config: Shaping, backends: readonly ShownTools[], shown: readonly Shown[]): Map<string, StepTool> {
+function collectStepTools(
+  config: Shaping,
+  backends: readonly ShownTools[],
+  shown: readonly Shown[],
+): Map<string, StepTool> {
   const tools = new Map<string, StepTool>()
-  const shownAs = new Map(shown.map((tool) => [ownNameOf(tool), tool]))
+  const shownAs = new Map(shown.map((tool) => [formatOwnName(tool), tool]))
   for (const [backend, shape] of inOrder(config, backends))
     for (const tool of shownTools(backend, { ...shape, hidden: false, filter: undefined }, false)) {
-      const name = ownNameOf(tool)
+      const name = formatOwnName(tool)
       if (!tools.has(name)) tools.set(name, shownAs.get(name) ?? tool)
     }
   for (const tool of shown) tools.set(tool.name, tool)
   return tools
 }
 
-const ownNameOf = ({ route }: Shown): string => `${route.backend}.${route.tool}`
+const formatOwnName = ({ route }: Shown): string => `${route.backend}.${route.tool}`
 
-function listsOf(tools: readonly { readonly text: string }[]): Catalog['plain'] {
+function serializeLists(tools: readonly { readonly text: string }[]): Catalog['plain'] {
   const list = `"tools":[${tools.map(({ text }) => text).join(',')}]`
   return {
     legacyList: Buffer.from(`{"tools":[${tools.map(({ text }) => toolForSession(text)).join(',')}]}`),
@@ -165,7 +169,7 @@ function withRightPage(tool: Shown, pageOf: PageOf): Shown {
   return { ...tool, page, text: page === undefined ? withoutPage(text) : withPage(text, page) }
 }
 
-function ownNamesOf(tools: readonly Shown[]): ReadonlyMap<string, Route> {
+function collectOwnNames(tools: readonly Shown[]): ReadonlyMap<string, Route> {
   const withPages = new Set(tools.flatMap(({ page, route }) => (page === undefined ? [] : [route.backend])))
   const routes = new Map<string, Route>()
   const shared = new Set<string>()
@@ -184,13 +188,13 @@ function inOrder({ role, aggregation }: Shaping, backends: readonly ShownTools[]
   const rank = ({ name }: ShownTools) => (order?.indexOf(name) ?? -1) + 1 || Number.POSITIVE_INFINITY
   const byRank = (a: ShownTools, b: ShownTools) =>
     rank(a) === rank(b) ? (a.name < b.name ? -1 : 1) : rank(a) - rank(b)
-  return [...backends].sort(byRank).map((backend) => [backend, shapeOf({ role, aggregation }, backend.name)])
+  return [...backends].sort(byRank).map((backend) => [backend, readShape({ role, aggregation }, backend.name)])
 }
 
 function* shownTools(backend: ShownTools, shape: Shape, exact: boolean, taken?: 'all' | 'pinned'): Generator<Shown> {
   if (shape.hidden) return
   const nameOf = (key: string): string | undefined => {
-    const own = overrideOf(shape, key).name ?? key
+    const own = findOverride(shape, key).name ?? key
     if (shape.filter !== undefined && !shape.filter.has(own)) return undefined
     return exact ? own : fitName(shape.prefix + own)
   }
@@ -222,7 +226,7 @@ const withheldTool = (backend: string, tool: string, name: string): Shown => ({
 
 function shownTool(backend: ShownTools, tool: BackendTool, shape: Shape, shownName: string): Shown {
   const { key: name, paramHeaders, app, isRepeatable } = tool
-  const override = overrideOf(shape, name)
+  const override = findOverride(shape, name)
   const text = backend.runsTasks ? tool.text : withoutTaskSupport(tool.text)
   return {
     name: shownName,
@@ -234,7 +238,7 @@ function shownTool(backend: ShownTools, tool: BackendTool, shape: Shape, shownNa
       nameHeader: encodeHeaderValue(name),
       paramHeaders,
       isRepeatable,
-      digest: backend.definitions?.pins === undefined ? undefined : digestOf(tool),
+      digest: backend.definitions?.pins === undefined ? undefined : computeDigest(tool),
       operation: backend.callOperationOf(name),
     },
     isForModel: app?.isForModel ?? true,
@@ -261,7 +265,7 @@ class Clashes {
   }
 
   /** Returns the other name under which the tool is shown; undefined if it is not shown. */
-  otherNameOf({ name, route }: Shown, shown: ReadonlyMap<string, Shown>): string | undefined {
+  findOtherName({ name, route }: Shown, shown: ReadonlyMap<string, Shown>): string | undefined {
     const { backend, tool } = route
     const holder = shown.get(name)?.route.backend ?? ''
     if (this.#strategy === 'priority') {
@@ -287,7 +291,7 @@ const renamed = ({ text, route, ...more }: Shown, name: string): Shown => ({
 })
 
 /** Counts the shown tools of each backend, by its name. Backends without any are left out. */
-export function shownToolsOf({ routes }: Pick<Catalog, 'routes'>): ReadonlyMap<string, number> {
+export function countShownTools({ routes }: Pick<Catalog, 'routes'>): ReadonlyMap<string, number> {
   const shown = new Map<string, number>()
   for (const { backend } of routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
   return shown

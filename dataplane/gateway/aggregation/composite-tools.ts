@@ -32,7 +32,7 @@ export interface CompositeTools {
 const compiled = new WeakMap<Definitions, readonly Workflow[]>()
 
 /** Returns the composite tools of a configuration, parsed once. */
-export function workflowsOf(definitions: Definitions | undefined): readonly Workflow[] {
+export function readWorkflows(definitions: Definitions | undefined): readonly Workflow[] {
   if (definitions === undefined) return []
   let workflows = compiled.get(definitions)
   if (workflows === undefined) {
@@ -57,7 +57,7 @@ export function compositeTools(
 ): CompositeTools {
   const composites = new Map<string, CompositeTool>()
   const problems: string[] = []
-  for (const workflow of workflowsOf(definitions)) {
+  for (const workflow of readWorkflows(definitions)) {
     const { name, tools } = workflow
     if (isWithheld(workflow)) continue
     const holder = shown.get(name)
@@ -67,10 +67,10 @@ export function compositeTools(
     }
     for (const tool of tools)
       if (!stepTools.has(tool)) problems.push(`${name} calls ${tool}, which no backend has at the moment`)
-    const floor = floorOf(tools.map((tool) => stepTools.get(tool)))
+    const floor = computeFloor(tools.map((tool) => stepTools.get(tool)))
     const less = contradictions(workflow, floor)
     if (less.length > 0) problems.push(`${name} is not shown: ${less.join(', ')} is contradicted by the tools it calls`)
-    else composites.set(name, { workflow, text: textOf(workflow, floor) })
+    else composites.set(name, { workflow, text: buildText(workflow, floor) })
   }
   return { composites, compositeProblems: problems }
 }
@@ -85,8 +85,8 @@ interface Floor {
   readonly openWorldHint: boolean
 }
 
-function floorOf(tools: readonly (StepTool | undefined)[]): Floor {
-  const hints = tools.map((tool) => annotationsOf(tool))
+function computeFloor(tools: readonly (StepTool | undefined)[]): Floor {
+  const hints = tools.map((tool) => readAnnotations(tool))
   const readOnly = (one: Readonly<Record<string, unknown>>) => one['readOnlyHint'] === true
   return {
     readOnlyHint: hints.every(readOnly),
@@ -95,7 +95,7 @@ function floorOf(tools: readonly (StepTool | undefined)[]): Floor {
   }
 }
 
-function annotationsOf(tool: StepTool | undefined): Readonly<Record<string, unknown>> {
+function readAnnotations(tool: StepTool | undefined): Readonly<Record<string, unknown>> {
   const text = tool === undefined ? undefined : memberText(tool.text, 'annotations')
   const annotations: unknown = text === undefined ? undefined : JSON.parse(text)
   return isObject(annotations) ? annotations : {}
@@ -107,7 +107,7 @@ const contradictions = ({ annotations }: Workflow, floor: Floor): readonly strin
   ...(annotations.openWorldHint === false && floor.openWorldHint ? ['openWorldHint: false'] : []),
 ]
 
-const textOf = ({ name, description, parameters, outputSchema, annotations }: Workflow, floor: Floor): string =>
+const buildText = ({ name, description, parameters, outputSchema, annotations }: Workflow, floor: Floor): string =>
   JSON.stringify({
     name,
     ...(annotations.title === undefined ? {} : { title: annotations.title }),

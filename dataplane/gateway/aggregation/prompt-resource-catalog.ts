@@ -11,7 +11,7 @@ import { addressItems, type Named } from './address-items.ts'
 import type { Route } from './catalog.ts'
 import { memoized } from './memoized.ts'
 import { fitName, otherName } from './names.ts'
-import { shapeOf } from './shape.ts'
+import { readShape } from './shape.ts'
 import {
   buildSkillCatalog,
   findSkillUri,
@@ -75,7 +75,7 @@ export function buildPromptResourceCatalog(
   const prompts = new Map<string, Route>()
   const taken = new Set<string>()
   const promptTexts = backends.flatMap((backend) => {
-    const { prefix } = shapeOf(config, backend.name)
+    const { prefix } = readShape(config, backend.name)
     return addPrompts(backend, (key) => (config.role === 'proxy' ? key : fitName(prefix + key)), prompts, taken)
   })
   const uris = new Map<string, string>()
@@ -91,12 +91,12 @@ export function buildPromptResourceCatalog(
   const resources = addressItems(backends, 'resources', named)
   const skills = buildSkillCatalog({ role: config.role, own: ownSkills, names, uris })
   const needed = [...names].filter(([, { areNeeded }]) => areNeeded)
-  const shown = backends.filter(({ name }) => !shapeOf(config, name).hidden)
+  const shown = backends.filter(({ name }) => !readShape(config, name).hidden)
   return {
-    capabilities: { ...capabilitiesOf(backends), ...declared(extensionsOf(shown, skills)) },
-    instructions: instructionsOf(backends),
-    extensions: modernExtensionsOf(shown, skills),
-    tasks: sessionTasksOf(shown),
+    capabilities: { ...collectCapabilities(backends), ...declared(collectExtensions(shown, skills)) },
+    instructions: joinInstructions(backends),
+    extensions: collectModernExtensions(shown, skills),
+    tasks: collectSessionTasks(shown),
     lists: {
       prompts: serialized('prompts', promptTexts),
       resources: serialized('resources', resources),
@@ -165,7 +165,7 @@ function serialized(kind: ItemKind, texts: readonly string[]): SerializedList {
   }
 }
 
-function capabilitiesOf(backends: readonly Backend[]): Record<string, object> {
+function collectCapabilities(backends: readonly Backend[]): Record<string, object> {
   const have = (name: string) => backends.some(({ capabilities }) => isObject(capabilities[name]))
   return {
     tools: { listChanged: true },
@@ -180,7 +180,7 @@ function capabilitiesOf(backends: readonly Backend[]): Record<string, object> {
 const LONGEST_INSTRUCTIONS = 4096
 
 /** Returns the instructions: of one backend unchanged, of several each under the backend's name. */
-export function instructionsOf(backends: readonly Backend[]): string | undefined {
+export function joinInstructions(backends: readonly Backend[]): string | undefined {
   if (backends.length === 1) return backends[0]?.instructions
   const parts = backends.flatMap(({ name, instructions }) =>
     instructions === undefined ? [] : [`# ${name}\n\n${instructions.slice(0, LONGEST_INSTRUCTIONS)}`],
@@ -199,7 +199,7 @@ export interface Place {
  * Finds the backend of a resource by the URI that clients know; undefined if no backend is known to have it, or it is
  * withheld.
  */
-export function placeOf(catalog: PromptResourceCatalog, uri: string): Place | undefined {
+export function findPlace(catalog: PromptResourceCatalog, uri: string): Place | undefined {
   const { uris, holders, names, skills } = catalog
   const listed = uris.get(uri)
   if (listed === undefined && skills !== undefined && hasSkillScheme(uri)) {
@@ -231,13 +231,13 @@ function unlistedHolder(catalog: PromptResourceCatalog, uri: string): string | u
 }
 
 /** Returns the name of the backend of a resource; undefined if it is unknown or the resource is withheld. */
-export const holderOf = (catalog: PromptResourceCatalog, uri: string): string | undefined =>
-  placeOf(catalog, uri)?.backend
+export const findHolder = (catalog: PromptResourceCatalog, uri: string): string | undefined =>
+  findPlace(catalog, uri)?.backend
 
 /** Returns the URI by which clients read the page of a backend's tool; undefined if they can't read it there. */
-export function pageOf(catalog: PromptResourceCatalog, backend: string, uri: string): string | undefined {
+export function findPageUri(catalog: PromptResourceCatalog, backend: string, uri: string): string | undefined {
   const shown = catalog.names?.get(backend)?.shown(uri) ?? uri
-  return holderOf(catalog, shown) === backend ? shown : undefined
+  return findHolder(catalog, shown) === backend ? shown : undefined
 }
 
 /**
@@ -252,7 +252,7 @@ function nearestHolder(
   const [first] = matching
   if (first === undefined || matching.every(({ backend }) => backend === first.backend)) return first?.backend
   const folders = foldersIn(catalog)
-  for (const folder of foldersOf(uri).reverse()) {
+  for (const folder of listFolders(uri).reverse()) {
     const holders = folders.get(folder)
     const near = holders && matching.find(({ backend }) => holders.has(backend))
     if (near !== undefined) return near.backend
@@ -266,7 +266,7 @@ function nearestHolder(
 const foldersIn = memoized(({ uris }: PromptResourceCatalog): ReadonlyMap<string, ReadonlySet<string>> => {
   const folders = new Map<string, Set<string>>()
   for (const [uri, backend] of uris)
-    for (const folder of foldersOf(uri)) {
+    for (const folder of listFolders(uri)) {
       const holders = folders.get(folder)
       if (holders === undefined) folders.set(folder, new Set([backend]))
       else holders.add(backend)
@@ -278,7 +278,7 @@ const foldersIn = memoized(({ uris }: PromptResourceCatalog): ReadonlyMap<string
 const MOST_FOLDERS = 32
 
 /** Returns the folders that a URI is in, from its authority to the last. */
-function foldersOf(uri: string): string[] {
+function listFolders(uri: string): string[] {
   const authority = uri.indexOf('://')
   const folders: string[] = []
   let at = authority === -1 ? -1 : uri.indexOf('/', authority + 3)
@@ -305,7 +305,7 @@ function withheldUris(backend: Backend): ReadonlySet<string> {
 const NO_URIS: ReadonlySet<string> = new Set()
 
 /** Returns the extensions for both eras: apps, for which the gateway has nothing to do, and skills. */
-function extensionsOf(backends: readonly Backend[], skills: SkillCatalog | undefined): object {
+function collectExtensions(backends: readonly Backend[], skills: SkillCatalog | undefined): object {
   const apps = backends.flatMap(({ capabilities: { extensions }, definitions }) => {
     if (!isObject(extensions) || !isObject(extensions[APPS_EXTENSION])) return []
     // From a backend that needs approval, clients get only a fixed declaration, because it could change its own at any
@@ -319,10 +319,10 @@ function extensionsOf(backends: readonly Backend[], skills: SkillCatalog | undef
 }
 
 /** Returns the `extensions` for the modern era, which are more. */
-function modernExtensionsOf(backends: readonly Backend[], skills: SkillCatalog | undefined): object {
+function collectModernExtensions(backends: readonly Backend[], skills: SkillCatalog | undefined): object {
   const hasModernTasks = backends.some(({ era, capabilities }) => era?.era === 'modern' && hasTasks(capabilities))
   return declared({
-    ...extensionsOf(backends, skills),
+    ...collectExtensions(backends, skills),
     ...(hasModernTasks ? { [TASKS_EXTENSION]: {} } : {}),
     ...(backends.some(({ runsTasks }) => runsTasks) ? { [SESSION_TASKS_EXTENSION]: {} } : {}),
   })
@@ -331,7 +331,7 @@ function modernExtensionsOf(backends: readonly Backend[], skills: SkillCatalog |
 const declared = (extensions: object): object => (Object.keys(extensions).length === 0 ? {} : { extensions })
 
 /** Returns the `tasks` capability of 2025-11-25; empty if no backend runs tasks. */
-function sessionTasksOf(backends: readonly Backend[]): object {
+function collectSessionTasks(backends: readonly Backend[]): object {
   const offered = backends
     .filter(({ runsTasks }) => runsTasks)
     .map(({ capabilities }) => capabilities['tasks'] as object)

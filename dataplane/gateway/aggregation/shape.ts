@@ -16,7 +16,7 @@ export interface Shape {
  * Returns the configured changes to the tools of a backend. Only the prefix strategy uses a prefix, and never in a
  * proxy.
  */
-export function shapeOf(
+export function readShape(
   { role, aggregation = {} }: Pick<GatewayConfig, 'role' | 'aggregation'>,
   workload: string,
 ): Shape {
@@ -47,7 +47,7 @@ export function findBackends(
   if (backend !== undefined) return names.filter((name) => name === backend)
   if (config.role === 'proxy') return names
   return names.filter((name) => {
-    const { prefix } = shapeOf(config, name)
+    const { prefix } = readShape(config, name)
     return prefix !== '' && id.startsWith(prefix)
   })
 }
@@ -55,7 +55,7 @@ export function findBackends(
 export const NO_OVERRIDE: ToolOverride = {}
 
 /** Returns the override of one of the backend's tools. */
-export const overrideOf = ({ overrides }: Shape, name: string): ToolOverride =>
+export const findOverride = ({ overrides }: Shape, name: string): ToolOverride =>
   Object.hasOwn(overrides, name) ? (overrides[name] as ToolOverride) : NO_OVERRIDE
 
 /** Applies the configured changes to a tool's JSON text. */

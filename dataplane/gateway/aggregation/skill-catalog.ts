@@ -46,7 +46,7 @@ interface Choice {
 }
 
 /** Returns the configured selection of a backend's skills. A proxy shows all. */
-function choiceOf({ aggregation }: Pick<GatewayConfig, 'aggregation'>, workload: string): Choice {
+function readChoice({ aggregation }: Pick<GatewayConfig, 'aggregation'>, workload: string): Choice {
   const own = aggregation?.skills?.find((choice) => choice.workload === workload)
   return {
     filter: own?.filter === undefined ? undefined : new Set(own.filter),
@@ -103,7 +103,7 @@ export const skillsOfBackends = (
       const declared = declaredSkills(backend.capabilities)
       // Pins don't cover skills yet, so a backend with enforced pins shows none.
       if (declared === undefined || backend.definitions.areEnforced) return []
-      return [[backend.name, new BackendSkills(backend, declared.directoryRead, choiceOf(config, backend.name))]]
+      return [[backend.name, new BackendSkills(backend, declared.directoryRead, readChoice(config, backend.name))]]
     }),
   )
 

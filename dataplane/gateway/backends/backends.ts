@@ -116,13 +116,13 @@ export class Backends {
     )
     const backend = personal?.shared ?? new Backend({ ...options, log: this.#log, share })
     backend.health.policy = this.#policy
-    const feed = this.#feedOf(backend, personal)
+    const feed = this.#createFeed(backend, personal)
     backend.refreshLists = () => feed.refresh()
     this.#awaitFirst(feed)
     return { key, backend, feed, personal }
   }
 
-  #feedOf(backend: Backend, personal: PersonalBackend | undefined): Feed {
+  #createFeed(backend: Backend, personal: PersonalBackend | undefined): Feed {
     const onChange = this.#onChange
     // Callers without a credential get the lists of the gateway itself.
     return personal === undefined || personal.forwards !== undefined

@@ -29,7 +29,7 @@ interface PersonalOptions {
 }
 
 /** Returns the shared transport. If requests must be signed, it signs with this caller's credential. */
-const transportOf = ({ dispatcher, url }: Backend, credential: CallerCredential, { signs }: Strategy): Transport =>
+const chooseTransport = ({ dispatcher, url }: Backend, credential: CallerCredential, { signs }: Strategy): Transport =>
   signs === true ? new SigningTransport(dispatcher, url.host, () => credential.current?.sign) : dispatcher
 
 /** Creates the backend; undefined if its configuration uses no credential of callers. */
@@ -54,7 +54,7 @@ export function personalBackend(
     open(credential) {
       const caller = new CallerHeaders(config.name, configured, credential)
       // A message stream (HTTP+SSE) is one conversation, so each caller needs one.
-      const transport = config.transport === 'sse' ? undefined : transportOf(shared, credential, strategy)
+      const transport = config.transport === 'sse' ? undefined : chooseTransport(shared, credential, strategy)
       const { definitions } = shared
       const backend = new Backend({ ...options, caller, transport, definitions })
       backend.health.policy = policy()

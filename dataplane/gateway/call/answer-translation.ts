@@ -4,7 +4,7 @@ import { isListChanged, TOOLS_CHANGED } from '../backends/lists/list-kind.ts'
 import { updatedUri } from '../backends/session/resource-updates.ts'
 import type { AnswerEdits } from '../mcp/answer-scanner.ts'
 import { editObject, memberText } from '../mcp/json.ts'
-import { LEVELS, levelOf } from '../mcp/log-levels.ts'
+import { LEVELS, rankLevel } from '../mcp/log-levels.ts'
 import type { Message } from '../mcp/message.ts'
 import { isAboutCall } from '../mcp/message.ts'
 import { parseJson } from '../mcp/parse.ts'
@@ -277,5 +277,5 @@ function isRelayed(notification: Record<string, unknown>, call: Message, era: 'm
   const level = call.meta?.[LOG_LEVEL_KEY]
   if (typeof level !== 'string') return false
   const { params } = notification
-  return levelOf(isObject(params) ? params['level'] : undefined) >= LEVELS.indexOf(level)
+  return rankLevel(isObject(params) ? params['level'] : undefined) >= LEVELS.indexOf(level)
 }

@@ -740,7 +740,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       context.ended({ result: 'error', code: failure.code })
     } else if (otherwise !== undefined) context.result(otherwise)
     else if (failure.said !== undefined && !isCredential(failure)) this.#replySaid(failure.code, failure.said)
-    else context.fail(errorOf(failure, backend))
+    else context.fail(toError(failure, backend))
     this.#close({ result: 'error', code: failure.code })
   }
 
@@ -885,7 +885,7 @@ const MODERN_STATUSES: ReadonlySet<number> = new Set([400, 404])
 const isCredential = ({ status }: BackendFailure): boolean => status === REFUSED
 
 /** Returns the failure as the error that the client sees. */
-function errorOf({ code, status, text }: BackendFailure, { caller }: Backend): PublicError {
+function toError({ code, status, text }: BackendFailure, { caller }: Backend): PublicError {
   const options = text === undefined ? {} : { message: text }
   // A caller who sends the credential for the server must send another one.
   return new PublicError(status === 401 && caller?.isFinal === true ? 'unauthenticated' : code, options)

@@ -80,7 +80,7 @@ const ASKING: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resou
 export function answerWithLink(context: RequestContext, offer: LinkOffer): void {
   const { message } = context
   const { id, url } = offer
-  const { reason, once, step } = textsOf(offer)
+  const { reason, once, step } = buildTexts(offer)
   const question = { mode: 'url', message: `${reason}${once}.`, url }
   const text = `${reason}. Open this link in a browser, ${step} there, then call again: ${url}`
   if (takesUrlError(context))
@@ -94,7 +94,7 @@ export function answerWithLink(context: RequestContext, offer: LinkOffer): void 
 }
 
 /** Returns the texts of a link: why it is needed, how often, and what the user does there. */
-function textsOf({ provider, key, isForAll }: LinkOffer): Readonly<Record<'reason' | 'once' | 'step', string>> {
+function buildTexts({ provider, key, isForAll }: LinkOffer): Readonly<Record<'reason' | 'once' | 'step', string>> {
   if (key === undefined) {
     const reason = `You have to log in at the provider ${JSON.stringify(provider)} first`
     return { reason, once: isForAll ? ', once for all programs' : ', once for this program', step: 'log in' }

@@ -2,10 +2,10 @@ import type { Credential } from '../../credentials/index.ts'
 import { PublicError } from '../../server/errors.ts'
 import {
   type AnswerHead,
-  detailOf,
+  describeDetail,
+  describePublicly,
   type HeadersRead,
   isSuccess,
-  publicTextOf,
   redirectIn,
   SAME_METHOD,
 } from '../backends/connection/answer-head.ts'
@@ -16,7 +16,7 @@ import { isUnread, type SessionState } from '../backends/connection/session-chec
 import { type BackendSession, SESSION_HEADER } from '../backends/session/backend-session.ts'
 import type { Opened } from '../backends/session/opened-session.ts'
 import { showsApps } from '../mcp/apps.ts'
-import { declaredOf } from '../mcp/client-capabilities.ts'
+import { declareCapabilities } from '../mcp/client-capabilities.ts'
 import { CAPABILITIES_KEY, LOG_LEVEL_KEY } from '../mcp/revisions.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
 import { declaresTasks } from '../mcp/tasks.ts'
@@ -121,8 +121,11 @@ export class Upstream {
     const { callerSessions } = call.backend
     const capabilities = call.message.meta?.[CAPABILITIES_KEY]
     if (!takesServerRequests(capabilities))
-      return callerSessions.acquireShared(binding, showsApps(capabilities) ? declaredOf(capabilities) : undefined)
-    const backendSession = callerSessions.acquire(binding, declaredOf(capabilities))
+      return callerSessions.acquireShared(
+        binding,
+        showsApps(capabilities) ? declareCapabilities(capabilities) : undefined,
+      )
+    const backendSession = callerSessions.acquire(binding, declareCapabilities(capabilities))
     backendSession.onUnsolicited = (bytes) => call.unsolicited(bytes)
     return backendSession
   }
@@ -265,7 +268,7 @@ export class Upstream {
    */
   refusalIn(status: number, text: string): { readonly error: string } | 'again' | 'failure' {
     const era = this.backendSession === undefined ? 'modern' : 'legacy'
-    const refusal = refusalOf(status, text, era, this.#isSessionChecked && this.attempts > 1)
+    const refusal = readRefusal(status, text, era, this.#isSessionChecked && this.attempts > 1)
     if (typeof refusal === 'object') return refusal
     return this.#leavesEra(refusal) ? 'again' : 'failure'
   }
@@ -385,8 +388,8 @@ function atMost(ms: number, awaited: Promise<unknown>): Promise<void> {
 
 /** Returns the failure for a response without an answer to the request with this id (JSON text). */
 export function failureIn(head: AnswerHead, body: string, sentId: string): BackendFailure {
-  const text = publicTextOf(head)
-  return new BackendFailure('backend_failed', `answered with ${detailOf(head, body)}`, {
+  const text = describePublicly(head)
+  return new BackendFailure('backend_failed', `answered with ${describeDetail(head, body)}`, {
     status: head.status,
     said: isSuccess(head.status) ? undefined : saidIn(body, sentId, OURS),
     ...(text === undefined ? {} : { text }),
@@ -418,7 +421,7 @@ const asksForSession = ({ code, text }: { readonly code: unknown; readonly text:
  * Interprets an HTTP response whose status is not 200. `era`: the era of the request; `inNewSession`: true if the
  * request named a session that was opened for it.
  */
-function refusalOf(status: number, text: string, era: 'modern' | 'legacy', inNewSession: boolean): Refusal {
+function readRefusal(status: number, text: string, era: 'modern' | 'legacy', inNewSession: boolean): Refusal {
   if (status < 400 || status >= 500 || status === 401 || status === 403 || status === 429) return 'failure'
   const error = errorIn(text)
   if (era === 'legacy') {

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import { PINNED_KINDS, type PinnedKind, pinKindOf } from '../backends/lists/list-kind.ts'
+import { PINNED_KINDS, type PinnedKind, toPinKind } from '../backends/lists/list-kind.ts'
 import type { JudgedList, Unapproved } from '../pins/definitions.ts'
 import type { PinKind, Pins, Reason } from '../pins/pins.ts'
 
@@ -41,10 +41,10 @@ export class Approvals {
   /** Reports the unapproved definitions that a backend lists now and did not list before. */
   listed(backend: Backend): void {
     if (backend.definitions.pins === undefined) return
-    const found = unapprovedOf(backend)
+    const found = listUnapproved(backend)
     const before = this.#told.get(backend)
-    this.#told.set(backend, new Set(found.map(keyOf)))
-    for (const one of found) if (before?.has(keyOf(one)) !== true) this.#tell(backend, one)
+    this.#told.set(backend, new Set(found.map(formatKey)))
+    for (const one of found) if (before?.has(formatKey(one)) !== true) this.#tell(backend, one)
   }
 
   /**
@@ -52,7 +52,7 @@ export class Approvals {
    */
   listedForCaller(backend: Backend): void {
     if (backend.definitions.pins === undefined) return
-    for (const one of unapprovedOf(backend)) this.#tellOnce(backend, one)
+    for (const one of listUnapproved(backend)) this.#tellOnce(backend, one)
   }
 
   /** Reports the result of reading a page. */
@@ -71,7 +71,7 @@ export class Approvals {
   #tellOnce(backend: Backend, one: Found): void {
     let told = this.#toldOfCallers.get(backend.name)
     if (told === undefined) this.#toldOfCallers.set(backend.name, (told = new Set()))
-    const key = keyOf(one)
+    const key = formatKey(one)
     if (told.has(key) || told.size >= MOST_TOLD) return
     told.add(key)
     this.#tell(backend, one)
@@ -94,25 +94,25 @@ export class Approvals {
   }
 }
 
-const keyOf = ({ kind, name, reason }: Found): string => `${kind} ${reason} ${name}`
+const formatKey = ({ kind, name, reason }: Found): string => `${kind} ${reason} ${name}`
 
 /** Returns all current definitions of a backend that are not approved. */
-function unapprovedOf(backend: Backend): readonly Found[] {
+function listUnapproved(backend: Backend): readonly Found[] {
   const { definitions, said } = backend
   const reason = definitions.reasonAgainstInstructions(said.instructions)
   const found: Found[] = reason === undefined ? [] : [{ kind: 'instructions', name: '', reason }]
   for (const kind of PINNED_KINDS)
-    for (const one of listOf(backend, kind)?.unapproved ?? []) found.push({ kind: pinKindOf(kind), ...one })
+    for (const one of judgeList(backend, kind)?.unapproved ?? []) found.push({ kind: toPinKind(kind), ...one })
   return found
 }
 
-function listOf({ definitions, said }: Backend, kind: PinnedKind): JudgedList<never> | undefined {
+function judgeList({ definitions, said }: Backend, kind: PinnedKind): JudgedList<never> | undefined {
   const list = said[kind]
-  return list === undefined ? undefined : (definitions.judged(pinKindOf(kind), list) as JudgedList<never>)
+  return list === undefined ? undefined : (definitions.judged(toPinKind(kind), list) as JudgedList<never>)
 }
 
 /** Returns the pages of a backend that are, or are not, approved as they were last read. */
-const pagesOf = ({ definitions }: Backend, areApproved: boolean): readonly Found[] =>
+const listPages = ({ definitions }: Backend, areApproved: boolean): readonly Found[] =>
   [...definitions.pages.entries()].flatMap(([name, state]) => {
     if ((state === 'approved') !== areApproved) return []
     return [{ kind: 'pages' as const, name, reason: state === 'changed' ? state : 'unpinned' }]
@@ -130,7 +130,7 @@ export function definitionCounts(backend: Backend, variants: readonly Backend[])
   const listed = new Set(all.flatMap(listedNames))
   const isListed = all.some(({ said }) => said.tools !== undefined)
   return {
-    approved: new Set(all.flatMap(approvedNames)).size + pagesOf(backend, true).length,
+    approved: new Set(all.flatMap(approvedNames)).size + listPages(backend, true).length,
     withheld: areEnforced ? unapproved : 0,
     reported: areEnforced ? 0 : unapproved,
     missing: isListed ? pinnedNames(pins).filter((name) => !listed.has(name)).length : 0,
@@ -138,7 +138,7 @@ export function definitionCounts(backend: Backend, variants: readonly Backend[])
 }
 
 const pinnedNames = (pins: Pins): readonly string[] =>
-  PINNED_KINDS.flatMap((kind) => [...pins.names(pinKindOf(kind))].map((name) => `${kind} ${name}`))
+  PINNED_KINDS.flatMap((kind) => [...pins.names(toPinKind(kind))].map((name) => `${kind} ${name}`))
 
 const listedNames = ({ said }: Backend): readonly string[] =>
   PINNED_KINDS.flatMap((kind) => (said[kind] ?? []).map(({ key }) => `${kind} ${key}`))
@@ -148,15 +148,15 @@ function approvedNames(backend: Backend): readonly string[] {
   const { said, definitions } = backend
   const isInstructed =
     said.instructions !== undefined && definitions.reasonAgainstInstructions(said.instructions) === undefined
-  const unapproved = new Set(unapprovedOf(backend).map(({ kind, name }) => `${kind} ${name}`))
-  const names = PINNED_KINDS.flatMap((kind) => (said[kind] ?? []).map(({ key }) => `${pinKindOf(kind)} ${key}`))
+  const unapproved = new Set(listUnapproved(backend).map(({ kind, name }) => `${kind} ${name}`))
+  const names = PINNED_KINDS.flatMap((kind) => (said[kind] ?? []).map(({ key }) => `${toPinKind(kind)} ${key}`))
   return [...(isInstructed ? ['instructions'] : []), ...names.filter((name) => !unapproved.has(name))]
 }
 
 /** Returns the definitions that are unapproved in any instance of the backend, each name once. */
 function unapprovedIn(backend: Backend, variants: readonly Backend[]): readonly Found[] {
   const found = new Map<string, Found>()
-  for (const one of [...[backend, ...variants].flatMap(unapprovedOf), ...pagesOf(backend, false)])
+  for (const one of [...[backend, ...variants].flatMap(listUnapproved), ...listPages(backend, false)])
     found.set(`${one.kind} ${one.name}`, one)
   return [...found.values()]
 }

@@ -113,18 +113,18 @@ export class CallerViews {
     const personal = this.#options.backends.personal
     if (personal.length === 0) return undefined
     const { caller, req } = request
-    if (caller.kind === 'authenticated') return this.#viewOf(request, caller)
+    if (caller.kind === 'authenticated') return this.#openView(request, caller)
     return bringsCredential(personal, req.headers) ? this.#viewOfBringer(request, personal) : undefined
   }
 
-  #viewOf({ binding, req }: Admitted, caller: Authenticated): CallerView {
+  #openView({ binding, req }: Admitted, caller: Authenticated): CallerView {
     const { key } = this.#named(caller)
     let view = this.#views.get(key)
     // A caller stays the same object while its token is known.
     if (view?.caller !== caller) {
-      const subject = this.#subjectOf(caller, req.headers)
+      const subject = this.#buildSubject(caller, req.headers)
       view ??= this.#open(binding, subject, key)
-      this.#claims += claimsOf(caller) - claimsOf(view.caller)
+      this.#claims += measureClaims(caller) - measureClaims(view.caller)
       view.isOf(subject, caller)
     }
     return this.#entered(view)
@@ -163,20 +163,20 @@ export class CallerViews {
     const known = this.#bindings.get(caller)
     if (known !== undefined && known.personal === personal && known.hasLogins === hasLogins) return known
     const binding = this.#newBinding(caller)
-    const named = { binding, key: binding + this.#digestOf(caller), personal, hasLogins }
+    const named = { binding, key: binding + this.#computeDigest(caller), personal, hasLogins }
     this.#bindings.set(caller, named)
     return named
   }
 
   #newBinding(caller: Caller): string {
-    const login = this.#loginOf(caller)
-    const variants = caller.kind === 'anonymous' ? [] : this.#variantsOf(caller)
+    const login = this.#findLogin(caller)
+    const variants = caller.kind === 'anonymous' ? [] : this.#listVariants(caller)
     // Claims that determine the caller's rights at a backend are part of the caller's identity.
     const part = variants.length === 0 ? login : hash('sha256', JSON.stringify([login, ...variants]), 'base64url')
     return bindingOf(caller, part)
   }
 
-  #variantsOf(caller: Pick<Subject, 'claims'>): readonly string[] {
+  #listVariants(caller: Pick<Subject, 'claims'>): readonly string[] {
     const variants = this.#options.backends.personal.map(({ strategy }) => strategy.variant?.(caller) ?? '')
     return variants.every((variant) => variant === '') ? [] : variants
   }
@@ -185,21 +185,21 @@ export class CallerViews {
    * Returns a digest of the other facts that a caller's credentials depend on; empty for most callers. It contains no
    * NUL.
    */
-  #digestOf(caller: Caller): string {
+  #computeDigest(caller: Caller): string {
     if (caller.kind === 'anonymous') return ''
     const digests = this.#options.backends.personal.map(({ strategy }) => strategy.digest?.(caller) ?? '')
     return digests.every((one) => one === '') ? '' : `\0${digests.join('\0')}`
   }
 
-  #loginOf(caller: Caller): string | undefined {
+  #findLogin(caller: Caller): string | undefined {
     return this.#options.host.setup.ownIssuer.hasLogins && caller.kind === 'authenticated'
       ? loginOf(caller.claims)
       : undefined
   }
 
-  #subjectOf(caller: Authenticated, headers: IncomingHttpHeaders): Subject {
+  #buildSubject(caller: Authenticated, headers: IncomingHttpHeaders): Subject {
     const { issuer, subject, claims } = caller
-    return { issuer, subject, claims, login: this.#loginOf(caller), token: tokenIn(headers.authorization) }
+    return { issuer, subject, claims, login: this.#findLogin(caller), token: tokenIn(headers.authorization) }
   }
 
   #open(binding: string, subject: Subject, key = binding): CallerView {
@@ -289,7 +289,7 @@ export class CallerViews {
 
   #drop(view: CallerView): void {
     if (this.#latest.get(view.binding) === view) this.#latest.delete(view.binding)
-    this.#claims -= claimsOf(view.caller)
+    this.#claims -= measureClaims(view.caller)
     for (const backend of view.own) this.#options.onGone(backend)
   }
 
@@ -302,7 +302,8 @@ export class CallerViews {
 }
 
 /** Returns the size of a caller's claims in bytes. */
-const claimsOf = (caller: Caller | undefined): number => (caller?.kind === 'authenticated' ? (caller.bytes ?? 0) : 0)
+const measureClaims = (caller: Caller | undefined): number =>
+  caller?.kind === 'authenticated' ? (caller.bytes ?? 0) : 0
 
 /** Tells whether a request has any of the passed headers. It runs for each request, so it allocates nothing. */
 function bringsCredential(personal: readonly PersonalBackend[], headers: IncomingHttpHeaders): boolean {

@@ -1,12 +1,12 @@
 import { instructionsDigest, pageDigest } from '../../../crds/settings/definition-digest.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import { resultOf } from '../backends/connection/request.ts'
-import { PINNED_KINDS, pinKindOf } from '../backends/lists/list-kind.ts'
+import { readResult } from '../backends/connection/request.ts'
+import { PINNED_KINDS, toPinKind } from '../backends/lists/list-kind.ts'
 import { ownMeta } from '../backends/session/era.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { memberText } from '../mcp/json.ts'
 import { FIRST_OWN_ID, requestText } from '../mcp/rpc-text.ts'
-import { digestOf } from '../pins/definitions.ts'
+import { computeDigest } from '../pins/definitions.ts'
 import type { PinKind, Reason } from '../pins/pins.ts'
 import type { Gateway } from './gateway.ts'
 
@@ -66,7 +66,7 @@ async function reportOn(backend: Backend, variants: readonly Backend[], withPage
     isListed: all.some(({ said }) => said.tools !== undefined),
     definitions: withPages ? [...listed, ...(await pagesIn(backend, all))] : listed,
     missing: PINNED_KINDS.flatMap((list) => {
-      const kind = pinKindOf(list)
+      const kind = toPinKind(list)
       return [...(pins?.names(kind) ?? [])]
         .filter((name) => !names.has(`${kind} ${name}`))
         .map((name) => ({ kind, name }))
@@ -74,7 +74,7 @@ async function reportOn(backend: Backend, variants: readonly Backend[], withPage
   }
 }
 
-function stateOf({ definitions }: Backend, reason: Reason | undefined): Pick<ReportedDefinition, 'state' | 'reason'> {
+function findState({ definitions }: Backend, reason: Reason | undefined): Pick<ReportedDefinition, 'state' | 'reason'> {
   if (definitions.pins === undefined) return { state: 'unchecked' }
   if (reason === undefined) return { state: 'approved' }
   return { state: definitions.areEnforced ? 'withheld' : 'reported', reason }
@@ -84,16 +84,16 @@ function instructionsIn(backend: Backend): readonly ReportedDefinition[] {
   const { said, definitions } = backend
   const { instructions: text } = said
   if (text === undefined) return []
-  const state = stateOf(backend, definitions.reasonAgainstInstructions(text))
+  const state = findState(backend, definitions.reasonAgainstInstructions(text))
   return [{ kind: 'instructions', digest: instructionsDigest(text), ...state, text }]
 }
 
 const listedIn = (backend: Backend): readonly ReportedDefinition[] =>
   PINNED_KINDS.flatMap((list) =>
     (backend.said[list] ?? []).map((item): ReportedDefinition => {
-      const kind = pinKindOf(list)
-      const state = stateOf(backend, backend.definitions.reasonAgainst(kind, item))
-      return { kind, name: item.key, digest: digestOf(item) ?? null, ...state, text: item.source ?? item.text }
+      const kind = toPinKind(list)
+      const state = findState(backend, backend.definitions.reasonAgainst(kind, item))
+      return { kind, name: item.key, digest: computeDigest(item) ?? null, ...state, text: item.source ?? item.text }
     }),
   )
 
@@ -118,18 +118,18 @@ async function pagesIn(backend: Backend, all: readonly Backend[]): Promise<reado
 }
 
 async function readPage(backend: Backend, uri: string): Promise<ReportedDefinition> {
-  const contents = await contentsOf(backend, uri).catch((error) => {
+  const contents = await readContents(backend, uri).catch((error) => {
     backend.log.debug({ err: error }, 'a page can’t be read for a report')
     return undefined
   })
   if (contents === undefined)
-    return { kind: 'pages', name: uri, digest: null, ...stateOf(backend, undefined), text: null }
-  const state = stateOf(backend, backend.definitions.reasonAgainstPage(uri, contents))
+    return { kind: 'pages', name: uri, digest: null, ...findState(backend, undefined), text: null }
+  const state = findState(backend, backend.definitions.reasonAgainstPage(uri, contents))
   return { kind: 'pages', name: uri, digest: pageDigest(contents) ?? null, ...state, text: contents }
 }
 
 /** Reads a resource with the gateway's own identity. Returns the JSON text of its `contents`. */
-async function contentsOf(backend: Backend, uri: string): Promise<string | undefined> {
+async function readContents(backend: Backend, uri: string): Promise<string | undefined> {
   const { client, ownSession } = backend
   const { era } = await backend.detect()
   if (era === 'legacy') await ownSession.open()
@@ -139,6 +139,6 @@ async function contentsOf(backend: Backend, uri: string): Promise<string | undef
         body: requestText(FIRST_OWN_ID, 'resources/read', { uri, _meta: ownMeta(client) }),
       })
     : ownSession.post(requestText(ownSession.ownId(), 'resources/read', { uri }), { mayBeLate: true }))
-  resultOf(answer)
+  readResult(answer)
   return memberText(memberText(answer.text, 'result') ?? '', 'contents')
 }

@@ -40,7 +40,7 @@ import { CallerViews } from './caller-views.ts'
 import { notifyEach, notifyOfChanges, type Shown } from './list-changes.ts'
 import { Proofs } from './proofs.ts'
 import { GatedViews, SharedView } from './shared-view.ts'
-import { statusOf } from './status.ts'
+import { buildStatus } from './status.ts'
 import { isWaitingForServer, resourceIn, type View } from './view.ts'
 
 interface GatewayOptions {
@@ -137,10 +137,10 @@ export class Gateway {
     this.#setupOptions = { ...options, issuers: new Issuers(), proofState: this.proofs }
     this.setup = setUp(withoutPins(loaded), this.#setupOptions)
     this.#retired = new Retired(faults('closing connections to an issuer'))
-    this.tokens = tokensOf(this)
+    this.tokens = createTokenWatch(this)
     this.#backends = new Backends({ ...options, onChange: () => this.shared.rebuild() })
-    this.shared = sharedViewOf(this, this.#backends)
-    this.views = viewsOf(this, { backends: this.#backends, memoryBytes })
+    this.shared = createSharedView(this, this.#backends)
+    this.views = createViews(this, { backends: this.#backends, memoryBytes })
     this.gated = new GatedViews({
       host: this,
       shared: this.shared,
@@ -148,7 +148,7 @@ export class Gateway {
       memoryBytes,
     })
     const storage = openSessionStorage(loaded.config, loaded.directory, log, observe)
-    this.sessions = sessionsOf(this, storage)
+    this.sessions = createSessions(this, storage)
     this.#storage = new StorageFollower({
       key: storageKey(loaded.config, loaded.directory),
       log,
@@ -319,7 +319,7 @@ export class Gateway {
       variantsOf: (name: string) => this.views.backendsOf(name),
       gate: this.gate?.status ?? null,
     }
-    return statusOf({ setup, refused, sessions, catalog, skills, backends, rateLimits, search, runs, ...more })
+    return buildStatus({ setup, refused, sessions, catalog, skills, backends, rateLimits, search, runs, ...more })
   }
 
   /** Aborted when the gateway begins to stop. Streams then end, and no new ones begin. */
@@ -364,7 +364,7 @@ function withoutPins(loaded: Loaded<GatewayConfig>): Loaded<GatewayConfig> {
 }
 
 /** Builds the token watch. Tokens of a client at another replica are checked by that replica. */
-const tokensOf = (gateway: Gateway): TokenWatch =>
+const createTokenWatch = (gateway: Gateway): TokenWatch =>
   new TokenWatch({
     authenticate: () => gateway.setup.authenticate.recheck,
     others: () => gateway.inFlight.all.filter(({ context }) => !context.isRemote),
@@ -373,7 +373,7 @@ const tokensOf = (gateway: Gateway): TokenWatch =>
   })
 
 /** Builds the shared view, which notifies clients of changes. */
-const sharedViewOf = (gateway: Gateway, backends: Backends): SharedView =>
+const createSharedView = (gateway: Gateway, backends: Backends): SharedView =>
   new SharedView({
     host: gateway,
     backends,
@@ -387,7 +387,7 @@ const sharedViewOf = (gateway: Gateway, backends: Backends): SharedView =>
   })
 
 /** Builds the views of callers, each with its own backends. Callers with nothing open can be forgotten. */
-const viewsOf = (
+const createViews = (
   gateway: Gateway,
   { backends, memoryBytes }: { readonly backends: Backends } & Pick<GatewayOptions, 'memoryBytes'>,
 ): CallerViews =>
@@ -472,7 +472,7 @@ function tellOfGate(gateway: Gateway, before: GateDecision, after: GateDecision)
 }
 
 /** Builds the sessions of clients, and connects them to the parts that handle their ends and messages. */
-const sessionsOf = (gateway: Gateway, storage: SessionStorage): Sessions =>
+const createSessions = (gateway: Gateway, storage: SessionStorage): Sessions =>
   new Sessions({
     storage,
     relays: gateway.relays,

@@ -18,21 +18,21 @@ const kindsOf: Readonly<Record<ChangedList, readonly ListKind[]>> = {
   resources: ['resources', 'templates', 'skills'],
 }
 
-const baseOf = ({ catalog, promptsAndResources }: Catalogs, kind: ListKind): Buffer =>
+const findBase = ({ catalog, promptsAndResources }: Catalogs, kind: ListKind): Buffer =>
   kind === 'tools' ? catalog.legacyList : promptsAndResources.lists[kind].legacy
 
 /** Returns the lists that may look different to some caller. */
 function changedLists(before: Shown, after: Shown): readonly ChangedList[] {
   const lists = Object.keys(kindsOf) as ChangedList[]
   if (before.authorizer !== after.authorizer) return lists
-  return lists.filter((list) => kindsOf[list].some((kind) => !baseOf(before, kind).equals(baseOf(after, kind))))
+  return lists.filter((list) => kindsOf[list].some((kind) => !findBase(before, kind).equals(findBase(after, kind))))
 }
 
 /** Tells whether a caller sees a difference in a list. Changes of items that it may not see are not notified. */
 async function looksDifferent(list: ChangedList, before: Shown, after: Shown, caller: Caller): Promise<boolean> {
   const seen = async (shown: Shown, kind: ListKind): Promise<Buffer> =>
     shown.authorizer === undefined
-      ? baseOf(shown, kind)
+      ? findBase(shown, kind)
       : shown.authorizer.lists.get(shown.authorizer.principalOf(caller), kind, shown, form)
   for (const kind of kindsOf[list]) {
     const [one, other] = await Promise.all([seen(before, kind), seen(after, kind)])

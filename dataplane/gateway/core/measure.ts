@@ -2,7 +2,7 @@ import type { BackendStatus, CatalogGateStatus, ToolSearchStatus } from '../../c
 import { configRefused, gauge, type MetricDescription, type Reading } from '../../telemetry/metrics/family.ts'
 import type { Measured } from '../../telemetry/metrics/metrics.ts'
 import type { Decisions } from '../access/authorizer.ts'
-import { shownToolsOf } from '../aggregation/catalog.ts'
+import { countShownTools } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { definitionCounts } from './approvals.ts'
 import type { Gateway } from './gateway.ts'
@@ -61,7 +61,7 @@ const REGISTRY = 'portico.registry'
 /** Measures a gateway's state when its metrics are read. The labels are names in its configuration, and states. */
 export function measureGateway(gateway: Gateway): Measured {
   const { shared, setup, search, gate } = gateway
-  const shown = shownToolsOf(shared.catalog)
+  const shown = countShownTools(shared.catalog)
   return {
     readings: [
       ...ofProcess(gateway),

@@ -54,12 +54,12 @@ export class SharedCatalogs {
     build: () => Catalogs,
     set = '',
   ): { readonly kept: KeptCatalogs; readonly catalogs: Catalogs } {
-    const key = keyOf(version, own, set)
+    const key = formatKey(version, own, set)
     const known = this.#kept.get(key)
     if (known?.catalogs !== undefined) return { kept: known, catalogs: known.catalogs }
     const catalogs = build()
     const kept: Kept = { key, version, catalogs }
-    this.#kept.set(key, kept, { size: sizeOf(catalogs) })
+    this.#kept.set(key, kept, { size: measureCatalogs(catalogs) })
     // Catalogs that exceed the whole limit are not cached.
     if (!this.#kept.has(key)) kept.catalogs = undefined
     return { kept, catalogs }
@@ -78,14 +78,14 @@ export class SharedCatalogs {
 
 let lists = 0
 /** Numbers lists. Equal lists are one object for all callers (`SharedLists`). */
-const numberOf = memoized((_list: object) => ++lists)
+const numberList = memoized((_list: object) => ++lists)
 
 /** Returns a key of all facts about the backends that catalogs depend on. */
-function keyOf(version: number, own: readonly Backend[], set: string): string {
+function formatKey(version: number, own: readonly Backend[], set: string): string {
   const parts = own.map(({ name, tools, prompts, resources, templates, skills, capabilities, instructions, era }) => [
     name,
-    tools === undefined ? null : numberOf(tools),
-    [prompts, resources, templates, skills].map(numberOf),
+    tools === undefined ? null : numberList(tools),
+    [prompts, resources, templates, skills].map(numberList),
     capabilities,
     instructions ?? null,
     era?.era ?? null,
@@ -97,7 +97,7 @@ function keyOf(version: number, own: readonly Backend[], set: string): string {
 const ITEM_BYTES = 512
 
 /** Returns the bytes of catalogs, including the caches of their lists after these were sent. */
-export function sizeOf({ catalog, promptsAndResources }: Catalogs): number {
+export function measureCatalogs({ catalog, promptsAndResources }: Catalogs): number {
   const { legacyList, modernList, plain, routes, stepTools } = catalog
   const { lists, prompts, uris, skills } = promptsAndResources
   const ofSkills = skills === undefined ? 0 : 2 * skills.skills.length + skills.spellings.size

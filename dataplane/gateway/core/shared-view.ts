@@ -6,7 +6,7 @@ import type { Caller } from '../../identity/caller.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import { type BuiltCatalog, type Catalog, goodCatalog } from '../aggregation/catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
-import { shapeOf } from '../aggregation/shape.ts'
+import { readShape } from '../aggregation/shape.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { Backends } from '../backends/backends.ts'
 import type { CatalogGate } from '../gate/catalog-gate.ts'
@@ -14,7 +14,7 @@ import type { MemberSet } from '../gate/decision.ts'
 import type { Setup } from '../request/setup.ts'
 import { CallerView } from './caller-view.ts'
 import type { Shown } from './list-changes.ts'
-import { sizeOf } from './shared-catalogs.ts'
+import { measureCatalogs } from './shared-catalogs.ts'
 import { buildCatalogs, missingBackends, type View } from './view.ts'
 
 interface SharedViewOptions {
@@ -62,7 +62,7 @@ export class SharedView implements View {
     this.#show(next)
     const { catalog } = this
     this.#shown = { authorizer, catalog, promptsAndResources }
-    if (!catalog.legacyList.equals(before.catalog.legacyList)) warnOf(catalog, log)
+    if (!catalog.legacyList.equals(before.catalog.legacyList)) logWarnings(catalog, log)
     onRebuilt(before, this.#shown)
   }
 
@@ -98,7 +98,7 @@ export class SharedView implements View {
 }
 
 /** Logs warnings about the catalog. */
-function warnOf({ warnings, compositeProblems }: Catalog, log: Logger): void {
+function logWarnings({ warnings, compositeProblems }: Catalog, log: Logger): void {
   if (warnings.length > 0) log.warn({ names: warnings }, 'tool names clash')
   if (compositeProblems.length > 0) log.warn({ tools: compositeProblems }, 'composite tools have problems')
 }
@@ -254,7 +254,7 @@ export class GatedViews {
     const built = before === undefined ? fresh : goodCatalog(fresh, before.built, shared.allListed ? backends : [])
     const catalogs = { catalog: built.catalog, promptsAndResources: next.promptsAndResources }
     const current = { version, catalogs, uses: 0 }
-    this.#kept.set(set.key, { current, built }, { size: sizeOf(next) })
+    this.#kept.set(set.key, { current, built }, { size: measureCatalogs(next) })
     // Catalogs larger than the whole bound are not kept.
     if (this.#kept.has(set.key)) this.#current.set(set, current)
     return catalogs
@@ -285,7 +285,7 @@ function withheldBy(config: GatewayConfig, whole: Whole, { names }: MemberSet): 
   if (config.compositeTools === undefined) return () => false
   const prefixes = whole.backends
     .filter(({ name }) => !names.has(name))
-    .flatMap(({ name }) => [`${name}.`, shapeOf(config, name).prefix])
+    .flatMap(({ name }) => [`${name}.`, readShape(config, name).prefix])
     .filter((prefix) => prefix !== '')
   const { stepTools } = whole.catalog
   const isWithheld = (tool: string): boolean => {

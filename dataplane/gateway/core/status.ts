@@ -1,7 +1,7 @@
 import { gateProblems } from '../../config/gate-problems.ts'
 import type { Finding } from '../../config/load.ts'
 import type { CatalogGateStatus, GatewayStatus } from '../../config/status.ts'
-import { type Catalog, shownToolsOf } from '../aggregation/catalog.ts'
+import { type Catalog, countShownTools } from '../aggregation/catalog.ts'
 import type { SkillCatalog } from '../aggregation/skill-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { RateLimits } from '../rate-limits/rate-limits.ts'
@@ -37,13 +37,13 @@ interface StatusParts {
 }
 
 /** Returns the gateway's status as the admin listener serves it. */
-export function statusOf(parts: StatusParts): GatewayStatus {
+export function buildStatus(parts: StatusParts): GatewayStatus {
   const { setup, refused, sessions, catalog, backends, rateLimits, search, runs } = parts
-  const shown = shownToolsOf(catalog)
+  const shown = countShownTools(catalog)
   return {
     config: setup.hash,
     refused,
-    problems: problemsOf(parts),
+    problems: listProblems(parts),
     sessions: sessions.count,
     sessionStorage: sessions.provider,
     authServer: setup.ownIssuer.status ?? null,
@@ -67,7 +67,7 @@ export function statusOf(parts: StatusParts): GatewayStatus {
 }
 
 /** Returns the problems in spite of which the gateway serves. */
-function problemsOf({
+function listProblems({
   setup,
   catalog,
   skills,

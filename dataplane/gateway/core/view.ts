@@ -3,8 +3,8 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Workflow } from '../../config/workflow/compiled.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import { buildCatalog } from '../aggregation/catalog.ts'
-import { buildPromptResourceCatalog, pageOf, placeOf } from '../aggregation/prompt-resource-catalog.ts'
-import { shapeOf } from '../aggregation/shape.ts'
+import { buildPromptResourceCatalog, findPageUri, findPlace } from '../aggregation/prompt-resource-catalog.ts'
+import { readShape } from '../aggregation/shape.ts'
 import type { UriNames } from '../aggregation/uri-names.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 
@@ -34,7 +34,7 @@ export interface ResourceAt {
 
 /** Finds the backend of a resource in this view; undefined if no backend is known to have it. */
 export function resourceIn(view: View, uri: string): ResourceAt | undefined {
-  const place = placeOf(view.promptsAndResources, uri)
+  const place = findPlace(view.promptsAndResources, uri)
   const backend = place === undefined ? undefined : view.backendNamed(place.backend)
   if (place === undefined || backend === undefined) return undefined
   return { backend, own: place.uri, names: view.promptsAndResources.names?.get(backend.name) }
@@ -48,7 +48,7 @@ export const unlistedBackendsFor = (
 ): readonly Backend[] =>
   backends.filter((backend) => {
     if (backend.tools !== undefined) return false
-    const { prefix, filter, hidden } = shapeOf(config, backend.name)
+    const { prefix, filter, hidden } = readShape(config, backend.name)
     return !hidden && name.startsWith(prefix) && (filter === undefined || filter.has(name.slice(prefix.length)))
   })
 
@@ -62,7 +62,7 @@ export function buildCatalogs(
   isWithheld?: (workflow: Workflow) => boolean,
 ): Catalogs {
   const promptsAndResources = buildPromptResourceCatalog(config, backends)
-  const page = (backend: string, uri: string) => pageOf(promptsAndResources, backend, uri)
+  const page = (backend: string, uri: string) => findPageUri(promptsAndResources, backend, uri)
   const catalog = buildCatalog(config, backends, page, isWithheld)
   return { catalog, promptsAndResources }
 }

@@ -5,7 +5,7 @@ import { OK } from '../request/exchange.ts'
 import type { Reply } from '../request/reply.ts'
 import { BatchAnswers, type BatchPart } from './batch-answers.ts'
 import { EndpointExchange } from './incoming/endpoint-exchange.ts'
-import { serveInSession, sessionOf } from './methods.ts'
+import { requireSession, serveInSession } from './methods.ts'
 
 const MOST_MESSAGES = 64
 
@@ -14,7 +14,7 @@ const MOST_MESSAGES = 64
  * alone, and the answers are returned together.
  */
 export async function serveBatch(request: EndpointExchange, texts: readonly string[]): Promise<void> {
-  const session = await sessionOf(request)
+  const session = await requireSession(request)
   if (session.record.revision !== WITH_BATCHES) throw refused(`Batches are taken in revision ${WITH_BATCHES} alone.`)
   if (texts.length === 0 || texts.length > MOST_MESSAGES) throw refused(`A batch holds 1 to ${MOST_MESSAGES} messages.`)
   const messages = texts.map(parseElement)

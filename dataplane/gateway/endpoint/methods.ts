@@ -23,8 +23,8 @@ import {
   afterFirstLists,
   complete,
   getPrompt,
-  listOf,
   readResource,
+  serveList,
   subscribeResource,
 } from './catalog/prompts-and-resources.ts'
 import { getSkill, listSkills, readDirectory } from './catalog/skills.ts'
@@ -39,10 +39,10 @@ type Serve = (request: EndpointRequest) => void
 const ofBoth: Readonly<Record<string, Serve>> = {
   'tools/call': callTool,
   'tools/list': listTools,
-  'prompts/list': (request) => listOf(request, 'prompts'),
+  'prompts/list': (request) => serveList(request, 'prompts'),
   'prompts/get': getPrompt,
-  'resources/list': (request) => listOf(request, 'resources'),
-  'resources/templates/list': (request) => listOf(request, 'templates'),
+  'resources/list': (request) => serveList(request, 'resources'),
+  'resources/templates/list': (request) => serveList(request, 'templates'),
   'resources/read': readResource,
   'completion/complete': complete,
   'skills/list': listSkills,
@@ -81,13 +81,13 @@ function takeNotification(request: EndpointRequest): void {
 export function serveLegacy(request: EndpointRequest): void | Promise<void> {
   const { message } = request
   if (message.method === 'initialize' && message.kind === 'request') return initialize(request)
-  const session = sessionOf(request)
+  const session = requireSession(request)
   if (session instanceof Promise) return session.then((found) => serveInSession(request.inSession(found)))
   serveInSession(request.inSession(session))
 }
 
 /** Returns the session that the headers name. Throws `session_required`, `session_unknown`, `unsupported_version`. */
-export function sessionOf(request: EndpointExchange): Session | Promise<Session> {
+export function requireSession(request: EndpointExchange): Session | Promise<Session> {
   const { headers } = request.req
   const version = headers['mcp-protocol-version']
   if (typeof version === 'string' && !isLegacyRevision(version)) throw unsupportedVersion(version)

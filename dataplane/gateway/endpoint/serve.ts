@@ -7,7 +7,7 @@ import type { ListenOptions } from '../../server/listen/listen.ts'
 import { HELD_TO_PINS } from '../backends/connection/approved-transport.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { Message, parseMessage } from '../mcp/message.ts'
-import { eraOf, isModernRevision } from '../mcp/revisions.ts'
+import { classifyEra, isModernRevision } from '../mcp/revisions.ts'
 import { type CrossOrigin, checkOrigin } from '../request/cross-origin.ts'
 import { OK } from '../request/exchange.ts'
 import { HttpReply } from '../request/http-reply.ts'
@@ -16,7 +16,7 @@ import { bindingOf } from '../sessions/binding.ts'
 import { parseEventId } from '../sessions/streams/event-id.ts'
 import { serveBatch } from './batch.ts'
 import { bodyReader, EndpointExchange, LARGEST_BODY, tooLarge } from './incoming/endpoint-exchange.ts'
-import { serveLegacy, serveModern, sessionOf } from './methods.ts'
+import { requireSession, serveLegacy, serveModern } from './methods.ts'
 import { openSessionStream, resumeAnswer } from './streams/resume.ts'
 
 /** The functions that serve the MCP endpoint, by HTTP method. */
@@ -131,7 +131,7 @@ function understand(admitted: EndpointExchange): void {
 /** 4. Determines the era, which has a table of methods. */
 function serve(admitted: EndpointExchange, message: Message): void {
   const understood = admitted.understand(message)
-  const request = understood.inEra(eraOf(message, admitted.req.headers))
+  const request = understood.inEra(classifyEra(message, admitted.req.headers))
   if (request.era === 'modern') serveModern(request)
   else request.run(serveLegacy)
 }
@@ -236,7 +236,7 @@ function startDelete(request: EndpointExchange): void {
 }
 
 async function endSession(request: EndpointExchange): Promise<void> {
-  const session = await sessionOf(request)
+  const session = await requireSession(request)
   request.tellSession(session.record.id)
   await request.gateway.sessions.end(session)
   request.reply.empty(204)
@@ -252,7 +252,7 @@ function refuseModern(request: EndpointExchange): void {
 
 async function openStream(request: EndpointExchange): Promise<void> {
   checkGet(request.req)
-  const session = await sessionOf(request)
+  const session = await requireSession(request)
   request.tellSession(session.record.id)
   if (request.gateway.closing.aborted)
     throw new PublicError('unavailable', { headers: { 'retry-after': '1', connection: 'close' } })

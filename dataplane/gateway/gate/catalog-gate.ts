@@ -8,7 +8,7 @@ import type { CatalogGateConfig, GatewayConfig } from '../../config/gateway.ts'
 import type { CatalogGateStatus } from '../../config/status.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { TokenClaims } from '../../identity/claims.ts'
-import { type Steps, turnOf } from '../limits/turns.ts'
+import { type Steps, takeTurn } from '../limits/turns.ts'
 import { GateDecision, judgeMembers, type Matched, type MemberSet, type Snapshot } from './decision.ts'
 import { type GateMember, type Match, type MatchBy, matching } from './match.ts'
 import { RegistryPoll } from './registry-poll.ts'
@@ -53,7 +53,7 @@ export class CatalogGate {
   /** Applies a configuration with a gate. Registries whose settings have not changed keep their rows. */
   apply(config: GatewayConfig, gate: CatalogGateConfig, directory: string): void {
     this.#config = gate
-    const members = membersOf(config, gate)
+    const members = listMembers(config, gate)
     if (!isDeepStrictEqual(members, this.#members)) this.#members = members
     this.#provider = config.authz?.primaryUpstreamProvider
     const key = [gate.registries, gate.maxStale, gate.onUnavailable, directory, config.namespace, config.name]
@@ -169,7 +169,7 @@ export class CatalogGate {
 }
 
 /** Returns the backends with the facts by which the catalog finds them. A backend without such facts has its URL. */
-export function membersOf(
+export function listMembers(
   { backends }: Pick<GatewayConfig, 'backends'>,
   { members = [] }: CatalogGateConfig,
 ): readonly GateMember[] {
@@ -219,7 +219,7 @@ export class RegistryMatches {
     this.#asked = question
     this.pending = undefined
     const work = matching(question.members, question.snapshot.rows, question.by)
-    const turn = turnOf(work)
+    const turn = takeTurn(work)
     if (turn.done === true) this.#answer(question, turn.value)
     else this.pending = this.#goOn(question, work)
   }
@@ -228,7 +228,7 @@ export class RegistryMatches {
     for (;;) {
       await setImmediate()
       if (this.#asked !== question) return
-      const turn = turnOf(work)
+      const turn = takeTurn(work)
       if (turn.done !== true) continue
       this.pending = undefined
       this.#answer(question, turn.value)

@@ -8,7 +8,7 @@ export function comparableUrl(text: string): string | undefined {
   const url = URL.parse(text)
   if (url === null || !/^https?:$/.test(url.protocol)) return undefined
   // A parser drops an empty `@`, but other parsers may interpret it differently.
-  if (url.username !== '' || url.password !== '' || authorityOf(text).includes('@')) return undefined
+  if (url.username !== '' || url.password !== '' || findAuthority(text).includes('@')) return undefined
   const host = url.hostname.replace(/\.$/, '')
   if (host === '') return undefined
   const port = url.port === '' ? '' : `:${url.port}`
@@ -16,7 +16,7 @@ export function comparableUrl(text: string): string | undefined {
 }
 
 /** Returns the part of a URL that may contain credentials, as written. */
-const authorityOf = (text: string): string => /^[^/\\]*[/\\]*([^/\\?#]*)/.exec(text.trim())?.[1] ?? ''
+const findAuthority = (text: string): string => /^[^/\\]*[/\\]*([^/\\?#]*)/.exec(text.trim())?.[1] ?? ''
 
 /** Decodes escapes of unreserved characters, and writes the others in upper case (RFC 3986, section 6.2.2). */
 const plainEscapes = (text: string): string =>

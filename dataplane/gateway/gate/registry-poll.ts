@@ -207,7 +207,7 @@ export class RegistryPoll {
     const isFirst = this.#failingSince === undefined
     const before = this.problem
     this.#failingSince ??= performance.now()
-    this.problem = error instanceof NoAnswer ? error.message : causeOf(error)
+    this.problem = error instanceof NoAnswer ? error.message : findCause(error)
     this.#wasTried()
     if (before !== this.problem) log.warn({ registry: this.name, err: error }, 'the registry does not list its entries')
     if (isFirst) this.#noticeTimer = setTimeout(onChange, NOTICED_MS + 1).unref()
@@ -302,7 +302,7 @@ function codeIn(text: string): string {
   }
 }
 
-function causeOf(error: unknown): string {
+function findCause(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
   return code === undefined ? message : `the registry can’t be reached (${code})`
 }

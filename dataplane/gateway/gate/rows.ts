@@ -36,10 +36,10 @@ export type KnownClaims = Map<string, ClaimsMap>
 
 /** Reads a page of a registry's gate. Invalid rows are left out. Throws an Error if the page is invalid. */
 export function readGatePage(value: unknown, known: KnownClaims): GatePage {
-  const head = headOf(value, known)
+  const head = readHead(value, known)
   const { servers } = value as { readonly servers?: unknown }
   if (!Array.isArray(servers)) throw noServers()
-  return { ...head, rows: servers.flatMap((server) => rowOf(server, known) ?? []) }
+  return { ...head, rows: servers.flatMap((server) => readRow(server, known) ?? []) }
 }
 
 /** Reads a page from its text in steps, with the same result as `readGatePage`. */
@@ -53,12 +53,12 @@ export function* gatePageIn(text: string, known: KnownClaims): Steps<GatePage> {
   }
   if (members.end === -1 || skipSpace(text, members.end) !== text.length)
     throw new Error('the answer is not a JSON object')
-  const page = headOf(head, known)
+  const page = readHead(head, known)
   if (servers?.startsWith('[') !== true) throw noServers()
   const rows: Row[] = []
   const elements = new Elements(servers, 0)
   while (elements.next()) {
-    const row = rowOf(JSON.parse(elements.value), known)
+    const row = readRow(JSON.parse(elements.value), known)
     if (row !== undefined) rows.push(row)
     yield
   }
@@ -68,7 +68,7 @@ export function* gatePageIn(text: string, known: KnownClaims): Steps<GatePage> {
 
 const noServers = () => new Error('the answer has no servers')
 
-function headOf(value: unknown, known: KnownClaims): Omit<GatePage, 'rows'> {
+function readHead(value: unknown, known: KnownClaims): Omit<GatePage, 'rows'> {
   if (!isObject(value)) throw new Error('the answer is not a JSON object')
   const { revision, mode, claims, unlabelled, nextCursor } = value
   if (typeof revision !== 'string' || revision === '') throw new Error('the answer has no revision')
@@ -85,7 +85,7 @@ function headOf(value: unknown, known: KnownClaims): Omit<GatePage, 'rows'> {
   }
 }
 
-function rowOf(value: unknown, known: KnownClaims): Row | undefined {
+function readRow(value: unknown, known: KnownClaims): Row | undefined {
   if (!isObject(value)) return undefined
   const { name, version, status, remotes, packages, kubernetes } = value
   const claims = claimsIn(value['claims'], known)
@@ -98,7 +98,7 @@ function rowOf(value: unknown, known: KnownClaims): Row | undefined {
     status: status as Row['status'],
     claims,
     urls: objectsIn(remotes).flatMap(({ url }) => (typeof url === 'string' ? (comparableUrl(url) ?? []) : [])),
-    images: objectsIn(packages).flatMap((one) => packageImage(textsOf(one)) ?? []),
+    images: objectsIn(packages).flatMap((one) => packageImage(readTexts(one)) ?? []),
     uid: typeof uid === 'string' && uid !== '' ? uid : undefined,
   }
 }
@@ -106,7 +106,7 @@ function rowOf(value: unknown, known: KnownClaims): Row | undefined {
 const objectsIn = (value: unknown): readonly Readonly<Record<string, unknown>>[] =>
   Array.isArray(value) ? value.filter(isObject) : []
 
-const textsOf = (value: Readonly<Record<string, unknown>>): Package =>
+const readTexts = (value: Readonly<Record<string, unknown>>): Package =>
   Object.fromEntries(Object.entries(value).filter(([, text]) => typeof text === 'string')) as Package
 
 /** Reads claims; undefined for any value but an object of strings. It is never treated as "no claims". */

@@ -48,7 +48,7 @@ export class SnapshotFile {
       if (format !== FORMAT || source !== this.#source) return undefined
       if (typeof digest !== 'string' || !/^[0-9a-f]{64}$/.test(digest)) return undefined
       if (typeof confirmedAt !== 'number' || !Number.isFinite(confirmedAt)) return undefined
-      if (head['check'] !== checkOf(this.#source, digest, confirmedAt)) return undefined
+      if (head['check'] !== computeCheck(this.#source, digest, confirmedAt)) return undefined
       const bytes = await readFile(this.#pagesFile(digest))
       if ((await inTurns(digestIn(bytes))) !== digest) return undefined
       const snapshot = await inTurns(snapshotIn(bytes.toString('utf8'), known))
@@ -82,7 +82,7 @@ export class SnapshotFile {
 
   #writeHead(digest: string, confirmedAt: number): Promise<void> {
     const source = this.#source
-    const check = checkOf(source, digest, confirmedAt)
+    const check = computeCheck(source, digest, confirmedAt)
     return replace(this.#head, JSON.stringify({ format: FORMAT, source, digest, confirmedAt, check }))
   }
 
@@ -97,7 +97,7 @@ export class SnapshotFile {
   }
 }
 
-const checkOf = (source: string, digest: string, confirmedAt: number): string =>
+const computeCheck = (source: string, digest: string, confirmedAt: number): string =>
   createHash('sha256')
     .update(JSON.stringify([source, digest, confirmedAt]))
     .digest('base64url')

@@ -5,7 +5,7 @@ const TURN_MS = 10
 
 export type Steps<T> = Generator<undefined, T>
 
-export function turnOf<T>(work: Steps<T>): IteratorResult<undefined, T> {
+export function takeTurn<T>(work: Steps<T>): IteratorResult<undefined, T> {
   const until = performance.now() + TURN_MS
   let step = work.next()
   while (step.done !== true && performance.now() < until) step = work.next()
@@ -14,10 +14,10 @@ export function turnOf<T>(work: Steps<T>): IteratorResult<undefined, T> {
 
 /** Does all steps, with pauses in which other work is done. */
 export async function inTurns<T>(work: Steps<T>): Promise<T> {
-  let turn = turnOf(work)
+  let turn = takeTurn(work)
   while (turn.done !== true) {
     await setImmediate()
-    turn = turnOf(work)
+    turn = takeTurn(work)
   }
   return turn.value
 }

@@ -19,7 +19,7 @@ export interface ToolApp {
 }
 
 /** Reads a tool's declarations for MCP Apps; undefined if it has none. */
-export function appOf(tool: Readonly<Record<string, unknown>>): ToolApp | undefined {
+export function readApp(tool: Readonly<Record<string, unknown>>): ToolApp | undefined {
   const meta = isObject(tool['_meta']) ? tool['_meta'] : {}
   const ui = isObject(meta['ui']) ? meta['ui'] : undefined
   const uri = ui?.['resourceUri'] ?? meta[OLD_URI]

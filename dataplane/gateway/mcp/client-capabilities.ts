@@ -24,12 +24,12 @@ export function normalCapabilities(declared: unknown): ClientCapabilities {
   if (isObject(sampling)) normal.sampling = objectMembers(sampling, ['context', 'tools'])
   if (isObject(roots)) normal.roots = roots['listChanged'] === true ? { listChanged: true } : {}
   const apps = isObject(extensions) ? extensions[APPS_EXTENSION] : undefined
-  if (isObject(apps)) normal.extensions = { [APPS_EXTENSION]: mimeTypesOf(apps) }
+  if (isObject(apps)) normal.extensions = { [APPS_EXTENSION]: readMimeTypes(apps) }
   return normal
 }
 
 /** Returns the relayed part of a client's capabilities, which is declared to backends, as JSON text. */
-export const declaredOf = (capabilities: unknown): string => JSON.stringify(normalCapabilities(capabilities))
+export const declareCapabilities = (capabilities: unknown): string => JSON.stringify(normalCapabilities(capabilities))
 
 /** Returns the named members that are objects, without their content. */
 function objectMembers(
@@ -39,7 +39,7 @@ function objectMembers(
   return Object.fromEntries(names.filter((name) => isObject(capability[name])).map((name) => [name, {}]))
 }
 
-function mimeTypesOf({ mimeTypes }: Readonly<Record<string, unknown>>): { mimeTypes?: string[] } {
+function readMimeTypes({ mimeTypes }: Readonly<Record<string, unknown>>): { mimeTypes?: string[] } {
   if (!Array.isArray(mimeTypes)) return {}
   const types = mimeTypes.filter((type): type is string => typeof type === 'string' && type.length <= LONGEST_MIME_TYPE)
   return { mimeTypes: [...new Set(types)].sort().slice(0, MOST_MIME_TYPES) }

@@ -55,7 +55,7 @@ export const mismatch = (message: string): PublicError => new PublicError('heade
 export class InvalidParamHeader extends Error {}
 
 /** Reads the declared headers of an inputSchema. Throws InvalidParamHeader with the reason. */
-export function paramHeadersOf(inputSchema: unknown): readonly ParamHeader[] {
+export function readParamHeaders(inputSchema: unknown): readonly ParamHeader[] {
   const found: ParamHeader[] = []
   visit(inputSchema, [], found, 0)
   return found
@@ -103,7 +103,7 @@ function declared(
 /** Adds the headers that are declared for these arguments to a flat list. An absent or null value adds none. */
 export function addParamHeaders(headers: string[], declarations: readonly ParamHeader[], args: unknown): void {
   for (const { header, path } of declarations) {
-    const text = textOf(valueAt(args, path))
+    const text = toHeaderText(valueAt(args, path))
     if (text !== undefined) headers.push(header, encodeHeaderValue(text))
   }
 }
@@ -116,7 +116,7 @@ export function checkParamHeaders(
 ): void {
   for (const { header, path } of declarations) {
     const value = valueAt(args, path)
-    const text = textOf(value)
+    const text = toHeaderText(value)
     const given = incoming[header]
     if (typeof given !== 'string') {
       if (text !== undefined) throw mismatch(`${header} is missing.`)
@@ -142,7 +142,7 @@ function valueAt(root: unknown, path: readonly string[]): unknown {
  * Returns the header form of a value: decimal text for a number, `true` or `false`; undefined for values that have
  * none, such as an integer beyond 2^53.
  */
-function textOf(value: unknown): string | undefined {
+function toHeaderText(value: unknown): string | undefined {
   if (typeof value === 'string') return value
   if (typeof value === 'boolean') return String(value)
   if (typeof value === 'number' && (!Number.isInteger(value) || Number.isSafeInteger(value))) return String(value)

@@ -11,4 +11,4 @@ export const LEVELS: readonly string[] = [
 ]
 
 /** Returns the severity of a log level (any JSON value); -1 for any other value. */
-export const levelOf = (level: unknown): number => (typeof level === 'string' ? LEVELS.indexOf(level) : -1)
+export const rankLevel = (level: unknown): number => (typeof level === 'string' ? LEVELS.indexOf(level) : -1)

@@ -209,7 +209,7 @@ export function parseMessage(body: Buffer, holder?: BytesHolder): Message | read
   let value: unknown
   if (body.length > SMALL) {
     const copies = text.length === body.length ? COPIES : WIDE_COPIES
-    const bytes = body.length * copies + structureOf(text)
+    const bytes = body.length * copies + measureStructure(text)
     holder?.hold(bytes)
   }
   try {
@@ -217,8 +217,8 @@ export function parseMessage(body: Buffer, holder?: BytesHolder): Message | read
   } catch (cause) {
     throw new PublicError('parse_error', { cause })
   }
-  if (Array.isArray(value)) return elementsOf(text)
-  return messageOf(text, value)
+  if (Array.isArray(value)) return splitElements(text)
+  return readMessage(text, value)
 }
 
 /**
@@ -226,7 +226,7 @@ export function parseMessage(body: Buffer, holder?: BytesHolder): Message | read
  */
 const SMALL = 2000
 
-function structureOf(text: string): number {
+function measureStructure(text: string): number {
   try {
     return structureBytes(text)
   } catch (error) {
@@ -235,7 +235,7 @@ function structureOf(text: string): number {
 }
 
 /** Parses one element of a batch. Throws `invalid_message`. */
-export const parseElement = (text: string): Message => messageOf(text, parseJson(text))
+export const parseElement = (text: string): Message => readMessage(text, parseJson(text))
 
 /** The refusal of a request whose id was readable, so that the answer contains it. */
 export class InvalidRequest extends PublicError {
@@ -248,7 +248,7 @@ export class InvalidRequest extends PublicError {
   }
 }
 
-function messageOf(text: string, value: unknown): Message {
+function readMessage(text: string, value: unknown): Message {
   if (!isObject(value)) throw new PublicError('invalid_message')
   try {
     if (value['params'] !== null || !('method' in value)) return new Message(text, value)
@@ -279,7 +279,7 @@ function withEmptyParams(text: string): string {
   return text
 }
 
-function elementsOf(text: string): string[] {
+function splitElements(text: string): string[] {
   const elements = new Elements(text, skipSpace(text, 0))
   const texts: string[] = []
   while (elements.next()) texts.push(elements.value)

@@ -23,7 +23,7 @@ const nameSource: Readonly<Record<string, string>> = {
  * Returns the era of a posted message. The body decides: a protocol version in `_meta` means the modern era, and its
  * absence the legacy era. A header that claims the modern era must agree with the body.
  */
-export function eraOf(message: Message, headers: IncomingHttpHeaders): 'modern' | 'legacy' {
+export function classifyEra(message: Message, headers: IncomingHttpHeaders): 'modern' | 'legacy' {
   const version = message.meta?.[VERSION_KEY]
   const header = headers['mcp-protocol-version']
   const headerIsModern = typeof header === 'string' && isModernRevision(header)

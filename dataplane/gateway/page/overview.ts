@@ -49,10 +49,11 @@ const MOST_SERVERS = 100
 const LONGEST_NAME = 128
 
 /** @param headers the request's headers, from which the shown address may derive */
-export function overviewOf({ setup, shared, gated }: Gateway, headers: IncomingHttpHeaders): Overview {
+export function buildOverview({ setup, shared, gated }: Gateway, headers: IncomingHttpHeaders): Overview {
   const { config } = setup
-  const endpoint = endpointOf(setup, headers)
-  if (config.incomingAuth.type !== 'anonymous') return { name: config.name, endpoint, access: loginOf(setup, headers) }
+  const endpoint = findEndpoint(setup, headers)
+  if (config.incomingAuth.type !== 'anonymous')
+    return { name: config.name, endpoint, access: describeLogin(setup, headers) }
   if (setup.authorizer !== undefined) return { name: config.name, endpoint, access: { kind: 'policy' } }
   const { catalog, backends } = gated.enforced === undefined ? shared : gated.anonymous
   const { tools, total, countOf } = toolSummaries(catalog)
@@ -66,13 +67,13 @@ export function overviewOf({ setup, shared, gated }: Gateway, headers: IncomingH
 }
 
 /** Returns the URL of the endpoint. If none is configured, it is the address at which the page was requested. */
-function endpointOf({ config, publicUrlOf }: Setup, headers: IncomingHttpHeaders): string {
+function findEndpoint({ config, publicUrlOf }: Setup, headers: IncomingHttpHeaders): string {
   if (config.resourceUrl !== undefined || config.trustProxyHeaders) return publicUrlOf(headers).resource
   const host = URL.parse(`http://${headers.host}`)?.host || 'localhost'
   return `http://${host}${config.endpointPrefix ?? ''}${ENDPOINT}`
 }
 
-function loginOf({ config, publicUrlOf, resourceMetadata }: Setup, headers: IncomingHttpHeaders): LoginAccess {
+function describeLogin({ config, publicUrlOf, resourceMetadata }: Setup, headers: IncomingHttpHeaders): LoginAccess {
   const { authorization_servers, scopes_supported } = resourceMetadata(headers) ?? {}
   return {
     kind: 'login',

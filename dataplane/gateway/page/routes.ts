@@ -8,7 +8,7 @@ import { PublicError } from '../../server/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { checkOrigin } from '../request/cross-origin.ts'
 import { gatewayPage } from './gateway-page.ts'
-import { type Overview, overviewOf } from './overview.ts'
+import { buildOverview, type Overview } from './overview.ts'
 
 type Format = 'text/html' | 'application/json' | 'text/plain'
 
@@ -24,24 +24,24 @@ export function rootRoutes(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
   app.get('/', (c, next) => {
     // A client that asks for events expects an MCP endpoint here.
     if (c.req.header('accept')?.toLowerCase().includes('text/event-stream')) return next()
-    return answer(c, overviewOf(gateway, c.env.incoming.headers))
+    return answer(c, buildOverview(gateway, c.env.incoming.headers))
   })
   app.all('/', () => errorResponse(new PublicError('not_found', { message: 'Not found; MCP is served at /mcp.' })))
   app.onError((error, c) => {
-    if (!(error instanceof PublicError) || error.status !== 403 || formatOf(c) !== 'text/html')
+    if (!(error instanceof PublicError) || error.status !== 403 || chooseFormat(c) !== 'text/html')
       return errorResponse(error, gateway.log)
     return renderPage(c, forbidden, 403)
   })
   return app
 }
 
-function formatOf(c: Context): Format {
+function chooseFormat(c: Context): Format {
   const supports = ['text/plain', 'application/json', 'text/html']
   return accepts(c, { header: 'Accept', supports, default: 'text/plain' }) as Format
 }
 
 function answer(c: Context, overview: Overview): Response | Promise<Response> {
-  switch (formatOf(c)) {
+  switch (chooseFormat(c)) {
     case 'text/html':
       return renderPage(c, gatewayPage(overview))
     case 'application/json':

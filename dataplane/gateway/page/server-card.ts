@@ -43,7 +43,7 @@ interface Documents {
  * Builds the documents of a configuration once. They contain settings of the endpoint, and nothing of backends, tools,
  * callers or requests. Undefined if there is no card.
  */
-const documentsOf = memoized((setup: Setup): { readonly documents: Documents | undefined } => {
+const buildDocuments = memoized((setup: Setup): { readonly documents: Documents | undefined } => {
   const { config, serverInfo } = setup
   const { serverCard } = config
   const endpoint = cardEndpoint(config)
@@ -73,13 +73,13 @@ const documentsOf = memoized((setup: Setup): { readonly documents: Documents | u
   const listed = { specVersion: '1.0', entries: [entry] }
   return {
     documents: {
-      card: documentOf(CARD_TYPE, card),
-      catalog: catalog === true ? documentOf(CATALOG_TYPE, listed) : undefined,
+      card: buildDocument(CARD_TYPE, card),
+      catalog: catalog === true ? buildDocument(CATALOG_TYPE, listed) : undefined,
     },
   }
 })
 
-function documentOf(type: string, value: object): Document {
+function buildDocument(type: string, value: object): Document {
   const body = JSON.stringify(value)
   return { type, body, etag: `"${createHash('sha256').update(body).digest('base64url')}"` }
 }
@@ -88,7 +88,7 @@ function documentOf(type: string, value: object): Document {
 export function serverCardRoutes(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
   const app = new Hono<{ Bindings: HttpBindings }>()
   const serve = (choose: (documents: Documents) => Document | undefined) => (c: Context, next: () => Promise<void>) => {
-    const { documents } = documentsOf(gateway.setup)
+    const { documents } = buildDocuments(gateway.setup)
     const document = documents === undefined ? undefined : choose(documents)
     if (document === undefined) return next()
     checkHost(gateway.setup.hostNames, c.req.header('host'), undefined)

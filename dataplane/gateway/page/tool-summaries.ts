@@ -1,4 +1,4 @@
-import { type Catalog, shownToolsOf } from '../aggregation/catalog.ts'
+import { type Catalog, countShownTools } from '../aggregation/catalog.ts'
 import { Elements, memberText } from '../mcp/json.ts'
 
 export interface ToolSummary {
@@ -37,19 +37,19 @@ export function toolSummaries(catalog: Catalog): ToolSummaries {
 
 function summarize(catalog: Catalog): ToolSummaries {
   const { routes, legacyList } = catalog
-  const countOf = shownToolsOf(catalog)
+  const countOf = countShownTools(catalog)
   // The text may end within a tool. That tool is left out.
   const text = legacyList.subarray(0, MOST_READ).toString()
   const elements = new Elements(text, text.indexOf('['))
   const tools: ToolSummary[] = []
   while (tools.length < MOST_TOOLS && elements.next()) {
     const tool = elements.value
-    tools.push({ name: stringMember(tool, 'name', LONGEST_NAME), description: descriptionOf(tool) })
+    tools.push({ name: stringMember(tool, 'name', LONGEST_NAME), description: readDescription(tool) })
   }
   return { tools, total: routes.size, countOf }
 }
 
-const descriptionOf = (tool: string) =>
+const readDescription = (tool: string) =>
   stringMember(tool, 'description', LONGEST_DESCRIPTION) || stringMember(tool, 'title', LONGEST_DESCRIPTION)
 
 /** Returns a string member, cut to `longest`; empty if there is none. */

@@ -37,7 +37,7 @@ const MOST_PAGES = 256
 const digests = new WeakMap<Definition, string | false>()
 
 /** Returns the digest of a definition as the backend sent it; undefined if it has none. Computed once for each item. */
-export function digestOf(definition: Definition): string | undefined {
+export function computeDigest(definition: Definition): string | undefined {
   let digest = digests.get(definition)
   if (digest === undefined) {
     digest = definitionDigest(definition.source ?? definition.text) ?? false
@@ -51,7 +51,7 @@ export const digestInTurns = (list: readonly Definition[]): Promise<void> => inT
 
 function* digestSteps(list: readonly Definition[]): Steps<void> {
   for (const item of list) {
-    digestOf(item)
+    computeDigest(item)
     yield
   }
 }
@@ -59,7 +59,7 @@ function* digestSteps(list: readonly Definition[]): Steps<void> {
 /** Returns the item to show if it is approved, else the reason why it is not. */
 function verdictOn<T extends Definition>(pins: Pins, kind: ListedKind, item: T): T | Reason {
   if (kind !== 'resources' || pins.unlisted(kind) !== 'bare' || pins.has(kind, item.key))
-    return pins.reasonAgainst(kind, item.key, digestOf(item)) ?? item
+    return pins.reasonAgainst(kind, item.key, computeDigest(item)) ?? item
   const text = bareResource(item.text)
   return text === undefined ? 'unpinned' : { ...item, text, source: item.source ?? item.text }
 }

@@ -70,7 +70,7 @@ export class PinTable {
   /** Returns the slot of a name, or the free slot where it would be. */
   #slotOf(name: string): number {
     const last = this.#slots.length - 1
-    let slot = hashOf(name) & last
+    let slot = hashName(name) & last
     for (;;) {
       const number = this.#slots[slot] as number
       if (number === 0 || this.#isAt(number - 1, name)) return slot
@@ -91,5 +91,5 @@ export class PinTable {
 }
 
 /** Returns a seeded 32-bit hash. Authors of pins don't know the seed, so they can't choose names that collide. */
-const hashOf = (name: string): number =>
+const hashName = (name: string): number =>
   hash('sha256', Buffer.concat([SEED, Buffer.from(name, 'utf16le')]), 'buffer').readUInt32LE()

@@ -223,8 +223,8 @@ export class Limits {
   readonly #byTool: ReadonlyMap<string, readonly Limit[]>
 
   constructor(config: RateLimiting | undefined) {
-    this.#ofAnyTool = limitsOf(config ?? {}, undefined)
-    const ofTools = (config?.tools ?? []).map((tool) => [tool.name, limitsOf(tool, tool.name)] as const)
+    this.#ofAnyTool = readLimits(config ?? {}, undefined)
+    const ofTools = (config?.tools ?? []).map((tool) => [tool.name, readLimits(tool, tool.name)] as const)
     this.#byTool = new Map(ofTools.map(([name, limits]) => [name, [...this.#ofAnyTool, ...limits]]))
     this.all = [...this.#ofAnyTool, ...ofTools.flatMap(([, limits]) => limits)]
   }
@@ -234,15 +234,15 @@ export class Limits {
   }
 }
 
-function limitsOf({ shared, perUser }: BucketSettings, tool: string | undefined): readonly Limit[] {
+function readLimits({ shared, perUser }: BucketSettings, tool: string | undefined): readonly Limit[] {
   const of = tool === undefined ? '' : `:${tool}`
   return [
-    ...(shared === undefined ? [] : [limitOf(`shared${of}`, 'shared', tool, shared)]),
-    ...(perUser === undefined ? [] : [limitOf(`user${of}`, 'perUser', tool, perUser)]),
+    ...(shared === undefined ? [] : [readLimit(`shared${of}`, 'shared', tool, shared)]),
+    ...(perUser === undefined ? [] : [readLimit(`user${of}`, 'perUser', tool, perUser)]),
   ]
 }
 
-function limitOf(
+function readLimit(
   id: string,
   bucket: Limit['bucket'],
   tool: string | undefined,
@@ -319,7 +319,7 @@ export class MemoryBuckets implements Buckets {
     return limits.map((limit) => {
       const name = bucketName(limit, user)
       if (this.#kept.has(name)) return name
-      needed += bytesOf(name)
+      needed += estimateBytes(name)
       // The number of shared buckets follows from the configuration.
       if (limit.bucket === 'shared' || this.#makeRoom(needed, now)) return name
       this.#crowdedUntil = now + CROWDED_MS
@@ -332,7 +332,7 @@ export class MemoryBuckets implements Buckets {
       const name = this.#dispensable(now)
       if (name === undefined) return false
       this.#kept.delete(name)
-      this.#bytes -= bytesOf(name)
+      this.#bytes -= estimateBytes(name)
     }
     return true
   }
@@ -360,7 +360,7 @@ export class MemoryBuckets implements Buckets {
     const tokens = tokensAt(kept, limit, now) - 1
     if (kept === undefined) {
       this.#kept.set(name, { tokens, at: now, limit })
-      this.#bytes += bytesOf(name)
+      this.#bytes += estimateBytes(name)
       return
     }
     kept.tokens = tokens
@@ -371,4 +371,4 @@ export class MemoryBuckets implements Buckets {
   }
 }
 
-const bytesOf = (name: string): number => BUCKET_BYTES + 2 * name.length
+const estimateBytes = (name: string): number => BUCKET_BYTES + 2 * name.length

@@ -57,11 +57,11 @@ export class RedisBuckets implements Buckets {
     const keys = limits.map((limit) => this.#prefix + bucketName(limit, user))
     const sizes = limits.flatMap(({ maxTokens, periodMs }) => [maxTokens, periodMs * 1000])
     const empty = (await inTime(this.#redis.ask((redis) => TAKE.run(redis, keys, sizes)))) as number[]
-    return empty.length === 0 ? ALL_TAKEN : emptyOf(empty, limits)
+    return empty.length === 0 ? ALL_TAKEN : readEmpty(empty, limits)
   }
 }
 
-function emptyOf(flat: readonly number[], limits: readonly Limit[]): Taken {
+function readEmpty(flat: readonly number[], limits: readonly Limit[]): Taken {
   const empty: Empty[] = []
   for (let at = 0; at < flat.length; at += 2)
     empty.push({ limit: limits[(flat[at] as number) - 1] as Limit, waitMs: flat[at + 1] as number })

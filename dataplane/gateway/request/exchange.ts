@@ -25,10 +25,10 @@ import type { Reply } from './reply.ts'
 import {
   auditRequest,
   findingErrorResult,
+  findOperation,
   incomingTrace,
   isErrorResult,
   OTHER,
-  operationOf,
   requestDetails,
 } from './request-record.ts'
 import type { Setup } from './setup.ts'
@@ -203,7 +203,7 @@ export class Exchange implements Origin {
 
   /** Returns the operation that telemetry measures for this method. */
   protected operationOf(method: string): Operation {
-    return operationOf(method)
+    return findOperation(method)
   }
 
   /** The telemetry of the request; undefined before it is understood, and after its end. */
@@ -273,7 +273,7 @@ export class Exchange implements Origin {
     const error = isPlain ? thrown : publicError(thrown, this.log)
     const { message } = this
     if (this.reply.begun && !this.reply.streaming) this.reply.abort()
-    else this.reply.json(this.#statusOf(error), errorText(message?.id ?? idOf(error), error), headersOf(error))
+    else this.reply.json(this.#statusOf(error), errorText(message?.id ?? readId(error), error), listHeaders(error))
     if (this.#observation === undefined) this.#observe(OTHER)
     const result = error.status === 401 || error.status === 403 ? 'denied' : 'error'
     this.ended({ result, code: error.code, rpcCode: errorTable[error.code].rpc })
@@ -324,9 +324,9 @@ export class Exchange implements Origin {
 
 const ANONYMOUS: Caller = { kind: 'anonymous' }
 
-const idOf = (error: PublicError): string | undefined => (error instanceof InvalidRequest ? error.id : undefined)
+const readId = (error: PublicError): string | undefined => (error instanceof InvalidRequest ? error.id : undefined)
 
-const headersOf = ({ headers }: PublicError): readonly string[] =>
+const listHeaders = ({ headers }: PublicError): readonly string[] =>
   headers === undefined ? [] : Object.entries(headers).flat()
 
 const CLOSING = Buffer.from('}')

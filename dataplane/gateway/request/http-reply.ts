@@ -77,7 +77,7 @@ export class HttpReply implements Reply {
       ...[REQUEST_ID, this.#requestId(), ...NOSNIFF],
     ])
     if (length <= ONE_WRITE) {
-      res.end(latin1Of(pieces), 'latin1')
+      res.end(toLatin1(pieces), 'latin1')
       return
     }
     res.cork()
@@ -162,7 +162,7 @@ export class HttpReply implements Reply {
 }
 
 /** Returns bytes as Latin-1: Node sends head and body in one write if the body is a string. */
-function latin1Of(pieces: readonly Buffer[]): string {
+function toLatin1(pieces: readonly Buffer[]): string {
   let text = ''
   for (const piece of pieces) text += latin1(piece)
   return text

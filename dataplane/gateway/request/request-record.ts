@@ -301,7 +301,7 @@ const RESPONSE: Operation = { kind: 'request', name: 'response' }
 /** The operation for unknown methods. */
 export const OTHER: Operation = { kind: 'request', name: 'other' }
 /** Returns the operation of a method. Callers choose method names, so all unknown ones share one operation. */
-export const operationOf = (method: string): Operation => operations.get(method) ?? (method === '' ? RESPONSE : OTHER)
+export const findOperation = (method: string): Operation => operations.get(method) ?? (method === '' ? RESPONSE : OTHER)
 
 const methodEvents = new Map<string, AuditEventType>(Object.entries(METHOD_EVENTS))
 /** Events for requests without an understood message, by HTTP method. */
@@ -331,16 +331,16 @@ interface AskedRequest {
 /** Writes the audit events of a request that has ended. */
 export function auditRequest(log: AuditLog, context: AskedRequest, ended: Outcome): void {
   const { message } = context
-  const type = typeOf(context, message, ended)
+  const type = chooseType(context, message, ended)
   if (type === undefined) return
   const isStart = type === 'mcp_initialize' && ended.result === 'ok'
   if (!log.wants(type) && !(isStart && log.wants('session_started'))) return
-  const event = eventOf(log, context, { type, ended })
+  const event = buildEvent(log, context, { type, ended })
   log.write(event)
   if (isStart) log.write({ ...event, type: 'session_started', durationMs: undefined })
 }
 
-function typeOf({ req }: AskedRequest, message: Message | undefined, ended: Outcome): AuditEventType | undefined {
+function chooseType({ req }: AskedRequest, message: Message | undefined, ended: Outcome): AuditEventType | undefined {
   if (message === undefined) {
     if (UNAUTHENTICATED.has(ended.code)) return 'authentication_failed'
     // A batch: each of its messages has its own event.
@@ -352,7 +352,7 @@ function typeOf({ req }: AskedRequest, message: Message | undefined, ended: Outc
   return methodEvents.get(message.method) ?? rest
 }
 
-function eventOf(
+function buildEvent(
   log: AuditLog,
   context: AskedRequest,
   { type, ended }: { readonly type: AuditEventType; readonly ended: Outcome },
@@ -380,7 +380,7 @@ function eventOf(
       digest: context.digest,
     },
     session,
-    data: dataOf(log, context, message),
+    data: collectData(log, context, message),
   }
 }
 
@@ -392,7 +392,7 @@ export function aboutRequest(context: AskedRequest) {
     requestId,
     traceparent: context.observation?.trace?.traceparent ?? context.incoming()?.traceparent,
     caller,
-    client: clientOf(message),
+    client: describeClient(message),
     session: session?.record.id ?? context.sessionId,
   } satisfies Partial<AuditEvent>
 }
@@ -404,12 +404,12 @@ function outcome({ result, code }: Outcome): AuditOutcome {
 }
 
 /** Returns the client's description of itself. */
-function clientOf(message: Message | undefined): AuditEvent['client'] {
+function describeClient(message: Message | undefined): AuditEvent['client'] {
   const name = message && clientNameIn(message)
   return name === undefined ? undefined : { name }
 }
 
-function dataOf(log: AuditLog, { reply }: AskedRequest, message: Message | undefined): AuditEvent['data'] {
+function collectData(log: AuditLog, { reply }: AskedRequest, message: Message | undefined): AuditEvent['data'] {
   if (log.requestBytes === 0 && log.responseBytes === 0) return undefined
   const response = log.responseBytes > 0 && reply instanceof RecordedReply ? reply.text : undefined
   return { request: log.requestBytes === 0 ? undefined : message?.text, response }

@@ -16,7 +16,7 @@ import type { Issuers } from '../../identity/issuers.ts'
 import { type HostNames, hostNames } from '../../server/hosts.ts'
 import type { Observe } from '../../telemetry/observe.ts'
 import { type Authorizer, createAuthorizer } from '../access/authorizer.ts'
-import { type ScopeRules, scopeRulesOf } from '../access/scope-rules.ts'
+import { readScopeRules, type ScopeRules } from '../access/scope-rules.ts'
 import type { Implementation } from '../backends/session/session-peer.ts'
 import { CrossOrigin } from './cross-origin.ts'
 import { judgedBy } from './judged-by.ts'
@@ -114,7 +114,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
     proofs,
     ownIssuer: options.ownIssuer,
     authorizer: createAuthorizer(config, before),
-    scopeRules: scopeRulesOf(config, ownResource(config, options.listenerUrl).audience),
+    scopeRules: readScopeRules(config, ownResource(config, options.listenerUrl).audience),
     addressOf,
     resourceMetadata: (headers) =>
       oidc === undefined

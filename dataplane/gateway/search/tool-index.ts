@@ -74,7 +74,7 @@ export class ToolIndex {
         await setImmediate()
         since = performance.now()
       }
-      const indexed = indexedOf(text)
+      const indexed = readIndexed(text)
       const { name, title, description, arguments: named } = indexed
       this.digests.push(hash('sha256', meaningOf(indexed), 'base64url'))
       insert.run(number, spelledOut(name), title, description, named)
@@ -90,7 +90,7 @@ export class ToolIndex {
 
   /** Returns a tool's purpose in the words for the search by meaning; empty if it has none. */
   meaningOf(tool: number): string {
-    return meaningOf(indexedOf(this.tools[tool] as string))
+    return meaningOf(readIndexed(this.tools[tool] as string))
   }
 
   close(): void {
@@ -99,16 +99,16 @@ export class ToolIndex {
 }
 
 /** Reads the indexed parts of a tool, given as JSON text. Backends may put any value anywhere. */
-export function indexedOf(text: string): Indexed {
+export function readIndexed(text: string): Indexed {
   const tool: unknown = JSON.parse(text)
   if (!isObject(tool)) return { name: '', title: '', description: '', arguments: '' }
   const { name, title, annotations, description, inputSchema } = tool
   const properties = isObject(inputSchema) ? inputSchema['properties'] : undefined
   return {
-    name: textOf(name),
-    title: textOf(title ?? (isObject(annotations) ? annotations['title'] : undefined)),
-    description: textOf(description),
-    arguments: isObject(properties) ? argumentsOf(properties) : '',
+    name: cutText(name),
+    title: cutText(title ?? (isObject(annotations) ? annotations['title'] : undefined)),
+    description: cutText(description),
+    arguments: isObject(properties) ? joinArguments(properties) : '',
   }
 }
 
@@ -119,10 +119,10 @@ const meaningOf = ({ name, title, description }: Indexed): string =>
     .slice(0, LONGEST_MEANING)
     .toWellFormed()
 
-const argumentsOf = (properties: Readonly<Record<string, unknown>>): string =>
+const joinArguments = (properties: Readonly<Record<string, unknown>>): string =>
   Object.keys(properties).slice(0, MOST_ARGUMENTS).map(spelledOut).join(' ').slice(0, LONGEST)
 
-const textOf = (value: unknown): string => (typeof value === 'string' ? value.slice(0, LONGEST) : '')
+const cutText = (value: unknown): string => (typeof value === 'string' ? value.slice(0, LONGEST) : '')
 
 /** Returns a name and the words in it: an index does not split at capitals. */
 function spelledOut(name: string): string {

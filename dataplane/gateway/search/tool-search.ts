@@ -72,7 +72,7 @@ export class ToolSearch {
    */
   async find(list: Buffer, query: string, most: number, caller?: unknown): Promise<readonly string[]> {
     this.#searches++
-    const index = await this.#indexOf(list)
+    const index = await this.#openIndex(list)
     return (await this.#ranked(index, query, most, caller)).map((tool) => index.tools[tool] as string)
   }
 
@@ -81,20 +81,20 @@ export class ToolSearch {
     const { hybridSearchSemanticRatio = DEFAULT_RATIO, semanticDistanceThreshold = DEFAULT_FURTHEST } = this.#config
     const weight = Number(hybridSearchSemanticRatio)
     const words = index.find(query, CANDIDATES)
-    if (this.#embeddings === undefined || weight === 0 || query.trim() === '') return numbersOf(words, most)
+    if (this.#embeddings === undefined || weight === 0 || query.trim() === '') return listNumbers(words, most)
     const furthest = Number(semanticDistanceThreshold)
     const meant = await this.#embeddings.closest(index, query, { most: CANDIDATES, furthest }, caller)
     if (meant === undefined) {
       this.#wordsAlone++
-      return numbersOf(words, most)
+      return listNumbers(words, most)
     }
     this.#hybrid++
     const byWords = { hits: relative(words), weight: 1 - weight }
     return fuse([byWords, { hits: meant, weight }], most)
   }
 
-  async #indexOf(list: Buffer): Promise<ToolIndex> {
-    const digest = this.#digestOf(list)
+  async #openIndex(list: Buffer): Promise<ToolIndex> {
+    const digest = this.#findDigest(list)
     for (;;) {
       const index = this.#indexes.get(digest) ?? (await (this.#building.get(digest) ?? this.#build(digest, list)))
       // Another index may have evicted it meanwhile.
@@ -119,7 +119,7 @@ export class ToolSearch {
     return building
   }
 
-  #digestOf(list: Buffer): string {
+  #findDigest(list: Buffer): string {
     let digest = this.#digests.get(list)
     if (digest === undefined) this.#digests.set(list, (digest = hash('sha256', list, 'base64url')))
     return digest
@@ -154,4 +154,5 @@ export class ToolSearch {
   }
 }
 
-const numbersOf = (hits: readonly Hit[], most: number): readonly number[] => hits.slice(0, most).map(({ tool }) => tool)
+const listNumbers = (hits: readonly Hit[], most: number): readonly number[] =>
+  hits.slice(0, most).map(({ tool }) => tool)

@@ -127,7 +127,7 @@ export class PendingServerRequests {
 }
 
 /** Returns the replica whose request has this id (JSON text); undefined if the id is not from one of our replicas. */
-export const replicaOf = (id: string): string | undefined => ID.exec(id)?.[1]
+export const readReplica = (id: string): string | undefined => ID.exec(id)?.[1]
 
 /** Sends a client a request (`params`: JSON text). Returns its response as text; rejects as `Sessions.request` does. */
 export async function sendServerRequest(

@@ -51,7 +51,7 @@ export class ServerMessages {
         this.#options.onFault(error, 'the messages of a backend’s session are not subscribed to'),
       )
     })
-    bus?.on('hears', ({ session, backend }) => this.#waiting.get(keyOf(session, backend))?.())
+    bus?.on('hears', ({ session, backend }) => this.#waiting.get(formatKey(session, backend))?.())
     bus?.on('listens', ({ session }) => {
       const known = this.#sessions.known(session)
       if (known !== undefined)
@@ -95,13 +95,13 @@ export class ServerMessages {
     const backend = backendSession.backend.name
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, PATIENCE_MS)
-    this.#waiting.set(keyOf(id, backend), resolve)
+    this.#waiting.set(formatKey(id, backend), resolve)
     const isSent = await bus.send({ kind: 'linked', session: id, backend, from: bus.replica }, at)
     // The other replica has stopped, so this one subscribes until the client opens its stream elsewhere.
     if (!isSent) this.#subscribe(session, backendSession)
     else await promise
     clearTimeout(timer)
-    this.#waiting.delete(keyOf(id, backend))
+    this.#waiting.delete(formatKey(id, backend))
   }
 
   /** Ends the streams of a session here: its client listens at another replica, where answers are awaited as well. */
@@ -197,4 +197,4 @@ export class ServerMessages {
 const LOCAL = 'here'
 const isElsewhere = (replica: string | undefined, bus: SessionBus): boolean =>
   replica !== undefined && replica !== bus.replica
-const keyOf = (session: string, backend: string): string => `${session} ${backend}`
+const formatKey = (session: string, backend: string): string => `${session} ${backend}`

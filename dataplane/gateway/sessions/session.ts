@@ -6,7 +6,7 @@ import type { BackendSession } from '../backends/session/backend-session.ts'
 import type { TakeAnswer } from '../backends/session/late-answers.ts'
 import type { ResourceWatch } from '../backends/session/resource-updates.ts'
 import { showsApps } from '../mcp/apps.ts'
-import { declaredOf } from '../mcp/client-capabilities.ts'
+import { declareCapabilities } from '../mcp/client-capabilities.ts'
 import type { SessionRecord } from './store/store.ts'
 
 /** The GET stream, on which the gateway sends a client messages that answer none of its requests. */
@@ -124,7 +124,7 @@ export class Session {
 
   /** The capabilities that are declared to backends, as JSON text. */
   get declared(): string {
-    this.#declared ??= declaredOf(JSON.parse(this.record.capabilities))
+    this.#declared ??= declareCapabilities(JSON.parse(this.record.capabilities))
     return this.#declared
   }
 

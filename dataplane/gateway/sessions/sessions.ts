@@ -6,7 +6,7 @@ import type { BackendSession } from '../backends/session/backend-session.ts'
 import { sameBinding } from './binding.ts'
 import {
   PendingServerRequests,
-  replicaOf,
+  readReplica,
   type SendMessage,
   type ServerRequestOptions,
   sendServerRequest,
@@ -210,7 +210,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
    */
   responded(session: Session, id: string, response: string): void {
     const { bus } = this.#storage
-    const requester = replicaOf(id)
+    const requester = readReplica(id)
     const sessionId = session.record.id
     if (requester === undefined) return
     if (this.#requests.isOwn(requester)) this.#requests.settle(id, sessionId, response)
@@ -272,7 +272,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
       const listening = this.#live.get(session)?.stream
       if (listening !== undefined) listening.send(text)
       else if (ask !== undefined) {
-        const requester = replicaOf(ask)
+        const requester = readReplica(ask)
         if (requester !== undefined) bus.notify({ kind: 'unheard', session, ask }, requester)
       }
     })

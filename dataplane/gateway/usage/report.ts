@@ -1,5 +1,5 @@
 import { PublicError } from '../../server/errors.ts'
-import { countedIn, DAY_MS, dayOf, type Row, type Rows, type UsageOutcome } from './rows.ts'
+import { countedIn, DAY_MS, formatDay, type Row, type Rows, type UsageOutcome } from './rows.ts'
 import type { Usage } from './usage.ts'
 
 /** The dimensions by which rows are summed. */
@@ -43,8 +43,8 @@ export async function reportUsage(
   if (by === undefined) throw new PublicError('invalid_request', { message: `by must be one of ${BY.join(', ')}.` })
   if (by === 'person' && usage.people === 'disabled')
     throw new PublicError('invalid_request', { message: 'Calls are not counted by person (usage.people).' })
-  const to = dayIn(query('to'), 'to') ?? dayOf(now)
-  const from = dayIn(query('from'), 'from') ?? dayOf(Date.parse(to) - (DEFAULT_DAYS - 1) * DAY_MS)
+  const to = dayIn(query('to'), 'to') ?? formatDay(now)
+  const from = dayIn(query('from'), 'from') ?? formatDay(Date.parse(to) - (DEFAULT_DAYS - 1) * DAY_MS)
   if (from > to) throw new PublicError('invalid_request', { message: 'from must not be after to.' })
   const { sums, other } = summed(await usage.read(from, to), by)
   const sorted = [...sums].sort(
@@ -59,7 +59,7 @@ export async function reportUsage(
 function dayIn(given: string | undefined, name: string): string | undefined {
   if (given === undefined || given === '') return undefined
   const time = DAY.test(given) ? Date.parse(given) : Number.NaN
-  if (!Number.isFinite(time) || dayOf(time) !== given)
+  if (!Number.isFinite(time) || formatDay(time) !== given)
     throw new PublicError('invalid_request', { message: `${name} must be a day, as YYYY-MM-DD.` })
   return given
 }
@@ -76,7 +76,7 @@ function add(sums: Sums, { calls, errors, denied, ms }: Sums): void {
 function summed(days: readonly Rows[], by: By): { readonly sums: Map<string, Sums>; readonly other: Sums } {
   const sums = new Map<string, Sums>()
   const other = nothing()
-  const rowOf = (name: string | undefined): Sums => {
+  const findRow = (name: string | undefined): Sums => {
     if (name === undefined) return other
     const row = sums.get(name) ?? nothing()
     sums.set(name, row)
@@ -85,13 +85,13 @@ function summed(days: readonly Rows[], by: By): { readonly sums: Map<string, Sum
   for (const rows of days)
     for (const [key, row] of rows) {
       const counted = countedIn(key)
-      add(rowOf(counted?.[by]), sumsOf(row, counted?.outcome))
+      add(findRow(counted?.[by]), toSums(row, counted?.outcome))
     }
   for (const row of [...sums.values(), other]) row.ms = Math.round(row.ms)
   return { sums, other }
 }
 
-const sumsOf = ({ calls, ms }: Row, outcome: UsageOutcome | undefined): Sums => ({
+const toSums = ({ calls, ms }: Row, outcome: UsageOutcome | undefined): Sums => ({
   calls,
   ms,
   errors: outcome === 'error' ? calls : 0,

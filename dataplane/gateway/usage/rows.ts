@@ -28,7 +28,7 @@ export const LONGEST = 128
 
 const cut = (text: string): string => (text.length > LONGEST ? text.slice(0, LONGEST) : text)
 
-export const keyOf = ({ person, client, tool, backend, outcome }: Counted): string =>
+export const formatKey = ({ person, client, tool, backend, outcome }: Counted): string =>
   JSON.stringify([cut(person), cut(client), cut(tool), cut(backend), outcome])
 
 /** Parses a key; undefined for `OTHER` and for an invalid text. */
@@ -46,7 +46,7 @@ export function countedIn(key: string): Counted | undefined {
 export const DAY_MS = 86_400_000
 
 /** Returns the UTC day of a time (milliseconds since 1970), as YYYY-MM-DD. */
-export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
+export const formatDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
 
 export function addTo(rows: Rows, key: string, { calls, ms }: Row): void {
   const row = rows.get(key)
@@ -58,4 +58,4 @@ export function addTo(rows: Rows, key: string, { calls, ms }: Row): void {
 }
 
 /** Returns the estimated bytes of a row in a map. */
-export const bytesOf = (key: string): number => 120 + 2 * key.length
+export const estimateBytes = (key: string): number => 120 + 2 * key.length

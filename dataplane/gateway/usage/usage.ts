@@ -4,7 +4,17 @@ import { usageDefaults } from '../../../crds/settings/gateway/defaults.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { RedisRows } from './redis-rows.ts'
-import { addTo, bytesOf, type Counted, DAY_MS, dayOf, keyOf, MOST_ROWS, OTHER, type Rows } from './rows.ts'
+import {
+  addTo,
+  type Counted,
+  DAY_MS,
+  estimateBytes,
+  formatDay,
+  formatKey,
+  MOST_ROWS,
+  OTHER,
+  type Rows,
+} from './rows.ts'
 
 type UsageConfig = NonNullable<GatewayConfig['usage']>
 
@@ -35,7 +45,7 @@ export class Usage {
 
   constructor(options: UsageOptions) {
     this.#options = options
-    this.#since = dayOf(this.#now())
+    this.#since = formatDay(this.#now())
   }
 
   #now(): number {
@@ -76,29 +86,29 @@ export class Usage {
   }
 
   #firstDay(): string {
-    return dayOf(this.#now() - (this.#keptDays - 1) * DAY_MS)
+    return formatDay(this.#now() - (this.#keptDays - 1) * DAY_MS)
   }
 
   /** Counts a call that has ended. */
   count(caller: Caller, counted: Omit<Counted, 'person'>, ms: number): void {
-    const day = dayOf(this.#now())
+    const day = formatDay(this.#now())
     let rows = this.#days.get(day)
     if (rows === undefined) {
       this.#days.set(day, (rows = new Map()))
       this.#forgetOld()
     }
-    const key = keyOf({ ...counted, person: this.#personOf(caller) })
+    const key = formatKey({ ...counted, person: this.#identifyPerson(caller) })
     if (rows.has(key)) addTo(rows, key, { calls: 1, ms })
-    else if (rows.size >= MOST_ROWS || this.#bytes + bytesOf(key) > this.#options.mostBytes)
+    else if (rows.size >= MOST_ROWS || this.#bytes + estimateBytes(key) > this.#options.mostBytes)
       addTo(rows, OTHER, { calls: 1, ms })
     else {
       addTo(rows, key, { calls: 1, ms })
-      this.#bytes += bytesOf(key)
+      this.#bytes += estimateBytes(key)
     }
     if (this.#redis !== undefined) this.#writeSoon()
   }
 
-  #personOf(caller: Caller): string {
+  #identifyPerson(caller: Caller): string {
     if (this.#people === 'disabled' || caller.kind === 'anonymous') return ''
     if (this.#people === 'name') return caller.subject
     const text = `${this.#options.workload}\0${caller.issuer}\0${caller.subject}`
@@ -113,7 +123,7 @@ export class Usage {
 
   #measure(): void {
     let bytes = 0
-    for (const rows of this.#days.values()) for (const key of rows.keys()) bytes += bytesOf(key)
+    for (const rows of this.#days.values()) for (const key of rows.keys()) bytes += estimateBytes(key)
     this.#bytes = bytes
   }
 
@@ -153,13 +163,13 @@ export class Usage {
   /** Returns the stored rows from `from` to `to`. Rejects if Redis is unavailable. */
   async read(from: string, to: string): Promise<readonly Rows[]> {
     const first = this.#firstDay()
-    const last = dayOf(this.#now())
+    const last = formatDay(this.#now())
     if (this.#redis === undefined)
       return [...this.#days].flatMap(([day, rows]) => (day >= from && day >= first && day <= to ? [rows] : []))
     await this.#write()
     const found: Rows[] = []
     let at = Date.parse(from > first ? from : first)
-    for (; dayOf(at) <= to && dayOf(at) <= last; at += DAY_MS) found.push(await this.#redis.read(dayOf(at)))
+    for (; formatDay(at) <= to && formatDay(at) <= last; at += DAY_MS) found.push(await this.#redis.read(formatDay(at)))
     return found
   }
 

@@ -38,7 +38,7 @@ async function callTool(step: ToolStep, { host, scope, id, key, ending, waited, 
   if (args.length > workflowLimits.output) throw new StepFailure('the arguments are larger than 10 MB')
   const more = {
     ...(waited?.state === undefined ? {} : { requestState: JSON.stringify(waited.state) }),
-    ...(answers.size === 0 ? {} : { inputResponses: objectOf(answers) }),
+    ...(answers.size === 0 ? {} : { inputResponses: buildObject(answers) }),
   }
   const answer = await host.call({ step: id, tool: step.tool, arguments: args, more, ending })
   if (answer.kind === 'result') return { ...finishedBy(answer.text), result: answer.text }
@@ -48,7 +48,7 @@ async function callTool(step: ToolStep, { host, scope, id, key, ending, waited, 
   return { status: 'waiting' as const, requests, state: answer.state, since: Date.now() }
 }
 
-const objectOf = (texts: ReadonlyMap<string, string>): string =>
+const buildObject = (texts: ReadonlyMap<string, string>): string =>
   `{${[...texts].map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(',')}}`
 
 async function elicit(step: ElicitationStep, how: Attempt): Promise<Finished | Waiting> {

@@ -4,7 +4,7 @@ import type { Expression, Part, Template } from '../../config/workflow/template.
 import type { Values } from '../../config/workflow/values.ts'
 import { digitsOf } from './exact-json.ts'
 import { StepFailure } from './failure.ts'
-import { functions, isTrue, textOf } from './functions.ts'
+import { functions, isTrue, toText } from './functions.ts'
 
 export interface Scope {
   readonly params: unknown
@@ -24,7 +24,7 @@ export function evaluate({ whole, parts }: Template, scope: Scope): unknown {
 }
 
 export function textFrom(template: Template, scope: Scope): string {
-  return textOf(evaluate(template, scope))
+  return toText(evaluate(template, scope))
 }
 
 /** Evaluates the templates in JSON; members and arguments whose path leads nowhere are left out. */
@@ -55,7 +55,7 @@ class GrowingText {
 function show(parts: readonly Part[], scope: Scope, text: GrowingText): void {
   for (const part of parts) {
     if (typeof part === 'string') text.add(part)
-    else if (part.kind !== 'choice') text.add(textOf(evaluated(part, scope)))
+    else if (part.kind !== 'choice') text.add(toText(evaluated(part, scope)))
     else {
       const branch = part.branches.find(({ condition }) => isTrue(evaluated(condition, scope)))
       show(branch?.parts ?? part.otherwise, scope, text)

@@ -15,12 +15,12 @@ export const functions: ReadonlyMap<string, (args: readonly unknown[]) => unknow
   ['le', ([value, other]) => order(value, other) <= 0],
   ['gt', ([value, other]) => order(value, other) > 0],
   ['ge', ([value, other]) => order(value, other) >= 0],
-  ['len', ([value]) => lengthOf(value)],
+  ['len', ([value]) => measureLength(value)],
   ['index', ([value, ...keys]) => keys.reduce(at, value)],
   ['json', ([value]) => bounded(JSON.stringify(value ?? null))],
   ['fromJson', ([value]) => fromJson(value)],
-  ['quote', ([value]) => bounded(JSON.stringify(textOf(value)))],
-  ['string', ([value]) => bounded(textOf(value))],
+  ['quote', ([value]) => bounded(JSON.stringify(toText(value)))],
+  ['string', ([value]) => bounded(toText(value))],
   ['default', ([usual, value]) => (isTrue(value) ? value : usual)],
   ['printf', ([format, ...values]) => printf(format, values)],
 ])
@@ -51,7 +51,7 @@ function order(one: unknown, other: unknown): number {
   throw new StepFailure('a template compares what has no order: two numbers or two texts have one')
 }
 
-function lengthOf(value: unknown): number {
+function measureLength(value: unknown): number {
   if (typeof value === 'string') return Buffer.byteLength(value)
   if (Array.isArray(value)) return value.length
   if (isObject(value) && digitsOf(value) === undefined) return Object.keys(value).length
@@ -86,12 +86,12 @@ function printf(format: unknown, values: readonly unknown[]): string {
     if (size > workflowLimits.output) throw new StepFailure('a template gives more than 10 MB')
     return text
   }
-  const text = textOf(format).replace(VERB, (_, verb: string) => {
+  const text = toText(format).replace(VERB, (_, verb: string) => {
     if (verb === '%') return '%'
     if (next >= values.length) throw new StepFailure('printf has fewer values than verbs')
     const value = values[next++]
-    if (verb === 'v' || verb === 's' || verb === 'd') return shown(textOf(value))
-    if (verb === 'q') return shown(JSON.stringify(textOf(value)))
+    if (verb === 'v' || verb === 's' || verb === 'd') return shown(toText(value))
+    if (verb === 'q') return shown(JSON.stringify(toText(value)))
     throw new StepFailure(`printf knows no verb %${verb}`)
   })
   return bounded(text)
@@ -107,7 +107,7 @@ export function isTrue(value: unknown): boolean {
 }
 
 /** Returns a value as a template shows it: texts as they are, nothing for missing values, all else as JSON. */
-export function textOf(value: unknown): string {
+export function toText(value: unknown): string {
   if (typeof value === 'string') return value
   return value === undefined || value === null ? '' : JSON.stringify(value)
 }

@@ -4,14 +4,14 @@ import { memberText } from '../mcp/json.ts'
 import { evaluate, type Scope } from './evaluate.ts'
 import { digitsOf, parseExact } from './exact-json.ts'
 import { StepFailure } from './failure.ts'
-import { textOf } from './functions.ts'
+import { toText } from './functions.ts'
 import type { Finished } from './records.ts'
 
 /** Members of a result (JSON text) that a composite tool passes on unchanged, if they begin with this character. */
 const GIVEN_ON = { content: '[', structuredContent: '{' } as const
 
 /** Returns a finished workflow's result: members in JSON text. Throws a StepFailure if `output` can't be built. */
-export function resultOf(
+export function buildResult(
   { output, steps }: Workflow,
   done: ReadonlyMap<string, Finished>,
   params: unknown,
@@ -37,13 +37,13 @@ function structured(value: object): Readonly<Record<string, string>> {
 }
 
 function outputIn({ properties, required }: Output, scope: Scope): object {
-  const value = membersOf(properties, scope)
+  const value = buildMembers(properties, scope)
   const missing = required.filter((name) => !Object.hasOwn(value, name))
   if (missing.length > 0) throw new StepFailure(`no value for ${missing.join(', ')}`)
   return value
 }
 
-const membersOf = (properties: NonNullable<OutputProperty['properties']>, scope: Scope): object =>
+const buildMembers = (properties: NonNullable<OutputProperty['properties']>, scope: Scope): object =>
   Object.fromEntries(
     Object.entries(properties).flatMap(([name, property]) => {
       const value = propertyIn(property, scope)
@@ -53,7 +53,7 @@ const membersOf = (properties: NonNullable<OutputProperty['properties']>, scope:
 
 /** Returns the value of a property, in its type; its default if the template gives none. */
 function propertyIn({ type, value, properties, fallback }: OutputProperty, scope: Scope): unknown {
-  if (properties !== undefined) return membersOf(properties, scope)
+  if (properties !== undefined) return buildMembers(properties, scope)
   const given = value === undefined ? undefined : evaluate(value, scope)
   if (given === undefined || given === null || (given === '' && type !== 'string')) return fallback
   return typed(given, type) ?? fallback
@@ -61,7 +61,7 @@ function propertyIn({ type, value, properties, fallback }: OutputProperty, scope
 
 /** Converts a value to a type; undefined if it has no such form. */
 function typed(value: unknown, type: OutputProperty['type']): unknown {
-  if (type === 'string') return textOf(value)
+  if (type === 'string') return toText(value)
   const read = typeof value === 'string' ? parsed(value) : value
   return isTyped[type](read) ? read : undefined
 }

@@ -170,7 +170,7 @@ export class Run {
   ): Promise<Finished | Waiting> {
     if (!isMet(step, scope)) return { status: 'skipped', output: step.defaultResults }
     return this.#timed(step, among, async (ending) => {
-      const how = this.#attemptOf(scope, { id, key }, ending)
+      const how = this.#startAttempt(scope, { id, key }, ending)
       return this.#kept(await retried(step, ending, () => attempt(step, how)))
     })
   }
@@ -208,7 +208,7 @@ export class Run {
     return { status: 'failed', error: failure.message, output: defaultResults }
   }
 
-  #attemptOf(scope: Scope, { id, key }: { readonly id: string; readonly key: string }, ending: Ending): Attempt {
+  #startAttempt(scope: Scope, { id, key }: { readonly id: string; readonly key: string }, ending: Ending): Attempt {
     const { host, progress, answers } = this.#options
     const waiting = progress?.waiting
     const waited = waiting !== undefined && Object.hasOwn(waiting, key) ? waiting[key] : undefined
@@ -239,7 +239,7 @@ export class Run {
    * recorded as such and the others run.
    */
   async #allItems(step: ForEachStep, scope: Scope, ending: Ending): Promise<Finished | Waiting> {
-    const items = itemsOf(step, scope)
+    const items = readItems(step, scope)
     const done = this.#items.get(step.id) ?? new Map<number, Finished>()
     this.#items.set(step.id, done)
     const waiting: Waiting[] = []
@@ -262,10 +262,10 @@ export class Run {
         if (ended.skipsRest === true) this.#skipsRest = true
       }
     }
-    await eachOf(items.length, step.parallel, doItem)
+    await doEach(items.length, step.parallel, doItem)
     if (ending.reason !== undefined) throw new StepFailure(ending.reason.message)
     const [first] = waiting
-    if (first === undefined || this.#skipsRest) return outputOf(items, done, this.#skipsRest)
+    if (first === undefined || this.#skipsRest) return buildOutput(items, done, this.#skipsRest)
     return { status: 'waiting', requests: {}, state: undefined, since: first.since }
   }
 
@@ -294,7 +294,7 @@ export class Run {
 /** The items of forEach steps: their values, their concurrency and their result. */
 
 /** Calls `doItem` for `count` items, `parallel` at a time. Starts none after a failure; rejects with the first one. */
-async function eachOf(count: number, parallel: number, doItem: (index: number) => Promise<void>): Promise<void> {
+async function doEach(count: number, parallel: number, doItem: (index: number) => Promise<void>): Promise<void> {
   let next = 0
   let failure: unknown
   const work = async (): Promise<void> => {
@@ -314,7 +314,7 @@ async function eachOf(count: number, parallel: number, doItem: (index: number) =
 const withoutResult = ({ result: _, ...finished }: Finished): Finished => finished
 
 /** Returns the items of a forEach. Throws a StepFailure if there are none to iterate over, or too many. */
-function itemsOf(step: ForEachStep, scope: Scope): readonly unknown[] {
+function readItems(step: ForEachStep, scope: Scope): readonly unknown[] {
   const given = evaluate(step.collection, scope)
   const items = typeof given === 'string' ? listIn(given) : given
   if (!Array.isArray(items)) throw new StepFailure('its collection is not a list', { isFinal: true })
@@ -331,7 +331,7 @@ function listIn(text: string): unknown {
   }
 }
 
-function outputOf(items: readonly unknown[], done: ReadonlyMap<number, Finished>, skipsRest: boolean): Finished {
+function buildOutput(items: readonly unknown[], done: ReadonlyMap<number, Finished>, skipsRest: boolean): Finished {
   const iterations = items.map((_, index) => ({ index, ...(done.get(index) ?? { status: 'skipped' as const }) }))
   const count = (status: string) => iterations.filter((one) => one.status === status).length
   return {

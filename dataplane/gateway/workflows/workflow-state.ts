@@ -1,6 +1,6 @@
 import { workflowLimits } from '../../config/workflow/limits.ts'
 import { PublicError } from '../../server/errors.ts'
-import { boundTo, digestOf, seal, unseal } from '../call/suspended/request-state.ts'
+import { boundTo, digestParams, seal, unseal } from '../call/suspended/request-state.ts'
 import type { RequestContext } from '../request/exchange.ts'
 import type { SharedKeys } from '../sessions/store/shared-keys.ts'
 import { parseExact } from './exact-json.ts'
@@ -21,7 +21,7 @@ const USE = 'workflow-state'
  * its arguments. Throws a StepFailure if it is too large for the client to keep.
  */
 export function sealProgress(keys: SharedKeys, context: RequestContext, workflow: string, progress: Progress): string {
-  const text = JSON.stringify({ workflow, call: digestOf(context), progress })
+  const text = JSON.stringify({ workflow, call: digestParams(context), progress })
   if (text.length > workflowLimits.state)
     throw new StepFailure(
       `the results of its steps are too large to keep while the user is asked: ${text.length} characters of ${workflowLimits.state}`,
@@ -37,7 +37,7 @@ export function openProgress(keys: SharedKeys, context: RequestContext): Omit<Se
     const text = unseal(key, state, boundTo(context))
     if (text === undefined) continue
     const { call, ...sealed } = parseExact(text) as Sealed
-    if (call !== digestOf(context)) throw other('belongs to a call with other arguments: repeat them as they were')
+    if (call !== digestParams(context)) throw other('belongs to a call with other arguments: repeat them as they were')
     if (Date.now() > sealed.progress.startedAt + workflowLimits.workflowMs) throw other('has waited for too long')
     return sealed
   }

@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Cluster } from '../../../cli/kubectl/cluster.ts'
-import { podOf, runningPod } from '../../../console/places/pods.ts'
+import { requirePod, runningPod } from '../../../console/places/pods.ts'
 import type { KubernetesObject } from '../../../operator/model/index.ts'
 import { buildSelector, dataPlaneContainerName } from '../../../operator/render/object/object.ts'
 
@@ -63,7 +63,7 @@ test('none where only others have the labels: no token goes anywhere', async () 
   const pods = [pod('own', [owner('ReplicaSet', 'of-set')])]
   assert.is(await runningPod(clusterOf({ pods, deployments: foreign, replicasets }), gateway), undefined)
   try {
-    await podOf(clusterOf({ pods: rogues }), gateway)
+    await requirePod(clusterOf({ pods: rogues }), gateway)
     assert.unreachable()
   } catch (error) {
     assert.match((error as Error).message, /no pod of VirtualMCPServer front runs/)

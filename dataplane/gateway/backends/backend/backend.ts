@@ -17,7 +17,7 @@ import { type BackendHeaders, type CallerHeaders, ConfiguredHeaders } from '../c
 import { type BackendAnswer, requestBackend } from '../connection/request.ts'
 import type { Transport } from '../connection/transport.ts'
 import { Health } from '../health/health.ts'
-import { type ListKind, type PinnedKind, pinKindOf } from '../lists/list-kind.ts'
+import { type ListKind, type PinnedKind, toPinKind } from '../lists/list-kind.ts'
 import type { BackendItem, EntryNote } from '../lists/list-page.ts'
 import { ListRooms } from '../lists/list-room.ts'
 import type { BackendTool } from '../lists/tool.ts'
@@ -28,7 +28,7 @@ import { LegacySupport } from '../session/legacy-support.ts'
 import type { Implementation, OwnPost, SessionPeer } from '../session/session-peer.ts'
 import type { SessionKeeper } from '../session/shared-session.ts'
 import { SharedWatch } from '../session/shared-watch.ts'
-import { addressOf, createTransport } from './create-transport.ts'
+import { createTransport, findAddress } from './create-transport.ts'
 
 export interface BackendOptions {
   readonly config: BackendConfig
@@ -175,7 +175,7 @@ export class Backend implements SessionPeer {
   constructor(options: BackendOptions) {
     const { config, directory, defaultTimeout, client, log, share, caller, transport } = options
     this.name = config.name
-    this.url = addressOf(config)
+    this.url = findAddress(config)
     this.path = this.url.pathname + this.url.search
     this.timeoutMs = parseTimer(config.timeout ?? defaultTimeout)
     this.client = client
@@ -225,8 +225,8 @@ export class Backend implements SessionPeer {
    */
   withheld(kind: PinnedKind, which: 'all' | 'pinned'): readonly string[] {
     const { definitions, said } = this
-    const keys = definitions.withheld(pinKindOf(kind), said[kind] ?? NO_ITEMS).map(({ key }) => key)
-    return which === 'all' ? keys : keys.filter((key) => definitions.pins?.has(pinKindOf(kind), key))
+    const keys = definitions.withheld(toPinKind(kind), said[kind] ?? NO_ITEMS).map(({ key }) => key)
+    return which === 'all' ? keys : keys.filter((key) => definitions.pins?.has(toPinKind(kind), key))
   }
 
   get needsApproval(): boolean {
@@ -253,7 +253,7 @@ export class Backend implements SessionPeer {
   mayTellOf(kind: PinnedKind, key: string, text: string): boolean {
     const { definitions } = this
     if (!definitions.areEnforced) return true
-    return definitions.pins?.reasonAgainst(pinKindOf(kind), key, definitionDigest(text)) === undefined
+    return definitions.pins?.reasonAgainst(toPinKind(kind), key, definitionDigest(text)) === undefined
   }
 
   /** Returns the metric for calls of one of its tools. */

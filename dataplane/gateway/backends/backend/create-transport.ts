@@ -25,7 +25,7 @@ interface TransportOptions {
 const MOST_STREAMS = 16_384
 
 /** Returns the address shown to operators and, over HTTP, used for requests. */
-export function addressOf({ name, url, stdio }: BackendConfig): URL {
+export function findAddress({ name, url, stdio }: BackendConfig): URL {
   if (url !== undefined) return new URL(url)
   const { attach } = stdio ?? {}
   return new URL(
@@ -40,7 +40,7 @@ export function createTransport(options: TransportOptions): Transport {
   const { config, directory, log, share } = options
   if (config.transport === 'stdio')
     return new ChannelDispatcher({ open: withPauses(stdioChannel(options)), shared: true, log })
-  const url = addressOf(config)
+  const url = findAddress(config)
   const pool = (connections: number) =>
     createDispatcher({
       origin: url.origin,

@@ -52,7 +52,7 @@ export function attachChannel({ attach, directory, onDropped }: AttachChannelOpt
     const headers = { authorization: `Bearer ${readToken(token)}` }
     const socket = await connected(
       new WebSocket(url.href.replace(/^http/, 'ws'), { protocols: PROTOCOLS, headers, dispatcher }),
-      () => refusalOf(url, headers, dispatcher),
+      () => findRefusal(url, headers, dispatcher),
     )
     const lines = new LineSplitter({
       line: (text) => receiver.message(text),
@@ -78,7 +78,7 @@ export function attachChannel({ attach, directory, onDropped }: AttachChannelOpt
         if (socket.readyState !== WebSocket.OPEN) throw new BackendFailure('backend_unavailable', reason)
         if (socket.bufferedAmount > MOST_UNREAD)
           throw new BackendFailure('backend_unavailable', 'the server does not read its input')
-        for (const frame of framesOf(text)) socket.send(frame)
+        for (const frame of splitFrames(text)) socket.send(frame)
       },
       close: () => socket.close(),
     }
@@ -86,7 +86,7 @@ export function attachChannel({ attach, directory, onDropped }: AttachChannelOpt
 }
 
 /** Splits a line into frames for the container's standard input. */
-function framesOf(text: string): Uint8Array<ArrayBuffer>[] {
+function splitFrames(text: string): Uint8Array<ArrayBuffer>[] {
   const bytes = Buffer.from(`${text}\n`)
   if (bytes.length > LONGEST_LINE) throw new BackendFailure('backend_failed', 'the message is too long for the server')
   const frames: Uint8Array<ArrayBuffer>[] = []
@@ -133,7 +133,7 @@ async function connected(socket: WebSocket, refusal: () => Promise<string | unde
  * Finds the reason why an attach was refused. A WebSocket reveals no status, but the same request without the upgrade
  * does.
  */
-async function refusalOf(
+async function findRefusal(
   url: URL,
   headers: Record<string, string>,
   dispatcher: Dispatcher,

@@ -1,5 +1,5 @@
 import { editObject, memberText } from '../../mcp/json.ts'
-import { LEVELS, levelOf } from '../../mcp/log-levels.ts'
+import { LEVELS, rankLevel } from '../../mcp/log-levels.ts'
 import type { BackendFailure } from '../connection/failure.ts'
 import type { Exchange } from './exchange.ts'
 
@@ -87,7 +87,7 @@ export function applySubscription(
   }
   if (method === 'logging/setLevel' && typeof level === 'string' && LEVELS.includes(level)) {
     subscriptions.level = level
-    const lowest = Math.min(...[subscriptions, ...others].map((one) => levelOf(one.level)).filter((at) => at !== -1))
+    const lowest = Math.min(...[subscriptions, ...others].map((one) => rankLevel(one.level)).filter((at) => at !== -1))
     const edited = editObject(memberText(text, 'params') as string, { level: JSON.stringify(LEVELS[lowest]) })
     return editObject(text, { params: edited })
   }
@@ -96,4 +96,4 @@ export function applySubscription(
 
 /** Tells whether a client gets log messages of this level. A client that has set no level gets all. */
 export const wantsLogLevel = (subscriptions: ClientSubscriptions | undefined, level: unknown): boolean =>
-  levelOf(level) >= levelOf(subscriptions?.level)
+  rankLevel(level) >= rankLevel(subscriptions?.level)

@@ -77,9 +77,9 @@ export class ServerRequests {
 /** Passes a server's notification to the clients that it clearly is for, with their own ids. */
 export function passNotification(notification: Notification, participants: Participants): void {
   const { method, params, text } = notification
-  const subscription = subscriptionOf(params)
+  const subscription = readSubscription(params)
   if (method === 'notifications/progress') passProgress(notification, participants)
-  else if (subscription !== undefined) passToSubscription(numberOf(subscription), text, participants)
+  else if (subscription !== undefined) passToSubscription(readNumber(subscription), text, participants)
   else if (method === 'notifications/message' || method === 'notifications/cancelled') {
     const { client, exchange } = addressee(participants) ?? {}
     if (method === 'notifications/cancelled' || wantsLogLevel(client, params['level'])) exchange?.event(text)
@@ -87,7 +87,7 @@ export function passNotification(notification: Notification, participants: Parti
 }
 
 /** Returns the JSON value of the modern subscription that a notification belongs to. */
-function subscriptionOf({ _meta: meta }: Readonly<Record<string, unknown>>): unknown {
+function readSubscription({ _meta: meta }: Readonly<Record<string, unknown>>): unknown {
   return isObject(meta) ? meta[SUBSCRIPTION_KEY] : undefined
 }
 
@@ -99,7 +99,7 @@ function passToSubscribers({ method, params, text }: Notification, { clients }: 
 }
 
 function passProgress({ params, text }: Notification, { pending }: Participants): void {
-  const request = pending.get(numberOf(params['progressToken']))
+  const request = pending.get(readNumber(params['progressToken']))
   if (request?.token === undefined) return
   const edited = editObject(memberText(text, 'params') as string, { progressToken: request.token })
   request.exchange?.event(editObject(text, { params: edited }))
@@ -109,7 +109,7 @@ function passProgress({ params, text }: Notification, { pending }: Participants)
  * Reads one of the gateway's ids in a server's message, because servers may turn numbers into text. NaN for any other
  * id.
  */
-const numberOf = (id: unknown): number => (isId(id) ? Number(id) : Number.NaN)
+const readNumber = (id: unknown): number => (isId(id) ? Number(id) : Number.NaN)
 
 /** Passes a notification to one subscription of the modern era. */
 function passToSubscription(own: number, text: string, { pending }: Participants): void {

@@ -33,7 +33,7 @@ const isPage = ({ headers }: AnswerHead): boolean => isOfType(headers['content-t
  * Describes an answer for the log and `/status`: status, Content-Type, Location without its query, and the first
  * characters of the body.
  */
-export function detailOf(head: AnswerHead, body: string): string {
+export function describeDetail(head: AnswerHead, body: string): string {
   const { status, headers } = head
   const type = headers['content-type']
   const parts = [`HTTP ${status}`]
@@ -48,7 +48,7 @@ export function detailOf(head: AnswerHead, body: string): string {
 }
 
 /** Describes an answer for callers; undefined if the standard text says the same. */
-export function publicTextOf(head: AnswerHead): string | undefined {
+export function describePublicly(head: AnswerHead): string | undefined {
   const { status } = head
   if (isSuccess(status) && isPage(head))
     return 'The backend answers with a web page, as for a login, in the place of MCP.'

@@ -4,12 +4,12 @@ import { memberText } from '../../mcp/json.ts'
 import { parseJson } from '../../mcp/parse.ts'
 import {
   type AnswerHead,
-  detailOf,
+  describeDetail,
+  describePublicly,
   type HeadersRead,
   isAcceptance,
   isOfType,
   isSuccess,
-  publicTextOf,
   redirectIn,
   SAME_METHOD,
 } from './answer-head.ts'
@@ -198,7 +198,7 @@ class OwnRequest implements AnswerOwner {
   }
 
   #refused(head: AnswerHead, text: string): void {
-    const refusal = { detail: detailOf(head, text), text: publicTextOf(head) }
+    const refusal = { detail: describeDetail(head, text), text: describePublicly(head) }
     this.#end()
     // A body with an unknown media type is not read as an answer. Calls follow the same rule.
     const body = isAcceptance(head, text) ? '' : isSuccess(head.status) ? NO_MESSAGE : text
@@ -285,7 +285,7 @@ export function streamHeaders(headers: readonly string[], after?: string): strin
 }
 
 /** Returns the result of a JSON-RPC answer as a value. Throws a BackendFailure if it has none. */
-export function resultOf({ status, text, refusal, isUnquoted }: BackendAnswer): Record<string, unknown> {
+export function readResult({ status, text, refusal, isUnquoted }: BackendAnswer): Record<string, unknown> {
   let message: unknown
   try {
     message = parseJson(text)

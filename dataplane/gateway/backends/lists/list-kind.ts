@@ -31,7 +31,7 @@ export const listForms: Readonly<Record<ListKind, ListForm>> = {
 }
 
 /** Returns the name that a kind of list has in pins. */
-export const pinKindOf = (kind: PinnedKind): 'tools' | 'prompts' | 'resources' | 'resourceTemplates' =>
+export const toPinKind = (kind: PinnedKind): 'tools' | 'prompts' | 'resources' | 'resourceTemplates' =>
   kind === 'templates' ? 'resourceTemplates' : kind
 
 export const TOOLS_CHANGED = 'notifications/tools/list_changed'

@@ -27,7 +27,7 @@ export class SharedLists {
    * `list`.
    */
   same<T extends Item>(kind: ListKind, list: readonly T[]): readonly T[] {
-    const digest = digestOf(kind, list)
+    const digest = digestList(kind, list)
     const known = this.#known.get(digest)?.deref()
     if (known !== undefined) return known as readonly T[]
     this.#known.set(digest, new WeakRef(list))
@@ -37,7 +37,7 @@ export class SharedLists {
 }
 
 /** Returns a digest that differs for lists that differ in kind or texts. Each text is preceded by its length. */
-function digestOf(kind: ListKind, list: readonly Item[]): string {
+function digestList(kind: ListKind, list: readonly Item[]): string {
   const digest = createHash('sha256').update(kind)
   for (const { text, source = '' } of list)
     digest.update(`${text.length}:${source.length}:`).update(text).update(source)

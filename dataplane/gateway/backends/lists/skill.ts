@@ -57,7 +57,7 @@ export class SkillReader {
 /** Returns a skill, or the rule that omits it. */
 export function skillIn({ key: uri, text, value }: NewEntry): BackendItem | string {
   const { frontmatter, resources } = value
-  const root = rootOf(uri)
+  const root = findRoot(uri)
   if (root === undefined) return 'its uri must be the canonical one of a SKILL.md in a named folder'
   const broken = brokenFrontmatter(frontmatter, root) ?? brokenMeta(value['_meta'])
   if (broken !== undefined) return broken
@@ -68,7 +68,7 @@ export function skillIn({ key: uri, text, value }: NewEntry): BackendItem | stri
   return { key: uri, text, skill: { name, root, files: own } }
 }
 
-function rootOf(uri: string): string | undefined {
+function findRoot(uri: string): string | undefined {
   if (!uri.endsWith(MANIFEST) || (hasSkillScheme(uri) && !isCanonicalSkill(uri)) || !URL.canParse(uri)) return undefined
   if (/[#?\s]/.test(uri)) return undefined
   const root = uri.slice(0, -MANIFEST.length)

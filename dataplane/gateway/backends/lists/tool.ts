@@ -1,6 +1,6 @@
 import { isObject } from '../../../../crds/settings/json.ts'
-import { appOf, type ToolApp } from '../../mcp/apps.ts'
-import { InvalidParamHeader, type ParamHeader, paramHeadersOf } from '../../mcp/headers.ts'
+import { readApp, type ToolApp } from '../../mcp/apps.ts'
+import { InvalidParamHeader, type ParamHeader, readParamHeaders } from '../../mcp/headers.ts'
 import { type ListPage, type NewEntry, type ReadLimits, type ReadPage, readPage } from './list-page.ts'
 
 /** A tool as its backend shows it. */
@@ -34,8 +34,8 @@ function toolIn({ key, text, source, value }: NewEntry): BackendTool | string {
       key,
       text,
       ...(source === undefined ? {} : { source }),
-      paramHeaders: paramHeadersOf(value['inputSchema']),
-      app: appOf(value),
+      paramHeaders: readParamHeaders(value['inputSchema']),
+      app: readApp(value),
       isRepeatable: isRepeatable(value),
     }
   } catch (error) {

@@ -5,7 +5,7 @@ import { entryTexts } from '../../mcp/skill-entry.ts'
 import { declaredSkills } from '../../mcp/skills.ts'
 import type { Backend } from '../backend/backend.ts'
 import { type BackendFailure, connectionFailure } from '../connection/failure.ts'
-import { resultOf } from '../connection/request.ts'
+import { readResult } from '../connection/request.ts'
 import { METHOD_NOT_FOUND } from '../connection/session-check.ts'
 import { ITEM_KINDS, type ItemKind, listForms } from '../lists/list-kind.ts'
 import { type BackendItem, type EntryNote, type ListPage, readListPage } from '../lists/list-page.ts'
@@ -71,11 +71,11 @@ function hasList({ capabilities, declared, isModern }: Backend, kind: ItemKind):
 async function listItems(backend: Backend, kind: ItemKind, notes: EntryNote[]): Promise<readonly BackendItem[]> {
   const items: BackendItem[] = []
   const room = backend.lists.room(kind)
-  const { pages, read: readItems } = readerOf(backend, kind)
+  const { pages, read: readItems } = createReader(backend, kind)
   let cursor: string | undefined
   for (let page = 0; page < pages; page++) {
     const answer = await askPage(backend, listForms[kind].method, cursor)
-    resultOf(answer)
+    readResult(answer)
     const read = readItems(answer.text)
     for (const item of read.items) items.push(item)
     for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)
@@ -87,7 +87,7 @@ async function listItems(backend: Backend, kind: ItemKind, notes: EntryNote[]): 
 }
 
 /** Returns the reader of the list's pages, and the most pages that are requested. */
-function readerOf(
+function createReader(
   backend: Backend,
   kind: ItemKind,
 ): { readonly pages: number; read(text: string): ListPage<BackendItem> } {

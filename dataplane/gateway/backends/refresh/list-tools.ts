@@ -2,7 +2,7 @@ import { isObject } from '../../../../crds/settings/json.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
-import { type BackendAnswer, resultOf } from '../connection/request.ts'
+import { type BackendAnswer, readResult } from '../connection/request.ts'
 import { isKnownBy, METHOD_NOT_FOUND } from '../connection/session-check.ts'
 import type { EntryNote } from '../lists/list-page.ts'
 import type { ListRoom } from '../lists/list-room.ts'
@@ -23,7 +23,7 @@ export interface Listed {
 /** Requests all tools of a backend. Rejects with a BackendFailure. */
 export async function listTools(backend: Backend): Promise<Listed> {
   const { era } = await backend.review()
-  const kept = roomOf(backend)
+  const kept = findRoom(backend)
   try {
     const listed = await (era === 'modern' ? listModern(backend) : listLegacy(backend))
     if (listed === NONE) kept.begin()
@@ -47,14 +47,15 @@ const refused = (error: unknown): boolean =>
 
 async function listModern(backend: Backend): Promise<Listed> {
   const capabilities = backend.era?.era === 'modern' ? backend.era.capabilities : {}
-  if (isObject(capabilities['tools'])) return collect(backend, roomOf(backend), (cursor) => askModern(backend, cursor))
+  if (isObject(capabilities['tools']))
+    return collect(backend, findRoom(backend), (cursor) => askModern(backend, cursor))
   // The backend declares no tools, so the probe only shows whether it is alive.
   await backend.probe()
   return NONE
 }
 
 async function listLegacy(backend: Backend): Promise<Listed> {
-  return listOpened(backend, backend.ownSession, await openOwnSession(backend), roomOf(backend))
+  return listOpened(backend, backend.ownSession, await openOwnSession(backend), findRoom(backend))
 }
 
 /**
@@ -127,7 +128,7 @@ function noList({ said }: Backend, error: unknown): Listed {
 
 type AskPage = (cursor: string | undefined) => Promise<BackendAnswer>
 
-const roomOf = (backend: Backend): ListRoom => backend.lists.room('tools')
+const findRoom = (backend: Backend): ListRoom => backend.lists.room('tools')
 
 async function collect(backend: Backend, room: ListRoom, ask: AskPage): Promise<Listed> {
   const listed = await readPages(backend, room, ask)
@@ -141,7 +142,7 @@ async function readPages(backend: Backend, room: ListRoom, ask: AskPage): Promis
   let cursor: string | undefined
   for (let page = 0; page < MOST_PAGES; page++) {
     const answer = await ask(cursor)
-    resultOf(answer)
+    readResult(answer)
     const read = readPage(backend, answer.text, room)
     for (const tool of read.items) tools.push(tool)
     for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)

@@ -9,7 +9,7 @@ import { FIRST_OWN_ID, notificationText, requestText } from '../../mcp/rpc-text.
 import { IDENTITY } from '../connection/answer-head.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { BackendAnswer } from '../connection/request.ts'
-import { resultOf, streamHeaders } from '../connection/request.ts'
+import { readResult, streamHeaders } from '../connection/request.ts'
 import { doubtOf, isKnownBy, type SessionState } from '../connection/session-check.ts'
 import { capabilitiesIn, instructionsIn, isRefusal } from './era.ts'
 import type { TakeAnswer } from './late-answers.ts'
@@ -311,7 +311,7 @@ export class BackendSession {
         })
       },
     })
-    const result = resultOf(answer)
+    const result = readResult(answer)
     if (sessionId !== undefined && !SESSION_ID.test(sessionId))
       throw new BackendFailure('backend_failed', 'gave a session id that can’t stand in a header')
     const revision = revisionIn(result, answer.status)

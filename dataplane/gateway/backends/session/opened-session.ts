@@ -21,7 +21,7 @@ export interface Opened {
  * because the URL itself may contain a key.
  */
 export const sharedSessionText = (opened: Opened, url: string): string =>
-  JSON.stringify({ ...opened, at: digestOf(url) })
+  JSON.stringify({ ...opened, at: digestUrl(url) })
 
 /**
  * Parses a session that another replica has described. Returns undefined if the backend now has another URL, which does
@@ -30,7 +30,7 @@ export const sharedSessionText = (opened: Opened, url: string): string =>
 export function parseSharedSession(text: string, url: string): Opened | undefined {
   try {
     const kept: unknown = JSON.parse(text)
-    if (!isObject(kept) || kept['at'] !== digestOf(url)) return undefined
+    if (!isObject(kept) || kept['at'] !== digestUrl(url)) return undefined
     const { sessionId, revision, capabilities } = kept
     if (typeof revision !== 'string' || !REVISION.test(revision) || !isObject(capabilities)) return undefined
     if (sessionId === undefined) return { sessionId, revision, capabilities }
@@ -42,4 +42,4 @@ export function parseSharedSession(text: string, url: string): Opened | undefine
   }
 }
 
-const digestOf = (url: string): string => hash('sha256', url, 'base64url')
+const digestUrl = (url: string): string => hash('sha256', url, 'base64url')

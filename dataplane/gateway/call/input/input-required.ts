@@ -40,7 +40,7 @@ export async function withInputs(message: Message, required: InputRequired, serv
   const requests = new Members(required.requests ?? '{}', skipSpace(required.requests ?? '{}', 0))
   while (requests.next()) {
     const { key, value } = requests
-    pending.push(resultOf(value, services).then((result) => `${JSON.stringify(key)}:${result}`))
+    pending.push(requestInput(value, services).then((result) => `${JSON.stringify(key)}:${result}`))
   }
   const responses = await Promise.all(pending)
   const { text, paramsStart, paramsEnd } = message
@@ -61,7 +61,7 @@ function asLegacy(request: string, { mode, elicitationId }: Readonly<Record<stri
 }
 
 /** Sends one request (JSON text) to the client and returns the result of its response as JSON text. */
-async function resultOf(request: string, { sessions, session, say, signal }: InputServices): Promise<string> {
+async function requestInput(request: string, { sessions, session, say, signal }: InputServices): Promise<string> {
   const value: unknown = JSON.parse(request)
   const { method, params: given } = isObject(value) ? value : {}
   const params = isObject(given) ? given : {}

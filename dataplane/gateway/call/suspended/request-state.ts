@@ -31,7 +31,7 @@ export function unseal(key: Buffer, state: string, bound: string): string | unde
 /**
  * Returns a digest of the call's params. It ignores the order of members, and members that differ from round to round.
  */
-export function digestOf({ message: { text, paramsStart, paramsEnd, params } }: RequestContext): string {
+export function digestParams({ message: { text, paramsStart, paramsEnd, params } }: RequestContext): string {
   const left: Record<string, undefined> = { _meta: undefined, inputResponses: undefined, requestState: undefined }
   const args = params?.['arguments']
   // Absent arguments and empty arguments are the same.

@@ -8,7 +8,7 @@ import type { BusMessage, SessionBus } from '../../sessions/store/bus.ts'
 import type { SharedKeys } from '../../sessions/store/shared-keys.ts'
 import { CLIENT_TIMEOUT_MS } from '../input/server-request.ts'
 import { RemoteRetry, remoteContext } from './remote-retry.ts'
-import { boundTo, digestOf, seal, unseal } from './request-state.ts'
+import { boundTo, digestParams, seal, unseal } from './request-state.ts'
 
 /** The most suspended calls of a backend. Each holds one of its 1024 connections. */
 const MOST_OF_BACKEND = 256
@@ -78,7 +78,7 @@ export class SuspendedCalls {
     if (!this.#calls.has(name)) this.#check(call)
     this.#calls.set(name, call)
     const [key] = this.#keys.keysFor('request-state')
-    const sealed: Sealed = [this.#replica, name, Date.now() + CLIENT_TIMEOUT_MS, digestOf(context)]
+    const sealed: Sealed = [this.#replica, name, Date.now() + CLIENT_TIMEOUT_MS, digestParams(context)]
     return seal(key, JSON.stringify(sealed), boundTo(context))
   }
 
@@ -112,7 +112,7 @@ export class SuspendedCalls {
     if (sealed === undefined) return false
     const [replica, name, until, digest] = sealed
     if (Date.now() > until) throw isOver()
-    if (digest !== digestOf(context)) throw isAnother()
+    if (digest !== digestParams(context)) throw isAnother()
     if (this.#names.includes(replica)) this.#waiting(name).resume(context)
     else if (this.#bus === undefined) throw isOver()
     else this.#resumeAt(replica, name, context, this.#bus)

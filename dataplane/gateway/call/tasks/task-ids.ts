@@ -30,7 +30,7 @@ export class TaskIds {
   wrap(backend: string, binding: string, id: string, tool?: string): string {
     const text = Buffer.from(JSON.stringify(tool === undefined ? [backend, id] : [backend, id, tool]))
     const [key] = this.#keys.keysFor(USE)
-    return `${macOf(key, text, binding).toString('base64url')}.${text.toString('base64url')}`
+    return `${computeMac(key, text, binding).toString('base64url')}.${text.toString('base64url')}`
   }
 
   /** Reads a client's id; undefined if it is not ours or belongs to another caller. */
@@ -38,7 +38,7 @@ export class TaskIds {
     const [mac = '', encoded = ''] = wrapped.split('.', 2)
     const text = Buffer.from(encoded, 'base64url')
     const given = Buffer.from(mac, 'base64url')
-    const isGood = (key: Buffer) => timingSafeEqual(given, macOf(key, text, binding))
+    const isGood = (key: Buffer) => timingSafeEqual(given, computeMac(key, text, binding))
     if (given.length !== MAC_BYTES || !this.#keys.keysFor(USE).some(isGood)) return undefined
     const [backend, id, tool] = JSON.parse(text.toString('utf8')) as [string, string, string?]
     return { backend, id, tool }
@@ -56,5 +56,5 @@ export class TaskIds {
   }
 }
 
-const macOf = (key: Buffer, text: Buffer, binding: string): Buffer =>
+const computeMac = (key: Buffer, text: Buffer, binding: string): Buffer =>
   createHmac('sha256', key).update(binding).update('\0').update(text).digest().subarray(0, MAC_BYTES)

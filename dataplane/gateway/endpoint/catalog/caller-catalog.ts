@@ -1,8 +1,8 @@
 import { type ErrorCode, PublicError } from '../../../server/errors.ts'
 import type { Authorizer } from '../../access/authorizer.ts'
-import { baseOf, type Catalogs, type ListForm } from '../../access/visible-lists.ts'
+import { type Catalogs, findBase, type ListForm } from '../../access/visible-lists.ts'
 import type { Catalog, Route } from '../../aggregation/catalog.ts'
-import { instructionsOf } from '../../aggregation/prompt-resource-catalog.ts'
+import { joinInstructions } from '../../aggregation/prompt-resource-catalog.ts'
 import type { UriNames } from '../../aggregation/uri-names.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
 import { unreachable } from '../../backends/backend/backend.ts'
@@ -31,7 +31,7 @@ export function answerVisible(
   const shown: ShownList = { kind, lists: lists ?? view, form: { era: request.era, withApps } }
   if (authorizer === undefined) {
     if (missing.length > 0) answerUnreachable(request, missing)
-    else request.resultBytes(baseOf(kind, shown.lists, shown.form))
+    else request.resultBytes(findBase(kind, shown.lists, shown.form))
   } else if (missing.length === 0) answerJudged(request, authorizer, shown)
   else request.run(() => checkMissing(request, authorizer).then(() => answerJudged(request, authorizer, shown)))
 }
@@ -77,7 +77,7 @@ export async function visibleList(request: EndpointRequest): Promise<Buffer> {
   const form = { era: 'legacy', withApps: false } as const
   if (authorizer === undefined) {
     if (view.missing.length > 0) throw unreachable(view.missing)
-    return baseOf('tools', view, form)
+    return findBase('tools', view, form)
   }
   if (view.missing.length > 0) await checkMissing(request, authorizer)
   return judgedList(request, authorizer, { kind: 'tools', lists: view, form })
@@ -92,11 +92,11 @@ export function instructionsFor({
   const { authorizer } = setup
   if (authorizer === undefined)
     return view.backends.some(({ definitions }) => definitions.areEnforced)
-      ? instructionsOf(view.backends)
+      ? joinInstructions(view.backends)
       : view.promptsAndResources.instructions
   return authorizer.lists
     .backends(authorizer.principalOf(caller), view)
-    .then((seen) => instructionsOf(view.backends.filter(({ name }) => seen.has(name))))
+    .then((seen) => joinInstructions(view.backends.filter(({ name }) => seen.has(name))))
 }
 
 /** Tells whether the caller may call the tool; `route` is undefined if no tool has this name. */
@@ -228,7 +228,7 @@ export const unknown = ({ setup }: EndpointRequest, code: ErrorCode, data?: obje
  * Returns the destination of a route for the caller of a request: the caller's own backend with that name, or the
  * shared one. Throws `backend_unavailable` if it no longer exists.
  */
-export function destinationOf({ view }: EndpointRequest, route: Route): Destination {
+export function findDestination({ view }: EndpointRequest, route: Route): Destination {
   const backend = view.backendNamed(route.backend)
   if (backend === undefined) throw new PublicError('backend_unavailable')
   return { backend, route, names: view.promptsAndResources.names?.get(route.backend) }

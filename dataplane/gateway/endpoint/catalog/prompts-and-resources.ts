@@ -19,12 +19,12 @@ import {
   checkMayGet,
   checkMayRead,
   checkMayRefer,
-  destinationOf,
+  findDestination,
   unknown,
 } from './caller-catalog.ts'
 
 /** Serves `prompts/list`, `resources/list` and `resources/templates/list` from the serialized lists. */
-export function listOf(request: EndpointRequest, kind: ItemKind): void {
+export function serveList(request: EndpointRequest, kind: ItemKind): void {
   // Each list has one page, so this server has never issued a cursor.
   if (request.message.cursor !== undefined) throw invalid('params.cursor is not one that this server gave.')
   afterFirstLists(request, () => answerVisible(request, kind))
@@ -38,7 +38,7 @@ export function getPrompt(request: EndpointRequest): void {
     checkMayGet(request, name)
     const route = request.view.promptsAndResources.prompts.get(name)
     if (route === undefined) throw unknown(request, 'unknown_prompt')
-    relayCall(request.gateway, request, destinationOf(request, route))
+    relayCall(request.gateway, request, findDestination(request, route))
   })
 }
 
@@ -79,7 +79,7 @@ function completePrompt(request: EndpointRequest, ref: Ref): void {
   const route = typeof ref['name'] === 'string' ? prompts.get(ref['name']) : undefined
   if (route === undefined) throw unknown(request, 'unknown_prompt')
   const { rename } = route
-  const { backend } = destinationOf(request, route)
+  const { backend } = findDestination(request, route)
   const message = asJudged(request, ref)
   relayCall(request.gateway, request, at(backend), rename === undefined ? message : withPrompt(message, rename))
 }

@@ -11,13 +11,13 @@ import { shownText } from '../../mcp/skill-entry.ts'
 import { declaredSkills, hasSkillScheme, isCanonicalSkill, MANIFEST } from '../../mcp/skills.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import { at, checkMayRead, mayRead, unknown } from './caller-catalog.ts'
-import { afterFirstLists, invalid, listOf, withUri } from './prompts-and-resources.ts'
+import { afterFirstLists, invalid, serveList, withUri } from './prompts-and-resources.ts'
 
 /** Serves `skills/list` (SEP-2640) from the backends' lists. It reads no file of a skill. */
 export function listSkills(request: EndpointRequest): void {
   afterFirstLists(request, () => {
-    skillsOf(request)
-    listOf(request, 'skills')
+    requireSkills(request)
+    serveList(request, 'skills')
   })
 }
 
@@ -28,13 +28,13 @@ export function listSkills(request: EndpointRequest): void {
 export function getSkill(request: EndpointRequest): void {
   const uri = uriIn(request)
   afterFirstLists(request, () => {
-    const { folders } = skillsOf(request)
+    const { folders } = requireSkills(request)
     const found = foundSkill(request, uri)
     if (!uri.endsWith(MANIFEST)) throw unknownUri(request, uri)
     const known = folders.get(uri.slice(0, -MANIFEST.length))?.text
     relay(request, found, {
-      edit: (result) => resultOf(request, 'skill', entryIn(result, found, request)),
-      otherwise: () => (known === undefined ? undefined : resultOf(request, 'skill', known)),
+      edit: (result) => buildResult(request, 'skill', entryIn(result, found, request)),
+      otherwise: () => (known === undefined ? undefined : buildResult(request, 'skill', known)),
     })
   })
 }
@@ -43,7 +43,7 @@ export function getSkill(request: EndpointRequest): void {
 export function readDirectory(request: EndpointRequest): void {
   const uri = uriIn(request)
   afterFirstLists(request, () => {
-    const { directories } = skillsOf(request)
+    const { directories } = requireSkills(request)
     if (directories.size === 0) throw new PublicError('method_not_found')
     const found = foundSkill(request, uri)
     if (!directories.has(found.backend.name)) throw unknownUri(request, uri)
@@ -51,7 +51,7 @@ export function readDirectory(request: EndpointRequest): void {
       edit: (result) => {
         const cursor = memberText(result, 'nextCursor')
         const more = cursor?.startsWith('"') ? `,"nextCursor":${cursor}` : ''
-        return resultOf(request, 'resources', `[${childrenIn(result, found, request).join(',')}]${more}`)
+        return buildResult(request, 'resources', `[${childrenIn(result, found, request).join(',')}]${more}`)
       },
     })
   })
@@ -64,7 +64,7 @@ function uriIn(request: EndpointRequest): string {
 }
 
 /** Returns the skills that the caller sees. Throws `method_not_found` if no backend supports the extension. */
-function skillsOf({ view }: EndpointRequest): SkillCatalog {
+function requireSkills({ view }: EndpointRequest): SkillCatalog {
   const { skills } = view.promptsAndResources
   if (skills === undefined) throw new PublicError('method_not_found')
   return skills
@@ -97,7 +97,7 @@ function relay(request: EndpointRequest, { backend, own, names }: ResourceAt, an
 
 const CACHE = '"resultType":"complete","ttlMs":0,"cacheScope":"private",'
 
-const resultOf = ({ era }: EndpointRequest, member: string, text: string): string =>
+const buildResult = ({ era }: EndpointRequest, member: string, text: string): string =>
   `{${era === 'modern' ? CACHE : ''}"${member}":${text}}`
 
 /**

@@ -30,10 +30,10 @@ export function subscribe(request: EndpointRequest): void {
 /** The memory of an idle stream. */
 const LISTENER_BYTES = 16 * 1024
 
-const lengthOf = (uris: readonly string[]): number => uris.reduce((sum, uri) => sum + uri.length, 0)
+const measureUris = (uris: readonly string[]): number => uris.reduce((sum, uri) => sum + uri.length, 0)
 
 function checked(uris: readonly string[]): readonly string[] {
-  if (lengthOf(uris) > MOST_URI_LENGTH)
+  if (measureUris(uris) > MOST_URI_LENGTH)
     throw new PublicError('too_large', { message: `The URIs have more than ${MOST_URI_LENGTH} characters together.` })
   return uris
 }
@@ -64,7 +64,7 @@ class Listener implements Listening, TokenHolder {
     this.#meta = { [SUBSCRIPTION_KEY]: JSON.parse(request.message.id as string) }
     // The stream may last for days, so the memory of the request itself is released.
     request.forgetMessage()
-    request.hold(LISTENER_BYTES + 4 * lengthOf(this.#uris))
+    request.hold(LISTENER_BYTES + 4 * measureUris(this.#uris))
   }
 
   get caller(): Caller {

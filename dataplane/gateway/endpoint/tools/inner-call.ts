@@ -30,18 +30,18 @@ const OF_OUTER = { progressToken: undefined, ...OF_SPAN }
 
 /** Returns the `_meta` of a call that is a part of the work for the client's request. */
 export const metaOfPart = (outer: EndpointRequest): Meta | undefined =>
-  metaOf(metaWithoutTasks(editObject(metaText(outer), OF_OUTER)))
+  toMeta(metaWithoutTasks(editObject(metaText(outer), OF_OUTER)))
 
 /**
  * Returns the `_meta` of a call that is the whole work for its client's request: the client's progress token applies to
  * the call, and its answer may be a task.
  */
-export const metaOfWhole = (outer: EndpointRequest): Meta | undefined => metaOf(editObject(metaText(outer), OF_SPAN))
+export const metaOfWhole = (outer: EndpointRequest): Meta | undefined => toMeta(editObject(metaText(outer), OF_SPAN))
 
 const metaText = ({ message: { metaStart, metaEnd, text } }: EndpointRequest): string =>
   metaStart === -1 ? '{}' : text.slice(metaStart, metaEnd)
 
-const metaOf = (text: string): Meta | undefined => (text === '{}' ? undefined : { text, value: JSON.parse(text) })
+const toMeta = (text: string): Meta | undefined => (text === '{}' ? undefined : { text, value: JSON.parse(text) })
 
 /**
  * Builds a `tools/call` on behalf of the client of another request, as if the client had sent it: same caller, session,
@@ -56,7 +56,7 @@ const metaOf = (text: string): Meta | undefined => (text === '{}' ? undefined : 
  */
 export function innerRequest(outer: EndpointRequest, call: InnerCall, answer: InnerAnswer): EndpointRequest {
   const inner = new InnerRequest(outer, answer)
-  inner.hold(REQUEST_BYTES + COPIES * sizeOf(call))
+  inner.hold(REQUEST_BYTES + COPIES * measureCall(call))
   try {
     return inner.understand(toolCall(call))
   } catch (error) {
@@ -66,7 +66,7 @@ export function innerRequest(outer: EndpointRequest, call: InnerCall, answer: In
 }
 
 /** Returns the number of characters that callers control. */
-function sizeOf({ name, arguments: args, meta, more = {} }: InnerCall): number {
+function measureCall({ name, arguments: args, meta, more = {} }: InnerCall): number {
   let size = name.length + args.length + (meta?.text.length ?? 0)
   for (const text of Object.values(more)) size += text.length
   return size

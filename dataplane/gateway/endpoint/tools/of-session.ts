@@ -1,8 +1,8 @@
 import type { Share } from '../../../server/budget.ts'
 import type { Catalogs } from '../../access/visible-lists.ts'
 import { buildCatalog, type Catalog, type Route, type ShownTools } from '../../aggregation/catalog.ts'
-import { pageOf } from '../../aggregation/prompt-resource-catalog.ts'
-import { shapeOf } from '../../aggregation/shape.ts'
+import { findPageUri } from '../../aggregation/prompt-resource-catalog.ts'
+import { readShape } from '../../aggregation/shape.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
 import { ListRoom } from '../../backends/lists/list-room.ts'
 import { sameTexts } from '../../backends/lists/shared-lists.ts'
@@ -76,7 +76,7 @@ const isAskable = ({ mayShowBySession, health }: Backend): boolean => mayShowByS
 function mayHave({ setup }: EndpointRequest, session: Session, backend: Backend, name: string): boolean {
   const { config } = setup
   if (!isAskable(backend)) return false
-  const { prefix, hidden } = shapeOf(config, backend.name)
+  const { prefix, hidden } = readShape(config, backend.name)
   if (hidden || !name.startsWith(prefix)) return false
   if (backend.era?.era !== 'legacy' && !session.isOpenWith(backend)) return false
   return config.role === 'proxy' || prefix !== '' || session.isOpenWith(backend)
@@ -97,7 +97,7 @@ async function listsIn(request: EndpointRequest, session: Session, backend: Back
     callOperationOf: () => backend.operationOf('tools/call'),
   }
   const { promptsAndResources } = view
-  const catalog = buildCatalog(setup.config, [shown], (backend, uri) => pageOf(promptsAndResources, backend, uri))
+  const catalog = buildCatalog(setup.config, [shown], (backend, uri) => findPageUri(promptsAndResources, backend, uri))
   return { catalog, promptsAndResources }
 }
 

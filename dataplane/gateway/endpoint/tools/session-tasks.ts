@@ -1,6 +1,6 @@
 import { PublicError } from '../../../server/errors.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
-import { resultOf } from '../../backends/connection/request.ts'
+import { readResult } from '../../backends/connection/request.ts'
 import { readListPage } from '../../backends/lists/list-page.ts'
 import { relayCall } from '../../call/call.ts'
 import { passHeaders } from '../../call/http-request.ts'
@@ -39,7 +39,7 @@ export function asTaskCall(request: EndpointRequest, backend: Backend): Message 
 /** Serves `tasks/get`, `tasks/result` and `tasks/cancel`: relays them to the backend that runs the session's task. */
 export function relaySessionTask(request: EndpointRequest): void {
   const { message, gateway, view } = request
-  const session = sessionOf(request)
+  const session = requireSession(request)
   const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', taskBinding(session.record))
   const backend = task === undefined ? undefined : view.backendNamed(task.backend)
   if (task === undefined || backend === undefined)
@@ -58,18 +58,18 @@ const USE = 'task-lists'
  * Serves `tasks/list`: one page of each backend at which the session has started tasks. Tasks of others are left out.
  */
 export function listSessionTasks(request: EndpointRequest): void {
-  const session = sessionOf(request)
-  const positions = positionsOf(request, session)
+  const session = requireSession(request)
+  const positions = listPositions(request, session)
   request.run(async () => {
-    const pages = await Promise.all(positions.map((position) => pageOf(request, session, position)))
+    const pages = await Promise.all(positions.map((position) => readPage(request, session, position)))
     const tasks = pages.flatMap(({ texts }) => texts)
     const next = pages.flatMap(({ next }) => (next === undefined ? [] : [next]))
-    const cursor = next.length === 0 ? '' : `,"nextCursor":${JSON.stringify(cursorOf(request, session, next))}`
+    const cursor = next.length === 0 ? '' : `,"nextCursor":${JSON.stringify(sealCursor(request, session, next))}`
     request.result(`{"tasks":[${tasks.join(',')}]${cursor}}`)
   })
 }
 
-function positionsOf(request: EndpointRequest, session: Session): readonly Position[] {
+function listPositions(request: EndpointRequest, session: Session): readonly Position[] {
   const { gateway, message } = request
   const { cursor } = message
   if (cursor === undefined)
@@ -85,7 +85,7 @@ function positionsOf(request: EndpointRequest, session: Session): readonly Posit
   return JSON.parse(opened) as Position[]
 }
 
-const cursorOf = ({ gateway }: EndpointRequest, { record }: Session, positions: readonly Position[]): string =>
+const sealCursor = ({ gateway }: EndpointRequest, { record }: Session, positions: readonly Position[]): string =>
   seal(gateway.keys.keysFor(USE)[0], JSON.stringify(positions), taskBinding(record))
 
 interface Page {
@@ -97,7 +97,7 @@ interface Page {
 const NOTHING: Page = { texts: [], next: undefined }
 
 /** Reads one page. If a backend can't be asked, only its tasks are missing. */
-async function pageOf(request: EndpointRequest, session: Session, [name, cursor]: Position): Promise<Page> {
+async function readPage(request: EndpointRequest, session: Session, [name, cursor]: Position): Promise<Page> {
   const backend = request.view.backendNamed(name)
   if (backend === undefined) return NOTHING
   try {
@@ -129,11 +129,11 @@ async function askPage(
   passHeaders(headers, request.setup.passedHeaders, request.req.headers)
   const body = requestText(backendSession.ownId(), 'tasks/list', cursor === undefined ? {} : { cursor })
   const answer = await backendSession.post(body, { headers, mayBeLate: true })
-  resultOf(answer)
+  readResult(answer)
   return answer.text
 }
 
-function sessionOf({ session }: EndpointRequest): Session {
+function requireSession({ session }: EndpointRequest): Session {
   if (session === undefined || !knowsTasks(session)) throw new PublicError('method_not_found')
   return session
 }

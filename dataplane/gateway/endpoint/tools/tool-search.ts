@@ -36,7 +36,7 @@ export function metaTool(name: string, search: ToolSearch, call: Serve): Serve |
 /** Searches the tools that the caller sees. Denied tools are not searched. */
 async function find(request: EndpointRequest, search: ToolSearch): Promise<void> {
   request.tellUse(FIND_TOOL)
-  const asked = queryOf(request, search.most)
+  const asked = readQuery(request, search.most)
   if (typeof asked === 'string') {
     refuse(request, asked)
     return
@@ -57,7 +57,7 @@ async function find(request: EndpointRequest, search: ToolSearch): Promise<void>
 }
 
 /** Returns the query, or the reason why it is invalid. */
-function queryOf({ message }: EndpointRequest, most: number): { query: string; limit: number } | string {
+function readQuery({ message }: EndpointRequest, most: number): { query: string; limit: number } | string {
   const given = message.params?.['arguments']
   const { query, limit = most } = isObject(given) ? given : {}
   if (typeof query !== 'string') return 'arguments.query must be a string that says what the tool is to do.'
@@ -106,13 +106,13 @@ const NOT_THERE: ReadonlySet<string> = new Set(['forbidden', 'unknown_tool'])
 
 /** Returns the tool's arguments as the client wrote them. */
 function argumentsText(request: EndpointRequest): string {
-  const given = memberText(paramsOf(request), 'arguments') ?? '{}'
+  const given = memberText(readParams(request), 'arguments') ?? '{}'
   return memberText(given, 'arguments') ?? '{}'
 }
 
 /** Returns the client's answers to questions of the tool, and its request to run as a task. */
 function membersText(request: EndpointRequest): MoreParams {
-  const params = paramsOf(request)
+  const params = readParams(request)
   const of = (name: keyof MoreParams) => {
     const text = memberText(params, name)
     return text === undefined ? {} : { [name]: text }
@@ -120,7 +120,7 @@ function membersText(request: EndpointRequest): MoreParams {
   return { ...of('inputResponses'), ...of('requestState'), ...of('task') }
 }
 
-const paramsOf = ({ message }: EndpointRequest): string => message.text.slice(message.paramsStart, message.paramsEnd)
+const readParams = ({ message }: EndpointRequest): string => message.text.slice(message.paramsStart, message.paramsEnd)
 
 function refuse(request: EndpointRequest, text: string): void {
   request.reply.json(200, resultText(request.message.id as string, errorResult(request.era, text)))

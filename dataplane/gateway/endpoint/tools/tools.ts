@@ -9,7 +9,7 @@ import { unlistedBackendsFor } from '../../core/view.ts'
 import { showsApps } from '../../mcp/apps.ts'
 import { checkParamHeaders } from '../../mcp/headers.ts'
 import { CAPABILITIES_KEY } from '../../mcp/revisions.ts'
-import { answerVisible, checkMayCall, checkScopes, destinationOf, unknown } from '../catalog/caller-catalog.ts'
+import { answerVisible, checkMayCall, checkScopes, findDestination, unknown } from '../catalog/caller-catalog.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import { foundInSession, listedBySession, type SessionTool } from './of-session.ts'
 import { asTaskCall } from './session-tasks.ts'
@@ -157,7 +157,7 @@ function follow(request: EndpointRequest, route: Route, shown: string): void {
   const { message } = request
   if (request.era === 'modern' && !request.isInner && route.paramHeaders.length > 0)
     checkParamHeaders(request.req.headers, route.paramHeaders, message.params?.['arguments'])
-  const destination = { ...destinationOf(request, route), shownName: shown }
+  const destination = { ...findDestination(request, route), shownName: shown }
   const asked = message.params?.['task'] === undefined ? message : asTaskCall(request, destination.backend)
   relayCall(request.gateway, request, destination, asked)
 }

@@ -16,7 +16,7 @@ interface Protocol {
 
 /** text-embeddings-inference, `POST /embed` (https://huggingface.github.io/text-embeddings-inference). */
 const tei: Protocol = {
-  url: (service) => endpointOf(service, '/embed', (path) => `${path}/embed`),
+  url: (service) => buildEndpoint(service, '/embed', (path) => `${path}/embed`),
   body: (texts) => ({ inputs: texts, truncate: true }),
   vectorsIn: (answer, count) => (Array.isArray(answer) && answer.length === count ? answer : undefined),
 }
@@ -24,7 +24,7 @@ const tei: Protocol = {
 /** `POST /v1/embeddings` (https://platform.openai.com/docs/api-reference/embeddings/create). */
 const openai: Protocol = {
   url: (service) =>
-    endpointOf(service, '/embeddings', (path) => `${path}${path.endsWith('/v1') ? '' : '/v1'}/embeddings`),
+    buildEndpoint(service, '/embeddings', (path) => `${path}${path.endsWith('/v1') ? '' : '/v1'}/embeddings`),
   body: (texts, model) => ({ model, input: texts, encoding_format: 'float' }),
   vectorsIn(answer, count) {
     const data = isObject(answer) ? answer['data'] : undefined
@@ -138,7 +138,7 @@ function unitVector(given: unknown): Float32Array | undefined {
 }
 
 /** Returns a URL with the path of an endpoint, which it may have already; its query stays. */
-function endpointOf(service: string, end: string, completed: (path: string) => string): string {
+function buildEndpoint(service: string, end: string, completed: (path: string) => string): string {
   const url = new URL(service)
   const path = url.pathname.endsWith('/') ? url.pathname.slice(0, -1) : url.pathname
   url.pathname = path.endsWith(end) ? path : completed(path)

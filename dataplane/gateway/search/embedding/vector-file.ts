@@ -16,8 +16,8 @@ const BUSY_MS = 50
 const FULL = 13
 /** Busy, locked, read-only, I/O error, full, can't open: the file itself is intact. */
 const PASSING: ReadonlySet<number> = new Set([5, 6, 8, 10, FULL, 14])
-const codeOf = (error: unknown): number => ((error as { errcode?: number }).errcode ?? 0) & 0xff
-const isBroken = (error: unknown): boolean => codeOf(error) !== 0 && !PASSING.has(codeOf(error))
+const readCode = (error: unknown): number => ((error as { errcode?: number }).errcode ?? 0) & 0xff
+const isBroken = (error: unknown): boolean => readCode(error) !== 0 && !PASSING.has(readCode(error))
 
 /**
  * Stores vectors in a file, a cache: vectors that can't be read are made again. If it is full, the oldest are deleted.
@@ -67,7 +67,7 @@ export class VectorFile {
   }
 
   get(key: string): Float32Array | undefined {
-    return this.#tried(() => vectorOf(this.#find?.get(key)?.['numbers']))
+    return this.#tried(() => readVector(this.#find?.get(key)?.['numbers']))
   }
 
   add(entries: readonly (readonly [key: string, vector: Float32Array])[]): void {
@@ -75,7 +75,7 @@ export class VectorFile {
       try {
         this.#write(entries)
       } catch (error) {
-        if (codeOf(error) !== FULL) throw error
+        if (readCode(error) !== FULL) throw error
         this.#database?.exec('delete from vector where id <= (select min(id) + (max(id) - min(id)) / 4 from vector)')
         this.#write(entries)
       }
@@ -113,7 +113,7 @@ export class VectorFile {
 
   /** Handles an error: removes a corrupt file, keeps one open that is only busy or full. */
   #failed(error: unknown): void {
-    if (this.isOpen && PASSING.has(codeOf(error))) return
+    if (this.isOpen && PASSING.has(readCode(error))) return
     this.#log.warn({ err: error, file: this.#path }, 'the file of vectors can’t be used')
     try {
       this.close()
@@ -125,7 +125,7 @@ export class VectorFile {
 }
 
 /** Reads a vector of unit length from its stored bytes; undefined for any other value. */
-function vectorOf(bytes: unknown): Float32Array | undefined {
+function readVector(bytes: unknown): Float32Array | undefined {
   if (!(bytes instanceof Uint8Array) || bytes.length === 0 || bytes.length % 4 !== 0) return undefined
   const vector = new Float32Array(bytes.slice().buffer)
   let squares = 0

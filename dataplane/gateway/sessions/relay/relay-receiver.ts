@@ -73,12 +73,12 @@ export class RelayReceiver {
 
   #give(item: Relayed): void {
     const { sink } = this.#options
-    if (item.what === 'event') this.#hasRoom = sink.event(bytesOf(item.text), item.id)
-    else if (item.what === 'part') this.#hasRoom = sink.part(bytesOf(item.text), item.id)
+    if (item.what === 'event') this.#hasRoom = sink.event(toBytes(item.text), item.id)
+    else if (item.what === 'part') this.#hasRoom = sink.part(toBytes(item.text), item.id)
     else {
       this.#over()
       if (item.what === 'end') sink.end()
-      else if (item.what === 'answer' && sink.answer !== undefined) sink.answer(item.status, bytesOf(item.text))
+      else if (item.what === 'answer' && sink.answer !== undefined) sink.answer(item.status, toBytes(item.text))
       else sink.abort()
     }
   }
@@ -125,4 +125,4 @@ export class RelayReceiver {
   }
 }
 
-const bytesOf = (text: string): Buffer => Buffer.from(text, 'latin1')
+const toBytes = (text: string): Buffer => Buffer.from(text, 'latin1')

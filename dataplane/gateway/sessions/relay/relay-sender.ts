@@ -93,8 +93,8 @@ export class RelaySender implements EventSink {
   #add(item: Relayed): boolean {
     if (this.#isClosed) return true
     const held = this.#reservation.bytes
-    const isTooMuch = this.#waiting.length > 0 && held + sizeOf(item) > MOST_WAITING
-    if (isTooMuch || !this.#reservation.resize(held + sizeOf(item))) {
+    const isTooMuch = this.#waiting.length > 0 && held + measureItem(item) > MOST_WAITING
+    if (isTooMuch || !this.#reservation.resize(held + measureItem(item))) {
       this.#giveUp()
       return true
     }
@@ -105,7 +105,7 @@ export class RelaySender implements EventSink {
 
   /** Aborts the answer because there is no memory for the next part, since an answer must have no gap. */
   #giveUp(): void {
-    this.#reservation.resize(bytesOf(this.#sent))
+    this.#reservation.resize(measureItems(this.#sent))
     this.#waiting = [{ what: 'lost' }]
     this.#isLost = true
     this.#hasRoom = true
@@ -117,7 +117,7 @@ export class RelaySender implements EventSink {
     let count = 0
     let bytes = 0
     for (const item of this.#waiting) {
-      bytes += sizeOf(item)
+      bytes += measureItem(item)
       if (count > 0 && bytes > BATCH) break
       count++
     }
@@ -147,7 +147,7 @@ export class RelaySender implements EventSink {
     this.#hasRoom = hasRoom || this.#isLost
     if (this.#sent.length > 0) {
       const before = this.#reservation.bytes
-      this.#reservation.resize(Math.max(0, before - bytesOf(this.#sent)))
+      this.#reservation.resize(Math.max(0, before - measureItems(this.#sent)))
       this.#sent = []
     }
     if (this.#hasRoom && this.#waiting.length > 0) this.#sendNext()
@@ -180,10 +180,10 @@ export class RelaySender implements EventSink {
 
 const HEARTBEAT: readonly Relayed[] = [{ what: 'heartbeat' }]
 
-const sizeOf = (item: Relayed): number => OVERHEAD + ('text' in item ? item.text.length : 0)
+const measureItem = (item: Relayed): number => OVERHEAD + ('text' in item ? item.text.length : 0)
 
-function bytesOf(items: readonly Relayed[]): number {
+function measureItems(items: readonly Relayed[]): number {
   let bytes = 0
-  for (const item of items) bytes += sizeOf(item)
+  for (const item of items) bytes += measureItem(item)
   return bytes
 }

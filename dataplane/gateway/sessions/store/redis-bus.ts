@@ -82,7 +82,7 @@ const RETRY_MS = 1_000
 /** Creates a bus in Redis, with two channels for a replica: one that all share, and its own. */
 export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOptions): SessionBus {
   const replica = randomBytes(9).toString('base64url')
-  const channelOf = (name: string) => `${prefix}replica:${name}`
+  const formatChannel = (name: string) => `${prefix}replica:${name}`
   const all = `${prefix}replicas`
   const takers = new Map<BusKind, (message: never) => void>()
 
@@ -102,7 +102,7 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
   let again: NodeJS.Timeout | undefined
   const subscribe = (): void => {
     clearTimeout(again)
-    subscriber.subscribe(all, channelOf(replica)).catch((error) => {
+    subscriber.subscribe(all, formatChannel(replica)).catch((error) => {
       log.debug({ err: error }, 'the messages of replicas can’t be subscribed to')
       if (subscriber.status !== 'ready') return
       again = setTimeout(subscribe, RETRY_MS)
@@ -115,7 +115,10 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
   })
 
   async function publish(message: BusMessage, to: string | undefined): Promise<boolean> {
-    const receivers = await client.publish(to === undefined ? all : channelOf(to), JSON.stringify([replica, message]))
+    const receivers = await client.publish(
+      to === undefined ? all : formatChannel(to),
+      JSON.stringify([replica, message]),
+    )
     // In a Cluster the number is that of one node alone.
     return receivers > 0 || isCluster(client)
   }

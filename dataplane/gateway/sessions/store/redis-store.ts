@@ -67,8 +67,8 @@ class RedisStore implements SessionStore {
   }
 
   async add(record: SessionRecord): Promise<void> {
-    const key = this.#keyOf(record.id)
-    await this.#redis.ask((redis) => redis.multi().hset(key, fieldsOf(record)).pexpire(key, this.#options.ttlMs).exec())
+    const key = this.#formatKey(record.id)
+    await this.#redis.ask((redis) => redis.multi().hset(key, toFields(record)).pexpire(key, this.#options.ttlMs).exec())
     this.#keep(record)
   }
 
@@ -102,7 +102,7 @@ class RedisStore implements SessionStore {
   }
 
   async remove(id: string): Promise<void> {
-    await this.#redis.ask((redis) => redis.del(this.#keyOf(id)))
+    await this.#redis.ask((redis) => redis.del(this.#formatKey(id)))
     this.#known.delete(id)
     this.#options.bus.notify({ kind: 'ended', session: id })
   }
@@ -116,19 +116,19 @@ class RedisStore implements SessionStore {
     this.#known.clear()
   }
 
-  #keyOf(id: string): string {
+  #formatKey(id: string): string {
     return `${this.#options.prefix}session:${id}`
   }
 
   async #load(id: string): Promise<SessionRecord | undefined> {
-    const key = this.#keyOf(id)
+    const key = this.#formatKey(id)
     const fields = await this.#redis.ask(async (redis) => {
       const answers = await redis.pipeline().hgetall(key).pexpire(key, this.#options.ttlMs).exec()
       const [error, found] = answers?.[0] ?? []
       if (error) throw error
       return found as Record<string, string>
     })
-    const record = recordOf(id, fields, this.#known.get(id)?.record)
+    const record = toRecord(id, fields, this.#known.get(id)?.record)
     if (record !== undefined) this.#keep(record)
     else this.#forget(id, true)
     return record
@@ -141,7 +141,7 @@ class RedisStore implements SessionStore {
     [over, expected, value]: readonly [over: 'any' | 'free', expected: string, value: string],
   ): Promise<string | null> {
     const written = await this.#redis.ask((redis) =>
-      redis.eval(NOTE, 1, this.#keyOf(id), NOTED + name, over, expected, value),
+      redis.eval(NOTE, 1, this.#formatKey(id), NOTED + name, over, expected, value),
     )
     this.#options.bus.notify({ kind: 'changed', session: id })
     return written as string | null
@@ -163,7 +163,7 @@ class RedisStore implements SessionStore {
     const oldest = performance.now() - this.#options.ttlMs
     for (const [id, { usedAt }] of this.#known) {
       if (usedAt > oldest) continue
-      const there = await this.#redis.ask((redis) => redis.exists(this.#keyOf(id)))
+      const there = await this.#redis.ask((redis) => redis.exists(this.#formatKey(id)))
       if ((this.#known.get(id)?.usedAt ?? Number.POSITIVE_INFINITY) <= oldest) this.#forget(id, there === 0)
     }
   }
@@ -175,13 +175,13 @@ const LARGEST = 8 * 1024 * 1024
 /** The prefix of a note's name among a session's fields. */
 const NOTED = 'n:'
 
-function fieldsOf({ binding, revision, capabilities, notes = {} }: SessionRecord): Record<string, string> {
+function toFields({ binding, revision, capabilities, notes = {} }: SessionRecord): Record<string, string> {
   const noted = Object.entries(notes).map(([name, value]) => [NOTED + name, value])
   return { binding, revision, capabilities, ...Object.fromEntries(noted) }
 }
 
 /** Reads a record; undefined if there is no session, or no replica has written it. `before`: the last known record. */
-function recordOf(id: string, fields: Record<string, string>, before?: SessionRecord): SessionRecord | undefined {
+function toRecord(id: string, fields: Record<string, string>, before?: SessionRecord): SessionRecord | undefined {
   const { binding, revision, capabilities } = fields
   if (binding === undefined || revision === undefined || capabilities === undefined) return undefined
   let length = 0

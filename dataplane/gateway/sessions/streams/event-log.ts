@@ -64,7 +64,7 @@ export class EventLog implements EventSink {
     return this.#inEvent
   }
 
-  #idOf(seq: number): string {
+  #formatId(seq: number): string {
     return eventIdText({ ...this.options, seq })
   }
 
@@ -74,14 +74,14 @@ export class EventLog implements EventSink {
    */
   begin(sink: EventSink): void {
     this.attach(sink, 0)
-    if (this.options.isPrimed) sink.event(NOTHING, this.#idOf(++this.#seq))
+    if (this.options.isPrimed) sink.event(NOTHING, this.#formatId(++this.#seq))
   }
 
   event(data: Buffer): boolean {
     if (this.overAt !== undefined) return true
     const seq = ++this.#seq
-    if (data.length <= LARGEST) this.#keep({ log: this, seq, data: copyOf(data) })
-    return this.#sink?.event(data, this.#idOf(seq)) ?? true
+    if (data.length <= LARGEST) this.#keep({ log: this, seq, data: copyBytes(data) })
+    return this.#sink?.event(data, this.#formatId(seq)) ?? true
   }
 
   #keep(event: KeptEvent): void {
@@ -104,13 +104,13 @@ export class EventLog implements EventSink {
     }
     this.#size += data.length
     if (this.#parts !== undefined) this.#keepPart(this.#parts, data)
-    return this.#sink?.part(data, this.#idOf(this.#seq)) ?? true
+    return this.#sink?.part(data, this.#formatId(this.#seq)) ?? true
   }
 
   #keepPart(parts: Buffer[], data: Buffer): void {
     if (this.#size <= LARGEST && !this.#isForgotten && this.options.holdPart(data.length)) {
       this.#partBytes += data.length
-      parts.push(copyOf(data))
+      parts.push(copyBytes(data))
     } else this.#dropParts()
   }
 
@@ -172,7 +172,7 @@ export class EventLog implements EventSink {
   attach(sink: EventSink, after: number): boolean {
     this.#sink?.end()
     this.#sink = undefined
-    for (const { seq, data } of this.#kept) if (seq > after) sink.event(data, this.#idOf(seq))
+    for (const { seq, data } of this.#kept) if (seq > after) sink.event(data, this.#formatId(seq))
     if (this.overAt !== undefined) {
       if (this.#isCut || (after < this.#seq && this.#kept.at(-1)?.seq !== this.#seq)) return false
       sink.end()
@@ -180,7 +180,7 @@ export class EventLog implements EventSink {
     }
     if (this.#inEvent && after < this.#seq) {
       if (this.#parts === undefined) return false
-      for (const part of this.#parts) sink.part(part, this.#idOf(this.#seq))
+      for (const part of this.#parts) sink.part(part, this.#formatId(this.#seq))
     }
     this.#sink = sink
     this.#drained()
@@ -203,7 +203,7 @@ export class EventLog implements EventSink {
 }
 
 /** Copies bytes, because a slice would keep its whole buffer in memory. */
-function copyOf(data: Buffer): Buffer {
+function copyBytes(data: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(data.length)
   data.copy(copy)
   return copy

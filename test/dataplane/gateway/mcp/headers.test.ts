@@ -5,7 +5,7 @@ import {
   checkParamHeaders,
   decodeHeaderValue,
   encodeHeaderValue,
-  paramHeadersOf,
+  readParamHeaders,
 } from '../../../../dataplane/gateway/mcp/headers.ts'
 
 for (const value of [
@@ -41,7 +41,7 @@ const schema = (properties: object) => ({ type: 'object', properties })
 const marked = (name: unknown, type: unknown = 'string') => ({ type, 'x-mcp-header': name })
 
 test('declared headers are found at any depth of properties', () => {
-  const found = paramHeadersOf(
+  const found = readParamHeaders(
     schema({ a: marked('Region'), b: schema({ c: marked('Deep', 'integer') }), d: { type: 'string' } }),
   )
   assert.equal(found, [
@@ -51,10 +51,10 @@ test('declared headers are found at any depth of properties', () => {
 })
 
 test('what only looks like a declaration is none', () => {
-  assert.equal(paramHeadersOf(schema({ 'x-mcp-header': { type: 'string' } })), [])
-  assert.equal(paramHeadersOf({ type: 'object', default: { 'x-mcp-header': 5 }, enum: [{ 'x-mcp-header': 5 }] }), [])
-  assert.equal(paramHeadersOf(undefined), [])
-  assert.equal(paramHeadersOf({ properties: { properties: schema({ properties: marked('P') }) } }), [
+  assert.equal(readParamHeaders(schema({ 'x-mcp-header': { type: 'string' } })), [])
+  assert.equal(readParamHeaders({ type: 'object', default: { 'x-mcp-header': 5 }, enum: [{ 'x-mcp-header': 5 }] }), [])
+  assert.equal(readParamHeaders(undefined), [])
+  assert.equal(readParamHeaders({ properties: { properties: schema({ properties: marked('P') }) } }), [
     { header: 'mcp-param-p', path: ['properties', 'properties'] },
   ])
 })
@@ -75,9 +75,9 @@ const invalid: readonly [string, unknown][] = [
   ['in properties below items', schema({ a: { items: schema({ b: marked('X') }) } })],
 ]
 for (const [name, value] of invalid)
-  test(`an invalid declaration: ${name}`, () => assert.throws(() => paramHeadersOf(value), /x-mcp-header/))
+  test(`an invalid declaration: ${name}`, () => assert.throws(() => readParamHeaders(value), /x-mcp-header/))
 
-const declarations = paramHeadersOf(
+const declarations = readParamHeaders(
   schema({ r: marked('Region'), n: marked('N', 'integer'), b: marked('B', 'boolean') }),
 )
 

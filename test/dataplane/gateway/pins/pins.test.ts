@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { definitionDigest } from '../../../../crds/settings/definition-digest.ts'
 import type { reportDefinitions } from '../../../../dataplane/gateway/core/definitions-report.ts'
-import { digestInTurns, digestOf } from '../../../../dataplane/gateway/pins/definitions.ts'
+import { computeDigest, digestInTurns } from '../../../../dataplane/gateway/pins/definitions.ts'
 import { AuditFile } from '../../../support/audit/audit-file.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
@@ -767,7 +767,7 @@ test('the digests of a long list are computed in turns, between which others are
   isDone = true
   await counting
   assert.ok(turns > 3, `${turns} turns`)
-  assert.is(digestOf(list[2999] as (typeof list)[0]), definitionDigest(list[2999]?.text ?? ''))
+  assert.is(computeDigest(list[2999] as (typeof list)[0]), definitionDigest(list[2999]?.text ?? ''))
 })
 
 test.run()

@@ -11,7 +11,7 @@ import type { Session } from '../../../sessions/sessions.ts'
 import { parseExact } from '../../../workflows/exact-json.ts'
 import { StepFailure } from '../../../workflows/failure.ts'
 import type { Progress } from '../../../workflows/records.ts'
-import { resultOf } from '../../../workflows/result.ts'
+import { buildResult } from '../../../workflows/result.ts'
 import { type Outcome, Run } from '../../../workflows/run.ts'
 import { openProgress, sealProgress } from '../../../workflows/workflow-state.ts'
 import type { EndpointRequest } from '../../incoming/endpoint-exchange.ts'
@@ -41,8 +41,8 @@ export function callComposite(request: EndpointRequest, current: Workflow, callS
       throw new PublicError('invalid_params', {
         message: 'This tool changed after it asked, so that this call cannot continue. Call the tool again.',
       })
-    const params = paramsOf(request, workflow)
-    return new WorkflowCall(request, { workflow, params, progress, answers: answersOf(request) }, callStepTool).run()
+    const params = readParams(request, workflow)
+    return new WorkflowCall(request, { workflow, params, progress, answers: readAnswers(request) }, callStepTool).run()
   }
   const given = message.params?.['arguments'] ?? {}
   const violation = findViolation(current.parameters, given)
@@ -50,17 +50,17 @@ export function callComposite(request: EndpointRequest, current: Workflow, callS
     request.result(errorResult(era, `${current.name}: arguments${violation.pointer} ${violation.message}`))
     return Promise.resolve()
   }
-  return new WorkflowCall(request, { workflow: current, params: paramsOf(request, current) }, callStepTool).run()
+  return new WorkflowCall(request, { workflow: current, params: readParams(request, current) }, callStepTool).run()
 }
 
 /** Returns the arguments with their defaults. Large integers keep their spelling. */
-function paramsOf({ message: { text, argumentsStart, argumentsEnd } }: EndpointRequest, workflow: Workflow): unknown {
+function readParams({ message: { text, argumentsStart, argumentsEnd } }: EndpointRequest, workflow: Workflow): unknown {
   const given = argumentsStart === -1 ? {} : parseExact(text.slice(argumentsStart, argumentsEnd))
   return withDefaults(workflow.parameters, isObject(given) ? given : {})
 }
 
 /** Returns the client's answers by the keys of the questions, as JSON texts of objects. */
-function answersOf({ message: { text, paramsStart, paramsEnd } }: EndpointRequest): ReadonlyMap<string, string> {
+function readAnswers({ message: { text, paramsStart, paramsEnd } }: EndpointRequest): ReadonlyMap<string, string> {
   const responses = memberText(text.slice(paramsStart, paramsEnd), 'inputResponses') ?? '{}'
   const answers = new Map<string, string>()
   const members = new Members(responses, skipSpace(responses, 0))
@@ -139,7 +139,7 @@ class WorkflowCall implements InFlightCall {
       return
     }
     try {
-      if (outcome.kind === 'done') this.#give(resultOf(this.workflow, outcome.steps, this.#params))
+      if (outcome.kind === 'done') this.#give(buildResult(this.workflow, outcome.steps, this.#params))
       else this.#ask(outcome)
     } catch (error) {
       if (!(error instanceof StepFailure)) throw error

@@ -119,12 +119,12 @@ export class StepReply implements Reply {
     this.#reservation?.release()
     const type = memberText(result, 'resultType')
     if (type === undefined || type === '"complete"') this.#taker.resolve({ kind: 'result', text: result })
-    else if (type === '"input_required"') this.#taker.resolve(inputOf(result))
+    else if (type === '"input_required"') this.#taker.resolve(readInput(result))
     else this.#fail(`the tool gave no result, but ${type.slice(0, 40)}`, { isFinal: true })
   }
 }
 
-function inputOf(result: string): StepAnswer {
+function readInput(result: string): StepAnswer {
   const state: unknown = JSON.parse(memberText(result, 'requestState') ?? 'null')
   return {
     kind: 'input',

@@ -109,12 +109,12 @@ function callTool(
     if (ending.reason !== undefined) inner.fail(new PublicError('client_timeout'))
     else inner.run((request) => callStepTool(request as EndpointRequest, name, tool))
   } catch (error) {
-    fail(failureOf(error))
+    fail(toFailure(error))
   }
   return promise
 }
 
-function failureOf(error: unknown): unknown {
+function toFailure(error: unknown): unknown {
   if (error instanceof PublicError) return new StepFailure(error.message)
   return error instanceof SyntaxError ? new StepFailure('the arguments are nested too deep', { isFinal: true }) : error
 }
@@ -135,7 +135,7 @@ async function askInSession(
     if (result === undefined) throw new StepFailure('the client refused to ask its user')
     return readAnswer(result)
   } catch (error) {
-    throw failureOf(error)
+    throw toFailure(error)
   }
 }
 
