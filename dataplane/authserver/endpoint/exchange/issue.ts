@@ -1,4 +1,4 @@
-import { importJWK, type JWK, SignJWT } from 'jose'
+import { type JWK, SignJWT } from 'jose'
 import { ASSERTION_CLAIM, LOGIN_CLAIM, PROVIDER_CLAIM } from '../../../upstream-tokens/index.ts'
 import { randomSecret } from '../../keys/keyed-hash.ts'
 import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
@@ -114,9 +114,7 @@ export async function issue({ provider, settings, underWay }: EndpointParts, gra
     [ASSERTION_CLAIM]: assertion,
     cnf: jkt && { jkt },
   }
-  return new SignJWT(claims)
-    .setProtectedHeader({ alg, kid, typ: 'at+jwt' })
-    .sign(await importJWK(privateKeys[0] as JWK, alg))
+  return new SignJWT(claims).setProtectedHeader({ alg, kid, typ: 'at+jwt' }).sign(privateKeys[0] as JWK)
 }
 
 /**
