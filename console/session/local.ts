@@ -56,6 +56,8 @@ export class LocalDoors implements Doors {
 
   routes(app: Hono): void {
     app.get('/login', (c) => {
+      // A program that previews links asks so. It must not use the secret up.
+      if (c.req.method === 'HEAD') throw new PublicError('method_not_allowed', { headers: { allow: 'GET' } })
       if (!isEqual(c.req.query('secret') ?? '', this.#secret)) throw new PublicError('forbidden', { message: SPENT })
       this.#secret = secret()
       const id = secret()

@@ -41,6 +41,9 @@ test('nobody comes in without the link, which works once; then the next one is t
   const { open } = one.line.console
   assert.is((await fetch(`${open}x`, { redirect: 'manual' })).status, 403)
   assert.is((await fetch(`${one.url}/login`, { redirect: 'manual' })).status, 403)
+  const previewed = await fetch(open, { method: 'HEAD', redirect: 'manual' })
+  assert.is(previewed.status, 405)
+  assert.is(previewed.headers.get('set-cookie'), null)
   await one.open()
   assert.match(one.cookie, /^portico-console-\d+=[\w-]{43}$/)
   assert.is((await fetch(open, { redirect: 'manual' })).status, 403)
