@@ -44,7 +44,8 @@ for (const [what, owner, type, text] of [
   ['a request', { requested: fail }, 'text/event-stream', message({ id: 1, method: 'roots/list' })],
   ['the answer', { answered: fail }, 'application/json', '{"jsonrpc":"2.0","id":1,"result":{}}'],
   ['a refusal', { refused: fail }, 'text/html', '<html>'],
-  ['a stream that breaks off', { failed: fail }, 'text/event-stream', ''],
+  ['an empty stream', { refused: fail }, 'text/event-stream', ''],
+  ['a stream that breaks off', { failed: fail }, 'text/event-stream', message({ method: 'notifications/progress' })],
 ] as const)
   test(`a fault in ${what} costs that exchange`, () => {
     const faults: unknown[] = []

@@ -47,7 +47,7 @@ const refused: [string, string | Buffer, string][] = [
   ['empty', '', 'parse_error'],
   ['half', '{"jsonrpc":"2.0"', 'parse_error'],
   ['trailing', '{"jsonrpc":"2.0","id":1,"method":"m"} x', 'parse_error'],
-  ['a byte order mark', '\ufeff{"jsonrpc":"2.0","id":1,"method":"m"}', 'parse_error'],
+  ['two byte order marks', '\ufeff\ufeff{"jsonrpc":"2.0","id":1,"method":"m"}', 'parse_error'],
   ['bad UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), 'parse_error'],
   ['a string', '"x"', 'invalid_message'],
   ['null', 'null', 'invalid_message'],
