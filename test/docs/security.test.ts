@@ -87,7 +87,7 @@ const lines: Readonly<Record<string, readonly string[]>> = {
     `| lists of backends and events that are not whole | ${mib(backendLimits(memory).total)}, one backend ${mib(backendLimits(memory).share)} (with 512 MiB) |`,
     `| capabilities of a backend | ${kib(of(`${GATEWAY}/backends/session/era.ts`, 'MOST_CAPABILITIES'))}, ${kib(of(`${GATEWAY}/backends/session/era.ts`, 'MOST_OF_SESSION'))} where a session has its own |`,
     `| what a client that listens leaves unread | ${kib(of(`${GATEWAY}/endpoint/streams/subscribe.ts`, 'MOST_UNREAD'))} |`,
-    `it still sends is read away for at most ${word(of('dataplane/server/listen/listen.ts', 'LONGEST_MS') / 1000)} seconds`,
+    `The rest of its body is read and discarded for at most ${word(of('dataplane/server/listen/listen.ts', 'LONGEST_MS') / 1000)} seconds`,
   ],
   'an authorization server and strangers': [
     `A tenth of what all networks may together is kept for those that asked little: within ${word(of(LIMIT, 'LITTLE_MS') / 60_000)} minutes`,

@@ -49,11 +49,7 @@ export class PooledKubeConfig extends KubeConfig {
 
   /** A context may name no user; the cluster's CA still counts. */
   override getCurrentUser(): KubeUser {
-    const user = (super.getCurrentUser() as KubeUser | null) ?? { name: '' }
-    if (!isPlain(this.getCurrentCluster())) return user
-    // Without TLS no credential is sent.
-    const { name, impersonation } = user
-    return { name, ...(impersonation === undefined ? {} : { impersonation }) }
+    return (super.getCurrentUser() as KubeUser | null) ?? { name: '' }
   }
 
   override async applyToHTTPSOptions(options: RequestOptions): Promise<void> {
@@ -173,8 +169,15 @@ export function loadKubeConfig(file?: string, { context, tell }: LoadOptions = {
   }
   const problem = isThere ? problemIn(config) : undefined
   if (problem !== undefined) throw new Error(`${file ?? 'the default kubeconfig'}: ${problem}`)
+  // To a server without TLS kubectl sends no credential of a kubeconfig.
+  if (contexts.length > 0 && isPlain(config.getCurrentCluster())) config.users = config.users.map(withoutCredential)
   return config
 }
+
+const withoutCredential = ({ name, impersonation }: KubeUser): KubeUser => ({
+  name,
+  ...(impersonation === undefined ? {} : { impersonation }),
+})
 
 /** Returns the reason why a context can't be used, as kubectl finds it; undefined if there is none. */
 function problemIn(config: KubeConfig): string | undefined {

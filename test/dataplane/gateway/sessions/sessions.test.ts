@@ -122,7 +122,7 @@ test('a backend that keeps no sessions is served all the same', async () => {
       if (message.method !== 'initialize') return false
       res.writeHead(200, { 'content-type': 'application/json' })
       res.end(
-        `{"jsonrpc":"2.0","id":"portico-initialize","result":{"protocolVersion":"2025-03-26","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}`,
+        `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"result":{"protocolVersion":"2025-03-26","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}`,
       )
       return true
     },
