@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { openForWriting } from '../../../../dataplane/registry/store/database/open.ts'
 import type { RegistryTables } from '../../../../dataplane/registry/store/database/schema.ts'
-import { underLease } from '../../../../dataplane/registry/sync/worker.ts'
+import { underLease } from '../../../../dataplane/registry/sync/lease.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { startPostgres, type TestPostgres } from '../../../support/network/postgres.ts'
 
