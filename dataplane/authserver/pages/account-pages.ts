@@ -68,8 +68,7 @@ const SAID = {
   'account-unlinked': 'The account is unlinked. Within seconds no program can use it.',
   revoked: 'Access is revoked. The program has to ask you again.',
   'revoked-all': 'All access is revoked. Every program has to ask you again.',
-  'key-kept':
-    'The key is kept. Your programs use it from now on. Close this page, and let your program try again.',
+  'key-kept': 'The key is kept. Your programs use it from now on. Close this page, and let your program try again.',
   'key-deleted': 'The key is deleted. Within seconds no program can use it.',
 } as const
 
