@@ -242,7 +242,7 @@ const odd: Readonly<
     },
     'note',
     'session',
-    /another id: the newest is sent/,
+    /change the id of the session; the gateway sends the newest one/,
   ],
   'another jsonrpc': [
     { before: inJson((text) => text.replace('"jsonrpc":"2.0"', '"jsonrpc":"1.0"')) },

@@ -197,7 +197,7 @@ const forms: Readonly<Record<string, (at: string) => Form>> = {
     user: exec({ provideClusterInfo: true }),
     beside: plugin,
   }),
-  'a plugin in PATH': () => ({ user: exec({ command: 'portico-test-plugin', args: ['of-path'] }) }),
+  'a plugin in PATH': () => ({ user: exec({ command: 'portico-test-plugin', args: ['path'] }) }),
   'a plugin that gives a certificate': () => ({ user: exec(), beside: { 'bin/plugin': certificatePlugin() } }),
   'a plugin and a token': () => ({ user: { token: 't', ...exec() }, beside: plugin }),
   'a plugin without interactiveMode': () => ({ user: exec({ interactiveMode: undefined }), beside: plugin }),
