@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Workflow } from '../../config/workflow/compiled.ts'
 import type { Caller } from '../../identity/caller.ts'
+import type { TokenClaims } from '../../identity/claims.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import { type BuiltCatalog, type Catalog, goodCatalog } from '../aggregation/catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
@@ -10,7 +11,7 @@ import { readShape } from '../aggregation/shape.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { Backends } from '../backends/backends.ts'
 import type { CatalogGate } from '../gate/catalog-gate.ts'
-import type { MemberSet } from '../gate/decision.ts'
+import type { GateDecision, MemberSet } from '../gate/decision.ts'
 import type { Setup } from '../request/setup.ts'
 import { CallerView } from './caller-view.ts'
 import type { Shown } from './list-changes.ts'
@@ -111,7 +112,7 @@ const MOST_CALLERS = 16_384
 /** The most bytes of these claims, and the fixed bytes of a caller. */
 const MOST_CALLER_BYTES = 16 * MIB
 const CALLER_BYTES = 512
-/** The catalogs of a set count as recently used after each so many uses. */
+/** What is kept counts as recently used after each so many uses. */
 const USES = 16
 
 interface GatedViewsOptions {
@@ -155,6 +156,9 @@ export class GatedViews {
   readonly #latest = new LRUCache<string, GatedView>({
     max: MOST_CALLERS,
     maxSize: MOST_CALLER_BYTES,
+    dispose: (view) => {
+      view.isLatest = false
+    },
   })
 
   constructor(options: GatedViewsOptions) {
@@ -191,8 +195,11 @@ export class GatedViews {
   viewFor(caller: Caller, binding: string, own: CallerView | undefined): GatedView | undefined {
     if (this.enforced === undefined) return undefined
     const view = this.#viewIn(caller, binding, own ?? this.#options.shared)
-    if (this.#latest.get(binding) !== view)
+    if (!view.isLatest) {
       this.#latest.set(binding, view, { size: CALLER_BYTES + binding.length + claimsLength(caller) })
+      // A caller that is larger than the whole bound is not kept.
+      view.isLatest = this.#latest.has(binding)
+    } else if (++view.uses % USES === 0) this.#latest.get(binding)
     return view
   }
 
@@ -227,10 +234,19 @@ export class GatedViews {
 
   /** Returns the catalogs of a set of the shared backends. */
   catalogsOf(set: MemberSet): Catalogs {
-    const current = this.#current.get(set)
-    if (current?.catalogs === undefined || current.version !== this.#options.shared.version) return this.#lookUp(set)
+    return this.inForce(set, this.#current.get(set)) ?? this.#lookUp(set)
+  }
+
+  /** Returns the catalogs of a set if they are those of the newest lists and have not been dropped. */
+  inForce(set: MemberSet, current: SetCatalogs | undefined): Catalogs | undefined {
+    if (current?.catalogs === undefined || current.version !== this.#options.shared.version) return undefined
     if (++current.uses % USES === 0) this.#kept.get(set.key)
     return current.catalogs
+  }
+
+  /** Returns what is kept of a set of the current decision. */
+  kept(set: MemberSet): SetCatalogs | undefined {
+    return this.#current.get(set)
   }
 
   #lookUp(set: MemberSet): Catalogs {
@@ -302,7 +318,15 @@ class GatedView implements View {
   readonly binding: string
   /** The view that it filters. */
   readonly base: SharedView | CallerView
+  /** True while this is the latest view for its binding that is kept. */
+  isLatest = false
+  uses = 0
   readonly #views: GatedViews
+  /** The last decision, the claims that it was asked about, its set, and what is kept of that: each request needs it. */
+  #decision: GateDecision | undefined
+  #claims: TokenClaims | undefined
+  #decided: MemberSet | undefined
+  #current: SetCatalogs | undefined
 
   constructor(views: GatedViews, base: SharedView | CallerView, caller: Caller, binding: string) {
     this.#views = views
@@ -312,12 +336,27 @@ class GatedView implements View {
   }
 
   get #set(): MemberSet | undefined {
-    return this.#views.enforced?.setFor(this.caller)
+    const gate = this.#views.enforced
+    if (gate === undefined) return undefined
+    const { decision } = gate
+    const claims = gate.claimsOf(this.caller)
+    if (decision !== this.#decision || claims !== this.#claims) {
+      this.#decision = decision
+      this.#claims = claims
+      this.#decided = decision.setFor(claims)
+      this.#current = undefined
+    }
+    return this.#decided
   }
 
   get #catalogs(): Catalogs {
     const set = this.#set
-    return set === undefined ? this.base : this.catalogsOf(set)
+    if (set === undefined) return this.base
+    const known = this.#views.inForce(set, this.#current)
+    if (known !== undefined) return known
+    const catalogs = this.catalogsOf(set)
+    if (!(this.base instanceof CallerView)) this.#current = this.#views.kept(set)
+    return catalogs
   }
 
   /** Returns the catalogs that this view would have with this set of backends. */
