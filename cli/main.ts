@@ -1,5 +1,4 @@
 import { writeSync } from 'node:fs'
-import { describeCrash } from './crash.ts'
 import { dispatch } from './dispatch.ts'
 import { keepTicksFast } from './memory.ts'
 
@@ -23,13 +22,15 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   throw error
 })
 
+let isCrashing = false
 // Node would print the whole error, with all its properties.
 process.on('uncaughtException', (error) => {
-  try {
-    writeSync(2, `${describeCrash(error)}\n`)
-  } finally {
-    process.exit(1)
-  }
+  if (isCrashing) return
+  isCrashing = true
+  import('./crash.ts')
+    .then(({ describeCrash }) => writeSync(2, `${describeCrash(error)}\n`))
+    .finally(() => process.exit(1))
+    .catch(() => undefined)
 })
 
 keepTicksFast()
