@@ -1,5 +1,5 @@
-import { parse } from 'yaml'
 import { isObject } from '../../crds/settings/json.ts'
+import { readYaml, valueOfYaml } from '../../dataplane/config/read/yaml.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 
 type Part = Readonly<Record<string, unknown>>
@@ -7,7 +7,7 @@ type Part = Readonly<Record<string, unknown>>
 /** The most characters of a configuration that is read for a page. */
 const LONGEST = 256 * 1024
 
-/** What was read of an object; objects of the API server never change. */
+/** The settings that were read, by object: an object of the API server never changes. */
 const known = new WeakMap<object, Part>()
 
 /** Returns the settings of an MCPRegistry, whether they are fields of its `spec` or the text of `configYAML`. */
@@ -25,7 +25,7 @@ export function registrySettings(object: KubernetesObject): Part {
 
 function parsed(text: string): Part {
   try {
-    const value: unknown = parse(text)
+    const value = valueOfYaml(readYaml(text))
     return isObject(value) ? value : {}
   } catch {
     return {}
