@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { backoffDelay, whole } from '../../../dataplane/retry/backoff.ts'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { handleEach } from '../queue/handle-each.ts'
 import { splitKey } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import type { Pod } from './observation.ts'
@@ -76,28 +77,14 @@ export class ConfigDelivery {
   }
 
   start(): void {
-    this.#running ??= this.#run()
+    const { leading, log } = this.#options
+    const deliver = async (key: string) => (leading() ? await this.#deliver(key) : undefined)
+    this.#running ??= handleEach(this.#queue, deliver, log, 'configuration could not be delivered yet')
   }
 
   async stop(): Promise<void> {
     this.#queue.close()
     await this.#running
-  }
-
-  async #run(): Promise<void> {
-    for (let key = await this.#queue.take(); key !== undefined; key = await this.#queue.take()) {
-      try {
-        const next = this.#options.leading() ? await this.#deliver(key) : undefined
-        this.#queue.forget(key)
-        if (next !== undefined) this.#queue.addAfter(key, next)
-      } catch (error) {
-        const level = this.#queue.failures(key) === 0 ? 'warn' : 'debug'
-        this.#options.log[level]({ key, error: String(error) }, 'configuration could not be delivered yet')
-        this.#queue.retry(key)
-      } finally {
-        this.#queue.done(key)
-      }
-    }
   }
 
   /** Returns the milliseconds until the next check, or undefined once every running pod has the configuration. */

@@ -4,6 +4,7 @@ import { listAll } from '../../cluster/kubernetes/list-all.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { findWorkload, type WorkloadName } from '../children/workload-labels.ts'
+import { handleEach } from '../queue/handle-each.ts'
 import { keyOf, splitKey } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import { isBeingPrepared, newestPods, type Pod, type Trouble } from './observation.ts'
@@ -119,31 +120,13 @@ export class PodEvents {
   }
 
   start(): void {
-    this.#running ??= this.#run()
+    const what = 'the events that say why pods are missing can’t be read'
+    this.#running ??= handleEach(this.#queue, (key) => this.#ask(key), this.#options.log, what)
   }
 
   async stop(): Promise<void> {
     this.#queue.close()
     await this.#running
-  }
-
-  async #run(): Promise<void> {
-    for (let key = await this.#queue.take(); key !== undefined; key = await this.#queue.take()) {
-      try {
-        const again = await this.#ask(key)
-        if (again !== undefined) this.#queue.addAfter(key, again)
-        this.#queue.forget(key)
-      } catch (error) {
-        const level = this.#queue.failures(key) === 0 ? 'warn' : 'debug'
-        this.#options.log[level](
-          { key, error: String(error) },
-          'the events that say why pods are missing can’t be read',
-        )
-        this.#queue.retry(key)
-      } finally {
-        this.#queue.done(key)
-      }
-    }
   }
 
   /** Returns after how long to ask again; undefined if there is nothing to ask any more. */
