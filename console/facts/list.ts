@@ -80,7 +80,7 @@ export function listFacts(objects: ObjectIndex, reports: ReportsByObject, query:
         )),
   )
   const order = ORDERS[query.sort] as (left: Subject, right: Subject) => number
-  // Who types a whole name means it.
+  // An object with exactly the typed name comes first.
   const isNamed = ({ name }: Subject) => name.toLowerCase() === wanted
   matching.sort((left, right) => Number(isNamed(right)) - Number(isNamed(left)) || order(left, right))
   const start = Math.min(Number(query.cursor), Math.max(0, matching.length - 1))

@@ -15,7 +15,7 @@ export interface LocalSource {
   readonly group: string
   /** Returns the objects, with the status that an operator would write, and the file of each. */
   objects(): readonly { readonly object: KubernetesObject; readonly file: string }[]
-  /** What is wrong with the files; absent: nothing. */
+  /** Lists the problems of the files; absent: there are none. */
   fileProblems?(): readonly FileProblem[]
   endpoints(): readonly (LocalId & { readonly url: string; readonly admin: string })[]
   /** The latest audit lines of a workload's data plane. */

@@ -9,7 +9,7 @@ const MIB = 1024 * 1024
 
 /** The most clients that one user was the first to use. */
 const MOST_USED: Required<ShareBounds> = { count: 1_000, bytes: 4 * MIB }
-/** What one network may register at its rate in four hours, an address or a /48 of IPv6. */
+/** The most bytes of new clients of one network: as many as its rate allows in four hours. */
 const NEW_BYTES = 32 * MIB
 
 export interface ClientBounds {
@@ -18,7 +18,7 @@ export interface ClientBounds {
   readonly newBytes?: number
   /** The most clients that one user was the first to use. */
   readonly mostUsed?: number
-  /** What one network may have at the logins of users whom nobody knows. */
+  /** The limits of one network for the logins of unknown users. */
   readonly ofNetwork?: Required<ShareBounds>
   /** Returns milliseconds since 1970. */
   readonly now?: () => number

@@ -4,9 +4,8 @@ import { nameShares, RECORD_BYTES, SHARES, type ShareBounds } from '../../storag
 import { readHolder, readSeconds, type Term } from './record-store.ts'
 
 /**
- * What the logins of users whom nobody knows may keep of one network, an address or a /48 of IPv6, which many people
- * share; a /56 half of it, a /64 a quarter. It is counted for their grants, and for the clients that they were the
- * first to use.
+ * The limits of one network for the logins of unknown users, once for their grants and once for the clients that they
+ * were the first to use. A network is an address or a /48 of IPv6; a /56 has half of these limits, a /64 a quarter.
  */
 export const OF_NETWORK: Required<ShareBounds> = { count: 50_000, bytes: 64 * 1024 * 1024 }
 

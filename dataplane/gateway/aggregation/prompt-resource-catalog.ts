@@ -41,7 +41,7 @@ export interface PromptResourceCatalog {
   readonly prompts: ReadonlyMap<string, Route>
   /** The names of the backends that have resources, in the order of the configuration. */
   readonly holders: readonly string[]
-  /** Of these, the backends whose unlisted resources can't be read, because only listed ones can be approved. */
+  /** The holders whose unlisted resources can't be read, because only listed ones can be approved. */
   readonly closed: ReadonlySet<string>
   /** The names of the backends by listed URI or URI template. */
   readonly uris: ReadonlyMap<string, string>

@@ -112,7 +112,7 @@ const MOST_CALLERS = 16_384
 /** The most bytes of these claims, and the fixed bytes of a caller. */
 const MOST_CALLER_BYTES = 16 * MIB
 const CALLER_BYTES = 512
-/** What is kept counts as recently used after each so many uses. */
+/** The number of uses after which a cached entry is marked as recently used again. */
 const USES = 16
 
 interface GatedViewsOptions {

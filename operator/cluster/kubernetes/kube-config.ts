@@ -169,7 +169,7 @@ export function loadKubeConfig(file?: string, { context, tell }: LoadOptions = {
   }
   const problem = isThere ? problemIn(config) : undefined
   if (problem !== undefined) throw new Error(`${file ?? 'the default kubeconfig'}: ${problem}`)
-  // To a server without TLS kubectl sends no credential of a kubeconfig.
+  // kubectl sends no credential of a kubeconfig to a server without TLS.
   if (contexts.length > 0 && isPlain(config.getCurrentCluster())) config.users = config.users.map(withoutCredential)
   return config
 }

@@ -27,7 +27,7 @@ const isReserved = (code: unknown): boolean => typeof code === 'number' && code 
 export const isUnread = ({ status }: BackendFailure): boolean => UNREAD.has(status)
 
 /**
- * How much a failure says that the session is over. `none`: nothing. `some`: a ping in the last second is believed.
+ * The strength of a failure as a sign that the session is over. `none`: it is no sign. `some`: a ping in the last second is believed.
  * `strong`: the next ping is awaited, since the session may have ended after the last. `unread`: the same, and a server
  * without sessions may need them by now.
  */

@@ -63,7 +63,7 @@ export class BackendSession {
   onUnsolicited: ((bytes: Buffer) => void) | undefined
   /** The capabilities that are declared to the backend, as JSON text. */
   readonly #declared: string
-  /** What comes on the session's stream. */
+  /** Receives the messages on the session's stream. */
   readonly inbox: SessionInbox
   readonly #shared: SharedSession
   #checking: Promise<SessionState> | undefined

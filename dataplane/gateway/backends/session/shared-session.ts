@@ -11,7 +11,7 @@ export interface SessionKeeper extends StreamKeeper {
   claim(expected: string | undefined, value: string): string | undefined | Promise<string | undefined>
 }
 
-/** What replicas tell each other of a session that they share. Without a keeper it is this replica's own. */
+/** Agrees with other replicas on a session with a backend. Without a keeper the session is this replica's own. */
 export class SharedSession {
   readonly #keeper: SessionKeeper | undefined
   readonly #url: URL
