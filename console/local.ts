@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { listen } from '../dataplane/server/listen/listen.ts'
 import type { Places } from './places/place.ts'
-import { LocalDoors } from './session/local.ts'
+import { LocalSessions } from './session/local.ts'
 
 interface LocalConsoleOptions {
   /** Creates the place to show, at the first request. */
@@ -27,22 +27,22 @@ export interface ServedConsole {
  * listener and a secret exist. Throws an Error that names the address if it is in use.
  */
 export async function serveLocalConsole(options: LocalConsoleOptions): Promise<ServedConsole> {
-  const doors = new LocalDoors({ name: options.viewer, onOpened: options.onOpened })
+  const sessions = new LocalSessions({ name: options.viewer, onOpened: options.onOpened })
   let places: Places | undefined
   let loading: Promise<{ fetch(request: Request, env: unknown): Response | Promise<Response> }> | undefined
   const load = async () => {
     const { consoleApp } = await import('./endpoint/app.ts')
     places = await options.places()
-    return consoleApp({ places, doors, names: new Set(), origin: undefined, log: options.log() })
+    return consoleApp({ places, sessions, names: new Set(), origin: undefined, log: options.log() })
   }
   const listener = await listen(async (request, env) => {
     const app = await (loading ??= load())
     return app.fetch(request, env)
   }, options.listen)
-  doors.listensOn(listener.port)
+  sessions.listensOn(listener.port)
   return {
     url: listener.url,
-    openUrl: () => doors.openUrl(listener.url),
+    openUrl: () => sessions.openUrl(listener.url),
     async close() {
       await listener.close(0)
       await places?.close()

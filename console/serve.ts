@@ -13,12 +13,13 @@ import { PooledKubeConfig } from '../operator/cluster/kubernetes/kube-config.ts'
 import { type ConsoleConfig, parseConsole } from './config/console.ts'
 import { consoleApp } from './endpoint/app.ts'
 import { readAssets } from './endpoint/assets.ts'
+import type { Child } from './pages/element.ts'
 import { pageText } from './pages/frame.ts'
-import { loginContent } from './pages/login.ts'
+import { loggedInContent, loggedOutContent, loginContent } from './pages/login.ts'
 import { ClusterPlaces } from './places/cluster.ts'
 import { PlaceError, type Viewer } from './places/place.ts'
 import { Prometheus } from './places/prometheus.ts'
-import { LoginDoors } from './session/login.ts'
+import { LoginSessions } from './session/login.ts'
 import { OidcClient } from './session/oidc.ts'
 import { readKeys, Seal } from './session/seal.ts'
 
@@ -133,20 +134,24 @@ export async function serveConsole({ configFile, listen: address, log: logFor, e
   if (config.session.keyFiles.length === 0 && proxy === undefined)
     log.warn('sessions have a key of this process alone: they end with it, and other replicas do not know them')
   const assets = readAssets()
-  const loginPage = (c: Context, to: string, message?: string) =>
-    c.html(pageText({ title: 'Log in', path: '/login', assets, time: '' }, loginContent(to, message)))
+  const page = (c: Context, title: string, content: Child) =>
+    c.html(pageText({ title, path: c.req.path, assets, time: '' }, content))
   const own = oidc && {
     ...oidc,
     ...(oidc.clientSecretFile !== undefined && { clientSecretFile: inFolder(oidc.clientSecretFile) }),
     ...(oidc.caBundleFile !== undefined && { caBundleFile: inFolder(oidc.caBundleFile) }),
   }
   const refusal = explainRefusal(config)
-  const doors = new LoginDoors({
+  const sessions = new LoginSessions({
     config,
     seal: new Seal(readKeys(config.session.keyFiles.map(inFolder))),
     oidc: own && new OidcClient(own, config.publicUrl),
     whoIs: (token) => clients.once(token, (api) => whoIs(api, refusal)),
-    loginPage,
+    pages: {
+      tokenForm: (c, to, message) => page(c, 'Log in', loginContent(to, message)),
+      loggedIn: (c, to) => page(c, 'Logged in', loggedInContent(to)),
+      loggedOut: (c) => page(c, 'Logged out', loggedOutContent(config.login.oidc?.issuerUrl)),
+    },
   })
   const places = new ClusterPlaces({
     title: 'cluster',
@@ -165,7 +170,7 @@ export async function serveConsole({ configFile, listen: address, log: logFor, e
       caBundleFile: metrics.caBundleFile && inFolder(metrics.caBundleFile),
     })
   const names = hostNames([config.publicUrl], config.allowedHosts)
-  const app = consoleApp({ places, doors, names, origin: new URL(config.publicUrl).origin, log, prometheus })
+  const app = consoleApp({ places, sessions, names, origin: new URL(config.publicUrl).origin, log, prometheus })
   const listener = await listen(app.fetch, address)
   log.info({ url: listener.url }, 'the console serves')
   return {

@@ -162,7 +162,7 @@ class Refresh {
         return this.say('The session has ended. Reload the page to log in again.', 3600)
       if (answer.status === 429 || answer.status === 503)
         return this.say(
-          'The facts below are old: the console can’t read them anew.',
+          'The facts below are out of date: the console can’t read new ones.',
           Number(answer.headers.get('retry-after')) || this.seconds,
         )
       if (answer.ok || answer.status === 304) this.stamp(answer.headers.get('date'))
@@ -174,7 +174,7 @@ class Refresh {
       patchChildren(this.main, tree)
       return this.main.querySelector('[data-pending]') ? 1 : this.seconds
     } catch {
-      return this.say('The facts below are old: the console does not answer.', this.seconds)
+      return this.say('The facts below are out of date: the console does not answer.', this.seconds)
     }
   }
 
@@ -268,10 +268,10 @@ async function runCall(form) {
       if (error) throw new Error(error)
       line.textContent = `It runs: ${progress}`
     }
-    throw new Error('The console does not answer any more.')
+    throw new Error('The console no longer answers.')
   } catch (error) {
     const said = `${/** @type {Error} */ (error).message} The call was not repeated.`
-    line.textContent = signal.aborted ? 'You have stopped the call. What it did before stays done.' : said
+    line.textContent = signal.aborted ? 'You stopped the call. What it had done by then is not undone.' : said
     stop.remove()
   } finally {
     call = undefined

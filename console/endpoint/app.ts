@@ -14,18 +14,16 @@ import { type Frame, pageText, pageTitle } from '../pages/frame.ts'
 import { note } from '../pages/parts.ts'
 import { PlaceError, type Places, type World } from '../places/place.ts'
 import type { Prometheus } from '../places/prometheus.ts'
-import type { Doors, Session } from '../session/doors.ts'
-import { formToken, isFormToken } from '../session/form-token.ts'
+import { type Sessions, formToken, isFormToken, type Session } from '../session/sessions.ts'
 import { NO_SESSION } from '../session/local.ts'
 import { readAssets } from './assets.ts'
 import { guard, securityHeaders } from './guard.ts'
-import { openApiRoute } from './openapi.ts'
-import { routes } from './routes.ts'
-import { type Answer, type Page, patiently, type TypedBefore, type Visit } from './visit.ts'
+import { openApiRoute, routes } from './routes.ts'
+import { type Answer, type Page, waitBriefly, type TypedInput, type Visit } from './visit.ts'
 
 export interface AppOptions {
   readonly places: Places
-  readonly doors: Doors
+  readonly sessions: Sessions
   readonly names: HostNames
   /** The origin of the pages; undefined: derived from the Host header, over http. */
   readonly origin: string | undefined
@@ -53,21 +51,21 @@ function chooseForm(c: Context): Form {
 
 /** Creates the app: guard, login, assets, and the pages of the table `routes`. */
 export function consoleApp(options: AppOptions): Hono<Env> {
-  const { doors, log, names, origin } = options
+  const { sessions, log, names, origin } = options
   const assets = readAssets()
   const app = new Hono<Env>()
   app.use(requestIds(log))
   app.use(securityHeaders)
-  app.use(guard({ names, origin, isLocal: doors.isLocal }))
+  app.use(guard({ names, origin, isLocal: sessions.isLocal }))
   assets.routes(app as unknown as Hono)
   for (const path of ['/healthz', '/readyz']) app.get(path, (c) => c.json({ status: 'ok' }))
-  app.get('/status', (c) => c.json({ sessionsInMemory: doors.inMemory }))
+  app.get('/status', (c) => c.json({ sessionsInMemory: sessions.inMemory }))
   // Authorization servers fetch this document.
   app.get('/client.json', (c) => c.json(clientDocument(findOrigin(c, origin))))
-  doors.routes(app as unknown as Hono)
+  sessions.routes(app as unknown as Hono)
   app.use(async function identify(c, next) {
-    const session = await doors.find(c)
-    if (session === undefined) return refuse(c, doors)
+    const session = await sessions.find(c)
+    if (session === undefined) return refuse(c, sessions)
     c.set('session', session)
     await next()
   })
@@ -79,33 +77,32 @@ export function consoleApp(options: AppOptions): Hono<Env> {
       assets,
       place: session && options.places.title,
       viewer: session?.viewer.name,
-      logout: session?.canLogOut ? formToken(doors.formKey, session.id, '/logout') : undefined,
+      logout: session?.canLogOut ? formToken(sessions.formKey, session.id, '/logout') : undefined,
       refresh: isLive ? REFRESH_SECONDS : undefined,
       query: c.req.query('q'),
       time: `${new Date().toISOString().slice(11, 19)} UTC`,
     }
   }
-  openApiRoute(app as unknown as Hono, Object.keys(routes))
+  openApiRoute(app as unknown as Hono)
   const kept = {
     tokens: new WorkloadTokens(),
     logins: new WorkloadLogins(),
-    typed: new LRUCache<string, TypedBefore>({ max: MOST_TYPED, ttl: TYPED_MS }),
+    typed: new LRUCache<string, TypedInput>({ max: MOST_TYPED, ttl: TYPED_MS }),
   }
   for (const [path, page] of Object.entries(routes)) {
     const serve = async (c: Context) => servePage(c as Context<Env>, page, { ...options, ...kept }, buildFrame)
     app.get(path, serve)
     app.post(path, serve)
   }
-  app.notFound((c) =>
-    failed(c, new PublicError('not_found', { message: 'There is no page at this address.' }), buildFrame),
-  )
-  app.onError((error, c) => failed(c, errorFrom(error, c.get('log')?.()), buildFrame))
+  const fail = (c: Context, error: PublicError) => errorPage(c, error, { frameOf: buildFrame, sessions })
+  app.notFound((c) => fail(c, new PublicError('not_found', { message: 'There is no page at this address.' })))
+  app.onError((error, c) => fail(c, errorFrom(error, c.get('log')?.())))
   return app
 }
 
 type FrameOf = (c: Context, title: string, isLive: boolean) => Frame
 
-function refuse(c: Context, { loginPath }: Doors): Response {
+function refuse(c: Context, { loginPath }: Sessions): Response {
   if (loginPath === undefined) throw new PublicError('forbidden', { message: NO_SESSION })
   if (chooseForm(c) !== 'page' || c.req.method !== 'GET') throw new PublicError('session_ended')
   const { pathname, search } = new URL(c.req.url)
@@ -129,7 +126,7 @@ function errorFrom(error: unknown, log: Logger | undefined): PublicError {
 
 async function readForm(
   c: Context<Env>,
-  { doors }: AppOptions,
+  { sessions }: AppOptions,
   session: Session,
 ): Promise<URLSearchParams | undefined> {
   if (c.req.method !== 'POST') return undefined
@@ -139,7 +136,7 @@ async function readForm(
       message: 'Content-Type must be application/x-www-form-urlencoded.',
     })
   const form = new URLSearchParams((await readBody(c, LARGEST_FORM)).toString())
-  if (!isFormToken(form.get('form') ?? '', doors.formKey, session.id, new URL(c.req.url).pathname))
+  if (!isFormToken(form.get('form') ?? '', sessions.formKey, session.id, new URL(c.req.url).pathname))
     throw new PublicError('forbidden', { message: 'This form is of another session; reload the page.' })
   return form
 }
@@ -149,12 +146,12 @@ interface PageOptions extends AppOptions, Pick<Visit, 'tokens' | 'logins' | 'typ
 const findOrigin = (c: Context, origin: string | undefined): string => origin ?? `http://${c.req.header('host')}`
 
 async function servePage(c: Context<Env>, page: Page, options: PageOptions, frameOf: FrameOf): Promise<Response> {
-  const { places, doors } = options
+  const { places, sessions } = options
   const session = c.get('session') as Session
   const form = chooseForm(c)
   const given = await readForm(c, options, session)
   const isPage = form !== 'json'
-  const world = (await patiently(places.world(session.viewer), isPage)) ?? places.lastWorld(session.viewer)
+  const world = (await waitBriefly(places.world(session.viewer), isPage)) ?? places.lastWorld(session.viewer)
   if (world === undefined) return answer(c, stillAsking, emptyWorldNote, frameOf)
   if (form === 'json' && world.stale !== undefined) throw new PlaceError('away', world.stale)
   const visitWith = ({ signal, onProgress }: Pick<Visit, 'signal' | 'onProgress'>): Visit => ({
@@ -174,7 +171,7 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
     query: (name) => c.req.query(name),
     param: (name) => c.req.param(name) ?? '',
     form: given,
-    formToken: (path) => formToken(doors.formKey, session.id, path),
+    formToken: (path) => formToken(sessions.formKey, session.id, path),
   })
   if (form === 'view' && given !== undefined)
     return streamed(c, async (running) => {
@@ -285,34 +282,47 @@ const namespaceForm = (): Child => [
 ]
 
 /** Returns the link target of a "not found" page: the list of the namespace, or the first page. */
-const above = (path: string): string => (path.startsWith('/ns/') ? `/workloads?ns=${path.split('/')[2] ?? ''}` : '/')
+const parentPath = (path: string): string => (path.startsWith('/ns/') ? `/workloads?ns=${path.split('/')[2] ?? ''}` : '/')
 
-function failed(c: Context, error: PublicError, frameOf: FrameOf): Response {
+interface ErrorPageOptions {
+  readonly frameOf: FrameOf
+  readonly sessions: Sessions
+}
+
+/** Returns the links of an error page: to a login if a new session may help, else to pages that this session may see. */
+function errorLinks(c: Context, code: ErrorCode, { loginPath }: Sessions): readonly Child[] {
+  const hasSession = c.get('session') !== undefined
+  if (loginPath !== undefined && (!hasSession || code === 'cluster_refused_token'))
+    return [h('a', { class: 'button', href: loginPath }, 'Log in again')]
+  if (!hasSession) return []
+  const parent = parentPath(c.req.path)
+  return [
+    parent !== '/' && h('a', { href: parent }, 'Workloads of this namespace'),
+    h('a', { href: '/' }, 'Home'),
+    h('a', { href: '/help' }, 'Help'),
+  ]
+}
+
+function errorTitle(c: Context, code: ErrorCode): string {
+  if (code === 'forbidden' && c.get('session') === undefined) return 'Not logged in'
+  return TITLES[code] ?? 'This did not work'
+}
+
+function errorPage(c: Context, error: PublicError, { frameOf, sessions }: ErrorPageOptions): Response {
   for (const [name, value] of Object.entries(error.headers ?? {})) c.header(name, value)
   const { code, message, details } = error
   if (chooseForm(c) !== 'page')
     return c.json({ error: code, message, ...(details && { details }) }, error.status as 400)
   const id = c.get('requestId') as string | undefined
+  const [title, links] = [errorTitle(c, code), errorLinks(c, code, sessions)]
   const content = [
-    h('h1', {}, TITLES[code] ?? 'This did not work'),
-    h('p', {}, message),
-    h(
-      'p',
-      { class: 'soft small' },
-      `Error `,
-      h('code', {}, code),
-      id !== undefined && [', request ', h('code', {}, id)],
-    ),
-    code === 'forbidden' && message.startsWith('kubectl') && h('p', {}, 'This is the right that is missing.'),
-    h(
-      'p',
-      { class: 'acts' },
-      above(c.req.path) !== '/' && h('a', { href: above(c.req.path) }, 'Workloads of this namespace'),
-      h('a', { href: '/' }, 'Home'),
-      h('a', { href: '/help' }, 'Help'),
-    ),
+    h('h1', {}, title),
+    h('p', { dir: 'auto' }, message),
+    code === 'forbidden' && message.startsWith('kubectl') && h('p', {}, 'This is the missing right.'),
+    links.length > 0 && h('div', { class: 'acts' }, links),
+    h('p', { class: 'soft small' }, 'Error ', h('code', {}, code), id !== undefined && [', request ', h('code', {}, id)]),
   ]
-  return c.html(pageText(frameOf(c, TITLES[code] ?? 'Error', false), content), error.status as 400)
+  return c.html(pageText(frameOf(c, title, false), content), error.status as 400)
 }
 
 const TITLES: Readonly<Partial<Record<ErrorCode, string>>> = {

@@ -2,11 +2,11 @@ import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { type AccessFacts, accessSteps, emptyAccess } from '../facts/access.ts'
-import { type AuditedCall, callOf, deniedIn } from '../facts/calls.ts'
+import { type AuditedCall, parseCall, deniedIn } from '../facts/calls.ts'
 import { connectFacts, type LoginFacts } from '../facts/connect.ts'
 import { mapFacts } from '../facts/map.ts'
-import { buildPath, identify, servesMcp } from '../facts/places.ts'
-import { declaredRegistries } from '../facts/registry.ts'
+import { buildPath, identify, servesMcp } from '../facts/object-id.ts'
+import { declaredRegistries } from '../facts/catalog.ts'
 import { sourceFacts } from '../facts/source.ts'
 import { formatKey } from '../facts/subjects.ts'
 import { listParts } from '../facts/workload.ts'
@@ -17,16 +17,16 @@ import { type Child, h } from '../pages/element.ts'
 import { helpPages } from '../pages/help.ts'
 import { mapDrawing, mapPage } from '../pages/map.ts'
 import { empty } from '../pages/parts.ts'
-import { workloadLinks } from '../pages/rest.ts'
 import { logPage, sourcePage } from '../pages/source.ts'
 import { workloadHead } from '../pages/workload.ts'
+import { workloadLinks } from '../pages/workloads.ts'
 import { PlaceError } from '../places/place.ts'
-import { loginFacts } from './client-login.ts'
+import { loginFacts } from './workload-logins.ts'
 import { askGateways, buildHead, requireObject } from './pages.ts'
 import { toolNames } from './try-pages.ts'
-import { type Page, patiently, type Visit } from './visit.ts'
+import { type Page, waitBriefly, type Visit } from './visit.ts'
 
-const hasPart = (visit: Visit, part: string) => {
+const requirePart = (visit: Visit, part: string) => {
   const object = requireObject(visit)
   if (!listParts(object.kind).includes(part)) throw new PublicError('not_found')
   return object
@@ -125,13 +125,13 @@ function chooseQuestion(
 /** Shows the page that explains a call. */
 export const access: Page = async (visit) => {
   const { form, query, places, session, now } = visit
-  const object = hasPart(visit, 'access')
-  const lines = (await patiently(places.audit(session.viewer, object), visit.isPage)) ?? 'still asking for the log'
+  const object = requirePart(visit, 'access')
+  const lines = (await waitBriefly(places.audit(session.viewer, object), visit.isPage)) ?? 'still asking for the log'
   const denied = typeof lines === 'string' ? [] : deniedIn(lines)
   const request = form === undefined ? query('request') : undefined
   const call = request === undefined ? undefined : denied.find(({ requestId }) => requestId === request)
   const question = chooseQuestion(visit, object, call)
-  const listed = await patiently(toolNames(visit), visit.isPage)
+  const listed = await waitBriefly(toolNames(visit), visit.isPage)
   const start = {
     ...emptyAccess(await buildHead(visit, object), question),
     tools: (listed ?? []).slice(0, MOST_NAMES),
@@ -156,7 +156,7 @@ const MOST_LOGS = 20
 export const accessHome: Page = async ({ world, places, session, now, isPage }) => {
   const workloads = world.objects.all().filter(({ kind }) => servesMcp(kind))
   const asked = places.kind === 'machine' ? workloads.slice(0, MOST_LOGS) : []
-  const logs = await patiently(Promise.all(asked.map((one) => places.audit(session.viewer, one))), isPage)
+  const logs = await waitBriefly(Promise.all(asked.map((one) => places.audit(session.viewer, one))), isPage)
   const denied = asked.flatMap((one, index) => {
     const lines = logs?.[index]
     return Array.isArray(lines) ? deniedIn(lines).map((call) => ({ ...call, workload: buildPath(identify(one)) })) : []
@@ -196,9 +196,9 @@ const STILL_ASKING: LoginFacts = {
 /** Shows how clients connect to a workload. */
 export const connect: Page = async (visit) => {
   const { places, query } = visit
-  const object = hasPart(visit, 'connect')
+  const object = requirePart(visit, 'connect')
   const registries = object.kind === 'MCPRegistry' ? await listRegistries(visit, object) : []
-  const asked = await patiently(loginFacts(visit, object), visit.isPage)
+  const asked = await waitBriefly(loginFacts(visit, object), visit.isPage)
   const facts = connectFacts({
     head: await buildHead(visit, object),
     url: places.publicUrl(object),
@@ -236,14 +236,14 @@ const MOST_LINES = 200
 /** Shows the latest lines of the audit log. */
 export const log: Page = async (visit) => {
   const { places, session, isPage, now } = visit
-  const object = hasPart(visit, 'log')
+  const object = requirePart(visit, 'log')
   const head = await buildHead(visit, object)
-  const found = (await patiently(places.audit(session.viewer, object), isPage)) ?? 'still asking for the log'
+  const found = (await waitBriefly(places.audit(session.viewer, object), isPage)) ?? 'still asking for the log'
   const lines = typeof found === 'string' ? [] : found.slice(-MOST_LINES).toReversed()
   const facts = {
     ...head,
     lines,
-    calls: lines.flatMap((line) => callOf(line) ?? []),
+    calls: lines.flatMap((line) => parseCall(line) ?? []),
     missing: typeof found === 'string' ? found : null,
     command:
       places.kind === 'machine' ? null : `kubectl portico logs ${head.kind}/${head.name} --namespace ${head.namespace}`,

@@ -2,14 +2,14 @@ import { PublicError } from '../../dataplane/server/errors.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { homeFacts } from '../facts/home.ts'
 import { listFacts, readListQuery } from '../facts/list.ts'
-import { identify, isWorkload, kindOfShort } from '../facts/places.ts'
+import { buildPath, identify, isWorkload, kindOfShort, servesMcp } from '../facts/object-id.ts'
 import { findSubject, formatKey, type ReportsByObject } from '../facts/subjects.ts'
 import { type Headed, workloadFacts } from '../facts/workload.ts'
 import { homePage } from '../pages/home.ts'
 import { workloadPage } from '../pages/workload.ts'
 import { workloadsPage } from '../pages/workloads.ts'
 import type { Report } from '../places/place.ts'
-import { type Page, patiently, type Visit } from './visit.ts'
+import { type Page, waitBriefly, type Visit } from './visit.ts'
 
 /** The most gateways whose pods are asked for one page. */
 const MOST_ASKED = 50
@@ -33,7 +33,7 @@ export async function askGateways({
   const ask = gateways.map(async (gateway) => {
     reports.set(formatKey(identify(gateway)), await places.reports(session.viewer, gateway))
   })
-  await patiently(Promise.all(ask), isPage)
+  await waitBriefly(Promise.all(ask), isPage)
   return { reports: new Map(reports), pending: gateways.length - reports.size }
 }
 
@@ -74,9 +74,27 @@ export const workload: Page = async (visit) => {
   const object = requireObject(visit)
   const [{ reports: gateways }, asked] = await Promise.all([
     askGateways(visit),
-    isWorkload(object.kind) ? patiently(places.reports(session.viewer, object), isPage) : [],
+    isWorkload(object.kind) ? waitBriefly(places.reports(session.viewer, object), isPage) : [],
   ])
   const pending = asked === undefined ? 1 : 0
   const facts = workloadFacts({ objects: world.objects, object, reports: asked ?? [], gateways, places, pending })
   return { title: facts.name, facts, content: workloadPage(facts, now) }
+}
+
+/** The most workloads whose pods are asked for a page about all of them. */
+export const MOST_CALLABLE_ASKED = 20
+
+/** Returns the workloads that clients call, each with the path of a part of its page. */
+export const listCallable = ({ world }: Visit, part: string) =>
+  world.objects
+    .all()
+    .filter(({ kind }) => servesMcp(kind))
+    .slice(0, 500)
+    .map((object) => ({ object, ...identify(object), href: buildPath(identify(object), part) }))
+
+/** Returns the workload that the path names. Throws `not_found`, also if clients do not call it. */
+export function requireMcpObject(visit: Visit) {
+  const object = requireObject(visit)
+  if (!servesMcp(object.kind)) throw new PublicError('not_found')
+  return object
 }

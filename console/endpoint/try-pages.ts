@@ -1,6 +1,6 @@
 import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
-import { buildPath, identify, servesMcp } from '../facts/places.ts'
+import { buildPath, identify, servesMcp } from '../facts/object-id.ts'
 import { formatKey } from '../facts/subjects.ts'
 import {
   listHints,
@@ -15,9 +15,9 @@ import { callMcp, type Listed, listTools, type Target, type Tool } from '../mcp/
 import { answersIn, argumentsIn, type Field, INPUT, readFields } from '../mcp/form-values.ts'
 import { claimsText } from '../mcp/tokens.ts'
 import { toolsPage, tryPage } from '../pages/tools.ts'
-import { beginLogin, keepToken } from './login-pages.ts'
+import { beginLogin, keepToken } from './workload-logins.ts'
 import { buildHead, requireObject } from './pages.ts'
-import { type Page, patiently, type Visit } from './visit.ts'
+import { type Page, waitBriefly, type Visit } from './visit.ts'
 
 /**
  * Returns the workload and the target of calls to it. The address comes from `places`, never from the object itself.
@@ -81,7 +81,7 @@ const typedIn = (form: URLSearchParams): Readonly<Record<string, string>> =>
   Object.fromEntries([...form].filter(([name]) => name === 'raw' || name.startsWith(INPUT)))
 
 /** Returns the input in the form of a tool, or nothing if it is too large to keep. */
-function keptOver(form: URLSearchParams): Readonly<Record<string, string>> {
+function chooseInputToKeep(form: URLSearchParams): Readonly<Record<string, string>> {
   const typed = typedIn(form)
   const size = Object.entries(typed).reduce((sum, [name, value]) => sum + name.length + value.length, 0)
   return size > MOST_TYPED ? {} : typed
@@ -94,12 +94,12 @@ export const tools: Page = async (visit) => {
   if (form?.has('login') === true) {
     const tool = form.get('tool') ?? ''
     const back = `${buildPath(identify(object))}/tools${tool === '' ? '' : `/${encodeURIComponent(tool)}`}`
-    return beginLogin(visit, { object, back, values: keptOver(form) })
+    return beginLogin(visit, { object, back, values: chooseInputToKeep(form) })
   }
   if (form !== undefined) keepToken(visit, object, form)
   const facts = await toolsFacts(
     visit,
-    await patiently(list(visit, requireTarget(visit).target), visit.isPage && form === undefined),
+    await waitBriefly(list(visit, requireTarget(visit).target), visit.isPage && form === undefined),
   )
   return {
     title: `${facts.name}: tools`,

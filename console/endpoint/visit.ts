@@ -5,10 +5,10 @@ import type { WorkloadTokens } from '../mcp/tokens.ts'
 import type { Child } from '../pages/element.ts'
 import type { Places, World } from '../places/place.ts'
 import type { Prometheus } from '../places/prometheus.ts'
-import type { Session } from '../session/doors.ts'
+import type { Session } from '../session/sessions.ts'
 
 /** The input that a viewer had entered on a page before a login. */
-export interface TypedBefore {
+export interface TypedInput {
   readonly path: string
   readonly values: Readonly<Record<string, string>>
 }
@@ -25,7 +25,7 @@ export interface Visit {
   /** The logins for workloads that viewers have begun. */
   readonly logins: WorkloadLogins
   /** The input that viewers entered on a page before a login, by session. */
-  readonly typed: LRUCache<string, TypedBefore>
+  readonly typed: LRUCache<string, TypedInput>
   /** The origin of the console's pages. */
   readonly origin: string
   /** Milliseconds since 1970. */
@@ -64,14 +64,14 @@ export interface Answer {
 export type Page = (visit: Visit) => Promise<Answer>
 
 /** The time that a page waits for slow parts, in milliseconds. */
-export const PATIENCE_MS = 2_000
+export const BRIEF_MS = 2_000
 
 /** Waits for a part. For a page it returns undefined after two seconds. */
-export async function patiently<T>(work: Promise<T>, isPage: boolean): Promise<T | undefined> {
+export async function waitBriefly<T>(work: Promise<T>, isPage: boolean): Promise<T | undefined> {
   if (!isPage) return work
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, PATIENCE_MS, undefined)
+    timer = setTimeout(resolve, BRIEF_MS, undefined)
   })
   try {
     return await Promise.race([work, late])

@@ -2,7 +2,7 @@ import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Report } from '../places/place.ts'
 import type { AuditedCall } from './calls.ts'
-import { identify, type ObjectId } from './places.ts'
+import { identify, type ObjectId } from './object-id.ts'
 import { membersByName } from './subjects.ts'
 import type { Headed } from './workload.ts'
 
@@ -32,7 +32,7 @@ export interface AccessFacts extends Headed {
   readonly deniedMissing: string | null
 }
 
-interface Asked {
+interface CallContext {
   readonly objects: ObjectIndex
   readonly object: KubernetesObject
   readonly question: AccessFacts['question']
@@ -47,14 +47,14 @@ interface Asked {
 /**
  * Explains a call check by check: the token, its scopes, the tool filter, the catalog, the policies, the rate limits.
  */
-export function accessSteps(asked: Asked): readonly Step[] {
+export function accessSteps(context: CallContext): readonly Step[] {
   return [
-    tokenStep(asked),
-    ...scopeStep(asked),
-    filterStep(asked),
-    ...catalogStep(asked),
-    policyStep(asked),
-    rateStep(asked),
+    tokenStep(context),
+    ...scopeStep(context),
+    filterStep(context),
+    ...catalogStep(context),
+    policyStep(context),
+    rateStep(context),
   ]
 }
 
@@ -65,7 +65,7 @@ export function findAuthType({ spec }: KubernetesObject): string {
   return oidcConfigRef === undefined ? 'anonymous' : 'oidc'
 }
 
-function tokenStep({ object, caller }: Asked): Step {
+function tokenStep({ object, caller }: CallContext): Step {
   if (findAuthType(object) === 'anonymous') return { step: 'token', passed: null, says: 'callers are anonymous' }
   return caller === undefined
     ? { step: 'token', passed: false, says: 'callers need a token, and an anonymous one has none' }
@@ -73,7 +73,7 @@ function tokenStep({ object, caller }: Asked): Step {
 }
 
 /** Returns the step for the scopes that the tool needs, if it needs any. */
-function scopeStep({ explanation }: Asked): readonly Step[] {
+function scopeStep({ explanation }: CallContext): readonly Step[] {
   const scopes = isObject(explanation) ? explanation['scopes'] : undefined
   if (!isObject(scopes)) return []
   const [needed, missing] = [listIn(scopes['needed']), listIn(scopes['missing'])]
@@ -84,7 +84,7 @@ function scopeStep({ explanation }: Asked): readonly Step[] {
 const listIn = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.filter((one) => typeof one === 'string').slice(0, 50) : []
 
-function catalogStep({ explanation }: Asked): readonly Step[] {
+function catalogStep({ explanation }: CallContext): readonly Step[] {
   const catalog = isObject(explanation) ? explanation['catalog'] : undefined
   return isObject(catalog)
     ? [{ step: 'catalog', passed: catalog['allowed'] === true, says: String(catalog['reason']).slice(0, 500) }]
@@ -96,7 +96,7 @@ const ownName = (tool: string, server: string): string | undefined =>
   tool.startsWith(`${server}_`) ? tool.slice(server.length + 1) : undefined
 
 /** Tells whether the configuration of the gateway, or of the tool's server, filters a tool out. */
-function isFilteredOut({ object, objects, question: { tool } }: Asked): boolean {
+function isFilteredOut({ object, objects, question: { tool } }: CallContext): boolean {
   const spec = isObject(object['spec']) ? object['spec'] : {}
   const config = isObject(spec['config']) ? spec['config'] : {}
   const aggregation = isObject(config['aggregation']) ? config['aggregation'] : {}
@@ -123,14 +123,14 @@ function findFilter(objects: ObjectIndex, { kind, namespace, name }: ObjectId): 
   return isObject(spec) ? spec['toolsFilter'] : undefined
 }
 
-function filterStep(asked: Asked): Step {
-  const { question, explanation, listed } = asked
+function filterStep(context: CallContext): Step {
+  const { question, explanation, listed } = context
   const of = (passed: boolean | null, says: string): Step => ({ step: 'tool filter', passed, says })
-  if (isFilteredOut(asked)) return of(false, 'the filter of its server leaves this tool out')
+  if (isFilteredOut(context)) return of(false, 'the filter of its server leaves this tool out')
   const exists = isObject(explanation) ? explanation['exists'] : listed?.includes(question.tool)
   if (exists === true) return of(true, 'the tool is shown')
   // The list contains no tools of the servers if it offers tool search.
-  if (exists === undefined || listed?.includes(SEARCH) === true) return of(null, 'nobody knows whether it is shown')
+  if (exists === undefined || listed?.includes(SEARCH) === true) return of(null, 'it is not known whether the tool is shown')
   return of(false, 'there is no tool of this name')
 }
 
@@ -138,7 +138,7 @@ function filterStep(asked: Asked): Step {
 const SEARCH = 'find_tool'
 const NO_POLICIES = 'no policies are in force'
 
-function policyStep({ explanation }: Asked): Step {
+function policyStep({ explanation }: CallContext): Step {
   if (!isObject(explanation)) return { step: 'policy', passed: null, says: NO_POLICIES }
   const { allowed, reason } = isObject(explanation['policy']) ? explanation['policy'] : explanation
   if (reason === NO_POLICIES) return { step: 'policy', passed: null, says: NO_POLICIES }
@@ -148,7 +148,7 @@ function policyStep({ explanation }: Asked): Step {
   return { step: 'policy', passed: allowed === true, says: String(reason).slice(0, 500) }
 }
 
-function rateStep({ reports, question: { tool } }: Asked): Step {
+function rateStep({ reports, question: { tool } }: CallContext): Step {
   const limits = reports.flatMap((report) => {
     const rateLimits = 'status' in report ? report.status['rateLimits'] : undefined
     return isObject(rateLimits) && Array.isArray(rateLimits['limits']) ? rateLimits['limits'].filter(isObject) : []
@@ -157,9 +157,9 @@ function rateStep({ reports, question: { tool } }: Asked): Step {
   if (own.length === 0) return { step: 'rate', passed: null, says: 'no limit counts this call' }
   const full = own.filter(({ refuses }) => refuses === true)
   const shared = full.find(({ bucket }) => bucket === 'shared')
-  if (shared) return { step: 'rate', passed: false, says: `${limitText(shared)} refuses everybody now` }
+  if (shared) return { step: 'rate', passed: false, says: `${limitText(shared)} refuses all callers now` }
   if (full[0] === undefined) return { step: 'rate', passed: true, says: 'no limit refuses it now' }
-  return { step: 'rate', passed: null, says: `${limitText(full[0])} for each user refuses some user now` }
+  return { step: 'rate', passed: null, says: `${limitText(full[0])} for each user refuses at least one user now` }
 }
 
 const limitText = ({ maxTokens, refillPeriod }: Readonly<Record<string, unknown>>): string =>

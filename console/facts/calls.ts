@@ -25,14 +25,14 @@ const text = (value: unknown): string => (typeof value === 'string' ? value.slic
 export function deniedIn(lines: readonly string[]): readonly AuditedCall[] {
   const found: AuditedCall[] = []
   for (const line of lines.toReversed()) {
-    const call = found.length < MOST ? callOf(line) : undefined
+    const call = found.length < MOST ? parseCall(line) : undefined
     if (call?.outcome === 'denied') found.push(call)
   }
   return found
 }
 
 /** Returns the call of an audit line; undefined if it has another form. */
-export function callOf(line: string): AuditedCall | undefined {
+export function parseCall(line: string): AuditedCall | undefined {
   let event: unknown
   try {
     event = JSON.parse(line)

@@ -1,6 +1,6 @@
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Places } from '../places/place.ts'
-import { describeKind, isWorkload } from './places.ts'
+import { describeKind, isWorkload } from './object-id.ts'
 import { findBackends, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
 import { byState, type Trouble, trouble } from './verdict.ts'
 

@@ -1,6 +1,6 @@
 import { kindNamed } from '../../crds/index.ts'
 import type { ObjectIndex } from '../../operator/model/index.ts'
-import type { ObjectId } from './places.ts'
+import type { ObjectId } from './object-id.ts'
 import { formatKey, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
 import type { State } from './verdict.ts'
 

@@ -1,7 +1,7 @@
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Report } from '../places/place.ts'
 import { type Backend, backendsIn, backendsInStatus, backendTrouble } from './backends.ts'
-import { buildPath, identify, type ObjectId } from './places.ts'
+import { buildPath, identify, type ObjectId } from './object-id.ts'
 import { byState, judgeObject, type State, type Trouble } from './verdict.ts'
 
 /** An object with its state, for the list of workloads and the first page. */
@@ -28,7 +28,7 @@ export function findBackends(object: KubernetesObject, reports: ReportsByObject)
 }
 
 /** The reports of gateways about one member of their group. */
-interface Seen {
+interface GatewayView {
   readonly gateways: string[]
   tools: number
   worst: Backend
@@ -45,7 +45,7 @@ export function membersByName(objects: ObjectIndex, gateway: KubernetesObject): 
 }
 
 function seenBy(objects: ObjectIndex, gateways: readonly KubernetesObject[], reports: ReportsByObject) {
-  const seen = new Map<string, Seen>()
+  const seen = new Map<string, GatewayView>()
   for (const gateway of gateways) {
     const members = membersByName(objects, gateway)
     for (const backend of findBackends(gateway, reports)) {

@@ -2,7 +2,7 @@ import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Places, Report } from '../places/place.ts'
 import { type Backend, backendsIn, backendsInStatus } from './backends.ts'
-import { buildPath, identify, isWorkload, type ObjectId, servesMcp } from './places.ts'
+import { buildPath, identify, isWorkload, type ObjectId, servesMcp } from './object-id.ts'
 import { findSubject, formatKey, membersByName, type ReportsByObject, type Subject } from './subjects.ts'
 import { type Branch, buildTree, reportsIn } from './tree.ts'
 import { readConditions, type State } from './verdict.ts'
@@ -43,7 +43,7 @@ export interface WorkloadFacts extends Subject {
   readonly pending: number
 }
 
-interface Told {
+interface WorkloadSources {
   readonly objects: ObjectIndex
   readonly object: KubernetesObject
   /** The reports of the object's own pods. */
@@ -94,7 +94,7 @@ function sourcesIn(reports: readonly Report[]) {
 }
 
 /** Collects the facts of one object. */
-export function workloadFacts({ objects, object, reports, gateways, places, pending }: Told): WorkloadFacts {
+export function workloadFacts({ objects, object, reports, gateways, places, pending }: WorkloadSources): WorkloadFacts {
   const id = identify(object)
   const { kind, namespace, name } = id
   const subject = findSubject(objects, new Map([...gateways, [formatKey(id), reports]]), id)

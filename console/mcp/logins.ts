@@ -3,12 +3,21 @@ import * as client from 'openid-client'
 import { isObject } from '../../crds/settings/json.ts'
 import { isLoopback } from '../../dataplane/config/check/url.ts'
 import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
-import { oauthFetch } from '../session/oauth-fetch.ts'
-import { BySession } from './by-session.ts'
-import { type Asked, allowedReach, readResource, readServer, refused } from './metadata.ts'
+import { PublicError } from '../../dataplane/server/errors.ts'
+import { readJson } from '../places/read-json.ts'
+import { oauthFetch } from '../session/oidc.ts'
+import { BySession } from './tokens.ts'
+
+/** The workload for which a viewer wants to log in. */
+export interface LoginTarget {
+  /** The URL of the workload's metadata (RFC 9728), at the address that the console uses for calls. */
+  readonly metadataUrl: string
+  /** The issuers that the workload's configuration names. */
+  readonly issuers: readonly string[]
+}
 
 /** A viewer's request to log in for a workload. Only `values` come from a browser. */
-export interface LoginWish extends Asked {
+export interface LoginRequest extends LoginTarget {
   readonly session: string
   /** The key of the workload under which the token will be stored. */
   readonly workload: string
@@ -20,8 +29,8 @@ export interface LoginWish extends Asked {
   readonly values: Readonly<Record<string, string>>
 }
 
-interface Begun {
-  readonly wish: LoginWish
+interface PendingLogin {
+  readonly request: LoginRequest
   readonly server: client.Configuration
   readonly verifier: string
   readonly resource: string
@@ -29,7 +38,7 @@ interface Begun {
 }
 
 /** A completed login. Times are milliseconds since 1970. */
-export interface LoggedIn extends Pick<LoginWish, 'workload' | 'back' | 'values'> {
+export interface LoggedIn extends Pick<LoginRequest, 'workload' | 'back' | 'values'> {
   readonly token: string
   readonly endsAt: number | undefined
 }
@@ -69,7 +78,7 @@ export const clientDocument = (origin: string) => ({
  * client by metadata document or registration, PKCE, and a token for the resource. Tokens stay in this process.
  */
 export class WorkloadLogins {
-  readonly #begun = new BySession<Begun>({ sessions: MOST_SESSIONS, values: MOST, ttl: LOGIN_MS })
+  readonly #begun = new BySession<PendingLogin>({ sessions: MOST_SESSIONS, values: MOST, ttl: LOGIN_MS })
   /** Registered clients by authorization server. */
   readonly #registered = new LRUCache<string, string>({ max: 100, ttl: 24 * 3_600_000 })
 
@@ -87,16 +96,16 @@ export class WorkloadLogins {
   }
 
   /** Returns the URL at which the browser logs in. Throws a PublicError with the reason if a login is impossible. */
-  async begin(wish: LoginWish): Promise<string> {
-    const { resource, issuer, scopes } = await readResource(wish)
+  async begin(request: LoginRequest): Promise<string> {
+    const { resource, issuer, scopes } = await readResource(request)
     const metadata = await readServer(issuer)
     const [state, verifier] = [client.randomState(), client.randomPKCECodeVerifier()]
-    const redirect = `${wish.origin}/client/callback`
-    const id = await this.#clientAt(metadata, wish.origin)
+    const redirect = `${request.origin}/client/callback`
+    const id = await this.#clientAt(metadata, request.origin)
     const server = new client.Configuration(metadata, id, undefined, client.None())
     server[client.customFetch] = oauthFetch(allowedReach(issuer))
     if (issuer.startsWith('http:')) client.allowInsecureRequests(server)
-    this.#begun.set(wish.session, state, { wish, server, verifier, resource, redirect })
+    this.#begun.set(request.session, state, { request, server, verifier, resource, redirect })
     return client.buildAuthorizationUrl(server, {
       redirect_uri: redirect,
       code_challenge: await client.calculatePKCECodeChallenge(verifier),
@@ -139,7 +148,7 @@ export class WorkloadLogins {
     const begun = this.#begun.get(session, state)
     if (begun === undefined) throw refused('This login was begun in another session, or took too long. Begin it again.')
     this.#begun.delete(session, state)
-    const { wish, server, verifier, resource, redirect } = begun
+    const { request, server, verifier, resource, redirect } = begun
     try {
       const answer = await client.authorizationCodeGrant(
         server,
@@ -149,11 +158,88 @@ export class WorkloadLogins {
       )
       const { access_token: token, expires_in: seconds } = answer
       const endsAt = seconds === undefined ? undefined : Date.now() + seconds * 1000
-      return { workload: wish.workload, back: wish.back, values: wish.values, token, endsAt }
+      return { workload: request.workload, back: request.back, values: request.values, token, endsAt }
     } catch (error) {
       const { error: code } = error as { error?: unknown }
       const said = typeof code === 'string' ? `It says: ${code.slice(0, 200)}.` : 'Its answer is invalid.'
       throw refused(`The login at ${server.serverMetadata().issuer} failed. ${said}`, error)
     }
+  }
+}
+
+/** A workload's protected resource metadata (RFC 9728), as far as it is used. */
+interface Resource {
+  readonly resource: string
+  readonly issuer: string
+  readonly scopes: readonly string[]
+}
+
+const refused = (message: string, cause?: unknown): PublicError =>
+  new PublicError('forbidden', { message, ...(cause === undefined ? {} : { cause }) })
+
+/**
+ * Returns the addresses that are allowed for an issuer's endpoints. Loopback is allowed only if the issuer is on
+ * loopback.
+ */
+const allowedReach = (issuer: string) => ({ allowPrivateIP: true, allowLoopback: isLoopback(new URL(issuer)) })
+
+const isSameIssuer = (one: string, other: string): boolean => one.replace(/\/$/, '') === other.replace(/\/$/, '')
+
+/** Reads the resource's metadata and checks it against the workload's configuration. Throws a PublicError. */
+export async function readResource({ metadataUrl, issuers }: LoginTarget): Promise<Resource> {
+  let found: unknown
+  try {
+    found = await readJson(metadataUrl)
+  } catch (error) {
+    throw refused('The workload has no metadata that tells where to log in.', error)
+  }
+  const { resource, authorization_servers: servers, scopes_supported: scopes } = isObject(found) ? found : {}
+  const issuer = (Array.isArray(servers) ? servers : []).find(
+    (server): server is string => typeof server === 'string' && issuers.some((known) => isSameIssuer(known, server)),
+  )
+  if (typeof resource !== 'string' || issuer === undefined)
+    throw refused('The workload names no authorization server that its configuration names. Paste a token instead.')
+  const listed = (Array.isArray(scopes) ? scopes : []).filter((scope): scope is string => typeof scope === 'string')
+  return { resource, issuer, scopes: listed.slice(0, 100) }
+}
+
+/** Returns the possible URLs of an issuer's metadata (RFC 8414 section 3.1, OpenID Connect Discovery section 4.1). */
+function metadataUrls(issuer: string): readonly string[] {
+  const { origin, pathname } = new URL(issuer)
+  const path = pathname.replace(/\/$/, '')
+  return [
+    `${origin}/.well-known/oauth-authorization-server${path}`,
+    `${origin}/.well-known/openid-configuration${path}`,
+    `${origin}${path}/.well-known/openid-configuration`,
+  ]
+}
+
+/**
+ * Reads an issuer's metadata. Its endpoints must be https, or http on loopback if the issuer is on loopback. Throws a
+ * PublicError.
+ */
+async function readServer(issuer: string): Promise<client.ServerMetadata> {
+  const isLocal = isLoopback(new URL(issuer))
+  const isSafe = (endpoint: unknown) => {
+    const url = typeof endpoint === 'string' ? URL.parse(endpoint) : null
+    return url?.protocol === 'https:' || (isLocal && url?.protocol === 'http:' && isLoopback(url))
+  }
+  const ask = createGuardedFetch(allowedReach(issuer))
+  try {
+    for (const url of metadataUrls(issuer)) {
+      const answer = await ask(url)
+      if (answer.status !== 200) continue
+      const found: unknown = JSON.parse(answer.text)
+      if (!isObject(found) || typeof found['issuer'] !== 'string' || !isSameIssuer(found['issuer'], issuer)) continue
+      const { authorization_endpoint, token_endpoint, registration_endpoint } = found
+      if (![authorization_endpoint, token_endpoint, registration_endpoint ?? token_endpoint].every(isSafe))
+        throw new Error('an endpoint is missing, or not https')
+      return found as unknown as client.ServerMetadata
+    }
+    throw new Error('no metadata of this issuer')
+  } catch (error) {
+    throw refused(`The metadata of ${issuer} can’t be used. Paste a token instead.`, error)
+  } finally {
+    await ask.close()
   }
 }

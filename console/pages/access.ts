@@ -13,7 +13,7 @@ const step = ({ step: name, passed, says }: Step): Element =>
       { class: 'top' },
       h('b', {}, name),
       passed === null
-        ? h('span', { class: 'tag quiet' }, '– does not count')
+        ? h('span', { class: 'tag quiet' }, '– does not apply')
         : stateTag(passed ? 'well' : 'ill', passed ? 'passes' : 'stops here'),
     ),
     h('p', { dir: 'auto' }, says),
@@ -70,7 +70,7 @@ function outcome({ verdict, steps, explanation, filledFrom }: AccessFacts, now: 
         h(
           'p',
           {},
-          'Asked for the denied call ',
+          'This explains the denied call ',
           h('code', {}, filledFrom.requestId),
           ' of ',
           moment(filledFrom.time, now),
@@ -141,11 +141,11 @@ export const deniedTable = (
 export function accessPage(facts: AccessFacts, token: string, now: number): Child {
   return [
     workloadHead(facts, 'access'),
-    h('p', { class: 'lead' }, 'Says which step lets a call pass or stops it. Nothing is called.'),
+    h('p', { class: 'lead' }, 'Explains which step allows a call or stops it. No call is made.'),
     facts.right !== null
       ? note(
           'warn',
-          h('p', {}, 'You may not ask its pods. The right that is missing:'),
+          h('p', {}, 'You may not ask its pods. The missing right:'),
           h('pre', { tabindex: 0, role: 'group', 'aria-label': 'The missing right' }, facts.right),
         )
       : form(facts, token),

@@ -25,12 +25,12 @@ export const setupCards = (setups: readonly ClientSetup[]): Element =>
 function acquaintance({ cimd, dcr, host }: LoginFacts): Child {
   if (cimd === null && dcr === null) return null
   const ways = [
-    cimd === true && stateTag('well', 'by its document (CIMD)'),
-    dcr === true && stateTag('well', 'it registers itself (DCR)'),
+    cimd === true && stateTag('well', 'by metadata document (CIMD)'),
+    dcr === true && stateTag('well', 'dynamic (DCR)'),
   ].filter((way) => way !== false)
   if (ways.length > 0) return h('span', { class: 'top' }, ways)
   return [
-    h('span', { class: 'top' }, stateTag('attention', 'set up by hand')),
+    h('span', { class: 'top' }, stateTag('attention', 'by hand')),
     h(
       'p',
       {},
@@ -53,9 +53,9 @@ const login = (facts: LoginFacts): Child => [
   facts.problem !== null && note('warn', h('p', {}, facts.problem)),
   list([
     ['Authorization server', facts.issuer === null ? null : h('code', {}, facts.issuer)],
-    ['Token is for', facts.resource === null ? null : h('code', {}, facts.resource)],
+    ['Resource', facts.resource === null ? null : h('code', {}, facts.resource)],
     ['Scopes', facts.scopes.length === 0 ? null : facts.scopes.map((scope) => [h('code', {}, scope), ' '])],
-    ['Knows a client', acquaintance(facts)],
+    ['Client registration', acquaintance(facts)],
     [
       'Redirect address',
       facts.host === null

@@ -119,7 +119,7 @@ export function pageText(frame: Frame, content: Child): string {
     ),
     h(
       'body',
-      {},
+      { class: frame.place === undefined ? 'alone' : undefined },
       h('a', { class: 'skip', href: '#main' }, 'Skip to the content'),
       h(
         'header',

@@ -1,4 +1,4 @@
-import { type ReasonText, reasons } from '../facts/reasons.ts'
+import { type ReasonText, reasons } from '../facts/verdict.ts'
 import { type Child, h } from './element.ts'
 import { NOTHING, prose, table } from './parts.ts'
 
@@ -19,7 +19,7 @@ const STATES: readonly (readonly [string, string])[] = [
   ['✕ ill', 'It does not serve as its manifest says, or a gateway can’t use it.'],
   ['! check', 'It serves, and something needs your attention.'],
   ['✓ well', 'It serves as its manifest says.'],
-  ['? not known', 'No operator has looked at it, or no gateway has tried it yet.'],
+  ['? not known', 'No operator has reconciled it, or no gateway has tried it yet.'],
 ]
 
 /** Frequent questions, and the pages that answer them. */

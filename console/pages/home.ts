@@ -1,5 +1,5 @@
 import type { HomeFacts } from '../facts/home.ts'
-import { describeKind } from '../facts/places.ts'
+import { describeKind } from '../facts/object-id.ts'
 import type { Subject } from '../facts/subjects.ts'
 import type { State } from '../facts/verdict.ts'
 import type { Places } from '../places/place.ts'
@@ -167,7 +167,7 @@ export function homePage(facts: HomeFacts, { title: place, kind }: Pick<Places, 
           { class: 'calm' },
           counts.unknown === 0
             ? `✓ All ${all} ${facts.files.length > 0 ? 'that run ' : ''}are well.`
-            : '✓ Nothing is wrong as far as is known.',
+            : `✓ No problem is known. The state of ${plural(counts.unknown, 'object')} is not known yet.`,
         )
       : [
           h('h2', {}, 'What is wrong'),

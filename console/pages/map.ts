@@ -1,5 +1,5 @@
 import { BOX, type Box, type Edge, type MapFacts } from '../facts/map.ts'
-import { describeKind } from '../facts/places.ts'
+import { describeKind } from '../facts/object-id.ts'
 import { type Child, type Element, h, visible } from './element.ts'
 import { empty, NOTHING, stateSign, stateTag, table } from './parts.ts'
 
@@ -64,7 +64,7 @@ export function mapDrawing(facts: MapFacts): Child {
   return [
     h(
       'div',
-      { class: 'map', tabindex: 0, role: 'group', 'aria-label': 'Map; the table below says the same' },
+      { class: 'map', tabindex: 0, role: 'group', 'aria-label': 'Map; the table below has the same content' },
       h(
         'svg',
         {
@@ -105,7 +105,7 @@ export function mapPage(facts: MapFacts): Child {
     h(
       'p',
       { class: 'lead of-map' },
-      'Gateways on the left, then groups, servers and settings. What is named and missing is dashed.',
+      'Gateways are on the left, then groups, servers and settings. A dashed box is an object that is referenced but does not exist.',
     ),
     h(
       'form',

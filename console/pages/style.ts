@@ -56,6 +56,16 @@ nav.main ul{flex-direction:column;flex-wrap:nowrap}
 nav.main a{padding:var(--p2) var(--p3);border-radius:var(--r2)}
 main{padding:var(--p6) var(--p6) var(--p6);max-width:82rem}
 footer{grid-column:2;padding:var(--p4) var(--p6)}}
+body.alone{display:flex;flex-direction:column;align-items:center;justify-content:center;gap:var(--p5);
+padding:var(--p5) var(--p4)}
+.alone header.rail{background:none;border:0}
+.alone .brand{padding:0;font-size:var(--s4)}
+.alone main{width:100%;max-width:32rem;padding:var(--p6);background:var(--card);border:1px solid var(--line);
+border-radius:var(--r2)}
+.alone main>:last-child{margin-bottom:0}
+.alone footer{display:none}
+.alone .acts .button{font-size:var(--s2)}
+@media(max-width:30rem){.alone main{padding:var(--p5)}}
 .num{font-variant-numeric:tabular-nums;text-align:right}
 .table .num,time{white-space:nowrap}
 .lead{color:var(--soft);max-width:46rem;margin-bottom:var(--p5)}

@@ -9,7 +9,7 @@ const LONGEST_TITLE = 200
 const LONGEST_HINT = 600
 
 /** The tool to return to after a login, and the input that was entered for it. */
-interface Kept {
+interface ReturnTo {
   readonly tool: string
   readonly values: Readonly<Record<string, string>>
 }
@@ -22,7 +22,7 @@ interface TokenState extends Pick<ToolsFacts, 'hasToken' | 'needsToken' | 'missi
 /**
  * Renders the form that begins a login or takes the viewer's token for this workload. The token stays in the console.
  */
-export function tokenForm({ action, hasToken, needsToken, missing }: TokenState, token: string, kept?: Kept): Child {
+export function tokenForm({ action, hasToken, needsToken, missing }: TokenState, token: string, kept?: ReturnTo): Child {
   const form = (...inside: readonly Child[]) =>
     h(
       'form',
@@ -66,7 +66,7 @@ export function tokenForm({ action, hasToken, needsToken, missing }: TokenState,
 }
 
 /** Renders the tools that a workload shows to the viewer. */
-export function toolsPage(facts: ToolsFacts, token: string, kept?: Kept): Child {
+export function toolsPage(facts: ToolsFacts, token: string, kept?: ReturnTo): Child {
   return [
     workloadHead(facts, 'tools'),
     tokenForm({ ...facts, action: `${facts.href}/tools` }, token, kept),
@@ -157,7 +157,7 @@ function callForm(facts: TryFacts, token: string): Element {
           'label',
           {},
           h('input', { type: 'checkbox', name: 'confirmed', value: 'yes', required: true }),
-          ' Run it all the same',
+          ' Run it anyway',
         ),
       ),
     h(
@@ -267,7 +267,7 @@ export function tryPage(facts: TryFacts, tokens: Readonly<Record<'call' | 'token
       h(
         'p',
         {},
-        'It says of itself: ',
+        'The server says that it is: ',
         tool.hints.map((hint) => [h('span', { class: 'tag quiet' }, hint), ' ']),
       ),
     tokenForm({ ...facts, action: `${facts.href}/tools` }, tokens.token),

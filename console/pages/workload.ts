@@ -1,5 +1,5 @@
 import type { Backend } from '../facts/backends.ts'
-import { buildPath, describeKind, type ObjectId } from '../facts/places.ts'
+import { buildPath, describeKind, type ObjectId } from '../facts/object-id.ts'
 import type { Branch } from '../facts/tree.ts'
 import { type Headed, listParts, type WorkloadFacts } from '../facts/workload.ts'
 import { type Child, type Element, h } from './element.ts'
@@ -94,7 +94,7 @@ function backends(facts: WorkloadFacts, now: number): Child {
         },
       ],
       facts.backendsSeen,
-      { caption: 'As the pods see them', key: ({ name }) => name, isBroad: true },
+      { caption: 'As the pods report them', key: ({ name }) => name, isBroad: true },
     ),
   ]
 }
@@ -140,8 +140,8 @@ function silence(facts: WorkloadFacts): Child {
   return facts.silent.map(({ missing, right }) =>
     note(
       'warn',
-      h('p', {}, `Its pods were not asked: ${missing}.`),
-      right !== null && h('p', {}, 'The right that is missing:'),
+      h('p', {}, `Its pods could not be asked: ${missing}.`),
+      right !== null && h('p', {}, 'The missing right:'),
       right !== null && h('pre', { tabindex: 0, role: 'group', 'aria-label': 'The missing right' }, right),
     ),
   )
@@ -149,7 +149,7 @@ function silence(facts: WorkloadFacts): Child {
 
 const conditions = (facts: WorkloadFacts, now: number): Child =>
   facts.conditions.length === 0
-    ? note('', h('p', {}, 'No operator has looked at it yet.'))
+    ? note('', h('p', {}, 'No operator has reconciled it yet.'))
     : table<WorkloadFacts['conditions'][number]>(
         [
           { title: 'Condition', width: 'wide', cell: ({ type }) => type },

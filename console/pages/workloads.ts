@@ -1,5 +1,5 @@
 import { EVERY_KIND, LISTED, type ListFacts, type ListQuery, SORTS, STATES } from '../facts/list.ts'
-import { describeKind } from '../facts/places.ts'
+import { describeKind, type ObjectId } from '../facts/object-id.ts'
 import type { Subject } from '../facts/subjects.ts'
 import { type Child, type Element, h } from './element.ts'
 import { empty, NOTHING, stateTag, table, WORDS } from './parts.ts'
@@ -77,6 +77,51 @@ export function workloadsPage(facts: ListFacts): Child {
       { class: 'pages' },
       previous !== null && h('a', { class: 'button quiet', rel: 'prev', href: buildPath(query, previous) }, 'Previous'),
       next !== null && h('a', { class: 'button quiet', rel: 'next', href: buildPath(query, next) }, 'Next'),
+    ),
+  ]
+}
+
+/** The most workload cards on a page. */
+const MOST_CARDS = 60
+
+/** Orders names as people count: gateway-2 stands before gateway-10. */
+const ORDER = new Intl.Collator('en', { numeric: true })
+
+const isGateway = ({ kind }: ObjectId) => kind === 'VirtualMCPServer'
+
+/** Renders links to a part of each workload's page, gateways first. */
+export function workloadLinks(workloads: readonly (ObjectId & { readonly href: string })[]): Child {
+  if (workloads.length === 0)
+    return empty(
+      h('p', {}, 'No workload is called by clients.'),
+      h('p', {}, 'A gateway, an MCPServer or an MCPRemoteProxy is: ', h('a', { href: '/workloads' }, 'all workloads')),
+    )
+  const byName = [...workloads].sort((left, right) =>
+    ORDER.compare(`${left.namespace}/${left.name}`, `${right.namespace}/${right.name}`),
+  )
+  const sorted = [...byName.filter(isGateway), ...byName.filter((one) => !isGateway(one))]
+  const more = sorted.length - MOST_CARDS
+  return [
+    more > 0 &&
+      h(
+        'p',
+        {},
+        `${MOST_CARDS} of ${sorted.length.toLocaleString('en')} are shown. `,
+        h('a', { href: '/workloads' }, 'Search for another one'),
+      ),
+    h(
+      'ul',
+      { class: 'cards' },
+      sorted
+        .slice(0, MOST_CARDS)
+        .map(({ kind, namespace, name, href }) =>
+          h(
+            'li',
+            { class: 'card', 'data-key': `${kind}/${namespace}/${name}` },
+            h('h3', {}, h('a', { href }, name)),
+            h('p', {}, `${describeKind(kind)} in ${namespace}`),
+          ),
+        ),
     ),
   ]
 }

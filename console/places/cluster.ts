@@ -10,8 +10,7 @@ import { dataPlanePort, PODS } from '../../operator/runtime/pods/read-pod-status
 import { PlaceError, type Places, type Report, type Viewer, type World } from './place.ts'
 import { runningPods } from './pods.ts'
 import { readJson } from './read-json.ts'
-import { SharedObjects } from './shared-objects.ts'
-import { type Kept, type Room, Worlds } from './worlds.ts'
+import { type ViewerEntry, type Reservation, SharedObjects, Worlds } from './worlds.ts'
 
 interface ClusterOptions {
   readonly title: string
@@ -46,7 +45,7 @@ const LOG_LINES = 500
 const MOST_REPORT_BYTES = 64 * 1024 * 1024
 const REPORT_BYTES = 4_096
 
-interface Asked {
+interface CachedReports {
   readonly at: number
   readonly reports: Promise<readonly Report[]>
 }
@@ -67,7 +66,7 @@ export class ClusterPlaces implements Places {
   readonly #options: ClusterOptions
   readonly #worlds: Worlds
   readonly #objects = new SharedObjects()
-  readonly #reports = new LRUCache<string, Asked>({ max: 2_000, maxSize: MOST_REPORT_BYTES })
+  readonly #reports = new LRUCache<string, CachedReports>({ max: 2_000, maxSize: MOST_REPORT_BYTES })
   readonly #decisions = new LRUCache<string, Promise<boolean>>({ max: 10_000, ttl: DECISION_MS })
 
   constructor(options: ClusterOptions) {
@@ -103,11 +102,11 @@ export class ClusterPlaces implements Places {
     return { ...kept.world, stale: 'the API server is slow to answer' }
   }
 
-  async #readInto(kept: Kept, viewer: Viewer): Promise<World> {
-    const room = this.#worlds.room()
+  async #readInto(kept: ViewerEntry, viewer: Viewer): Promise<World> {
+    const reservation = this.#worlds.reserve()
     try {
-      const world = await this.#read(viewer, room)
-      this.#worlds.keep(viewer.id, kept, { world, bytes: room.bytes })
+      const world = await this.#read(viewer, reservation)
+      this.#worlds.keep(viewer.id, kept, { world, bytes: reservation.bytes })
       return world
     } catch (error) {
       const failure = placeError(error)
@@ -117,24 +116,24 @@ export class ClusterPlaces implements Places {
       if (kept.world === undefined) throw failure
       return { ...kept.world, stale: failure.message }
     } finally {
-      room.close()
+      reservation.release()
       kept.reading = undefined
     }
   }
 
-  async #read(viewer: Viewer, room: Room): Promise<World> {
+  async #read(viewer: Viewer, reservation: Reservation): Promise<World> {
     const api = this.#options.apiFor(viewer)
     const asOf = Date.now()
     const all = Object.values(kinds)
     if (this.#options.isBound !== true) {
-      const whole = await Promise.all(all.map((kind) => this.#list({ api, room }, kind, undefined)))
+      const whole = await Promise.all(all.map((kind) => this.#list({ api, reservation }, kind, undefined)))
       if (whole.some((listed) => listed !== undefined)) {
         const notReadable = all.flatMap(({ plural }, index) => (whole[index] === undefined ? [plural] : []))
         return buildWorld({ listed: whole, asOf, namespaces: [], notReadable })
       }
     }
     const { found, left, needsNamespaces } = await this.#namespacesFor(viewer, api)
-    const lists = await Promise.all(found.flatMap((name) => all.map((kind) => this.#list({ api, room }, kind, name))))
+    const lists = await Promise.all(found.flatMap((name) => all.map((kind) => this.#list({ api, reservation }, kind, name))))
     const readable = found.filter((_, index) =>
       lists.slice(index * all.length, (index + 1) * all.length).some((listed) => listed !== undefined),
     )
@@ -151,7 +150,7 @@ export class ClusterPlaces implements Places {
   async #namespacesFor(viewer: Viewer, api: Api) {
     const { namespaces } = this.#options
     if (this.#options.isBound === true) return { found: namespaces, left: [], needsNamespaces: false }
-    const listed = await namesOfNamespaces(api)
+    const listed = await listNamespaces(api)
     if (listed !== undefined) {
       const asked = listed.slice(0, MOST_NAMESPACES)
       const may = await Promise.all(
@@ -169,7 +168,7 @@ export class ClusterPlaces implements Places {
 
   /** Lists the objects of a kind; undefined if the viewer may not list them. */
   async #list(
-    { api, room }: { readonly api: Api; readonly room: Room },
+    { api, reservation }: { readonly api: Api; readonly reservation: Reservation },
     { plural, kind }: KindDeclaration,
     namespace: string | undefined,
   ): Promise<Listed | undefined> {
@@ -181,9 +180,9 @@ export class ClusterPlaces implements Places {
       do {
         const { metadata, items } = await api.list(resource, namespace, { query: { limit: PAGE, continue: token } })
         for (const item of items ?? []) {
-          const object = { ...item, apiVersion, kind, metadata: withoutManagers(item.metadata) }
+          const object = { ...item, apiVersion, kind, metadata: stripManagedFields(item.metadata) }
           const size = JSON.stringify(object).length
-          if (!room.take(size)) return { objects, isCut: true }
+          if (!reservation.add(size)) return { objects, isCut: true }
           objects.push(this.#objects.share(object, size))
         }
         token = metadata.continue
@@ -405,7 +404,7 @@ function dataPlaneContainer(pod: Pod): string | undefined {
   return [...initContainers, ...containers].find(({ name }) => name === 'portico' || name === 'vmcp')?.name
 }
 
-async function namesOfNamespaces(api: Api): Promise<readonly string[] | undefined> {
+async function listNamespaces(api: Api): Promise<readonly string[] | undefined> {
   const resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace' }
   try {
     const { items } = await api.list(resource, undefined, { query: { limit: PAGE } })
@@ -420,7 +419,7 @@ async function namesOfNamespaces(api: Api): Promise<readonly string[] | undefine
  * Keeps the names of field managers, which reveal the tool that manages an object, and drops their long lists of
  * fields.
  */
-function withoutManagers(metadata: KubernetesObject['metadata']): KubernetesObject['metadata'] {
+function stripManagedFields(metadata: KubernetesObject['metadata']): KubernetesObject['metadata'] {
   const { managedFields, ...rest } = metadata as { managedFields?: readonly { readonly manager?: string }[] }
   const managers = [...new Set((managedFields ?? []).flatMap(({ manager }) => manager ?? []))]
   return { ...rest, managers } as unknown as KubernetesObject['metadata']

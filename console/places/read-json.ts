@@ -4,7 +4,7 @@ const TIMEOUT_MS = 2_000
 /** The most bytes of an answer, because another process than ours may answer. */
 const LARGEST = 4 * 1024 * 1024
 
-interface Asked {
+interface RequestOptions {
   readonly method?: 'GET' | 'POST'
   readonly body?: object
   readonly timeoutMs?: number
@@ -29,7 +29,7 @@ export class AnswerError extends Error {
  */
 export async function readJson(
   url: string,
-  { method = 'GET', body, timeoutMs = TIMEOUT_MS, token }: Asked = {},
+  { method = 'GET', body, timeoutMs = TIMEOUT_MS, token }: RequestOptions = {},
 ): Promise<unknown> {
   const answer = await request(url, {
     method,

@@ -1,8 +1,9 @@
 import { LRUCache } from 'lru-cache'
+import type { KubernetesObject } from '../../operator/model/index.ts'
 import type { World } from './place.ts'
 
 /** The objects that were read for a viewer, and the time of the next request. */
-export interface Kept {
+export interface ViewerEntry {
   /** The namespaces that were asked for. */
   readonly namespaces: string
   world: World | undefined
@@ -12,12 +13,12 @@ export interface Kept {
 }
 
 /** The memory for the objects of a world that is being read. */
-export interface Room {
+export interface Reservation {
   readonly bytes: number
   /** Reserves memory for an object. Returns false if the viewer, or all viewers together, would exceed the limit. */
-  take(bytes: number): boolean
+  add(bytes: number): boolean
   /** Ends the reading. The reserved memory is freed, unless the world was kept. */
-  close(): void
+  release(): void
 }
 
 const MOST_VIEWERS = 64
@@ -29,22 +30,22 @@ const SHARE = 1 / 4
 /** The worlds of viewers, in limited memory. The least recently used world is evicted first. */
 export class Worlds {
   readonly #most: number
-  readonly #kept = new LRUCache<string, Kept>({ max: MOST_VIEWERS })
+  readonly #kept = new LRUCache<string, ViewerEntry>({ max: MOST_VIEWERS })
   /** The size of each kept world, in bytes. */
-  readonly #bytes = new WeakMap<Kept, number>()
+  readonly #bytes = new WeakMap<ViewerEntry, number>()
   #held = 0
 
   constructor(mostBytes = MOST_BYTES) {
     this.#most = mostBytes
   }
 
-  get(viewer: string): Kept | undefined {
+  get(viewer: string): ViewerEntry | undefined {
     return this.#kept.get(viewer)
   }
 
   /** Creates an empty entry for a viewer in place of the earlier one. */
-  begin(viewer: string, namespaces: string): Kept {
-    const kept: Kept = { namespaces, world: undefined, reading: undefined, notBefore: 0 }
+  begin(viewer: string, namespaces: string): ViewerEntry {
+    const kept: ViewerEntry = { namespaces, world: undefined, reading: undefined, notBefore: 0 }
     for (const gone of [this.#kept.get(viewer), this.#kept.size >= MOST_VIEWERS ? this.#kept.pop() : undefined])
       if (gone !== undefined) this.#drop(gone)
     this.#kept.set(viewer, kept)
@@ -52,7 +53,7 @@ export class Worlds {
   }
 
   /** Stores a world that was read. Its memory is already reserved by the reading. */
-  keep(viewer: string, kept: Kept, { world, bytes }: { readonly world: World; readonly bytes: number }): void {
+  keep(viewer: string, kept: ViewerEntry, { world, bytes }: { readonly world: World; readonly bytes: number }): void {
     this.#drop(kept)
     // A later request may have replaced this entry meanwhile.
     if (this.#kept.peek(viewer) !== kept) return
@@ -61,19 +62,19 @@ export class Worlds {
     this.#held += bytes
   }
 
-  room(): Room {
+  reserve(): Reservation {
     let taken = 0
     return {
       get bytes() {
         return taken
       },
-      take: (bytes) => {
+      add: (bytes) => {
         if (taken + bytes > this.#most * SHARE || !this.#make(bytes)) return false
         taken += bytes
         this.#held += bytes
         return true
       },
-      close: () => {
+      release: () => {
         this.#held -= taken
         taken = 0
       },
@@ -90,9 +91,33 @@ export class Worlds {
     return this.#held + bytes <= this.#most
   }
 
-  #drop(kept: Kept): void {
+  #drop(kept: ViewerEntry): void {
     this.#held -= this.#bytes.get(kept) ?? 0
     this.#bytes.delete(kept)
     kept.world = undefined
+  }
+}
+
+/**
+ * The objects that viewers have read, each once in memory. The API server gives equal objects the same uid and
+ * resourceVersion (Kubernetes API concepts, resource versions), so a viewer's list can hold another list's object only
+ * if its own is equal. Objects that no list holds any more are garbage-collected.
+ */
+export class SharedObjects {
+  readonly #known = new Map<string, WeakRef<KubernetesObject>>()
+  readonly #gone = new FinalizationRegistry<string>((key) => {
+    if (this.#known.get(key)?.deref() === undefined) this.#known.delete(key)
+  })
+
+  /** Returns the equal object that another list holds, or this one if there is none. `size`: characters of its JSON. */
+  share(object: KubernetesObject, size: number): KubernetesObject {
+    const { uid, resourceVersion } = object.metadata
+    if (uid === undefined || resourceVersion === undefined) return object
+    const key = `${uid} ${resourceVersion} ${size}`
+    const known = this.#known.get(key)?.deref()
+    if (known !== undefined) return known
+    this.#known.set(key, new WeakRef(object))
+    this.#gone.register(object, key)
+    return object
   }
 }

@@ -2,8 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Hono } from 'hono'
 import { getCookie } from 'hono/cookie'
 import { PublicError } from '../../dataplane/server/errors.ts'
-import type { Doors } from './doors.ts'
-import { isEqual } from './form-token.ts'
+import { type Sessions, isEqual } from './sessions.ts'
 
 /** The most sessions. The oldest one is ended first. */
 const MOST_SESSIONS = 100
@@ -21,7 +20,7 @@ interface LocalOptions {
  * Admits viewers on their own machine, by a link with a one-time secret, which is exchanged for a cookie. The cookie's
  * name contains the port, because cookies are shared by all ports of a host.
  */
-export class LocalDoors implements Doors {
+export class LocalSessions implements Sessions {
   readonly isLocal = true
   readonly loginPath = undefined
   readonly formKey = randomBytes(32)
@@ -48,7 +47,7 @@ export class LocalDoors implements Doors {
     return `${base}/login?secret=${this.#secret}`
   }
 
-  async find(c: Parameters<Doors['find']>[0]) {
+  async find(c: Parameters<Sessions['find']>[0]) {
     const id = getCookie(c, this.#cookie)
     if (id === undefined || !this.#sessions.has(id)) return undefined
     return { id, viewer: { id: 'local', name: this.#options.name }, canLogOut: false }

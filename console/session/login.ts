@@ -1,22 +1,19 @@
 import { hash, randomUUID } from 'node:crypto'
 import { BlockList, isIPv6 } from 'node:net'
 import type { Context, Hono } from 'hono'
+import { getCookie } from 'hono/cookie'
 import { LRUCache } from 'lru-cache'
 import { isObject } from '../../crds/settings/json.ts'
 import { readBody } from '../../dataplane/server/body.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
+import { networksOf } from '../../dataplane/server/network-of.ts'
 import { type ConsoleConfig, milliseconds } from '../config/console.ts'
-import { Cookies, MOST_SEALED } from './cookies.ts'
-import type { Doors, Session } from './doors.ts'
-import { isFormToken } from './form-token.ts'
-import { LoginChecks } from './login-checks.ts'
-import type { OidcClient, Tokens } from './oidc.ts'
-import { returnPath } from './return-path.ts'
+import { type Sessions, isFormToken, type Session } from './sessions.ts'
+import { type OidcClient, readExpiry, type Tokens } from './oidc.ts'
 import type { Seal } from './seal.ts'
-import { readExpiry } from './token-end.ts'
 
 /** The sealed content of a session's cookie. Times are milliseconds since 1970. */
-interface Kept {
+interface StoredSession {
   readonly id: string
   readonly name: string
   readonly token: string
@@ -33,8 +30,16 @@ interface LoginOptions {
   readonly oidc: OidcClient | undefined
   /** Returns the user name of a token's owner, by SelfSubjectReview. Throws a PlaceError if the cluster refuses it. */
   whoIs(token: string): Promise<string>
-  /** Renders the page with the form for a token. */
-  loginPage(c: Context, to: string, message?: string): Response
+  readonly pages: LoginPages
+}
+
+/** The pages of a login. */
+interface LoginPages {
+  /** Renders the form for a token. `to`: the path to go to afterwards. */
+  tokenForm(c: Context, to: string, message?: string): Response
+  /** Renders the page that goes on to a path by itself. */
+  loggedIn(c: Context, to: string): Response
+  loggedOut(c: Context): Response
 }
 
 const LARGEST_FORM = 64 * 1024
@@ -49,23 +54,23 @@ const MOST_OF_ONE = 8
 
 const computeDigest = (token: string): string => hash('sha256', token, 'hex')
 
-const isKept = (value: unknown): value is Kept =>
+const isStoredSession = (value: unknown): value is StoredSession =>
   isObject(value) &&
   typeof value['id'] === 'string' &&
   typeof value['token'] === 'string' &&
   typeof value['since'] === 'number'
 
 /** Admits viewers of a console in a pod: by a login at a provider, a pasted token, or a token from a trusted proxy. */
-export class LoginDoors implements Doors {
+export class LoginSessions implements Sessions {
   readonly isLocal = false
   readonly loginPath: string | undefined
   readonly formKey: Buffer
   readonly #options: LoginOptions
   readonly #cookies: Cookies
   /** Sessions whose sealed form is too long for cookies. */
-  readonly #memory: LRUCache<string, Kept>
+  readonly #memory: LRUCache<string, StoredSession>
   readonly #checks = new LoginChecks()
-  readonly #refreshing = new Map<string, Promise<Kept | undefined>>()
+  readonly #refreshing = new Map<string, Promise<StoredSession | undefined>>()
   readonly #proxies: BlockList | undefined
   readonly #names = new LRUCache<string, Promise<string>>({ max: 1_000, ttl: 60_000 })
 
@@ -110,13 +115,13 @@ export class LoginDoors implements Doors {
     return { id, canLogOut: false, viewer: { id, name: await name, token } }
   }
 
-  async #read(c: Context): Promise<Kept | undefined> {
+  async #read(c: Context): Promise<StoredSession | undefined> {
     const sealed = this.#cookies.get(c, '')
     if (sealed === '') return undefined
     const opened = await this.#options.seal.open('session', sealed)
     const inMemory =
       isObject(opened) && typeof opened['memory'] === 'string' ? this.#memory.get(opened['memory']) : undefined
-    const kept = inMemory ?? (isKept(opened) ? opened : undefined)
+    const kept = inMemory ?? (isStoredSession(opened) ? opened : undefined)
     if (kept === undefined) return undefined
     const { maxAge, idle } = this.#options.config.session
     const now = Date.now()
@@ -130,7 +135,7 @@ export class LoginDoors implements Doors {
   /**
    * Returns the session with a valid token; undefined if it has ended. Only one refresh runs for a session at a time.
    */
-  async #fresh(kept: Kept, now: number): Promise<Kept | undefined> {
+  async #fresh(kept: StoredSession, now: number): Promise<StoredSession | undefined> {
     if (kept.endsAt === undefined || kept.endsAt - now > REFRESH_BEFORE_MS) return kept
     if (kept.refresh === undefined || this.#options.oidc === undefined) return kept.endsAt > now ? kept : undefined
     const key = `${kept.id} ${computeDigest(kept.refresh)}`
@@ -145,7 +150,7 @@ export class LoginDoors implements Doors {
     return refreshing
   }
 
-  async #refresh(kept: Kept): Promise<Kept | undefined> {
+  async #refresh(kept: StoredSession): Promise<StoredSession | undefined> {
     try {
       const tokens = await this.#options.oidc?.refresh(kept.refresh as string)
       return tokens && { ...kept, ...tokens, refresh: tokens.refresh ?? kept.refresh }
@@ -154,7 +159,7 @@ export class LoginDoors implements Doors {
     }
   }
 
-  async #write(c: Context, kept: Kept): Promise<void> {
+  async #write(c: Context, kept: StoredSession): Promise<void> {
     const seconds = Math.floor(milliseconds(this.#options.config.session.maxAge) / 1000)
     let sealed = await this.#options.seal.seal('session', kept)
     if (sealed.length > MOST_SEALED) {
@@ -165,7 +170,7 @@ export class LoginDoors implements Doors {
   }
 
   /** Stores a session in memory. A user with too many sessions ends their own oldest one, and nobody else's. */
-  #keepInMemory(kept: Kept): void {
+  #keepInMemory(kept: StoredSession): void {
     const own = [...this.#memory.entries()].filter(([id, { name }]) => name === kept.name && id !== kept.id)
     for (const [id] of own.slice(MOST_OF_ONE - 1)) this.#memory.delete(id)
     this.#memory.set(kept.id, kept)
@@ -179,19 +184,20 @@ export class LoginDoors implements Doors {
     // An HTTP redirect would continue a chain that began at another site, which the guard refuses. A refresh begins a
     // new chain.
     c.header('refresh', `0;url=${to}`)
-    return c.html('<!doctype html><html lang="en"><title>Portico</title><p>You are logged in.</p></html>')
+    return this.#options.pages.loggedIn(c, to)
   }
 
   routes(app: Hono): void {
     if (this.#proxies !== undefined) return
-    const { oidc, loginPage } = this.#options
+    const { oidc, pages } = this.#options
     if (oidc === undefined) {
-      app.get('/login', (c) => loginPage(c, returnPath(c.req.query('to'))))
+      app.get('/login', (c) => pages.tokenForm(c, returnPath(c.req.query('to'))))
       app.post('/login', (c) => this.#pasted(c))
     } else {
       app.get('/login', (c) => this.#toProvider(c, oidc))
       app.get('/login/callback', (c) => this.#fromProvider(c, oidc))
     }
+    app.get('/logged-out', (c) => pages.loggedOut(c))
     app.post('/logout', (c) => this.#logout(c))
     app.get('/namespaces', (c) => this.#setNamespaces(c))
   }
@@ -201,7 +207,7 @@ export class LoginDoors implements Doors {
     const token = form.get('token')?.trim() ?? ''
     const to = returnPath(form.get('to') ?? undefined)
     if (token.length > LONGEST_TOKEN || !/^[\w.~+/=-]+$/.test(token))
-      return loginRefused(this.#options.loginPage(c, to, 'This is not a token.'))
+      return loginRefused(this.#options.pages.tokenForm(c, to, 'This is not a token.'))
     return this.#checks.run(c, () => this.#begin(c, { token, endsAt: readExpiry(token) }, to))
   }
 
@@ -236,7 +242,8 @@ export class LoginDoors implements Doors {
       throw new PublicError('forbidden')
     if (session !== undefined) this.#memory.delete(session.id)
     this.#cookies.set(c, '', '', 0)
-    return c.redirect(this.#options.oidc === undefined ? '/login' : '/help', 303)
+    // A redirect to the provider would log the viewer in again if the provider still has a session.
+    return c.redirect('/logged-out', 303)
   }
 
   /** Stores the namespaces that the viewer has entered in the session. */
@@ -254,7 +261,7 @@ export class LoginDoors implements Doors {
 const loginRefused = (response: Response): Response =>
   new Response(response.body, { status: 400, headers: response.headers })
 
-const toViewer = ({ name, token, namespaces }: Kept) => ({
+const toViewer = ({ name, token, namespaces }: StoredSession) => ({
   id: computeDigest(token),
   name,
   token,
@@ -270,4 +277,89 @@ function networks(texts: readonly string[]): BlockList {
     list.addSubnet(address, prefix === undefined ? (family === 'ipv6' ? 128 : 32) : Number(prefix), family)
   }
   return list
+}
+
+/** Returns the path of this console to return to after a login; `/` for any other text. */
+function returnPath(given: string | undefined): string {
+  const path = given ?? '/'
+  const isOwn =
+    /^\/(?![/\\])[\x21-\x7e]*$/.test(path) && !/[\\]|%(?:2f|5c|0[ad])/i.test(path) && !path.startsWith('/login')
+  return isOwn && path.length <= 2_000 ? path : '/'
+}
+
+/** The longest part of a cookie's value. Browsers limit a cookie with its name and attributes to 4,096 bytes. */
+const PART = 3_800
+const MOST_PARTS = 3
+
+/** The longest sealed session that fits into cookies. */
+const MOST_SEALED = PART * MOST_PARTS
+
+/**
+ * The session cookies. Their names begin with `__Host-` and they are Secure, unless the console itself is on plain http
+ * on loopback.
+ */
+class Cookies {
+  readonly #name: string
+  readonly #attributes: string
+
+  constructor(isPlain: boolean) {
+    this.#name = isPlain ? 'portico-console' : '__Host-portico-console'
+    this.#attributes = `Path=/; HttpOnly; SameSite=Lax${isPlain ? '' : '; Secure'}`
+  }
+
+  /** Stores a text in up to three cookies, and removes those of an earlier text. */
+  set(c: Context, suffix: string, text: string, maxAgeSeconds: number): void {
+    for (let part = 0; part < MOST_PARTS; part++) {
+      const piece = text.slice(part * PART, (part + 1) * PART)
+      const name = `${this.#name}${suffix}.${part + 1}`
+      if (piece !== '')
+        c.header('set-cookie', `${name}=${piece}; Max-Age=${maxAgeSeconds}; ${this.#attributes}`, { append: true })
+      else if (getCookie(c, name) !== undefined || text === '')
+        c.header('set-cookie', `${name}=; Max-Age=0; ${this.#attributes}`, { append: true })
+    }
+  }
+
+  get(c: Context, suffix: string): string {
+    const parts = [1, 2, 3].map((part) => getCookie(c, `${this.#name}${suffix}.${part}`) ?? '')
+    return parts.join('')
+  }
+}
+
+/** The most concurrent checks, of all and of one network (for IPv6 a /64, a /56 and a /48). */
+const MOST_CHECKS = 32
+const MOST_CHECKS_OF_NETWORK = 8
+
+/**
+ * Limits the checks of viewers who are not identified yet. Anybody may cause such a check, and each one asks the API
+ * server or the provider.
+ */
+class LoginChecks {
+  #all = 0
+  readonly #networks = new Map<string, number>()
+
+  /**
+   * Runs a check. Throws a PublicError `rate_limited` if too many checks are running, in total or for the viewer's
+   * network.
+   */
+  async run<T>(c: Context, check: () => Promise<T>): Promise<T> {
+    const { incoming } = c.env as { incoming?: { socket: { remoteAddress?: string } } }
+    const networks = networksOf(incoming?.socket.remoteAddress ?? '')
+    if (this.#all >= MOST_CHECKS || networks.some((one) => (this.#networks.get(one) ?? 0) >= MOST_CHECKS_OF_NETWORK))
+      throw new PublicError('rate_limited', { headers: { 'Retry-After': '1' } })
+    this.#count(networks, 1)
+    try {
+      return await check()
+    } finally {
+      this.#count(networks, -1)
+    }
+  }
+
+  #count(networks: readonly string[], by: number): void {
+    this.#all += by
+    for (const one of networks) {
+      const left = (this.#networks.get(one) ?? 0) + by
+      if (left > 0) this.#networks.set(one, left)
+      else this.#networks.delete(one)
+    }
+  }
 }

@@ -1,9 +1,31 @@
 import { readFileSync } from 'node:fs'
 import * as client from 'openid-client'
+import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import type { OidcLogin } from '../config/console.ts'
-import { oauthFetch } from './oauth-fetch.ts'
-import { readExpiry } from './token-end.ts'
+
+/** Creates the fetch that openid-client uses for a provider. It limits size and time, and refuses redirects. */
+export function oauthFetch(options: Parameters<typeof createGuardedFetch>[0]): client.CustomFetch {
+  const ask = createGuardedFetch(options)
+  return async (url, { method, headers, body }) => {
+    const answer = await ask(url, headers, method === 'POST' ? String(body ?? '') : undefined)
+    const contentType = String(answer.headers['content-type'] ?? '')
+    return new Response(answer.text === '' ? null : answer.text, {
+      status: answer.status,
+      headers: { 'content-type': contentType },
+    })
+  }
+}
+
+/** Returns the expiry of a JWT, in milliseconds; undefined for any other token. */
+export function readExpiry(token: string): number | undefined {
+  try {
+    const { exp } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp?: unknown }
+    return typeof exp === 'number' ? exp * 1000 : undefined
+  } catch {
+    return undefined
+  }
+}
 
 /** The tokens of a login: the one for the API server, its expiry (milliseconds), and the refresh token. */
 export interface Tokens {
@@ -13,7 +35,7 @@ export interface Tokens {
 }
 
 /** The state of a login while the user is at the provider. */
-interface Begun {
+interface PendingLogin {
   readonly url: string
   readonly state: string
   readonly nonce: string
@@ -31,7 +53,7 @@ export class OidcClient {
     this.#redirect = new URL('/login/callback', publicUrl).href
   }
 
-  async start(): Promise<Begun> {
+  async start(): Promise<PendingLogin> {
     const found = await this.#provider()
     const [state, nonce, verifier] = [client.randomState(), client.randomNonce(), client.randomPKCECodeVerifier()]
     const url = client.buildAuthorizationUrl(found, {
@@ -57,10 +79,10 @@ export class OidcClient {
       })
       return this.#tokens(answer)
     } catch (error) {
-      const { error: code } = error as { error?: unknown }
-      const said =
-        typeof code === 'string' ? `The provider says: ${code.slice(0, 200)}.` : 'The provider’s answer is invalid.'
-      throw new PublicError('forbidden', { message: `The login failed. ${said}`, cause: error })
+      const { error: code, error_description: details } = error as Readonly<Record<string, unknown>>
+      const said = [code, details].filter((part) => typeof part === 'string' && part !== '').join(': ')
+      const reason = said === '' ? 'The provider’s answer is invalid' : `The provider says: ${said.slice(0, 500)}`
+      throw new PublicError('forbidden', { message: `The login failed. ${reason.replace(/\.$/, '')}.`, cause: error })
     }
   }
 

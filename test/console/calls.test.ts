@@ -264,7 +264,7 @@ test('a tool that a filter leaves out, one whose limit is reached, and one that 
     return full.verdict === 'denied'
   })
   assert.is(stepOf(full, 'rate')?.passed, false)
-  assert.match(stepOf(full, 'rate')?.says ?? '', 'the limit of 1 call in 5m refuses everybody now')
+  assert.match(stepOf(full, 'rate')?.says ?? '', 'the limit of 1 call in 5m refuses all callers now')
   const hidden = await explained('modern_hidden')
   assert.equal([hidden.verdict, stepOf(hidden, 'tool filter')?.passed], ['denied', false])
   assert.match(stepOf(hidden, 'tool filter')?.says ?? '', 'the filter of its server leaves this tool out')
@@ -285,7 +285,7 @@ test('a limit of each user that refuses somebody does not deny: nobody knows whe
   assert.equal(steps.at(-1), {
     step: 'rate',
     passed: null,
-    says: 'the limit of 2 calls in 1m for each user refuses some user now',
+    says: 'the limit of 2 calls in 1m for each user refuses at least one user now',
   })
 })
 

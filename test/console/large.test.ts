@@ -5,7 +5,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { consoleApp } from '../../console/endpoint/app.ts'
 import { machinePlaces } from '../../console/places/machine.ts'
-import type { Doors } from '../../console/session/doors.ts'
+import type { Sessions } from '../../console/session/sessions.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 
 const GROUP = 'portico.dev'
@@ -54,14 +54,14 @@ function consoleOver(count: number) {
     'large',
   )
   const session = { id: 's', viewer: { id: 'ada', name: 'ada' }, canLogOut: false }
-  const doors = {
+  const sessions = {
     ...{ isLocal: true, loginPath: undefined, formKey: Buffer.alloc(32), inMemory: 0 },
     find: async () => session,
     routes() {
       // Every viewer is logged in.
     },
-  } as unknown as Doors
-  const app = consoleApp({ places, doors, names: new Set(), origin: ORIGIN, log: pino({ level: 'silent' }) })
+  } as unknown as Sessions
+  const app = consoleApp({ places, sessions, names: new Set(), origin: ORIGIN, log: pino({ level: 'silent' }) })
   return async (path: string, accept = 'text/html') => {
     const before = performance.now()
     const answer = await app.request(`${ORIGIN}${path}`, { headers: { host: '127.0.0.1:4480', accept } })

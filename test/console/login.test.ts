@@ -213,8 +213,8 @@ test('Connect tells what a client does to log in: where, for what, with which sc
   const cookies = await page.browserContext().cookies()
   one.cookie = cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
   for (const [name, cimd, dcr, says] of [
-    ['document', true, true, 'by its document (CIMD)'],
-    ['registers', false, true, 'it registers itself (DCR)'],
+    ['document', true, true, 'by metadata document (CIMD)'],
+    ['registers', false, true, 'dynamic (DCR)'],
   ] as const) {
     const { facts } = await one.json(`/ns/default/vmcp/${name}/connect`)
     const { login, url, setups } = facts

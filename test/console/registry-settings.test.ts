@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { declaredRegistries, registrySettings } from '../../console/facts/registry.ts'
+import { declaredRegistries, registrySettings } from '../../console/facts/catalog.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 
 const inText = (configYAML: string): KubernetesObject => ({

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { SharedObjects } from '../../console/places/shared-objects.ts'
+import { SharedObjects } from '../../console/places/worlds.ts'
 
 const object = (uid?: string, resourceVersion?: string, spec: object = {}) => ({
   apiVersion: 'portico.dev/v1beta1',

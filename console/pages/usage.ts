@@ -1,0 +1,116 @@
+import { describeKind } from '../facts/object-id.ts'
+import type { UsageFacts, UsageRow, UsageSum } from '../facts/usage.ts'
+import { type Child, type Element, h } from './element.ts'
+import { copyBlock, empty, NOTHING, note, table } from './parts.ts'
+import { workloadHead } from './workload.ts'
+
+const TITLES = { tool: 'Tool', backend: 'Backend', client: 'Client', person: 'Person' } as const
+
+function usageTable({ rows, by, source, since, other }: UsageFacts): Element {
+  const hasDenied = rows.some(({ denied }) => denied !== null)
+  const told = [
+    `Source: ${source}`,
+    since !== null && `since ${since}`,
+    other !== null && `${other.toLocaleString('en')} more calls have no row`,
+  ]
+  const most = Math.max(1, ...rows.map(({ calls }) => calls))
+  return table<UsageRow>(
+    [
+      {
+        title: TITLES[by],
+        cell: ({ name }) =>
+          name === '' ? h('span', { class: 'soft' }, 'not known') : h('span', { dir: 'auto' }, name),
+      },
+      { title: 'Calls', isNumber: true, cell: ({ calls }) => calls.toLocaleString('en') },
+      {
+        title: 'Share',
+        cell: ({ calls }) =>
+          h(
+            'svg',
+            { class: 'chart', viewBox: '0 0 200 12', 'aria-hidden': 'true' },
+            h('rect', { class: 'bar', x: 0, y: 1, width: Math.round((200 * calls) / most), height: 10, rx: 3 }),
+          ),
+      },
+      {
+        title: 'Errors',
+        isNumber: true,
+        cell: ({ calls, errors }) =>
+          `${errors.toLocaleString('en')} (${calls === 0 ? 0 : Math.round((100 * errors) / calls)} %)`,
+      },
+      ...(hasDenied
+        ? [{ title: 'Denied', isNumber: true, cell: ({ denied }: UsageRow) => (denied ?? 0).toLocaleString('en') }]
+        : []),
+    ],
+    rows,
+    { caption: told.filter((one) => one !== false).join(', '), key: ({ name }) => name },
+  )
+}
+
+/** Renders the number of calls of each workload that could be asked. */
+export const usageSums = (sums: readonly UsageSum[], from: string, to: string): Element =>
+  table<UsageSum>(
+    [
+      { title: 'Workload', cell: ({ name, href }) => h('a', { href }, name) },
+      { title: 'Kind', cell: ({ kind }) => describeKind(kind) },
+      { title: 'Namespace', cell: ({ namespace }) => namespace },
+      {
+        title: 'Calls',
+        isNumber: true,
+        cell: ({ calls, isCounted, href, name }) =>
+          isCounted
+            ? calls.toLocaleString('en')
+            : ['not counted, ', h('a', { href, 'aria-label': `How to count the calls of ${name}` }, 'how to')],
+      },
+      { title: 'Errors', isNumber: true, cell: ({ errors, isCounted }) => (isCounted ? errors : NOTHING) },
+      { title: 'Denied', isNumber: true, cell: ({ denied, isCounted }) => (isCounted ? denied : NOTHING) },
+    ],
+    sums,
+    {
+      caption: `${from} to ${to}, by counters of the workloads`,
+      key: (one) => `${one.kind}/${one.namespace}/${one.name}`,
+    },
+  )
+
+/** Renders the calls of one workload by tool, backend, client or person. */
+export const usagePage = (facts: UsageFacts): Child => [
+  workloadHead(facts, 'usage'),
+  h(
+    'form',
+    { class: 'filter', method: 'get', action: `${facts.href}/usage`, 'data-keep': true },
+    h('label', {}, h('span', {}, 'From (UTC)'), h('input', { type: 'date', name: 'from', value: facts.from })),
+    h('label', {}, h('span', {}, 'To (UTC)'), h('input', { type: 'date', name: 'to', value: facts.to })),
+    h(
+      'label',
+      {},
+      h('span', {}, 'By'),
+      h(
+        'select',
+        { name: 'by' },
+        facts.choices.map((by) => h('option', { value: by, selected: by === facts.by }, by)),
+      ),
+    ),
+    h('button', {}, 'Show'),
+  ),
+  facts.missing !== null &&
+    (facts.manifest === null
+      ? note('warn', h('p', {}, facts.missing), facts.right !== null && h('p', {}, h('code', {}, facts.right)))
+      : [note('', h('p', {}, facts.missing)), copyBlock(facts.manifest, 'Manifest that counts')]),
+  facts.missing === null &&
+    facts.rows.length === 0 &&
+    empty(h('p', {}, 'No call in this time.'), h('p', {}, h('a', { href: `${facts.href}/tools` }, 'Try a tool'))),
+  facts.rows.length > 0 && [
+    usageTable(facts),
+    h(
+      'p',
+      { class: 'pages' },
+      h(
+        'a',
+        {
+          class: 'button quiet',
+          href: `${facts.href}/usage?${new URLSearchParams({ from: facts.from, to: facts.to, by: facts.by, format: 'csv' })}`,
+        },
+        'Download CSV',
+      ),
+    ),
+  ],
+]
