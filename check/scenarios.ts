@@ -68,9 +68,9 @@ function findProblem(
   return isTitleIn(text, title) ? undefined : `test/${file} has no test of the title ${JSON.stringify(title)}`
 }
 
-/** Tells whether a test has this title: as its first argument, or from the head of a table line. */
+/** Tells whether a test has this title: as its first argument, or from the head of a table line. A suite may be `run`. */
 function isTitleIn(text: string, title: string): boolean {
-  const before = /\btest\(\s*[a-z]\w*,/.test(text) ? /(?:\btest\(|\[)\s*$/ : /\btest\(\s*$/
+  const before = /\btest\(\s*[a-z]\w*,/.test(text) ? /(?:\b(?:test|run)\(|\[)\s*$/ : /\b(?:test|run)\(\s*$/
   for (const quote of ["'", '"', '`']) {
     const quoted = quote + title + quote
     for (let at = text.indexOf(quoted); at >= 0; at = text.indexOf(quoted, at + 1))

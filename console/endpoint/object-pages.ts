@@ -126,19 +126,24 @@ function chooseQuestion(
 export const access: Page = async (visit) => {
   const { form, query, places, session, now } = visit
   const object = requirePart(visit, 'access')
-  const lines = (await waitBriefly(places.audit(session.viewer, object), visit.isPage)) ?? 'still asking for the log'
+  const [log, listed, right] = await Promise.all([
+    waitBriefly(places.audit(session.viewer, object), visit.isPage),
+    waitBriefly(toolNames(visit), visit.isPage),
+    waitBriefly(places.missingExplainRight(session.viewer, object), visit.isPage),
+  ])
+  const lines = log ?? 'still asking for the log'
   const denied = typeof lines === 'string' ? [] : deniedIn(lines)
   const request = form === undefined ? query('request') : undefined
   const call = request === undefined ? undefined : denied.find(({ requestId }) => requestId === request)
   const question = chooseQuestion(visit, object, call)
-  const listed = await waitBriefly(toolNames(visit), visit.isPage)
   const start = {
     ...emptyAccess(await buildHead(visit, object), question),
     tools: (listed ?? []).slice(0, MOST_NAMES),
     denied,
     deniedMissing: typeof lines === 'string' ? lines : null,
+    right: right ?? null,
   }
-  const isAsked = form !== undefined || call?.tool
+  const isAsked = right === undefined && (form !== undefined || call?.tool)
   const facts = isAsked ? await explained(visit, { ...start, filledFrom: call ?? null }, listed) : start
   const content = accessPage(facts, visit.formToken(`${facts.href}/access`), now)
   return {

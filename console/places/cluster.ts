@@ -332,6 +332,15 @@ export class ClusterPlaces implements Places {
     return this.#ifAllowed(viewer, workload, ask, isByPerson ? 'usage' : 'live')
   }
 
+  async missingExplainRight(viewer: Viewer, workload: KubernetesObject): Promise<string | undefined> {
+    try {
+      return await this.#lackingRight(viewer, workload, 'explain')
+    } catch {
+      // The question itself then says what is wrong.
+      return undefined
+    }
+  }
+
   async explain(viewer: Viewer, workload: KubernetesObject, question: object): Promise<unknown> {
     const lacking = await this.#lackingRight(viewer, workload, 'explain')
     if (lacking !== undefined) throw new PlaceError('forbidden', lacking)

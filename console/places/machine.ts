@@ -71,6 +71,7 @@ export function machinePlaces(source: LocalSource, title: string): Places {
     reports: async (_, workload) => [await asked(workload, '/status')],
     definitions: (_, workload) => asked(workload, '/definitions'),
     usage: async (_, workload, query) => [await asked(workload, `/usage?${query}`)],
+    missingExplainRight: async () => undefined,
     async explain(_, workload, question) {
       const endpoint = findEndpoint(workload)
       if (endpoint === undefined) throw new PlaceError('away', 'it does not run')

@@ -64,6 +64,8 @@ export interface Places {
    * counters name people, which requires a separate right. It never rejects.
    */
   usage(viewer: Viewer, workload: KubernetesObject, query: string, isByPerson: boolean): Promise<readonly Report[]>
+  /** Returns the right that a viewer lacks for `explain`, as a `kubectl auth can-i` line. It never rejects. */
+  missingExplainRight(viewer: Viewer, workload: KubernetesObject): Promise<string | undefined>
   /** Asks a pod `POST /explain`. Throws a PlaceError with the reason. */
   explain(viewer: Viewer, workload: KubernetesObject, question: object): Promise<unknown>
   /** Returns the base URL of the workload's public listener, for requests by the console itself. */

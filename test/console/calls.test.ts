@@ -40,11 +40,32 @@ const QUESTION = {
   },
 }
 /** Neither short nor all to be seen. */
+/** Arguments of every kind that a form has. */
+const SHAPE = {
+  type: 'object',
+  required: ['level'],
+  properties: {
+    level: { type: 'string', enum: ['low', 'high'] },
+    count: { type: 'integer', minimum: 1, maximum: 9 },
+    ratio: { type: 'number', minimum: 0.5 },
+    word: { type: 'string', maxLength: 5 },
+    sure: { type: 'boolean' },
+    place: { type: 'object', properties: { city: { type: 'string' } } },
+    when: { oneOf: [{ type: 'string' }, { type: 'integer' }] },
+  },
+}
+/** What a page must show as text. */
+const MARKUP = [
+  { type: 'text', text: '<img src=x onerror="window.pwned=1"><svg onload="window.pwned=1"></svg></script>' },
+  { type: 'resource_link', name: 'link', uri: 'data:text/html,<script>window.pwned=1</script>' },
+  { type: 'resource', resource: { uri: 'ui://a', mimeType: 'text/html', text: '<b>bold</b><iframe src="/"></iframe>' } },
+  { type: 'image', mimeType: 'image/svg+xml', data: Buffer.from('<svg onload="window.pwned=1"/>').toString('base64') },
+]
 const STATE = `s\u200b"${'y'.repeat(30_000)}`
 const ODD = 'a\u200b\u202e"<'
 const LONG = 'LongWord'.repeat(1_250)
 const RATES =
-  '  config:\n    rateLimiting:\n      tools:\n        - {name: modern_once, shared: {maxTokens: 1, refillPeriod: 5m}}\n    aggregation: {tools: [{workload: modern, filter: [ask, remove, big, once, odd]}]}\n'
+  '  config:\n    rateLimiting:\n      tools:\n        - {name: modern_once, shared: {maxTokens: 1, refillPeriod: 5m}}\n    aggregation: {tools: [{workload: modern, filter: [ask, remove, big, once, odd, shape, markup]}]}\n'
 
 let modern: RawServer
 let legacy: RawServer
@@ -63,6 +84,8 @@ function callModern(request: RawRequest): string {
       request,
       JSON.stringify({ resultType: 'input_required', requestState: STATE, inputRequests: { 'the.one': QUESTION } }),
     )
+  if (params['name'] === 'markup')
+    return rpcAnswer(request, JSON.stringify({ resultType: 'complete', content: MARKUP }))
   const said = params['name'] === 'big' ? 'x'.repeat(8 * MIB) : JSON.stringify(inputResponses ?? 'done')
   return rpcAnswer(request, JSON.stringify({ resultType: 'complete', content: [{ type: 'text', text: said }] }))
 }
@@ -78,7 +101,8 @@ test.before(async () => {
   modern = await startRawServer({
     era: 'modern',
     tools: [
-      ...['ask', 'big', 'once', 'hidden'].map((name) => tool(name)),
+      ...['ask', 'big', 'once', 'hidden', 'markup'].map((name) => tool(name)),
+      JSON.stringify({ name: 'shape', inputSchema: SHAPE }),
       JSON.stringify({
         name: 'odd',
         title: LONG,
@@ -154,6 +178,43 @@ test('names and values that are not all seen are sent as they are, and long text
   await run()
   await eventually('it is called again', () => callsOf(modern, 'odd').length === 2)
   assert.equal(callsOf(modern, 'odd')[1]?.message.params?.['arguments'], { [ODD]: ODD })
+})
+
+test('22: a form has choices and bounds of the schema; other types are JSON', async () => {
+  await open('modern_shape')
+  const attributes = (name: string) =>
+    page.$eval(`[name="arg.${name}"]`, (input) => [
+      input.localName,
+      ...['type', 'min', 'max', 'step', 'maxlength', 'aria-required'].map((one) => input.getAttribute(one)),
+    ])
+  assert.equal(await attributes('level'), ['select', null, null, null, null, null, 'true'])
+  assert.equal(await attributes('count'), ['input', 'number', '1', '9', '1', null, null])
+  assert.equal(await attributes('ratio'), ['input', 'number', '0.5', null, 'any', null, null])
+  assert.equal(await attributes('word'), ['input', null, null, null, null, '5', null])
+  for (const name of ['place', 'when']) assert.is((await attributes(name))[0], 'textarea', name)
+  const given = { level: 'high', count: 3, ratio: 0.75, word: '12345', sure: true, place: { city: 'Rome' }, when: 7 }
+  await page.select('[name="arg.level"]', given.level)
+  await page.select('[name="arg.sure"]', 'true')
+  for (const name of ['count', 'ratio', 'word', 'place', 'when'] as const) {
+    const value = given[name]
+    await page.type(`[name="arg.${name}"]`, typeof value === 'string' ? value : JSON.stringify(value))
+  }
+  await run()
+  await shows(/answered/)
+  assert.equal(callsOf(modern, 'shape')[0]?.message.params?.['arguments'], given)
+})
+
+test('28: a result with HTML, SVG or a data: link is text', async () => {
+  await open('modern_markup')
+  await run()
+  await shows(/answered/)
+  const text = await said()
+  for (const part of ['<img src=x onerror', 'data:text/html,<script>', '<b>bold</b>']) assert.ok(text.includes(part), part)
+  const made = await page.$$eval('main :is(img, svg, iframe, script, object, embed, a[href^="data:"])', (found) =>
+    found.map(({ outerHTML }) => outerHTML),
+  )
+  assert.equal(made, [])
+  assert.is(await page.evaluate('window.pwned'), undefined)
 })
 
 test('a tool of the era with sessions that asks amid its call is answered, too', async () => {
@@ -273,7 +334,7 @@ test('a tool that a filter leaves out, one whose limit is reached, and one that 
   assert.match(stepOf(nothing, 'tool filter')?.says ?? '', 'there is no tool of this name')
 })
 
-test('a limit of each user that refuses somebody does not deny: nobody knows whether it is this one', () => {
+test('a limit of each user that refuses somebody does not deny: it is not known whether it is this one', () => {
   const limit = { bucket: 'perUser', tool: 'modern_once', maxTokens: 2, refillPeriod: '1m', refuses: true }
   const reports = [{ status: { rateLimits: { limits: [limit] } }, at: 0 }]
   const asked = {

@@ -5,6 +5,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { consoleApp } from '../../console/endpoint/app.ts'
 import { machinePlaces } from '../../console/places/machine.ts'
+import type { Places } from '../../console/places/place.ts'
 import type { Sessions } from '../../console/session/sessions.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 
@@ -47,12 +48,13 @@ function objectsOf(count: number): readonly KubernetesObject[] {
 }
 
 /** Returns a function that asks the console over a world of so many workloads. */
-function consoleOver(count: number) {
+function consoleOver(count: number, isCut = false) {
   const objects = objectsOf(count).map((object) => ({ object, file: 'all.yaml' }))
-  const places = machinePlaces(
+  const all = machinePlaces(
     { group: GROUP, objects: () => objects, endpoints: () => [], auditLines: () => [] },
     'large',
   )
+  const places: Places = { ...all, world: async (viewer) => ({ ...(await all.world(viewer)), cut: isCut }) }
   const session = { id: 's', viewer: { id: 'ada', name: 'ada' }, canLogOut: false }
   const sessions = {
     ...{ isLocal: true, loginPath: undefined, formKey: Buffer.alloc(32), inMemory: 0 },
@@ -100,6 +102,7 @@ test('67: the list has its pages, the search finds one, Home has the ill', async
   const json = async (path: string) => JSON.parse((await large(path, 'application/json')).text).facts
   const first = await json('/workloads')
   assert.equal([first.total, first.rows.length, first.next], [2_000, 100, '100'])
+  assert.match((await large('/workloads')).text, /rel="next" href="\/workloads\?sort=state&amp;cursor=100"/)
   const last = await json('/workloads?cursor=1900')
   assert.equal([last.first, last.rows.length, last.next], [1_901, 100, null])
   const found = await json('/workloads?q=server-47')
@@ -119,6 +122,15 @@ test('67: the map shows at most 500 boxes; the rest is folded by namespace, and 
   const opened = await json(fold.href)
   assert.ok(opened.boxes.length > 40)
   assert.is(opened.folded, 0)
+})
+
+test('68: a list that was cut is said to be cut, on pages and in JSON', async () => {
+  const cut = consoleOver(100, true)
+  for (const path of ['/', '/workloads', '/map', SERVER]) {
+    assert.match((await cut(path)).text, 'The lists are too long to be read completely', path)
+    assert.is(JSON.parse((await cut(path, 'application/json')).text).cut, true, path)
+  }
+  assert.not.match((await large('/workloads')).text, 'too long to be read')
 })
 
 // A measurement for docs/performance.md: MEASURE=1 prints it.

@@ -34,9 +34,27 @@ const gateway = (name: string, port: number, cimd: boolean) => {
   ]
 }
 
+/** A gateway whose callers log in at the provider itself, and are counted. */
+const directGateway = (port: number) => {
+  const url = `http://${ownHost}:${port}/mcp`
+  const auth = `{type: oidc, audience: "${url}", oidcConfigRef: {name: direct, resourceUrl: "${url}", scopes: [openid]}}`
+  return [
+    object(
+      'VirtualMCPServer',
+      'direct',
+      `  annotations: {portico.dev/local-port: "${port}"}\nspec:\n  groupRef: {name: all}\n  incomingAuth: ${auth}\n  config: {usage: {enabled: true, people: digest}}\n`,
+    ),
+    object(
+      'MCPOIDCConfig',
+      'direct',
+      `spec: {type: inline, inline: {issuer: "${provider.issuer}", jwksAllowPrivateIP: true}}\n`,
+    ),
+  ]
+}
+
 test.before(async () => {
-  const ports = [await freePort(), await freePort()] as const
-  provider = await startLoginProvider(ports.map((port) => `http://${ownHost}:${port}/oauth/callback`))
+  const ports = [await freePort(), await freePort(), await freePort()] as const
+  provider = await startLoginProvider(ports.slice(0, 2).map((port) => `http://${ownHost}:${port}/oauth/callback`))
   provider.user = 'ada'
   const secret = `apiVersion: v1\nkind: Secret\nmetadata: {name: corp}\nstringData: {secret: "${provider.client.secret}"}\n`
   const source = (team: string) => {
@@ -52,10 +70,11 @@ test.before(async () => {
       `  annotations: {portico.dev/local-port: "${new URL(catalog).port}"}\nspec:\n  sources: [${source('red')}, ${source('blue')}]\n  registries: [{name: main, sources: [red, blue]}]\n  auth: {mode: oauth, oauth: {resourceUrl: "${catalog}", providers: [${issuer}]}, authz: {roles: {}}}\n`,
     ),
     group,
-    server('clock'),
+    `${server('clock')}  secrets: [{name: corp, key: secret, targetEnvName: TOKEN}]\n`,
     secret,
     ...gateway('document', ports[0], true),
     ...gateway('registers', ports[1], false),
+    ...directGateway(ports[2]),
   ]
   one = await OpenConsole.start(manifests.join('---\n'))
   browser = await startBrowser()
@@ -83,49 +102,87 @@ async function newcomer(): Promise<Page> {
   return page
 }
 
-/** Logs in from a page of the console: by the page that names the host, the gateway's consent, and the provider. */
-async function logIn(page: Page, back: string): Promise<void> {
+/** Logs in from a page of the console: by the page that names the host, and the consent if a gateway asks for it. */
+async function logIn(page: Page, back: string, asksConsent: boolean): Promise<void> {
   await go(page, 'button[name=login]')
-  assert.match(await page.$eval('h1', (title) => title.textContent ?? ''), `Log in at ${ownHost}:`)
-  await go(page, '.acts a.button')
-  await page.locator('button[value=allow]').click()
+  const host = asksConsent ? `${ownHost}:` : new URL(provider.issuer).host
+  assert.match(await page.$eval('h1', (title) => title.textContent ?? ''), `Log in at ${host}`)
+  await page.locator('.acts a.button').click()
+  if (asksConsent) await page.locator('button[value=allow]').click()
   await page.waitForFunction(`location.pathname === ${JSON.stringify(back)}`, { timeout: 60_000 })
   await page.waitForSelector('h1')
 }
 
+/** Logs in for a gateway's tool and runs it; what was typed outlives a login that becomes necessary meanwhile. */
+async function runsAfterLogin(name: string, asksConsent: boolean): Promise<void> {
+  await using context = await browser.createBrowserContext()
+  const page = await context.newPage()
+  page.setDefaultTimeout(60_000)
+  await page.goto(await one.link())
+  const path = `/ns/default/vmcp/${name}/tools/clock_convert_time`
+  await page.goto(one.url + path)
+  await logIn(page, path, asksConsent)
+  await page.type('[name="arg.time"]', '2026-11-20T15:00')
+  await page.type('[name="arg.from"]', 'Europe/Lisbon')
+  await page.type('[name="arg.to"]', '["Asia/Tokyo"]')
+  await page.click('form[data-try] button')
+  await shows(page, /2026-11-21 00:00\s+Asia.Tokyo/)
+  const html = await page.content()
+  assert.not.match(html, /eyJ[\w-]+\.[\w-]+\./)
+  await page.goto(`${one.url}/ns/default/vmcp/${name}/tools`)
+  const other = await context.newPage()
+  await other.goto(one.url + path)
+  await other.type('[name="arg.from"]', 'Africa/Cairo')
+  // Chromium draws only the tab in front.
+  await page.bringToFront()
+  await go(page, 'button[name=forget]')
+  await other.bringToFront()
+  await other.click('form[data-try] button')
+  await shows(other, /Callers need a token/)
+  await logIn(other, path, asksConsent)
+  assert.is(
+    await other.$eval('[name="arg.from"]', (input) => (input as unknown as { value: string }).value),
+    'Africa/Cairo',
+  )
+}
+
 for (const name of ['document', 'registers'])
-  test(`a tool of a gateway that knows the console by what it ${name} runs after a login`, async () => {
-    await using context = await browser.createBrowserContext()
-    const page = await context.newPage()
-    page.setDefaultTimeout(60_000)
-    await page.goto(await one.link())
-    const path = `/ns/default/vmcp/${name}/tools/clock_convert_time`
-    await page.goto(one.url + path)
-    await logIn(page, path)
-    await page.type('[name="arg.time"]', '2026-11-20T15:00')
-    await page.type('[name="arg.from"]', 'Europe/Lisbon')
-    await page.type('[name="arg.to"]', '["Asia/Tokyo"]')
-    await page.click('form[data-try] button')
-    await shows(page, /2026-11-21 00:00\s+Asia.Tokyo/)
-    const html = await page.content()
-    assert.not.match(html, /eyJ[\w-]+\.[\w-]+\./)
-    // What was typed outlives a login that becomes necessary meanwhile.
-    await page.goto(`${one.url}/ns/default/vmcp/${name}/tools`)
-    const other = await context.newPage()
-    await other.goto(one.url + path)
-    await other.type('[name="arg.from"]', 'Africa/Cairo')
-    // Chromium draws only the tab in front.
-    await page.bringToFront()
-    await go(page, 'button[name=forget]')
-    await other.bringToFront()
-    await other.click('form[data-try] button')
-    await shows(other, /Callers need a token/)
-    await logIn(other, path)
-    assert.is(
-      await other.$eval('[name="arg.from"]', (input) => (input as unknown as { value: string }).value),
-      'Africa/Cairo',
-    )
-  })
+  test(`a tool of a gateway that knows the console by what it ${name} runs after a login`, () =>
+    runsAfterLogin(name, true))
+
+test('20: a tool of a gateway whose callers log in at a provider runs after a login there', async () => {
+  provider.isOpen = true
+  provider.resourceClaims = {}
+  await runsAfterLogin('direct', false)
+})
+
+test('35: people are counted by a digest, and no page, JSON or CSV names them', async () => {
+  await one.open()
+  const path = '/ns/default/vmcp/direct/usage?by=person'
+  await eventually('the call is counted', async () => (await one.json(path)).facts.rows.length > 0)
+  const { facts } = await one.json(path)
+  assert.is(facts.rows.length, 1)
+  const [{ name, calls }] = facts.rows
+  assert.ok(name.length > 8 && calls > 0, JSON.stringify(facts.rows))
+  for (const text of [await one.text(path), JSON.stringify(facts), await one.text(`${path}&format=csv`)]) {
+    assert.ok(text.includes(name))
+    assert.not.match(text, /\bada\b/i)
+  }
+})
+
+test('44: no page has the value of a Secret', async () => {
+  const { rows } = (await one.json('/workloads?kind=all')).facts
+  assert.ok(rows.length >= 9, String(rows.length))
+  const parts = ['', '/tools', '/access', '/map', '/changes', '/usage', '/connect', '/yaml', '/log']
+  const paths = rows.flatMap(({ href }: { href: string }) => parts.map((part) => href + part))
+  for (const path of ['/', '/workloads?kind=all', '/map?outside=yes', ...paths])
+    for (const accept of ['text/html', 'application/json']) {
+      const answer = await one.get(path, { accept })
+      assert.ok([200, 404].includes(answer.status), `${path}: ${answer.status}`)
+      assert.not.match(await answer.text(), provider.client.secret, path)
+    }
+  assert.match(await one.text('/ns/default/mcpserver/clock/yaml'), 'targetEnvName: TOKEN')
+})
 
 test('a login goes only to the issuer of the configuration, and to endpoints that are safe', async () => {
   let metadata: Record<string, unknown> = {}

@@ -9,6 +9,7 @@ import { WorkloadTokens } from '../../console/mcp/tokens.ts'
 import { ClusterPlaces } from '../../console/places/cluster.ts'
 import { serveConsole } from '../../console/serve.ts'
 import { ApiError, type ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
+import { violations } from '../support/accessibility.ts'
 import { startBrowser } from '../support/browser.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
@@ -124,6 +125,38 @@ test('66: a session whose token has ended, and can’t be had anew, is one login
   } finally {
     provider.before = undefined
   }
+})
+
+test('a refused login says why and leads to the next one; a logout ends at a page of its own', async () => {
+  await using browser = await startBrowser()
+  const page = await browser.newPage()
+  page.setDefaultTimeout(60_000)
+  const arrived = async (path: string, title: string) => {
+    const heading = `document.querySelector('main h1')?.textContent`
+    await page.waitForFunction(`location.pathname === '${path}' && ${heading} === '${title}'`)
+    assert.equal(await violations(page), [], path)
+    return (await page.evaluate('document.body.innerText')) as string
+  }
+  const click = (selector: string) => page.$eval(selector, (element) => (element as unknown as HTMLElement).click())
+  provider.user = undefined
+  try {
+    await page.goto(`${url}/workloads`)
+    assert.match(await arrived('/login/callback', 'Not logged in'), 'The provider says: access_denied: no.')
+  } finally {
+    provider.user = 'ada'
+  }
+  await click('main a.button[href="/login"]')
+  await arrived('/', 'cluster')
+  const logins = provider.authorizations.length
+  await click('form[action="/logout"] button')
+  const { host } = new URL(provider.issuer)
+  assert.match(await arrived('/logged-out', 'You are logged out'), `You may still be logged in at ${host}`)
+  assert.is(provider.authorizations.length, logins)
+  const json = await page.evaluate(`fetch('/', {headers: {accept: 'application/json'}}).then(({status}) => status)`)
+  assert.is(json, 401)
+  await click('main a.button[href="/login"]')
+  await arrived('/', 'cluster')
+  assert.is(provider.authorizations.length, logins + 1)
 })
 
 test('a callback without a login of this browser is refused, and shows nothing of its parameters as markup', async () => {

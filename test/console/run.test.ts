@@ -91,7 +91,7 @@ test('every answer keeps the page to itself', async () => {
   }
 })
 
-test('Home names what is ill, why, what to do, and who loses by it', async () => {
+test('Home names what is ill, why, and what to do, with a link to the help', async () => {
   const { facts, asOf, cut, notReadable } = await one.json('/')
   assert.equal([cut, notReadable], [false, []])
   assert.ok(Date.parse(asOf) > 0)
@@ -103,6 +103,11 @@ test('Home names what is ill, why, what to do, and who loses by it', async () =>
   const page = await one.text('/')
   assert.match(page, broken.troubles[0].next)
   assert.match(page, 'href="/help/conditions#ReferenceNotFound"')
+  const { meaning } = broken.troubles[0]
+  assert.match(await one.text('/ns/default/mcpserver/broken'), meaning)
+  const help = await one.text('/help/conditions')
+  assert.match(help, /<span id="ReferenceNotFound">/)
+  assert.match(help, meaning)
 })
 
 test('the page of a workload has the facts of its JSON, and every object has a page', async () => {
@@ -115,7 +120,21 @@ test('the page of a workload has the facts of its JSON, and every object has a p
   for (const { type, reason } of facts.conditions) assert.ok(page.includes(type) && page.includes(reason), type)
   for (const { name, health } of facts.backendsSeen) assert.ok(page.includes(name) && page.includes(health), name)
   const { facts: list } = await one.json('/workloads')
-  for (const { href } of list.rows) assert.is((await one.get(href)).status, 200, href)
+  const html = await one.text('/workloads')
+  assert.is(list.rows.length, 3)
+  for (const { href, kind, namespace, name, state, backends, troubles } of list.rows) {
+    assert.is((await one.get(href)).status, 200, href)
+    const row = html.split(`data-key="${kind}/${namespace}/${name}"`)[1]?.split('</tr>')[0] ?? ''
+    const cells = [...row.matchAll(/<t[dh][^>]*>(.*?)<\/t[dh]>/g)].map(([, cell = '']) => cell.replaceAll(/<[^>]*>/g, ''))
+    assert.equal(cells, [
+      name,
+      ({ ill: '✕ill', attention: '!check', well: '✓well', unknown: '?not known' } as Record<string, string>)[state],
+      namespace,
+      ({ VirtualMCPServer: 'gateway', MCPServer: 'server' } as Record<string, string>)[kind],
+      backends === 0 ? '–' : String(backends),
+      troubles[0]?.reason ?? '–',
+    ])
+  }
   const gone = await one.get('/ns/default/vmcp/gone')
   assert.is(gone.status, 404)
   assert.match(await gone.text(), 'href="/workloads?ns=default"')
@@ -178,6 +197,9 @@ test('Home shows a server that ends, and loses it again once it is back, without
   await eventually(
     'the page names it',
     async () => /default\/clock/.test(await text()) && /exited with code 7/.test(await text()),
+  )
+  await eventually('and the gateway that loses its tools', async () =>
+    /1 gateway loses (?:\d+ tools|its tools): tools/.test(await text()),
   )
   writeFileSync(file, manifests)
   await eventually('it is gone from the page', async () => !/default\/clock/.test(await text()))

@@ -1,9 +1,13 @@
 /** An API server that is slow, full or away, and what a console asks of it and of others. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import pino from 'pino'
 import type { Browser, Page } from 'puppeteer-core'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { consoleApp } from '../../console/endpoint/app.ts'
+import { machinePlaces } from '../../console/places/machine.ts'
+import type { Sessions } from '../../console/session/sessions.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { startBrowser } from '../support/browser.ts'
 import { stoppedClock } from '../support/stopped-clock.ts'
@@ -215,6 +219,52 @@ test('51: addresses in an object lead nowhere', async () => {
     api.objects = before
     trap.closeAllConnections()
     await new Promise((resolve) => trap.close(resolve))
+  }
+})
+
+test('61: the cluster’s token goes to the API server alone, and into no page', async () => {
+  const asked: string[] = []
+  const others = createServer((request, response) => {
+    asked.push(JSON.stringify([request.method, request.url, request.rawHeaders]))
+    request.resume()
+    response.end(JSON.stringify({ registries: [{ name: 'main' }] }))
+  })
+  await new Promise<void>((resolve) => others.listen(0, '127.0.0.1', resolve))
+  const there = `http://127.0.0.1:${(others.address() as AddressInfo).port}`
+  const id = (kind: string, name: string) => ({ kind, namespace: 'team-a', name })
+  const served = [id('VirtualMCPServer', 'tools'), id('MCPRegistry', 'catalog')]
+  const objects = served.map(({ kind, name }) => ({ object: object(kind, name, { spec: {} }), file: 'all.yaml' }))
+  const endpoints = () => served.map((one) => ({ ...one, url: there, admin: there }))
+  const places = machinePlaces({ group: 'portico.dev', objects: () => objects, endpoints, auditLines: () => [] }, 'team-a')
+  const token = 'token-of-the-cluster'
+  const sessions = {
+    ...{ isLocal: false, loginPath: '/login', formKey: Buffer.alloc(32), inMemory: 0 },
+    find: async () => ({ id: 's', viewer: { id: 'ada', name: 'ada', token }, canLogOut: true }),
+    routes() {
+      // The viewer is logged in.
+    },
+  } as unknown as Sessions
+  const origin = 'http://127.0.0.1:4480'
+  const app = consoleApp({ places, sessions, names: new Set(), origin, log: pino({ level: 'silent' }) })
+  try {
+    const paths = ['/', '/workloads', '/map', '/access', '/changes', '/usage', '/catalog', '/catalog/main']
+    for (const part of ['', '/tools', '/access', '/map', '/changes', '/usage', '/connect', '/yaml', '/log'])
+      paths.push(`/ns/team-a/vmcp/tools${part}`)
+    for (const path of paths)
+      for (const accept of ['text/html', 'application/json']) {
+        const answer = await app.request(origin + path, { headers: { host: '127.0.0.1:4480', accept } })
+        assert.is(answer.status, 200, path)
+        assert.not.match(await answer.text(), token, path)
+      }
+    for (const path of ['/status', '/definitions', '/usage', '/mcp', '/registry/main'])
+      assert.ok(asked.some((one) => one.includes(`"${path}`)), `${path} in ${asked}`)
+    assert.equal(
+      asked.filter((one) => one.includes(token)),
+      [],
+    )
+  } finally {
+    others.closeAllConnections()
+    await new Promise((resolve) => others.close(resolve))
   }
 })
 

@@ -202,4 +202,37 @@ test('in a browser without a mouse: a tool is called, and the typed values stay'
   )
 })
 
+test('48: hostile claims, names of clients and lines of the audit log stay text', async () => {
+  const hostile = '<img src=x onerror=window.pwned=1></script>{{7*7}}javascript:x\u202eevil\u200b'
+  const url = one.portico.reports.at(-1)?.endpoints.find(({ name }) => name === 'guarded')?.url ?? ''
+  const { postModern } = await import('../support/gateway/post.ts')
+  const client = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientInfo': { name: hostile, version: '1' },
+    'io.modelcontextprotocol/clientCapabilities': {},
+  }
+  await postModern(url, 'tools/call', { name: 'clock_current_time', arguments: {}, _meta: client })
+  const base = '/ns/default/vmcp/guarded'
+  await eventually('it is logged', async () => (await one.text(`${base}/log`)).includes('onerror'))
+  await eventually('it is counted', async () => (await one.text(`${base}/usage?by=client`)).includes('onerror'))
+  await using browser = await startBrowser()
+  const page = await browser.newPage()
+  const said: string[] = []
+  page.on('console', (message) => said.push(message.text()))
+  page.on('pageerror', (error) => said.push(String(error)))
+  await page.goto(await one.link())
+  for (const path of [`${base}/log`, `${base}/usage?by=client`, `${base}/access`]) {
+    await page.goto(one.url + path)
+    if (path.endsWith('/access')) {
+      await page.type('[name=tool]', 'clock_convert_time')
+      await page.type('[name=claims]', JSON.stringify({ sub: hostile }))
+      await Promise.all([page.waitForNavigation(), page.click('form.fields button')])
+    } else assert.match((await page.evaluate('document.querySelector("main").innerText')) as string, '⟨U+202E⟩', path)
+    assert.is(await page.evaluate('document.documentElement.scrollWidth > innerWidth'), false, path)
+    assert.is(await page.evaluate('document.querySelector("main img")'), null, path)
+    assert.is(await page.evaluate('window.pwned'), undefined, path)
+  }
+  assert.equal(said, [])
+})
+
 test.run()

@@ -1,7 +1,7 @@
 /** Usage out of a real Prometheus that has scraped the gateways of two teams, as a console in a pod shows it. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { usageRows } from '../../console/facts/usage.ts'
+import { type UsageFacts, usageCsv, usageRows } from '../../console/facts/usage.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { eventually } from '../support/eventually.ts'
 import { postModern } from '../support/gateway/post.ts'
@@ -147,6 +147,14 @@ test('37: without Prometheus the page stands and says so', async () => {
   assert.equal([facts.rows, facts.source], [[], 'Prometheus'])
   assert.match(facts.missing, 'Prometheus can’t be asked')
   assert.is((await one.get('/usage', cookie)).status, 200)
+})
+
+test('36: a cell of CSV that a spreadsheet would take for a formula is a text', () => {
+  for (const begin of ['=', '+', '-', '@', '\t', '\r']) {
+    const rows = [{ name: `${begin}1+1"`, calls: 1, errors: 0, denied: null }]
+    const csv = usageCsv({ by: 'tool', rows } as unknown as UsageFacts)
+    assert.is(csv, `tool,calls,errors,denied\r\n"'${begin}1+1""",1,0,\r\n`)
+  }
 })
 
 test('tools of one name at two backends are two rows, and others have no backend', () => {

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { startBrowser } from '../support/browser.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { connect, connectV1, textOf } from '../support/gateway/clients.ts'
@@ -99,6 +100,17 @@ run('reports every object as ready, with nothing wrong', () => {
     ['VirtualMCPServer tools', 'MCPRegistry catalog', 'MCPServer clock', 'MCPServer everything', 'Console console'],
   )
   for (const one of first.endpoints) assert.equal(Object.keys(one), ['kind', 'namespace', 'name', 'url', 'admin'])
+})
+
+run('its console says that all is well, without an error in the browser', async () => {
+  await using browser = await startBrowser()
+  const page = await browser.newPage()
+  const said: string[] = []
+  page.on('console', (message) => said.push(message.text()))
+  page.on('pageerror', (error) => said.push(String(error)))
+  await page.goto((first as unknown as { console: { open: string } }).console.open)
+  await page.waitForFunction(`/✓ All \\d+ are well/.test(document.querySelector('main').innerText)`, { timeout: 60_000 })
+  assert.equal(said, [])
 })
 
 for (const era of ['modern', 'legacy'] as const) {

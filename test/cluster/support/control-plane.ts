@@ -47,6 +47,8 @@ export interface AuditedRequest {
   readonly name: string
   readonly code: number
   readonly at: string
+  /** The `User-Agent` of the client. */
+  readonly agent: string
 }
 
 const WRITES = ['create', 'update', 'patch', 'delete', 'deletecollection']
@@ -69,11 +71,13 @@ interface AuditEvent {
   readonly objectRef?: { resource?: string; subresource?: string; namespace?: string; name?: string }
   readonly responseStatus?: { readonly code?: number }
   readonly stageTimestamp: string
+  readonly userAgent?: string
 }
 
 const ADMIN_TOKEN = 'administrator'
 
-function auditedRequest({ verb, user, objectRef = {}, responseStatus, stageTimestamp }: AuditEvent): AuditedRequest {
+function auditedRequest(event: AuditEvent): AuditedRequest {
+  const { verb, user, objectRef = {}, responseStatus, stageTimestamp, userAgent = '' } = event
   const { resource = '', subresource = '', namespace = '', name = '' } = objectRef
   return {
     verb,
@@ -84,6 +88,7 @@ function auditedRequest({ verb, user, objectRef = {}, responseStatus, stageTimes
     name,
     code: responseStatus?.code ?? 0,
     at: stageTimestamp,
+    agent: userAgent,
   }
 }
 
