@@ -11,6 +11,8 @@ export interface Field {
   readonly min: number | undefined
   readonly max: number | undefined
   readonly longest: number | undefined
+  /** The beginning of a JSON value, for a field that takes JSON. */
+  readonly example: string
 }
 
 const MOST_FIELDS = 100
@@ -46,6 +48,7 @@ function readField(name: string, property: Readonly<Record<string, unknown>>, is
     min: number(property['minimum']),
     max: number(property['maximum']),
     longest: number(property['maxLength']),
+    example: property['type'] === 'array' ? '["…", "…"]' : property['type'] === 'object' ? '{"…": "…"}' : '',
   }
 }
 
@@ -82,7 +85,7 @@ export function argumentsIn(
     const given = form.get(`${INPUT}${field.name}`) ?? ''
     if (given === '') continue
     const value = readValue(field, given)
-    if (value === undefined) return `${field.name}: this is no ${field.kind === 'json' ? 'JSON' : field.kind}.`
+    if (value === undefined) return explainInvalid(field)
     found.push([field.name, value])
   }
   return Object.fromEntries(found)
@@ -117,6 +120,11 @@ function answersTo(form: URLSearchParams, question: number): Readonly<Record<str
     found.push([name, value])
   }
   return Object.fromEntries(found)
+}
+
+function explainInvalid({ name, kind, example }: Field): string {
+  if (kind !== 'json') return `${name}: this is no ${kind}.`
+  return `${name}: this is no JSON.${example === '' ? '' : ` It looks like ${example}.`}`
 }
 
 function readValue({ kind }: { readonly kind: string }, given: string): unknown {

@@ -4,6 +4,15 @@ import { type Child, type Element, h } from './element.ts'
 import { empty, moment, note, stateTag, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
+const NAMES: Readonly<Record<Step['step'], string>> = {
+  token: 'Token',
+  scope: 'Scope',
+  'tool filter': 'Tool filter',
+  catalog: 'Catalog',
+  policy: 'Policy',
+  rate: 'Rate limit',
+}
+
 const step = ({ step: name, passed, says }: Step): Element =>
   h(
     'li',
@@ -11,7 +20,7 @@ const step = ({ step: name, passed, says }: Step): Element =>
     h(
       'div',
       { class: 'top' },
-      h('b', {}, name),
+      h('b', {}, NAMES[name]),
       passed === null
         ? h('span', { class: 'tag quiet' }, '– does not apply')
         : stateTag(passed ? 'well' : 'ill', passed ? 'passes' : 'stops here'),
@@ -84,7 +93,7 @@ function outcome({ verdict, steps, explanation, filledFrom }: AccessFacts, now: 
       stateTag(verdict === 'allowed' ? 'well' : 'ill', verdict.toUpperCase()),
       stopped && h('span', { dir: 'auto' }, `by the ${stopped.step}: ${stopped.says}`),
     ),
-    h('ol', { class: 'cards' }, steps.map(step)),
+    h('ol', { class: 'cards steps' }, steps.map(step)),
     policies(explanation),
   ]
 }

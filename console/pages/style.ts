@@ -111,12 +111,12 @@ padding:var(--p2) var(--p3);max-width:none;max-height:12rem;overflow:auto}
 max-width:none}
 .card h3{margin:0}
 .card p{margin:0;color:var(--soft);font-size:var(--s1)}
-.card pre{margin:0 0 var(--p2)}
 .address{display:flex;gap:var(--p2);align-items:center;font-size:var(--s1);background:var(--code);border:1px solid var(--line);
 border-radius:var(--r1);padding:var(--p1) var(--p1) var(--p1) var(--p3);max-width:46rem}
 .address code{flex:1;min-width:0;font-size:1em}
 .table{overflow:auto;border:1px solid var(--line);border-radius:var(--r2);background:var(--card)}
 .cards+.table{margin-top:var(--p4)}
+.cards.steps{grid-template-columns:repeat(auto-fit,minmax(min(100%,10.5rem),1fr));margin-bottom:var(--p4)}
 .cards.broad{grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr))}
 .table :is(th,td){min-width:5.5rem}
 @media(min-width:44.01rem){.table .mid{min-width:7.5rem}.table .wide{min-width:12rem}.table th.wide{min-width:16rem}}
@@ -135,8 +135,9 @@ label.check{display:flex;gap:var(--p2);align-items:center;min-height:2.5rem}
 textarea{width:100%;min-height:7rem;font-family:var(--mono);font-size:var(--s1)}
 textarea.low{min-height:4rem}
 input[type=checkbox]{width:1.125rem;height:1.125rem;vertical-align:middle;accent-color:var(--accent)}
-.copied{display:grid;gap:var(--p2);justify-items:start}
-.copied pre{margin:0;max-height:60vh;width:100%}
+.copied{position:relative}
+.copied pre{margin:0;max-height:60vh;min-height:3rem;padding-right:5.5rem}
+.copied button{position:absolute;top:var(--p2);right:var(--p2)}
 pre{max-height:60vh}
 dl.facts{display:grid;grid-template-columns:minmax(7rem,12rem) minmax(0,1fr);gap:var(--p2) var(--p4);margin:var(--p4) 0;
 max-width:60rem}

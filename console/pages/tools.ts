@@ -75,7 +75,7 @@ export function toolsPage(facts: ToolsFacts, token: string, kept?: ReturnTo): Ch
       note('warn', h('p', {}, `Its tools can’t be listed: ${facts.missing}`)),
     facts.tools.length === 0
       ? !facts.needsToken && facts.missing === null && empty(h('p', {}, 'It shows you no tool.'))
-      : table<ToolRow>(
+      : [h('p', { class: 'lead' }, 'Choose a tool to read what it takes and to call it.'), table<ToolRow>(
           [
             { title: 'Tool', width: 'wide', cell: ({ name, href }) => h('a', { href }, name) },
             {
@@ -87,7 +87,7 @@ export function toolsPage(facts: ToolsFacts, token: string, kept?: ReturnTo): Ch
           ],
           facts.tools,
           { caption: `${facts.tools.length} tools, as you see them`, key: ({ name }) => name, isRead: true },
-        ),
+        )],
   ]
 }
 
@@ -114,7 +114,7 @@ function input(field: Field, name: string, value: string): Element {
       h('option', { value: '' }, '–'),
       field.choices.map((choice) => h('option', { value: choice, selected: choice === value }, choice)),
     )
-  if (field.kind === 'json') return h('textarea', { ...common, spellcheck: 'false', placeholder: 'JSON' }, value)
+  if (field.kind === 'json') return h('textarea', { ...common, class: 'low', spellcheck: 'false', placeholder: `JSON ${field.example}`.trim() }, value)
   if (field.kind === 'text') return h('input', { ...common, maxlength: field.longest, value })
   return h('input', {
     ...common,

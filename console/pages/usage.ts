@@ -64,7 +64,7 @@ export const usageSums = (sums: readonly UsageSum[], from: string, to: string): 
       { title: 'Errors', isNumber: true, cell: ({ errors, isCounted }) => (isCounted ? errors : NOTHING) },
       { title: 'Denied', isNumber: true, cell: ({ denied, isCounted }) => (isCounted ? denied : NOTHING) },
     ],
-    sums,
+    sums.toSorted((left, right) => Number(right.isCounted) - Number(left.isCounted) || right.calls - left.calls),
     {
       caption: `${from} to ${to}, by counters of the workloads`,
       key: (one) => `${one.kind}/${one.namespace}/${one.name}`,

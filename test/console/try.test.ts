@@ -68,7 +68,7 @@ test('a call runs with the typed values, or with raw JSON; the result is text', 
     assert.match(facts.result.content[0]?.text ?? '', '2026-11-21 00:00  Asia/Tokyo')
   }
   const wrong = (await (await post(path, { 'arg.to': '{' })).json()) as { facts: { problem: string; result: unknown } }
-  assert.equal([wrong.facts.problem, wrong.facts.result], ['to: this is no JSON.', null])
+  assert.equal([wrong.facts.problem, wrong.facts.result], ['to: this is no JSON. It looks like ["…", "…"].', null])
 })
 
 test('a form without its token, with that of another form, or from elsewhere calls nothing', async () => {
