@@ -174,7 +174,7 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
     formToken: (path) => formToken(sessions.formKey, session.id, path),
   })
   if (form === 'view' && given !== undefined)
-    return streamed(c, async (running) => {
+    return streamAnswer(c, async (running) => {
       const { content } = await page(visitWith(running))
       return { tree: toTrees([notes(world), content]) }
     })
@@ -186,7 +186,7 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
  * Answers a form that the script has sent with JSON lines: `{progress}` while the work runs, then `{tree}` or
  * `{error}`. The work is aborted if the browser disconnects.
  */
-function streamed(c: Context<Env>, work: (running: Pick<Visit, 'signal' | 'onProgress'>) => Promise<object>): Response {
+function streamAnswer(c: Context<Env>, work: (running: Pick<Visit, 'signal' | 'onProgress'>) => Promise<object>): Response {
   const stop = new AbortController()
   const body = new ReadableStream<Uint8Array>({
     async start(controller) {

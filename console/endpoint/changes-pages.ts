@@ -1,4 +1,4 @@
-import { definitionsIn } from '../facts/changes.ts'
+import { readDefinitionFacts } from '../facts/changes.ts'
 import { h } from '../pages/element.ts'
 import { changesPage, definitionsView, unpinned } from '../pages/changes.ts'
 import { workloadLinks } from '../pages/workloads.ts'
@@ -13,7 +13,7 @@ export const changes: Page = async (visit) => {
   const { places, session, isPage } = visit
   const object = requireMcpObject(visit)
   const report = (await waitBriefly(places.definitions(session.viewer, object), isPage)) ?? { missing: 'still asking' }
-  const facts = { ...(await buildHead(visit, object)), ...definitionsIn(report) }
+  const facts = { ...(await buildHead(visit, object)), ...readDefinitionFacts(report) }
   return { title: `${facts.name}: changes`, facts, content: changesPage(facts, findFolder(places)) }
 }
 
@@ -26,7 +26,7 @@ export const changesHome: Page = async (visit) => {
     (await waitBriefly(Promise.all(asked.map(({ object }) => places.definitions(session.viewer, object))), isPage)) ?? []
   const known = asked.flatMap(({ kind, namespace, name, href }, index) => {
     const report = reports[index]
-    return report ? [{ kind, namespace, name, href, ...definitionsIn(report) }] : []
+    return report ? [{ kind, namespace, name, href, ...readDefinitionFacts(report) }] : []
   })
   const found = known.filter(({ changed }) => changed.length > 0)
   // A gateway reports its members' definitions too, so other workloads would count them twice.

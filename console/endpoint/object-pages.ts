@@ -2,7 +2,7 @@ import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { type AccessFacts, accessSteps, emptyAccess } from '../facts/access.ts'
-import { type AuditedCall, parseCall, deniedIn } from '../facts/calls.ts'
+import { type AuditedCall, parseCall, listDenied } from '../facts/calls.ts'
 import { connectFacts, type LoginFacts } from '../facts/connect.ts'
 import { mapFacts } from '../facts/map.ts'
 import { buildPath, identify, servesMcp } from '../facts/object-id.ts'
@@ -67,7 +67,7 @@ function readJsonField(name: string, text: string): unknown {
 }
 
 /** Asks a pod of the workload to explain a call, and derives the steps from its answer. */
-async function explained(
+async function explainCall(
   visit: Visit,
   facts: AccessFacts,
   listed: readonly string[] | undefined,
@@ -132,7 +132,7 @@ export const access: Page = async (visit) => {
     waitBriefly(places.missingExplainRight(session.viewer, object), visit.isPage),
   ])
   const lines = log ?? 'still asking for the log'
-  const denied = typeof lines === 'string' ? [] : deniedIn(lines)
+  const denied = typeof lines === 'string' ? [] : listDenied(lines)
   const request = form === undefined ? query('request') : undefined
   const call = request === undefined ? undefined : denied.find(({ requestId }) => requestId === request)
   const question = chooseQuestion(visit, object, call)
@@ -144,7 +144,7 @@ export const access: Page = async (visit) => {
     right: right ?? null,
   }
   const isAsked = right === undefined && (form !== undefined || call?.tool)
-  const facts = isAsked ? await explained(visit, { ...start, filledFrom: call ?? null }, listed) : start
+  const facts = isAsked ? await explainCall(visit, { ...start, filledFrom: call ?? null }, listed) : start
   const content = accessPage(facts, visit.formToken(`${facts.href}/access`), now)
   return {
     title: `${facts.name}: access`,
@@ -164,7 +164,7 @@ export const accessHome: Page = async ({ world, places, session, now, isPage }) 
   const logs = await waitBriefly(Promise.all(asked.map((one) => places.audit(session.viewer, one))), isPage)
   const denied = asked.flatMap((one, index) => {
     const lines = logs?.[index]
-    return Array.isArray(lines) ? deniedIn(lines).map((call) => ({ ...call, workload: buildPath(identify(one)) })) : []
+    return Array.isArray(lines) ? listDenied(lines).map((call) => ({ ...call, workload: buildPath(identify(one)) })) : []
   })
   const facts = {
     workloads: workloads.slice(0, 500).map((one) => ({ ...identify(one), href: buildPath(identify(one), 'access') })),

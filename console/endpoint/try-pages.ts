@@ -12,7 +12,7 @@ import {
   type TryFacts,
 } from '../facts/tools.ts'
 import { callMcp, type Listed, listTools, type Target, type Tool } from '../mcp/client.ts'
-import { answersIn, argumentsIn, type Field, INPUT, readFields } from '../mcp/form-values.ts'
+import { readAnswers, readArguments, type Field, INPUT, readFields } from '../mcp/form-values.ts'
 import { claimsText } from '../mcp/tokens.ts'
 import { toolsPage, tryPage } from '../pages/tools.ts'
 import { beginLogin, keepToken } from './workload-logins.ts'
@@ -77,12 +77,12 @@ async function toolsFacts(visit: Visit, listed: Listed | undefined): Promise<Too
 const MOST_TYPED = 16_384
 
 /** Returns the input in the form of a tool. */
-const typedIn = (form: URLSearchParams): Readonly<Record<string, string>> =>
+const readTyped = (form: URLSearchParams): Readonly<Record<string, string>> =>
   Object.fromEntries([...form].filter(([name]) => name === 'raw' || name.startsWith(INPUT)))
 
 /** Returns the input in the form of a tool, or nothing if it is too large to keep. */
 function chooseInputToKeep(form: URLSearchParams): Readonly<Record<string, string>> {
-  const typed = typedIn(form)
+  const typed = readTyped(form)
   const size = Object.entries(typed).reduce((sum, [name, value]) => sum + name.length + value.length, 0)
   return size > MOST_TYPED ? {} : typed
 }
@@ -160,11 +160,11 @@ interface Outcome {
 async function callTool(visit: Visit, target: Target, tool: Tool, fields: readonly Field[]): Promise<Outcome> {
   const { form } = visit
   if (form === undefined) return { problem: null, result: null }
-  const given = argumentsIn(form, fields)
+  const given = readArguments(form, fields)
   if (typeof given === 'string') return { problem: given, result: null }
   if (isDestructive(tool) && form.get('confirmed') !== 'yes')
     return { problem: 'Confirm that it may destroy something.', result: null }
-  const responses = answersIn(form)
+  const responses = readAnswers(form)
   if (typeof responses === 'string') return { problem: responses, result: null }
   const state = form.get('state') ?? ''
   const params = {
@@ -180,7 +180,7 @@ async function callTool(visit: Visit, target: Target, tool: Tool, fields: readon
 }
 
 /** Returns, and deletes, the input that was entered on this page before a login. */
-function typedBefore({ typed, session }: Visit, path: string): Readonly<Record<string, string>> {
+function takeTyped({ typed, session }: Visit, path: string): Readonly<Record<string, string>> {
   const before = typed.get(session.id)
   if (before?.path !== path) return {}
   typed.delete(session.id)
@@ -203,7 +203,7 @@ export const tryTool: Page = async (visit) => {
       facts,
       content: toolsPage(facts, visit.formToken(`${facts.href}/tools`), {
         tool: name,
-        values: form === undefined ? {} : typedIn(form),
+        values: form === undefined ? {} : readTyped(form),
       }),
       isLive: false,
     }
@@ -213,7 +213,7 @@ export const tryTool: Page = async (visit) => {
   // The list was readable but the call was refused: the token has expired in between, or lacks a right.
   const needsToken = facts.needsToken || result?.status === 401
   const row = toRow(tool, facts.href)
-  const typed = form === undefined ? typedBefore(visit, row.href) : typedIn(form)
+  const typed = form === undefined ? takeTyped(visit, row.href) : readTyped(form)
   const values = Object.fromEntries(fields.map(({ name: field }) => [field, typed[`${INPUT}${field}`] ?? '']))
   const all: TryFacts = {
     ...facts,

@@ -80,7 +80,7 @@ function needsToken(object: KubernetesObject): boolean {
 }
 
 /** Returns the resource and scopes from the workload's configuration, for a workload that can't be asked. */
-function configured(object: KubernetesObject): Pick<LoginFacts, 'resource' | 'scopes'> {
+function readConfigured(object: KubernetesObject): Pick<LoginFacts, 'resource' | 'scopes'> {
   const spec = isRegistry(object) ? registrySettings(object) : object['spec']
   const { incomingAuth, oidcConfigRef, auth } = isObject(spec) ? spec : {}
   const oauth = isObject(auth) ? auth['oauth'] : undefined
@@ -103,19 +103,19 @@ async function findResource(visit: Visit, object: KubernetesObject): Promise<Fou
   const { places, session, world } = visit
   const issuers = findIssuers(object, world.objects)
   const base = places.address(session.viewer, object)
-  const known = { ...configured(object), issuer: issuers[0], problem: null }
+  const known = { ...readConfigured(object), issuer: issuers[0], problem: null }
   if (base === undefined) return known
   const path = isRegistry(object) ? '' : '/mcp'
   try {
     const metadataUrl = `${base}/.well-known/oauth-protected-resource${path}`
     return { ...(await readResource({ metadataUrl, issuers })), problem: null }
   } catch (error) {
-    return { ...known, problem: said(error) }
+    return { ...known, problem: removeAdvice(error) }
   }
 }
 
 /** Returns the text of an error, without the advice that helps only a viewer of the console and not a client. */
-const said = (error: unknown): string => (error as Error).message.replace(' Paste a token instead.', '')
+const removeAdvice = (error: unknown): string => (error as Error).message.replace(' Paste a token instead.', '')
 
 /** Collects the facts about a client's login at a workload; null if callers need no token. */
 export async function loginFacts(visit: Visit, object: KubernetesObject): Promise<LoginFacts | null> {
@@ -136,6 +136,6 @@ export async function loginFacts(visit: Visit, object: KubernetesObject): Promis
       problem,
     }
   } catch (error) {
-    return { ...nothing, problem: said(error) }
+    return { ...nothing, problem: removeAdvice(error) }
   }
 }

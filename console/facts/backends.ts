@@ -42,23 +42,23 @@ const number = (value: unknown): number | null => (typeof value === 'number' && 
  * Merges the pods' reports of their backends: for each name the worst state. The result is sorted by name. An error of
  * a backend that answers is over and left out. The reports are untrusted.
  */
-export function backendsIn(reports: readonly Report[]): readonly Backend[] {
+export function readBackends(reports: readonly Report[]): readonly Backend[] {
   const found = new Map<string, Backend>()
-  for (const backend of reports.flatMap(reportedIn)) {
+  for (const backend of reports.flatMap(readReport)) {
     const before = found.get(backend.name)
     if (before === undefined || BADNESS.indexOf(backend.state) > BADNESS.indexOf(before.state))
       found.set(backend.name, backend)
   }
-  return sorted(found.values())
+  return sortByName(found.values())
 }
 
-function reportedIn(report: Report): readonly Backend[] {
+function readReport(report: Report): readonly Backend[] {
   const list = 'status' in report ? report.status['backends'] : []
   if (!Array.isArray(list)) return []
   return list.slice(0, MOST).flatMap((item) => (isReportedHealth(item) && isObject(item) ? [readBackend(item)] : []))
 }
 
-const sorted = (backends: Iterable<Backend>): readonly Backend[] =>
+const sortByName = (backends: Iterable<Backend>): readonly Backend[] =>
   [...backends].sort((left, right) => (left.name < right.name ? -1 : 1))
 
 function readBackend(item: Readonly<Record<string, unknown>>): Backend {
@@ -86,10 +86,10 @@ function readBackend(item: Readonly<Record<string, unknown>>): Backend {
 }
 
 /** Returns the backends from the status that the operator has written, for when no pod was asked. */
-export function backendsInStatus({ status }: KubernetesObject): readonly Backend[] {
+export function readStatusBackends({ status }: KubernetesObject): readonly Backend[] {
   const { discoveredBackends } = isObject(status) ? status : {}
   if (!Array.isArray(discoveredBackends)) return []
-  return sorted(
+  return sortByName(
     discoveredBackends.filter(isObject).flatMap((item): Backend[] => {
       const [name, status] = [text(item['name']), text(item['status'])]
       if (name === null || status === null) return []

@@ -22,7 +22,7 @@ const MOST = 50
 const text = (value: unknown): string => (typeof value === 'string' ? value.slice(0, 300) : '')
 
 /** Returns the latest denied calls in audit lines, the newest first. Lines that can't be read are skipped. */
-export function deniedIn(lines: readonly string[]): readonly AuditedCall[] {
+export function listDenied(lines: readonly string[]): readonly AuditedCall[] {
   const found: AuditedCall[] = []
   for (const line of lines.toReversed()) {
     const call = found.length < MOST ? parseCall(line) : undefined

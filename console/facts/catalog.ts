@@ -75,13 +75,13 @@ export function registrySettings(object: KubernetesObject): Settings {
   if (typeof text !== 'string') return spec
   let read = known.get(object)
   if (read === undefined) {
-    read = text.length > LONGEST ? {} : parsed(text)
+    read = text.length > LONGEST ? {} : parseSettings(text)
     known.set(object, read)
   }
   return read
 }
 
-function parsed(text: string): Settings {
+function parseSettings(text: string): Settings {
   try {
     const value = valueOfYaml(readYaml(text))
     return isObject(value) ? value : {}

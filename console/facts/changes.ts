@@ -30,7 +30,7 @@ const LONGEST = 10_000
 const text = (value: unknown): string | null => (typeof value === 'string' ? value.slice(0, LONGEST) : null)
 
 /** Reads the definitions that a data plane reports. The report is untrusted. */
-export function definitionsIn(report: Report): DefinitionFacts {
+export function readDefinitionFacts(report: Report): DefinitionFacts {
   if ('missing' in report) return { approved: 0, unchecked: 0, changed: [], missing: [], silence: report.missing }
   const { backends } = report.status
   const all = (Array.isArray(backends) ? backends.filter(isObject) : []).flatMap((backend) => readDefinitions(backend))
@@ -39,7 +39,7 @@ export function definitionsIn(report: Report): DefinitionFacts {
     approved: ofState('approved').length,
     unchecked: ofState('unchecked').length,
     changed: [...ofState('withheld'), ...ofState('reported')].slice(0, MOST),
-    missing: missingIn(backends).slice(0, MOST),
+    missing: listMissing(backends).slice(0, MOST),
     silence: null,
   }
 }
@@ -57,7 +57,7 @@ function readDefinitions(backend: Readonly<Record<string, unknown>>): readonly C
   }))
 }
 
-function missingIn(backends: unknown): readonly string[] {
+function listMissing(backends: unknown): readonly string[] {
   return (Array.isArray(backends) ? backends.filter(isObject) : []).flatMap(({ name, missing }) =>
     (Array.isArray(missing) ? missing.filter(isObject) : []).map(
       (one) => `${text(name)}: ${text(one['kind'])} ${text(one['name'])}`,

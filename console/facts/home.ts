@@ -1,7 +1,7 @@
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Places } from '../places/place.ts'
 import { describeKind, isWorkload } from './object-id.ts'
-import { findBackends, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
+import { findBackends, type ReportsByObject, type Subject, listSubjects } from './subjects.ts'
 import { byState, type Trouble, trouble } from './verdict.ts'
 
 /** The facts of the first page. */
@@ -31,7 +31,7 @@ function offeredBy(object: KubernetesObject | undefined, reports: ReportsByObjec
 
 /** Collects the facts of the first page. */
 export function homeFacts(objects: ObjectIndex, reports: ReportsByObject, places: Places, pending: number): HomeFacts {
-  const all = subjectsIn(objects, reports)
+  const all = listSubjects(objects, reports)
   const problems = places.fileProblems()
   const counts = { ill: 0, attention: 0, well: 0, unknown: 0 }
   for (const { state } of all) counts[state]++

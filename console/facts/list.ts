@@ -1,6 +1,6 @@
 import { kinds } from '../../crds/index.ts'
 import type { ObjectIndex } from '../../operator/model/index.ts'
-import { type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
+import { type ReportsByObject, type Subject, listSubjects } from './subjects.ts'
 import { byState, type State } from './verdict.ts'
 
 /** The filter and order of the list of workloads, as in its query. */
@@ -66,7 +66,7 @@ export function readListQuery(query: (name: string) => string | undefined): List
 
 /** Filters, sorts and cuts the list of workloads. */
 export function listFacts(objects: ObjectIndex, reports: ReportsByObject, query: ListQuery): ListFacts {
-  const every = subjectsIn(objects, reports)
+  const every = listSubjects(objects, reports)
   const all = query.kind === '' ? every.filter(({ kind }) => LISTED.includes(kind)) : every
   const wanted = query.q.toLowerCase()
   const matching = all.filter(

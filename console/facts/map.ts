@@ -1,7 +1,7 @@
 import { kindNamed } from '../../crds/index.ts'
 import type { ObjectIndex } from '../../operator/model/index.ts'
 import type { ObjectId } from './object-id.ts'
-import { formatKey, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
+import { formatKey, type ReportsByObject, type Subject, listSubjects } from './subjects.ts'
 import type { State } from './verdict.ts'
 
 export interface Box {
@@ -112,7 +112,7 @@ function shownNamespaces(all: readonly Subject[]): ReadonlySet<string> {
 
 /** Builds the map: boxes in columns by kind. A few sweeps reduce the crossings. */
 export function mapFacts(objects: ObjectIndex, reports: ReportsByObject, query: MapQuery): MapFacts {
-  const everything = subjectsIn(objects, reports)
+  const everything = listSubjects(objects, reports)
   const namespaces = [...new Set(everything.map(({ namespace }) => namespace))]
   const wanted = everything.filter(({ namespace }) => query.ns === '' || namespace === query.ns)
   const pairsOfAll = pairsIn(objects, wanted, query.outside)

@@ -1,6 +1,6 @@
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Report } from '../places/place.ts'
-import { type Backend, backendsIn, backendsInStatus, backendTrouble } from './backends.ts'
+import { type Backend, readBackends, readStatusBackends, backendTrouble } from './backends.ts'
 import { buildPath, identify, type ObjectId } from './object-id.ts'
 import { byState, judgeObject, type State, type Trouble } from './verdict.ts'
 
@@ -23,8 +23,8 @@ export const formatKey = ({ kind, namespace, name }: ObjectId): string => `${kin
 /** Returns the backends of a workload: from the reports of its pods if they were asked, else from its status. */
 export function findBackends(object: KubernetesObject, reports: ReportsByObject): readonly Backend[] {
   const asked = reports.get(formatKey(identify(object)))
-  const reported = asked === undefined ? [] : backendsIn(asked)
-  return reported.length > 0 ? reported : backendsInStatus(object)
+  const reported = asked === undefined ? [] : readBackends(asked)
+  return reported.length > 0 ? reported : readStatusBackends(object)
 }
 
 /** The reports of gateways about one member of their group. */
@@ -44,7 +44,7 @@ export function membersByName(objects: ObjectIndex, gateway: KubernetesObject): 
   )
 }
 
-function seenBy(objects: ObjectIndex, gateways: readonly KubernetesObject[], reports: ReportsByObject) {
+function collectViews(objects: ObjectIndex, gateways: readonly KubernetesObject[], reports: ReportsByObject) {
   const seen = new Map<string, GatewayView>()
   for (const gateway of gateways) {
     const members = membersByName(objects, gateway)
@@ -70,9 +70,9 @@ const worst = (...states: readonly State[]): State => [...states].sort(byState)[
  * Returns every object with its state, from its own conditions and, for members of groups, from the reports of
  * gateways. `reports` holds the answers of the pods that were asked.
  */
-export function subjectsIn(objects: ObjectIndex, reports: ReportsByObject): readonly Subject[] {
+export function listSubjects(objects: ObjectIndex, reports: ReportsByObject): readonly Subject[] {
   const all = objects.all()
-  const seen = seenBy(
+  const seen = collectViews(
     objects,
     all.filter(({ kind }) => kind === 'VirtualMCPServer'),
     reports,
@@ -100,6 +100,6 @@ export function subjectsIn(objects: ObjectIndex, reports: ReportsByObject): read
   })
 }
 
-/** Returns one object, which must exist, with its state as in `subjectsIn`. */
+/** Returns one object, which must exist, with its state as in `listSubjects`. */
 export const findSubject = (objects: ObjectIndex, reports: ReportsByObject, id: ObjectId): Subject =>
-  subjectsIn(objects, reports).find((one) => formatKey(one) === formatKey(id)) as Subject
+  listSubjects(objects, reports).find((one) => formatKey(one) === formatKey(id)) as Subject

@@ -112,7 +112,7 @@ export function readResult(
     error: errorText(answer, error),
     raw: cut(message === undefined ? answer.text : JSON.stringify(message, null, 2)),
     progress,
-    questions: questionsIn(result, fieldsIn),
+    questions: readQuestions(result, fieldsIn),
     requestState: typeof result['requestState'] === 'string' ? result['requestState'] : null,
   }
 }
@@ -142,7 +142,7 @@ function readPart(part: Readonly<Record<string, unknown>>): ContentPart {
   }
 }
 
-function questionsIn(
+function readQuestions(
   result: Readonly<Record<string, unknown>>,
   fieldsIn: (schema: unknown) => readonly Field[],
 ): readonly InputQuestion[] {

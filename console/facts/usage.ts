@@ -127,7 +127,7 @@ type CountedRow = UsageRow & { readonly denied: number }
 /** The summed counters of a workload's pods. */
 type CountedUsage = Pick<UsageFacts, 'rows' | 'since' | 'other' | 'missing' | 'right'>
 
-const rowsIn = ({ rows }: Readonly<Record<string, unknown>>): readonly CountedRow[] =>
+const readRows = ({ rows }: Readonly<Record<string, unknown>>): readonly CountedRow[] =>
   (Array.isArray(rows) ? rows.filter(isObject).slice(0, MOST_ROWS) : []).map(({ name, calls, errors, denied }) => ({
     name: typeof name === 'string' ? name : '',
     calls: count(calls),
@@ -135,7 +135,7 @@ const rowsIn = ({ rows }: Readonly<Record<string, unknown>>): readonly CountedRo
     denied: count(denied),
   }))
 
-function joined(rows: readonly CountedRow[]): readonly CountedRow[] {
+function mergeRows(rows: readonly CountedRow[]): readonly CountedRow[] {
   const sums = new Map<string, CountedRow>()
   for (const row of rows) {
     const { calls = 0, errors = 0, denied = 0 } = sums.get(row.name) ?? {}
@@ -155,7 +155,7 @@ export function countedUsage(reports: readonly Report[]): CountedUsage {
   const days = used.flatMap(({ since }) => (typeof since === 'string' ? [since] : [])).sort()
   const problem = used.flatMap((one) => (typeof one['problem'] === 'string' ? [one['problem']] : []))[0] ?? null
   return {
-    rows: joined(used.flatMap(rowsIn)),
+    rows: mergeRows(used.flatMap(readRows)),
     since: days[0] ?? null,
     other: other === 0 ? null : other,
     missing: (shared === undefined ? silent?.missing : undefined) ?? problem,

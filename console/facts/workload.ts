@@ -1,7 +1,7 @@
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Places, Report } from '../places/place.ts'
-import { type Backend, backendsIn, backendsInStatus } from './backends.ts'
+import { type Backend, readBackends, readStatusBackends } from './backends.ts'
 import { buildPath, identify, isWorkload, type ObjectId, servesMcp } from './object-id.ts'
 import { findSubject, formatKey, membersByName, type ReportsByObject, type Subject } from './subjects.ts'
 import { type Branch, buildTree, reportsIn } from './tree.ts'
@@ -63,13 +63,13 @@ export function listParts(kind: string): readonly string[] {
   return isWorkload(kind) ? ['map', 'connect', 'yaml', 'log'] : ['map', 'yaml']
 }
 
-function silentIn(reports: readonly Report[]) {
+function listSilentPods(reports: readonly Report[]) {
   return reports.flatMap((report) =>
     'missing' in report ? [{ missing: report.missing, right: report.right ?? null }] : [],
   )
 }
 
-function problemsIn(reports: readonly Report[]) {
+function listProblems(reports: readonly Report[]) {
   const found = reports.flatMap((report) => ('status' in report ? report.status['problems'] : []))
   const known = found.filter(isObject).slice(0, 200)
   return known.map((problem) => ({
@@ -78,7 +78,7 @@ function problemsIn(reports: readonly Report[]) {
   }))
 }
 
-function sourcesIn(reports: readonly Report[]) {
+function listSources(reports: readonly Report[]) {
   const found = reports.flatMap((report) => ('status' in report ? report.status['sources'] : []))
   return found
     .filter(isObject)
@@ -99,7 +99,7 @@ export function workloadFacts({ objects, object, reports, gateways, places, pend
   const { kind, namespace, name } = id
   const subject = findSubject(objects, new Map([...gateways, [formatKey(id), reports]]), id)
   const { replicas, readyReplicas } = isObject(object['status']) ? object['status'] : {}
-  const reported = backendsIn(reports)
+  const reported = readBackends(reports)
   const first = reports.find((report) => 'status' in report)
   const silence = reports.find((report) => 'missing' in report)
   const found = first ? reportsIn(first.status) : silence && isWorkload(kind) ? silence.missing : new Map()
@@ -108,9 +108,9 @@ export function workloadFacts({ objects, object, reports, gateways, places, pend
     url: places.publicUrl(object) ?? null,
     replicas: count(replicas),
     readyReplicas: count(readyReplicas),
-    backendsSeen: reported.length > 0 ? reported : backendsInStatus(object),
-    members: kind === 'VirtualMCPServer' ? membersIn(objects, object) : [],
-    sources: sourcesIn(reports),
+    backendsSeen: reported.length > 0 ? reported : readStatusBackends(object),
+    members: kind === 'VirtualMCPServer' ? listMembers(objects, object) : [],
+    sources: listSources(reports),
     conditions: readConditions(object).map(({ type, status, reason, message, lastTransitionTime }) => ({
       type,
       status,
@@ -125,15 +125,15 @@ export function workloadFacts({ objects, object, reports, gateways, places, pend
       .referrers(kind, namespace, name)
       .map((one) => ({ namespace, ...one, href: buildPath({ namespace, ...one }) })),
     tree: buildTree(objects, object, found),
-    silent: isWorkload(kind) ? silentIn(reports) : [],
-    problems: problemsIn(reports),
+    silent: isWorkload(kind) ? listSilentPods(reports) : [],
+    problems: listProblems(reports),
     file: places.fileOf(object) ?? null,
     parts: listParts(kind),
     pending,
   }
 }
 
-const membersIn = (objects: ObjectIndex, gateway: KubernetesObject) =>
+const listMembers = (objects: ObjectIndex, gateway: KubernetesObject) =>
   [...membersByName(objects, gateway).values()].map((one) => ({ ...one, href: buildPath(one) }))
 
 function describeReference(objects: ObjectIndex, id: ObjectId) {

@@ -38,14 +38,14 @@ const MOST_BYTES = 16 * 1024 * 1024
  * Returns the header with the name of the tool, which the modern era repeats from the body (MCP 2026-07-28, Streamable
  * HTTP).
  */
-const nameIn = (params: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> =>
-  typeof params['name'] === 'string' ? { 'mcp-name': headerText(params['name']) } : {}
+const buildNameHeader = (params: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> =>
+  typeof params['name'] === 'string' ? { 'mcp-name': encodeHeader(params['name']) } : {}
 
 /**
  * Returns a name as a header value. A name with other characters than visible ASCII is encoded as the specification
  * says.
  */
-const headerText = (text: string): string =>
+const encodeHeader = (text: string): string =>
   /^[\x21-\x7e]+$/.test(text) && !text.startsWith('=?') ? text : `=?base64?${Buffer.from(text).toString('base64')}?=`
 
 /**
@@ -72,7 +72,7 @@ export async function callMcp(
       accept: 'application/json, text/event-stream',
       'mcp-protocol-version': REVISION,
       'mcp-method': method,
-      ...nameIn(params),
+      ...buildNameHeader(params),
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta, ...params } }),
@@ -104,7 +104,7 @@ async function readText(body: Body): Promise<Read> {
     chunks.push(chunk)
   }
   const text = Buffer.concat(chunks).toString()
-  return { message: parsed(text), bytes, isCut: false, text }
+  return { message: parseMessage(text), bytes, isCut: false, text }
 }
 
 /** Reads server-sent events until the answer to the request. */
@@ -120,7 +120,7 @@ async function readEvents(body: Body, { onNotification }: CallOptions): Promise<
     rest = events.pop() ?? ''
     for (const event of events) {
       const text = readData(event)
-      const message = parsed(text)
+      const message = parseMessage(text)
       if (message === undefined) continue
       if ('id' in message && ('result' in message || 'error' in message)) return { message, bytes, isCut: false, text }
       onNotification?.(message)
@@ -135,7 +135,7 @@ const readData = (event: string): string =>
     .flatMap((line) => (line.startsWith('data:') ? [line.slice(5).trimStart()] : []))
     .join('\n')
 
-function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
+function parseMessage(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(text)
     return isObject(value) ? value : undefined

@@ -71,13 +71,13 @@ export const INPUT = 'arg.'
  * Reads the arguments from a form: the raw JSON if it was entered, else the fields. Returns a message for an invalid
  * one.
  */
-export function argumentsIn(
+export function readArguments(
   form: URLSearchParams,
   fields: readonly Field[],
 ): Readonly<Record<string, unknown>> | string {
   const raw = form.get('raw') ?? ''
   if (raw.trim() !== '') {
-    const value = jsonIn(raw)
+    const value = parseJson(raw)
     return isObject(value) ? value : 'The raw arguments are no JSON object.'
   }
   const found: [string, unknown][] = []
@@ -97,20 +97,20 @@ export function argumentsIn(
 export const answerName = (question: number, { kind, name }: Field): string => `in.${question}.${kind}.${name}`
 
 /** Reads the answers to a tool's questions; undefined if there were none. Returns a message for an invalid one. */
-export function answersIn(form: URLSearchParams): Readonly<Record<string, unknown>> | string | undefined {
+export function readAnswers(form: URLSearchParams): Readonly<Record<string, unknown>> | string | undefined {
   const ids = form.getAll('ask').slice(0, MOST_QUESTIONS)
   if (ids.length === 0) return undefined
   const found: [string, unknown][] = []
   for (const [question, id] of ids.entries()) {
     const action = form.get(`do.${question}`) ?? 'cancel'
-    const content = action === 'accept' ? answersTo(form, question) : undefined
+    const content = action === 'accept' ? readAnswersTo(form, question) : undefined
     if (typeof content === 'string') return content
     found.push([id, { action, ...(content && { content }) }])
   }
   return Object.fromEntries(found)
 }
 
-function answersTo(form: URLSearchParams, question: number): Readonly<Record<string, unknown>> | string {
+function readAnswersTo(form: URLSearchParams, question: number): Readonly<Record<string, unknown>> | string {
   const found: [string, unknown][] = []
   for (const [input, given] of form) {
     const [, kind, name] = new RegExp(`^in\\.${question}\\.(\\w+)\\.(.*)$`, 's').exec(input) ?? []
@@ -129,13 +129,13 @@ function explainInvalid({ name, kind, example }: Field): string {
 
 function readValue({ kind }: { readonly kind: string }, given: string): unknown {
   if (kind === 'text' || kind === 'choice') return given
-  const value = jsonIn(given)
+  const value = parseJson(given)
   if (kind === 'number') return typeof value === 'number' ? value : undefined
   if (kind === 'integer') return Number.isInteger(value) ? value : undefined
   return value
 }
 
-function jsonIn(given: string): unknown {
+function parseJson(given: string): unknown {
   try {
     return JSON.parse(given)
   } catch {

@@ -57,11 +57,11 @@ export class Prometheus {
     if (statusCode !== 200) throw new Error(`HTTP ${statusCode}`)
     const { data } = JSON.parse(Buffer.concat(chunks).toString()) as { data?: unknown }
     const { result } = isObject(data) ? data : {}
-    return (Array.isArray(result) ? result.filter(isObject) : []).flatMap(sampleIn)
+    return (Array.isArray(result) ? result.filter(isObject) : []).flatMap(readSample)
   }
 }
 
-function sampleIn({ metric, value }: Readonly<Record<string, unknown>>): readonly Sample[] {
+function readSample({ metric, value }: Readonly<Record<string, unknown>>): readonly Sample[] {
   const number = Array.isArray(value) ? Number(value[1]) : Number.NaN
   if (!isObject(metric) || !Number.isFinite(number)) return []
   const labels = Object.entries(metric).filter((label): label is [string, string] => typeof label[1] === 'string')

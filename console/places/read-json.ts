@@ -51,10 +51,10 @@ export async function readJson(
   }
   const text = Buffer.concat(chunks).toString()
   if (answer.statusCode === 200) return JSON.parse(text)
-  throw new AnswerError(answer.statusCode, messageIn(text))
+  throw new AnswerError(answer.statusCode, readMessage(text))
 }
 
-function messageIn(text: string): string {
+function readMessage(text: string): string {
   try {
     const { message } = JSON.parse(text) as { message?: unknown }
     if (typeof message === 'string') return message
