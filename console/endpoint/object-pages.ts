@@ -126,12 +126,12 @@ function chooseQuestion(
 export const access: Page = async (visit) => {
   const { form, query, places, session, now } = visit
   const object = requirePart(visit, 'access')
-  const [log, listed, right] = await Promise.all([
+  const [audited, listed, right] = await Promise.all([
     waitBriefly(places.audit(session.viewer, object), visit.isPage),
     waitBriefly(toolNames(visit), visit.isPage),
     waitBriefly(places.missingExplainRight(session.viewer, object), visit.isPage),
   ])
-  const lines = log ?? 'still asking for the log'
+  const lines = audited ?? 'still asking for the log'
   const denied = typeof lines === 'string' ? [] : listDenied(lines)
   const request = form === undefined ? query('request') : undefined
   const call = request === undefined ? undefined : denied.find(({ requestId }) => requestId === request)
