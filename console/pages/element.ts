@@ -32,6 +32,9 @@ const INVISIBLE = new RegExp(
   'gu',
 )
 
+/** Matches texts in which every character is visible. They are common, and INVISIBLE is slow. */
+const ASCII = /^[\t\n\x20-\x7e]*$/
+
 const formatCode = (character: string): string =>
   character === '\n' || character === '\t'
     ? character
@@ -43,7 +46,7 @@ const formatCode = (character: string): string =>
  */
 export function visible(text: string): string {
   const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)}… (${text.length} characters)` : text
-  return cut.replace(INVISIBLE, formatCode)
+  return ASCII.test(cut) ? cut : cut.replace(INVISIBLE, formatCode)
 }
 
 /** Attributes that are sent back or copied unchanged. They are not displayed. */
@@ -103,7 +106,8 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '"': '&quot;',
   "'": '&#39;',
 }
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (character) => ESCAPES[character] as string)
+const escaped = (text: string): string =>
+  /[&<>"']/.test(text) ? text.replace(/[&<>"']/g, (character) => ESCAPES[character] as string) : text
 
 const VOID: ReadonlySet<string> = new Set(['br', 'hr', 'img', 'input', 'link', 'meta'])
 
