@@ -217,8 +217,8 @@ function addMissing(nodes: Map<string, Node>, id: ObjectId): Node {
 const computeX = (rank: number): number => MARGIN + rank * (BOX.width + GAP.x)
 
 /**
- * Orders the columns by sweeps: each box moves to the mean position of its neighbours. Returns the last column's
- * number.
+ * Orders the columns by sweeps: each box moves to the mean position of its neighbours. Then the boxes of shorter columns
+ * move beside their neighbours. Returns the last column's number.
  */
 function arrange(nodes: ReadonlyMap<string, Node>): number {
   const columns = Map.groupBy(nodes.values(), ({ rank }) => rank)
@@ -228,7 +228,7 @@ function arrange(nodes: ReadonlyMap<string, Node>): number {
     for (const [place, node] of column.entries()) {
       node.place = place
       node.y = y
-      y += node.box === undefined ? GAP.y : BOX.height + GAP.y
+      y += computeHeight(node)
     }
   }
   for (const column of columns.values()) settle(column)
@@ -241,7 +241,36 @@ function arrange(nodes: ReadonlyMap<string, Node>): number {
       settle(column)
     }
   }
+  align(ranks.map((rank) => columns.get(rank) as Node[]))
   return ranks.at(-1) ?? 0
+}
+
+const computeCenter = ({ y, box }: Node): number => y + (box === undefined ? 0 : BOX.height / 2)
+const computeHeight = ({ box }: Node): number => (box === undefined ? 0 : BOX.height) + GAP.y
+
+/** Spreads the columns along the tallest one, which stays as it is. */
+function align(columns: readonly Node[][]): void {
+  const bottoms = columns.map((column) => column.at(-1)?.y ?? 0)
+  const tallest = bottoms.indexOf(Math.max(...bottoms))
+  for (const column of columns.slice(0, Math.max(0, tallest)).reverse()) spread(column, ({ right }) => right)
+  for (const column of columns.slice(tallest + 1)) spread(column, ({ left }) => left)
+}
+
+/** Places each box of a column at the mean position of its neighbours on one side, or below the box above it. */
+function spread(column: Node[], neighbours: (node: Node) => readonly Node[]): void {
+  const wish = new Map(
+    column.map((node) => {
+      const centers = neighbours(node).map(computeCenter)
+      const center = centers.length === 0 ? computeCenter(node) : centers.reduce((sum, y) => sum + y, 0) / centers.length
+      return [node, center - computeCenter(node) + node.y]
+    }),
+  )
+  column.sort((a, b) => (wish.get(a) as number) - (wish.get(b) as number) || a.place - b.place)
+  let free = 0
+  for (const node of column) {
+    node.y = Math.max(free, Math.round(wish.get(node) as number))
+    free = node.y + computeHeight(node)
+  }
 }
 
 const computeMean = (nodes: readonly Node[], otherwise: number): number =>
@@ -249,7 +278,7 @@ const computeMean = (nodes: readonly Node[], otherwise: number): number =>
 
 function computePoints(way: readonly Node[]): readonly (readonly [number, number])[] {
   return way.flatMap((node, index): readonly (readonly [number, number])[] => {
-    const y = MARGIN + node.y + (node.box === undefined ? 0 : BOX.height / 2)
+    const y = MARGIN + computeCenter(node)
     const [left, right] = [computeX(node.rank), computeX(node.rank) + BOX.width]
     if (index === 0) return [[right, y]]
     if (index === way.length - 1) return [[node.rank <= (way[0] as Node).rank ? right : left, y]]
