@@ -14,12 +14,12 @@ import { type Frame, pageText, pageTitle } from '../pages/frame.ts'
 import { note } from '../pages/parts.ts'
 import { PlaceError, type Places, type World } from '../places/place.ts'
 import type { Prometheus } from '../places/prometheus.ts'
-import { type Sessions, formToken, isFormToken, type Session } from '../session/sessions.ts'
 import { NO_SESSION } from '../session/local.ts'
+import { formToken, isFormToken, type Session, type Sessions } from '../session/sessions.ts'
 import { readAssets } from './assets.ts'
 import { guard, securityHeaders } from './guard.ts'
 import { openApiRoute, routes } from './routes.ts'
-import { type Answer, type Page, waitBriefly, type TypedInput, type Visit } from './visit.ts'
+import { type Answer, type Page, type TypedInput, type Visit, waitBriefly } from './visit.ts'
 
 export interface AppOptions {
   readonly places: Places
@@ -186,7 +186,10 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
  * Answers a form that the script has sent with JSON lines: `{progress}` while the work runs, then `{tree}` or
  * `{error}`. The work is aborted if the browser disconnects.
  */
-function streamAnswer(c: Context<Env>, work: (running: Pick<Visit, 'signal' | 'onProgress'>) => Promise<object>): Response {
+function streamAnswer(
+  c: Context<Env>,
+  work: (running: Pick<Visit, 'signal' | 'onProgress'>) => Promise<object>,
+): Response {
   const stop = new AbortController()
   const body = new ReadableStream<Uint8Array>({
     async start(controller) {
@@ -282,7 +285,8 @@ const namespaceForm = (): Child => [
 ]
 
 /** Returns the link target of a "not found" page: the list of the namespace, or the first page. */
-const parentPath = (path: string): string => (path.startsWith('/ns/') ? `/workloads?ns=${path.split('/')[2] ?? ''}` : '/')
+const parentPath = (path: string): string =>
+  path.startsWith('/ns/') ? `/workloads?ns=${path.split('/')[2] ?? ''}` : '/'
 
 interface ErrorPageOptions {
   readonly frameOf: FrameOf
@@ -320,7 +324,13 @@ function errorPage(c: Context, error: PublicError, { frameOf, sessions }: ErrorP
     h('p', { dir: 'auto' }, message),
     code === 'forbidden' && message.startsWith('kubectl') && h('p', {}, 'This is the missing right.'),
     links.length > 0 && h('div', { class: 'acts' }, links),
-    h('p', { class: 'soft small' }, 'Error ', h('code', {}, code), id !== undefined && [', request ', h('code', {}, id)]),
+    h(
+      'p',
+      { class: 'soft small' },
+      'Error ',
+      h('code', {}, code),
+      id !== undefined && [', request ', h('code', {}, id)],
+    ),
   ]
   return c.html(pageText(frameOf(c, title, false), content), error.status as 400)
 }

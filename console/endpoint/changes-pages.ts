@@ -1,6 +1,6 @@
 import { readDefinitionFacts } from '../facts/changes.ts'
-import { h } from '../pages/element.ts'
 import { changesPage, definitionsView, unpinned } from '../pages/changes.ts'
+import { h } from '../pages/element.ts'
 import { workloadLinks } from '../pages/workloads.ts'
 import { buildHead, listCallable, MOST_CALLABLE_ASKED, requireMcpObject } from './pages.ts'
 import { type Page, type Visit, waitBriefly } from './visit.ts'
@@ -23,7 +23,8 @@ export const changesHome: Page = async (visit) => {
   const workloads = listCallable(visit, 'changes')
   const asked = places.kind === 'machine' ? workloads.slice(0, MOST_CALLABLE_ASKED) : []
   const reports =
-    (await waitBriefly(Promise.all(asked.map(({ object }) => places.definitions(session.viewer, object))), isPage)) ?? []
+    (await waitBriefly(Promise.all(asked.map(({ object }) => places.definitions(session.viewer, object))), isPage)) ??
+    []
   const known = asked.flatMap(({ kind, namespace, name, href }, index) => {
     const report = reports[index]
     return report ? [{ kind, namespace, name, href, ...readDefinitionFacts(report) }] : []

@@ -2,11 +2,11 @@ import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { type AccessFacts, accessSteps, emptyAccess } from '../facts/access.ts'
-import { type AuditedCall, parseCall, listDenied } from '../facts/calls.ts'
+import { type AuditedCall, listDenied, parseCall } from '../facts/calls.ts'
+import { declaredRegistries } from '../facts/catalog.ts'
 import { connectFacts, type LoginFacts } from '../facts/connect.ts'
 import { mapFacts } from '../facts/map.ts'
 import { buildPath, identify, servesMcp } from '../facts/object-id.ts'
-import { declaredRegistries } from '../facts/catalog.ts'
 import { sourceFacts } from '../facts/source.ts'
 import { formatKey } from '../facts/subjects.ts'
 import { listParts } from '../facts/workload.ts'
@@ -21,10 +21,10 @@ import { logPage, sourcePage } from '../pages/source.ts'
 import { workloadHead } from '../pages/workload.ts'
 import { workloadLinks } from '../pages/workloads.ts'
 import { PlaceError } from '../places/place.ts'
-import { loginFacts } from './workload-logins.ts'
 import { askGateways, buildHead, requireObject } from './pages.ts'
 import { toolNames } from './try-pages.ts'
-import { type Page, waitBriefly, type Visit } from './visit.ts'
+import { type Page, type Visit, waitBriefly } from './visit.ts'
+import { loginFacts } from './workload-logins.ts'
 
 const requirePart = (visit: Visit, part: string) => {
   const object = requireObject(visit)
@@ -164,7 +164,9 @@ export const accessHome: Page = async ({ world, places, session, now, isPage }) 
   const logs = await waitBriefly(Promise.all(asked.map((one) => places.audit(session.viewer, one))), isPage)
   const denied = asked.flatMap((one, index) => {
     const lines = logs?.[index]
-    return Array.isArray(lines) ? listDenied(lines).map((call) => ({ ...call, workload: buildPath(identify(one)) })) : []
+    return Array.isArray(lines)
+      ? listDenied(lines).map((call) => ({ ...call, workload: buildPath(identify(one)) }))
+      : []
   })
   const facts = {
     workloads: workloads.slice(0, 500).map((one) => ({ ...identify(one), href: buildPath(identify(one), 'access') })),

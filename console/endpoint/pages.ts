@@ -9,7 +9,7 @@ import { homePage } from '../pages/home.ts'
 import { workloadPage } from '../pages/workload.ts'
 import { workloadsPage } from '../pages/workloads.ts'
 import type { Report } from '../places/place.ts'
-import { type Page, waitBriefly, type Visit } from './visit.ts'
+import { type Page, type Visit, waitBriefly } from './visit.ts'
 
 /** The most gateways whose pods are asked for one page. */
 const MOST_ASKED = 50

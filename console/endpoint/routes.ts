@@ -1,12 +1,12 @@
 import type { Hono } from 'hono'
 import { catalog, catalogEntry } from './catalog-pages.ts'
 import { changes, changesHome } from './changes-pages.ts'
-import { loginCallback } from './workload-logins.ts'
 import { access, accessHome, connect, help, log, map, source, workloadMap } from './object-pages.ts'
 import { home, workload, workloads } from './pages.ts'
 import { tools, tryTool } from './try-pages.ts'
 import { usage, usageHome } from './usage-pages.ts'
 import type { Page } from './visit.ts'
+import { loginCallback } from './workload-logins.ts'
 
 const OBJECT = '/ns/:ns/:short/:name'
 

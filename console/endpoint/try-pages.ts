@@ -12,12 +12,12 @@ import {
   type TryFacts,
 } from '../facts/tools.ts'
 import { callMcp, type Listed, listTools, type Target, type Tool } from '../mcp/client.ts'
-import { readAnswers, readArguments, type Field, INPUT, readFields } from '../mcp/form-values.ts'
+import { type Field, INPUT, readAnswers, readArguments, readFields } from '../mcp/form-values.ts'
 import { claimsText } from '../mcp/tokens.ts'
 import { toolsPage, tryPage } from '../pages/tools.ts'
-import { beginLogin, keepToken } from './workload-logins.ts'
 import { buildHead, requireObject } from './pages.ts'
-import { type Page, waitBriefly, type Visit } from './visit.ts'
+import { type Page, type Visit, waitBriefly } from './visit.ts'
+import { beginLogin, keepToken } from './workload-logins.ts'
 
 /**
  * Returns the workload and the target of calls to it. The address comes from `places`, never from the object itself.

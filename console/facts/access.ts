@@ -130,7 +130,8 @@ function filterStep(context: CallContext): Step {
   const exists = isObject(explanation) ? explanation['exists'] : listed?.includes(question.tool)
   if (exists === true) return of(true, 'the tool is shown')
   // The list contains no tools of the servers if it offers tool search.
-  if (exists === undefined || listed?.includes(SEARCH) === true) return of(null, 'it is not known whether the tool is shown')
+  if (exists === undefined || listed?.includes(SEARCH) === true)
+    return of(null, 'it is not known whether the tool is shown')
   return of(false, 'there is no tool of this name')
 }
 

@@ -1,7 +1,7 @@
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Places } from '../places/place.ts'
 import { describeKind, isWorkload } from './object-id.ts'
-import { findBackends, type ReportsByObject, type Subject, listSubjects } from './subjects.ts'
+import { findBackends, listSubjects, type ReportsByObject, type Subject } from './subjects.ts'
 import { byState, type Trouble, trouble } from './verdict.ts'
 
 /** The facts of the first page. */

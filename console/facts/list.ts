@@ -1,6 +1,6 @@
 import { kinds } from '../../crds/index.ts'
 import type { ObjectIndex } from '../../operator/model/index.ts'
-import { type ReportsByObject, type Subject, listSubjects } from './subjects.ts'
+import { listSubjects, type ReportsByObject, type Subject } from './subjects.ts'
 import { byState, type State } from './verdict.ts'
 
 /** The filter and order of the list of workloads, as in its query. */

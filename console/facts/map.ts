@@ -1,7 +1,7 @@
 import { kindNamed } from '../../crds/index.ts'
 import type { ObjectIndex } from '../../operator/model/index.ts'
 import type { ObjectId } from './object-id.ts'
-import { formatKey, type ReportsByObject, type Subject, listSubjects } from './subjects.ts'
+import { formatKey, listSubjects, type ReportsByObject, type Subject } from './subjects.ts'
 import type { State } from './verdict.ts'
 
 export interface Box {
@@ -261,7 +261,8 @@ function spread(column: Node[], neighbours: (node: Node) => readonly Node[]): vo
   const wish = new Map(
     column.map((node) => {
       const centers = neighbours(node).map(computeCenter)
-      const center = centers.length === 0 ? computeCenter(node) : centers.reduce((sum, y) => sum + y, 0) / centers.length
+      const center =
+        centers.length === 0 ? computeCenter(node) : centers.reduce((sum, y) => sum + y, 0) / centers.length
       return [node, center - computeCenter(node) + node.y]
     }),
   )

@@ -1,6 +1,6 @@
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Report } from '../places/place.ts'
-import { type Backend, readBackends, readStatusBackends, backendTrouble } from './backends.ts'
+import { type Backend, backendTrouble, readBackends, readStatusBackends } from './backends.ts'
 import { buildPath, identify, type ObjectId } from './object-id.ts'
 import { byState, judgeObject, type State, type Trouble } from './verdict.ts'
 

@@ -22,7 +22,11 @@ interface TokenState extends Pick<ToolsFacts, 'hasToken' | 'needsToken' | 'missi
 /**
  * Renders the form that begins a login or takes the viewer's token for this workload. The token stays in the console.
  */
-export function tokenForm({ action, hasToken, needsToken, missing }: TokenState, token: string, kept?: ReturnTo): Child {
+export function tokenForm(
+  { action, hasToken, needsToken, missing }: TokenState,
+  token: string,
+  kept?: ReturnTo,
+): Child {
   const form = (...inside: readonly Child[]) =>
     h(
       'form',
@@ -75,19 +79,27 @@ export function toolsPage(facts: ToolsFacts, token: string, kept?: ReturnTo): Ch
       note('warn', h('p', {}, `Its tools can’t be listed: ${facts.missing}`)),
     facts.tools.length === 0
       ? !facts.needsToken && facts.missing === null && empty(h('p', {}, 'It shows you no tool.'))
-      : [h('p', { class: 'lead' }, 'Choose a tool to read what it takes and to call it.'), table<ToolRow>(
-          [
-            { title: 'Tool', width: 'wide', cell: ({ name, href }) => h('a', { href }, name) },
-            {
-              title: 'Description',
-              cell: ({ title, description }) =>
-                h('span', { dir: 'auto', class: 'about' }, title === '' ? '' : `${title}. `, description.slice(0, 400)),
-            },
-            { title: 'Hints', width: 'mid', cell: ({ hints }) => (hints.length === 0 ? NOTHING : hints.join(', ')) },
-          ],
-          facts.tools,
-          { caption: `${facts.tools.length} tools, as you see them`, key: ({ name }) => name, isRead: true },
-        )],
+      : [
+          h('p', { class: 'lead' }, 'Choose a tool to read what it takes and to call it.'),
+          table<ToolRow>(
+            [
+              { title: 'Tool', width: 'wide', cell: ({ name, href }) => h('a', { href }, name) },
+              {
+                title: 'Description',
+                cell: ({ title, description }) =>
+                  h(
+                    'span',
+                    { dir: 'auto', class: 'about' },
+                    title === '' ? '' : `${title}. `,
+                    description.slice(0, 400),
+                  ),
+              },
+              { title: 'Hints', width: 'mid', cell: ({ hints }) => (hints.length === 0 ? NOTHING : hints.join(', ')) },
+            ],
+            facts.tools,
+            { caption: `${facts.tools.length} tools, as you see them`, key: ({ name }) => name, isRead: true },
+          ),
+        ],
   ]
 }
 
@@ -114,7 +126,12 @@ function input(field: Field, name: string, value: string): Element {
       h('option', { value: '' }, '–'),
       field.choices.map((choice) => h('option', { value: choice, selected: choice === value }, choice)),
     )
-  if (field.kind === 'json') return h('textarea', { ...common, class: 'low', spellcheck: 'false', placeholder: `JSON ${field.example}`.trim() }, value)
+  if (field.kind === 'json')
+    return h(
+      'textarea',
+      { ...common, class: 'low', spellcheck: 'false', placeholder: `JSON ${field.example}`.trim() },
+      value,
+    )
   if (field.kind === 'text') return h('input', { ...common, maxlength: field.longest, value })
   return h('input', {
     ...common,

@@ -10,7 +10,7 @@ import { dataPlanePort, PODS } from '../../operator/runtime/pods/read-pod-status
 import { PlaceError, type Places, type Report, type Viewer, type World } from './place.ts'
 import { runningPods } from './pods.ts'
 import { readJson } from './read-json.ts'
-import { type ViewerEntry, type Reservation, SharedObjects, Worlds } from './worlds.ts'
+import { type Reservation, SharedObjects, type ViewerEntry, Worlds } from './worlds.ts'
 
 interface ClusterOptions {
   readonly title: string
@@ -133,7 +133,9 @@ export class ClusterPlaces implements Places {
       }
     }
     const { found, left, needsNamespaces } = await this.#namespacesFor(viewer, api)
-    const lists = await Promise.all(found.flatMap((name) => all.map((kind) => this.#list({ api, reservation }, kind, name))))
+    const lists = await Promise.all(
+      found.flatMap((name) => all.map((kind) => this.#list({ api, reservation }, kind, name))),
+    )
     const readable = found.filter((_, index) =>
       lists.slice(index * all.length, (index + 1) * all.length).some((listed) => listed !== undefined),
     )

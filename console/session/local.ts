@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Hono } from 'hono'
 import { getCookie } from 'hono/cookie'
 import { PublicError } from '../../dataplane/server/errors.ts'
-import { type Sessions, isEqual } from './sessions.ts'
+import { isEqual, type Sessions } from './sessions.ts'
 
 /** The most sessions. The oldest one is ended first. */
 const MOST_SESSIONS = 100

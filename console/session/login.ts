@@ -8,9 +8,9 @@ import { readBody } from '../../dataplane/server/body.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import { networksOf } from '../../dataplane/server/network-of.ts'
 import { type ConsoleConfig, milliseconds } from '../config/console.ts'
-import { type Sessions, isFormToken, type Session } from './sessions.ts'
 import { type OidcClient, readExpiry, type Tokens } from './oidc.ts'
 import type { Seal } from './seal.ts'
+import { isFormToken, type Session, type Sessions } from './sessions.ts'
 
 /** The sealed content of a session's cookie. Times are milliseconds since 1970. */
 interface StoredSession {

@@ -190,7 +190,10 @@ test('a token in a header counts only from a trusted proxy', async () => {
 test('every request at the API server is the viewer’s own, and none asks for a Secret', () => {
   const asked = plane.requests().filter(({ agent }) => agent === 'portico-console')
   for (const viewer of VIEWERS)
-    assert.ok(asked.some(({ resource, user }) => resource === 'virtualmcpservers' && user === viewer), viewer)
+    assert.ok(
+      asked.some(({ resource, user }) => resource === 'virtualmcpservers' && user === viewer),
+      viewer,
+    )
   // A token that is not accepted has no user.
   assert.equal(
     asked.filter(({ user, code }) => !VIEWERS.includes(user) && code !== 401),
@@ -243,13 +246,7 @@ test('the shipped role lets a viewer see reports and explanations, and usage tak
   assert.not.match(lacking, 'name="claims"')
   bind('portico-viewer')
   assert.equal(rights(), [true, true, true, false])
-  plane.kubectl([
-    'create',
-    'clusterrolebinding',
-    'names-of-eve',
-    '--clusterrole=names',
-    '--serviceaccount=team-a:eve',
-  ])
+  plane.kubectl(['create', 'clusterrolebinding', 'names-of-eve', '--clusterrole=names', '--serviceaccount=team-a:eve'])
   assert.match(await accessPage('team-a', 'eve'), 'name="claims"')
   bind('portico-usage-viewer')
   assert.equal(rights(), [true, true, true, true])

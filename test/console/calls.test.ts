@@ -58,7 +58,10 @@ const SHAPE = {
 const MARKUP = [
   { type: 'text', text: '<img src=x onerror="window.pwned=1"><svg onload="window.pwned=1"></svg></script>' },
   { type: 'resource_link', name: 'link', uri: 'data:text/html,<script>window.pwned=1</script>' },
-  { type: 'resource', resource: { uri: 'ui://a', mimeType: 'text/html', text: '<b>bold</b><iframe src="/"></iframe>' } },
+  {
+    type: 'resource',
+    resource: { uri: 'ui://a', mimeType: 'text/html', text: '<b>bold</b><iframe src="/"></iframe>' },
+  },
   { type: 'image', mimeType: 'image/svg+xml', data: Buffer.from('<svg onload="window.pwned=1"/>').toString('base64') },
 ]
 const STATE = `s\u200b"${'y'.repeat(30_000)}`
@@ -209,7 +212,8 @@ test('28: a result with HTML, SVG or a data: link is text', async () => {
   await run()
   await shows(/answered/)
   const text = await said()
-  for (const part of ['<img src=x onerror', 'data:text/html,<script>', '<b>bold</b>']) assert.ok(text.includes(part), part)
+  for (const part of ['<img src=x onerror', 'data:text/html,<script>', '<b>bold</b>'])
+    assert.ok(text.includes(part), part)
   const made = await page.$$eval('main :is(img, svg, iframe, script, object, embed, a[href^="data:"])', (found) =>
     found.map(({ outerHTML }) => outerHTML),
   )

@@ -96,7 +96,10 @@ for (const [look, feature] of LOOKS)
       await page.goto(one.url + path)
       found.push(...(await violations(page)).map((violation) => `${path} ${violation}`))
     }
-    assert.equal(found.filter((line) => !line.startsWith('Failed to load resource')), [])
+    assert.equal(
+      found.filter((line) => !line.startsWith('Failed to load resource')),
+      [],
+    )
   })
 
 test('the login of a pod can be used by everybody', async () => {

@@ -125,7 +125,9 @@ test('the page of a workload has the facts of its JSON, and every object has a p
   for (const { href, kind, namespace, name, state, backends, troubles } of list.rows) {
     assert.is((await one.get(href)).status, 200, href)
     const row = html.split(`data-key="${kind}/${namespace}/${name}"`)[1]?.split('</tr>')[0] ?? ''
-    const cells = [...row.matchAll(/<t[dh][^>]*>(.*?)<\/t[dh]>/g)].map(([, cell = '']) => cell.replaceAll(/<[^>]*>/g, ''))
+    const cells = [...row.matchAll(/<t[dh][^>]*>(.*?)<\/t[dh]>/g)].map(([, cell = '']) =>
+      cell.replaceAll(/<[^>]*>/g, ''),
+    )
     assert.equal(cells, [
       name,
       ({ ill: '✕ill', attention: '!check', well: '✓well', unknown: '?not known' } as Record<string, string>)[state],

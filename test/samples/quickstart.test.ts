@@ -109,7 +109,9 @@ run('its console says that all is well, without an error in the browser', async 
   page.on('console', (message) => said.push(message.text()))
   page.on('pageerror', (error) => said.push(String(error)))
   await page.goto((first as unknown as { console: { open: string } }).console.open)
-  await page.waitForFunction(`/✓ All \\d+ are well/.test(document.querySelector('main').innerText)`, { timeout: 60_000 })
+  await page.waitForFunction(`/✓ All \\d+ are well/.test(document.querySelector('main').innerText)`, {
+    timeout: 60_000,
+  })
   assert.equal(said, [])
 })
 
