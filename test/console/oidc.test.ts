@@ -137,7 +137,8 @@ test('a refused login says why and leads to the next one; a logout ends at a pag
     assert.equal(await violations(page), [], path)
     return (await page.evaluate('document.body.innerText')) as string
   }
-  const click = (selector: string) => page.$eval(selector, (element) => (element as unknown as { click(): void }).click())
+  const click = (selector: string) =>
+    page.$eval(selector, (element) => (element as unknown as { click(): void }).click())
   provider.user = undefined
   try {
     await page.goto(`${url}/workloads`)
