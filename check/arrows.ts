@@ -124,7 +124,7 @@ export const rooms: readonly Room[] = [
 
 /** The rooms inside a room, from the bottom up: each may import those before it. */
 export const floors: Readonly<Record<string, readonly string[]>> = {
-  'operator/reconcile': ['outcome', 'references', 'authserver', 'configs', 'rendering', 'backends', 'workloads'],
+  'operator/reconcile': ['outcome', 'references', 'configs', 'rendering', 'workloads'],
   'operator/render': ['object', 'network', 'pod'],
   'operator/runtime': ['queue', 'checks', 'watch', 'children', 'pods', 'report', 'removal', 'admission', 'loop'],
   'operator/standalone': ['process', 'status', 'ports', 'pod'],

@@ -6,7 +6,7 @@ import { readBody } from '../../dataplane/server/body.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import { type DrainTimes, drainTimes, type Listener, listen } from '../../dataplane/server/listen/listen.ts'
 import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
-import { ADMISSION_NAME, webhookName } from '../../operator/render/network/network-policy.ts'
+import { ADMISSION_NAME, webhookName } from '../../operator/render/network/network.ts'
 import {
   type AdmissionStatus,
   CertificateKeeper,

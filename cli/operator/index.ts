@@ -5,14 +5,7 @@ import { DEFAULT_GROUP, kinds } from '../../crds/index.ts'
 import { createLog } from '../../dataplane/server/log.ts'
 import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig, type PooledKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
-import {
-  ADMISSION_NAME,
-  OPERATOR_LEASE_ROLE,
-  OPERATOR_NAME,
-  OPERATOR_NAMESPACE,
-  OPERATOR_REVISIONS,
-  operatorName,
-} from '../../operator/render/network/network-policy.ts'
+import { ADMISSION_NAME, OPERATOR_LEASE_ROLE, OPERATOR_NAME, OPERATOR_NAMESPACE, OPERATOR_REVISIONS, operatorName } from '../../operator/render/network/network.ts'
 import { INSTALLATION, isOfInstallation, VERSION } from '../../operator/render/object/object.ts'
 import { type ControllerOptions, PorticoOperator } from '../../operator/runtime/loop/controller.ts'
 import type { Pod } from '../../operator/runtime/pods/observation.ts'

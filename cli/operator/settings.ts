@@ -1,6 +1,6 @@
 import { ApiError, type ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
 import type { ReconcileContext } from '../../operator/reconcile/index.ts'
-import { OPERATOR_NAME, OPERATOR_NAMESPACE } from '../../operator/render/network/network-policy.ts'
+import { OPERATOR_NAME, OPERATOR_NAMESPACE } from '../../operator/render/network/network.ts'
 import { type Given, type Io, readArguments } from '../command.ts'
 import { readAdminPeers, readPodTemplate } from '../options/pod-options.ts'
 import { defaultImage } from '../package-info.ts'

@@ -1,5 +1,5 @@
 import type { ReconcileContext } from '../../operator/reconcile/outcome/plan.ts'
-import { OPERATOR_NAMESPACE, operatorPeer, parseAdminPeer } from '../../operator/render/network/network-policy.ts'
+import { OPERATOR_NAMESPACE, operatorPeer, parseAdminPeer } from '../../operator/render/network/network.ts'
 import { type Given, type Option, UsageError } from '../command.ts'
 
 export const podTemplateOption: Option = {

@@ -1,6 +1,6 @@
 /** The optional admission webhook, with all that it needs besides the operator itself. */
 import type { KindDeclaration } from '../../crds/define.ts'
-import { ADMISSION_NAME, admissionConfiguration, OPERATOR_NAME, webhookName } from '../render/network/network-policy.ts'
+import { ADMISSION_NAME, admissionConfiguration, OPERATOR_NAME, webhookName } from '../render/network/network.ts'
 import { installationLabel, VERSION } from '../render/object/object.ts'
 import { clusterRole, type Installation, metadata, role } from './objects.ts'
 

@@ -1,7 +1,7 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import { crdFor } from '../../crds/structural.ts'
 import packageJson from '../../package.json' with { type: 'json' }
-import { admissionConfiguration, OPERATOR_NAME } from '../render/network/network-policy.ts'
+import { admissionConfiguration, OPERATOR_NAME } from '../render/network/network.ts'
 import { canonicalYaml } from '../render/object/canonical.ts'
 import { ADMISSION_PORT, admissionObjects } from './admission.ts'
 import { notes, readme, schema, valuesYaml } from './chart-texts.ts'

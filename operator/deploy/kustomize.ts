@@ -1,11 +1,6 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import packageJson from '../../package.json' with { type: 'json' }
-import {
-  admissionConfiguration,
-  OPERATOR_NAME,
-  OPERATOR_NAMESPACE,
-  operatorName,
-} from '../render/network/network-policy.ts'
+import { admissionConfiguration, OPERATOR_NAME, OPERATOR_NAMESPACE, operatorName } from '../render/network/network.ts'
 import { canonicalYaml } from '../render/object/canonical.ts'
 import { ADMISSION_PORT, admissionObjects, inNamespaces, ofNoInstallation } from './admission.ts'
 import {

@@ -1,5 +1,5 @@
 import { kinds } from '../../crds/index.ts'
-import { OPERATOR_NAMESPACE } from '../render/network/network-policy.ts'
+import { OPERATOR_NAMESPACE } from '../render/network/network.ts'
 import { canonicalYaml } from '../render/object/canonical.ts'
 import { dataPlaneContainerName } from '../render/object/object.ts'
 import { ruleGroups } from './alerts.ts'

@@ -1,5 +1,5 @@
 import type { KindDeclaration } from '../../crds/define.ts'
-import { OPERATOR_LEASE_ROLE, OPERATOR_NAME, OPERATOR_REVISIONS } from '../render/network/network-policy.ts'
+import { OPERATOR_LEASE_ROLE, OPERATOR_NAME, OPERATOR_REVISIONS } from '../render/network/network.ts'
 import { leaseRules, namespacesRule, operatorRules, ownRightsRule, type PolicyRule } from './rbac.ts'
 
 const NAME = OPERATOR_NAME

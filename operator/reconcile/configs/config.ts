@@ -14,7 +14,7 @@ import {
   startProblems,
   warnOfNoEffect,
 } from '../outcome/plan.ts'
-import { type CheckConfig, startResolver } from '../references/resolver.ts'
+import { type CheckConfig, startResolver } from '../references/references.ts'
 
 const naming = ({ kind, name }: ObjectName) => `${kind} ${JSON.stringify(name)}`
 

@@ -1,24 +1,60 @@
-import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import { type MCPExternalAuthConfig, mcpExternalAuthConfig } from '../../../crds/index.ts'
+import * as blocks from '../../../crds/settings/auth/external-auth.ts'
+import { awsStsFindings, choosesByClaim, tokenClientFindings, xaaFindings } from '../../../dataplane/config/check/credential.ts'
+import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { type Mounts, startMounts } from '../../render/pod/containers.ts'
+import { caBundleFound, type CheckConfig, type KeyRef, mounted, type Resolver } from '../references/references.ts'
+import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import { ROLE_CLAIM } from '../../../crds/settings/gateway/defaults.ts'
 import { isObject } from '../../../crds/settings/json.ts'
 import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import { authServerOwnFindings } from '../../../dataplane/config/check/auth-server.ts'
-import {
-  awsStsFindings,
-  choosesByClaim,
-  tokenClientFindings,
-  xaaFindings,
-} from '../../../dataplane/config/check/credential.ts'
-import { startMounts } from '../../render/pod/mounts.ts'
-import { reportGrants } from '../authserver/grants.ts'
-import { type AuthServerSpec, authServerSettings } from '../authserver/settings.ts'
-import { checkSupported, noteInvalid, type Places, partFindings } from '../outcome/findings.ts'
+import { authServerSettings, type AuthServerSpec, reportGrants } from './auth-server.ts'
+import { checkSupported, noteInvalid, partFindings, type Places } from '../outcome/findings.ts'
 import type { ProblemDetail } from '../outcome/plan.ts'
-import { caBundleFound } from '../references/ca-bundle.ts'
-import type { CheckConfig, KeyRef, Resolver } from '../references/resolver.ts'
 import { planConfig } from './config.ts'
-import { credentialSettings } from './credential-settings.ts'
+
+export type CredentialSettings = Pick<BackendConfig, 'headerFiles' | 'credential'>
+
+type Credential = NonNullable<BackendConfig['credential']>
+type Spec = MCPExternalAuthConfig['spec']
+
+/** Returns the upstream provider whose token is the credential or is exchanged for it. */
+export const findProvider = (credential: Credential | undefined): string | undefined =>
+  credential?.upstreamInject?.providerName ??
+  credential?.tokenExchange?.subjectProviderName ??
+  credential?.xaa?.subjectProviderName ??
+  credential?.awsSts?.subjectProviderName
+
+/** Returns the backends of a configuration, each with the upstream provider that its credential needs. */
+export const providersServed = (config: Pick<GatewayConfig, 'backends'> | undefined) =>
+  (config?.backends ?? []).map(({ name, credential }) => ({ name, provider: findProvider(credential) }))
+
+/** Builds the settings of the credential that an MCPExternalAuthConfig describes, with its Secrets mounted as files. */
+export function credentialSettings(
+  { type, headerInjection, bearerToken, tokenExchange, upstreamInject, xaa, awsSts }: Spec,
+  resolver: Resolver,
+  mounts: Mounts,
+): CredentialSettings {
+  if (type === 'headerInjection' && headerInjection) {
+    const { name, key } = headerInjection.valueSecretRef
+    return { headerFiles: [{ name: headerInjection.headerName, file: mounts.secretFile(name, key) }] }
+  }
+  if (type === 'bearerToken' && bearerToken) {
+    const { name, key } = bearerToken.tokenSecretRef
+    return { headerFiles: [{ name: 'Authorization', file: mounts.secretFile(name, key), prefix: 'Bearer ' }] }
+  }
+  if (type === 'upstreamInject' && upstreamInject) return { credential: { type, upstreamInject } }
+  const place = { at: `/spec/${type}`, resolver, mounts }
+  if (type === 'xaa' && xaa) return { credential: { type, xaa: mounted(blocks.crossAppAccess, xaa, place) } }
+  if (type === 'tokenExchange' && tokenExchange)
+    return { credential: { type, tokenExchange: mounted(blocks.tokenExchange, tokenExchange, place) } }
+  if (type !== 'awsSts' || !awsSts) return {}
+  const { roleClaim, ...settings } = mounted(blocks.awsSts, awsSts, place)
+  // The claim has a default. The file omits it if no role depends on it.
+  const chosenBy = roleClaim === '' || choosesByClaim(settings.roleMappings) ? { roleClaim } : {}
+  return { credential: { type, awsSts: { ...settings, ...chosenBy } } }
+}
 
 export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> = (object, resolver) => {
   const { type } = object.spec

@@ -18,12 +18,10 @@ import {
   SERVICE_ACCOUNT_TOKEN,
 } from '../../../dataplane/config/check/token-path.ts'
 import type { OidcConfig } from '../../../dataplane/config/gateway.ts'
-import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
+import { type Mounts, startMounts } from '../../render/pod/containers.ts'
 import { checkSupported, noteInvalid, type Places, partFindings } from '../outcome/findings.ts'
 import type { ProblemDetail, Problems } from '../outcome/plan.ts'
-import { caBundleFound } from '../references/ca-bundle.ts'
-import { mounted } from '../references/mounted.ts'
-import { type CheckConfig, type Resolver, referencedConfig } from '../references/resolver.ts'
+import { caBundleFound, type CheckConfig, mounted, referencedConfig, type Resolver } from '../references/references.ts'
 import { planConfig } from './config.ts'
 
 const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resolver) => {

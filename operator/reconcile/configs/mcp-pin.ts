@@ -1,19 +1,13 @@
-import { type KindName, type MCPPin, mcpGroup, mcpPin, mcpServerEntry } from '../../../crds/index.ts'
+import { type KindName, mcpGroup, type MCPPin, mcpPin, mcpServerEntry } from '../../../crds/index.ts'
 import { kinds } from '../../../crds/kinds/index.ts'
-import { PIN_LISTS, pinLimits } from '../../../crds/settings/gateway/pinning.ts'
+import { PIN_LISTS, pinLimits, type PinningMode } from '../../../crds/settings/gateway/pinning.ts'
 import { byText } from '../../model/index.ts'
-import type { ClusterView, ObjectName } from '../../model/view.ts'
-import { hashOf } from '../../render/object/canonical.ts'
-import {
-  type ExplainedPlan,
-  type Problems,
-  type ReconcileContext,
-  readGeneration,
-  startConditions,
-  startProblems,
-} from '../outcome/plan.ts'
-import { startResolver } from '../references/resolver.ts'
+import type { ClusterView, DefinitionsObservation, ObjectName } from '../../model/view.ts'
+import { hashOf, sortedKeys } from '../../render/object/canonical.ts'
+import { type Conditions, type ExplainedPlan, joined, type PlannedEvent, type Problems, readConditions, readGeneration, type ReconcileContext, startConditions, startProblems } from '../outcome/plan.ts'
+import { type Resolver, startResolver } from '../references/references.ts'
 import { hashTime, settle } from './config.ts'
+import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 
 type Spec = MCPPin['spec']
 
@@ -94,4 +88,233 @@ export function reconcileMcpPin(object: MCPPin, view: ClusterView, context: Reco
     finalizer: false,
     problems: problems.all(),
   }
+}
+
+type BackendPinning = NonNullable<BackendConfig['pinning']>
+type Pins = NonNullable<BackendPinning['pins']>
+type Unlisted = NonNullable<Pins['unlisted']>
+
+/** A member of a gateway as far as its pins matter. */
+export interface PinnedServer {
+  readonly kind: Target['kind']
+  readonly metadata: { readonly namespace: string; readonly name: string }
+  readonly spec: { readonly pinning?: { readonly mode: PinningMode } }
+}
+
+export interface GatewayPinning {
+  readonly mode: PinningMode
+  readonly unpinnedBackends: 'withhold' | 'allow'
+}
+
+/** Returns the pinning of a gateway by its settings, with defaults. */
+export const readGatewayPinning = (config: { readonly pinning?: GatewayPinning } | undefined): GatewayPinning =>
+  config?.pinning ?? { mode: 'disabled', unpinnedBackends: 'withhold' }
+
+const STRICTEST_LAST = ['disabled', 'report', 'enforce'] as const
+const STRICTEST_FIRST = ['withhold', 'bare', 'allow'] as const
+
+export const pinningMode = ({ spec }: Pick<PinnedServer, 'spec'>): PinningMode => spec.pinning?.mode ?? 'disabled'
+
+const stricter = (one: PinningMode, other: PinningMode): PinningMode =>
+  STRICTEST_LAST.indexOf(one) > STRICTEST_LAST.indexOf(other) ? one : other
+
+function add(into: Map<string, Set<string>>, name: string, digests: readonly string[]): void {
+  const known = into.get(name)
+  if (known === undefined) into.set(name, new Set(digests))
+  else for (const digest of digests) known.add(digest)
+}
+
+const digestsByName = (lists: readonly (readonly (readonly [string, readonly string[]])[])[]) => {
+  const found = new Map<string, Set<string>>()
+  for (const items of lists) for (const [name, digests] of items) add(found, name, digests)
+  return found.size === 0
+    ? undefined
+    : sortedKeys(Object.fromEntries([...found].map(([name, digests]) => [name, [...digests].sort()])))
+}
+
+/** Returns the strictest answers of all pins; absent where none says anything. */
+function strictest(all: readonly MCPPin['spec'][]): Unlisted | undefined {
+  const names = ['tools', 'prompts', 'resources', 'resourceTemplates', 'instructions', 'pages'] as const
+  const said = names.flatMap((name) => {
+    const answers = all.flatMap(({ unlisted }) => unlisted?.[name] ?? [])
+    const first = STRICTEST_FIRST.find((answer) => answers.includes(answer as never))
+    return first === undefined ? [] : [[name, first]]
+  })
+  return said.length === 0 ? undefined : (Object.fromEntries(said) as Unlisted)
+}
+
+/** Joins the pins of several MCPPins of one server: what any of them approves is approved. */
+function joinedPins(pins: readonly MCPPin[]): Pins {
+  const all = pins.map(({ spec }) => spec)
+  const instructions = [...new Set(all.flatMap((spec) => spec.instructions?.digests ?? []))].sort()
+  const named = (list: 'tools' | 'prompts') =>
+    digestsByName(all.map((spec) => (spec[list] ?? []).map(({ name, digests }) => [name, digests] as const)))
+  const located = (list: 'resources' | 'pages') =>
+    digestsByName(all.map((spec) => (spec[list] ?? []).map(({ uri, digests }) => [uri, digests] as const)))
+  const lists = {
+    tools: named('tools'),
+    prompts: named('prompts'),
+    resources: located('resources'),
+    resourceTemplates: digestsByName(
+      all.map((spec) =>
+        (spec.resourceTemplates ?? []).map(({ uriTemplate, digests }) => [uriTemplate, digests] as const),
+      ),
+    ),
+    pages: located('pages'),
+    unlisted: strictest(all),
+  }
+  return {
+    ...(instructions.length === 0 ? {} : { instructions }),
+    ...Object.fromEntries(Object.entries(lists).filter(([, list]) => list !== undefined)),
+  }
+}
+
+/**
+ * Returns the approved definitions of a server; undefined if no MCPPin names it. An invalid MCPPin becomes a problem,
+ * so that pods keep their last pins.
+ */
+function readPins(
+  { kind, metadata: { namespace, name } }: PinnedServer,
+  { view, problems }: Resolver,
+): Pins | undefined {
+  const found = pinsFor(view, { kind, namespace, name })
+  for (const pin of found) {
+    const inner = startProblems()
+    checkPins(pin, inner)
+    if (inner.none) continue
+    const about = { kind: 'MCPPin', name: pin.metadata.name }
+    problems.add('ReferencesResolved', 'PinsInvalid', {
+      about,
+      message: `MCPPin ${JSON.stringify(about.name)}: ${joined(inner.all())}`,
+    })
+  }
+  return found.length === 0 ? undefined : joinedPins(found)
+}
+
+const withPins = (mode: 'report' | 'enforce', pins: Pins | undefined): { readonly pinning: BackendPinning } => ({
+  pinning: { mode, ...(pins === undefined ? {} : { pins }) },
+})
+
+/** Builds the pinning of a proxy's backend: nothing unless the server's own object asks for it. */
+export function serverPinning(server: PinnedServer, resolver: Resolver): Pick<BackendConfig, 'pinning'> {
+  const mode = pinningMode(server)
+  return mode === 'disabled' ? {} : withPins(mode, readPins(server, resolver))
+}
+
+/**
+ * Builds the pinning of a gateway's backend. A proxy compares the server's own bytes and may change definitions
+ * afterwards, so an enforcing gateway only asks that each answer says that pins are enforced. Definitions of an
+ * MCPServerEntry arrive at the gateway: the stricter mode counts. A member without pins follows `unpinnedBackends`.
+ */
+export function memberPinning(
+  member: PinnedServer,
+  { mode: ofGateway, unpinnedBackends }: GatewayPinning,
+  resolver: Resolver,
+): Pick<BackendConfig, 'pinning' | 'enforcesPins'> {
+  const own = pinningMode(member)
+  const unpinned = (mode: PinningMode) => (mode === 'disabled' ? {} : withPins(mode, undefined))
+  if (member.kind !== 'MCPServerEntry') {
+    if (ofGateway === 'disabled' || unpinnedBackends === 'allow') return {}
+    if (stricter(own, ofGateway) !== own) return unpinned(ofGateway)
+    return ofGateway === 'enforce' ? { enforcesPins: true } : {}
+  }
+  const mode = stricter(own, ofGateway)
+  if (mode === 'disabled') return {}
+  const pins = readPins(member, resolver)
+  if (pins !== undefined) return withPins(mode, pins)
+  return own !== 'enforce' && unpinnedBackends === 'allow' ? unpinned(own) : unpinned(mode)
+}
+
+const TYPE = 'DefinitionsApproved'
+
+/** Reasons that pods have told: they hold until pods tell again. */
+const OF_PODS: ReadonlySet<string> = new Set(['Withheld', 'AllApproved', 'Reported'])
+
+const NAMED = 10
+
+/** The definitions of one server: how strictly they are held, and what pods report of them. */
+export interface HeldDefinitions {
+  readonly name: string
+  readonly mode: PinningMode
+  /** True if some MCPPin names the server, as far as the gateway or proxy uses it. */
+  readonly isPinned: boolean
+  readonly seen: DefinitionsObservation | undefined
+}
+
+const sum = (all: readonly HeldDefinitions[], field: 'approved' | 'withheld' | 'reported' | 'missing') =>
+  all.reduce((total, { seen }) => total + (seen?.[field] ?? 0), 0)
+
+/** Returns the counts and the first names, without digests: a text that flaps must not write a status each time. */
+function formatMessage(all: readonly HeldDefinitions[], isOfGateway: boolean): string {
+  const names = all.flatMap(({ name, seen }) =>
+    (seen?.names ?? []).map((found) => (isOfGateway ? `${name}: ${found}` : found)),
+  )
+  const shown = [...new Set(names)].sort().slice(0, NAMED)
+  const counts = (['approved', 'withheld', 'reported', 'missing'] as const).map(
+    (field) => `${sum(all, field)} ${field}`,
+  )
+  return `${counts.join(', ')}${shown.length === 0 ? '' : `: ${shown.join(', ')}`}`
+}
+
+/** Sets the condition of servers whose definitions are held to pins. Returns its reason if something is withheld. */
+function setCondition(
+  held: readonly HeldDefinitions[],
+  { isOfGateway, problems }: { readonly isOfGateway: boolean; readonly problems: Problems },
+  conditions: Conditions,
+): void {
+  const invalid = problems.all().filter(({ reason }) => reason === 'PinsInvalid')
+  if (invalid.length > 0) {
+    conditions.set(TYPE, 'False', 'PinsInvalid', invalid.map(({ message }) => message).join('; '))
+    return
+  }
+  const unpinned = held.filter(({ mode, isPinned }) => mode === 'enforce' && !isPinned)
+  const others = held.filter(({ mode, isPinned }) => mode === 'enforce' && isPinned)
+  const message = formatMessage(held, isOfGateway)
+  if (sum(others, 'withheld') > 0) {
+    conditions.set(TYPE, 'False', 'Withheld', message)
+    return
+  }
+  if (unpinned.length > 0) {
+    const names = unpinned.slice(0, NAMED).map(({ name }) => JSON.stringify(name))
+    const rest = unpinned.length > NAMED ? ` and ${unpinned.length - NAMED} more` : ''
+    const whose = isOfGateway ? ` of ${names.join(', ')}${rest}` : ''
+    conditions.set(TYPE, 'False', 'Unpinned', `no definition${whose} is approved, so nothing is listed`)
+    return
+  }
+  if (held.some(({ seen }) => seen === undefined)) {
+    conditions.keep(TYPE)
+    if (!OF_PODS.has(conditions.get(TYPE)?.reason ?? ''))
+      conditions.set(TYPE, 'Unknown', 'NotObserved', 'no pod has reported on the definitions yet')
+    return
+  }
+  conditions.set(TYPE, 'True', others.length === 0 ? 'Reported' : 'AllApproved', message)
+}
+
+/** Sets `DefinitionsApproved`, if anything is held to pins. `isOfGateway`: messages name the servers. */
+export function reportDefinitions(
+  held: readonly HeldDefinitions[],
+  place: { readonly isOfGateway: boolean; readonly problems: Problems },
+  conditions: Conditions,
+): void {
+  const active = held.filter(({ mode }) => mode !== 'disabled')
+  if (active.length > 0) setCondition(active, place, conditions)
+}
+
+interface Conditioned {
+  readonly metadata: object
+  readonly status?: unknown
+}
+
+/** Returns the event of a transition: something new is withheld, or everything is approved again. */
+export function definitionEvents(object: Conditioned, conditions: Conditions): readonly PlannedEvent[] {
+  const before = readConditions(object).find(({ type }) => type === TYPE)
+  const now = conditions.get(TYPE)
+  const wasWithheld = before?.status === 'False'
+  if (now?.status === 'False' && now.reason !== 'PinsInvalid') {
+    if (wasWithheld && before.reason === now.reason && before.message === now.message) return []
+    return [{ type: 'Warning', reason: 'DefinitionWithheld', message: now.message, condition: TYPE }]
+  }
+  if (now?.status === 'True' && wasWithheld)
+    return [{ type: 'Normal', reason: 'DefinitionApproved', message: now.message, condition: TYPE }]
+  return []
 }

@@ -2,10 +2,9 @@ import { type MCPTelemetryConfig, mcpTelemetryConfig } from '../../../crds/index
 import { ownTelemetry } from '../../../crds/settings/telemetry.ts'
 import { telemetryFindings } from '../../../dataplane/config/check/telemetry.ts'
 import type { TelemetrySettings } from '../../../dataplane/config/telemetry.ts'
-import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
+import { type Mounts, startMounts } from '../../render/pod/containers.ts'
 import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
-import { type MountPlace, mounted } from '../references/mounted.ts'
-import { type CheckConfig, type Resolver, referencedConfig } from '../references/resolver.ts'
+import { type CheckConfig, mounted, type MountPlace, referencedConfig, type Resolver } from '../references/references.ts'
 import { planConfig } from './config.ts'
 
 /** The fields that MCPTelemetryConfig and the block of a registry have in common. */

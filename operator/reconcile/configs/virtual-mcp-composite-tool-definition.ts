@@ -4,7 +4,7 @@ import { workflowFindings } from '../../../dataplane/config/check/workflows.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { checkSupported } from '../outcome/findings.ts'
 import { type ExplainedPlan, problemText, type ReconcileContext } from '../outcome/plan.ts'
-import type { CheckConfig } from '../references/resolver.ts'
+import type { CheckConfig } from '../references/references.ts'
 import { planConfig } from './config.ts'
 
 /** The pointer at which the data plane's rules see the one definition that they check. */

@@ -1,6 +1,6 @@
 import { maskSecrets } from '../../../dataplane/config/credential-text.ts'
 import type { KubernetesObject, ObjectName } from '../../model/view.ts'
-import type { AdminPeer } from '../../render/network/network-policy.ts'
+import type { AdminPeer } from '../../render/network/network.ts'
 
 /** A condition as the Kubernetes API conventions define it. */
 export interface Condition {

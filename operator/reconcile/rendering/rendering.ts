@@ -1,42 +1,17 @@
 import type { Finding } from '../../../dataplane/config/load.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import {
-  type NetworkPeers,
-  type Outbound,
-  peerProblems,
-  renderNetworkPolicy,
-} from '../../render/network/network-policy.ts'
-import {
-  type Listeners,
-  rangeProblems,
-  renderHttpRoute,
-  renderService,
-  type ServiceOptions,
-} from '../../render/network/service.ts'
-import { dataPlaneContainerName, nameProblem, type Workload } from '../../render/object/object.ts'
-import { type Resources, renderResources } from '../../render/pod/containers.ts'
-import { STATE_VOLUME } from '../../render/pod/mounts.ts'
+import { gatewayListeners, type Listeners, type NetworkPeers, type Outbound, peerProblems, rangeProblems, renderHttpRoute, renderNetworkPolicy, renderService, type ServiceOptions } from '../../render/network/network.ts'
+import { dataPlaneContainerName, nameProblem, renderConfig, type Workload } from '../../render/object/object.ts'
+import { dataPlaneContainer, renderResources, resourceDefaults, type Resources, STATE_VOLUME, stateEnvironment, stateMount } from '../../render/pod/containers.ts'
 import { baselineViolations } from '../../render/pod/pod-security.ts'
-import {
-  type OwnContainer,
-  type PodTemplate,
-  type TakenPart,
-  takenMounts,
-  takenPorts,
-  takenVolumes,
-} from '../../render/pod/pod-template.ts'
-import {
-  fromSettings,
-  type PodOptions,
-  type PodSettings,
-  renderDisruptionBudget,
-  renderWorkload,
-  type WorkloadOptions,
-} from '../../render/pod/workload.ts'
+import { type OwnContainer, type PodTemplate, takenMounts, type TakenPart, takenPorts, takenVolumes } from '../../render/pod/pod-template.ts'
+import { fromSettings, ownEnvironment, type PodOptions, type PodSettings, renderDisruptionBudget, renderWorkload, type WorkloadOptions } from '../../render/pod/workload.ts'
 import type { PodRights } from '../../render/rights.ts'
 import { type Places, translatePointer } from '../outcome/findings.ts'
 import type { Problems, ReconcileContext } from '../outcome/plan.ts'
-import type { Resolver } from '../references/resolver.ts'
+import type { Resolver } from '../references/references.ts'
+import type { Assembly } from './proxy.ts'
+import type { Rendered } from './workload.ts'
 
 export interface ChildrenOptions {
   readonly settings: PodSettings
@@ -179,4 +154,56 @@ export function renderChildren(
     ...grants,
     ...route,
   ]
+}
+
+interface GatewayWorkload extends Workload {
+  readonly spec: PodSettings & { readonly resources?: Resources; readonly replicas?: number }
+}
+
+interface GatewayPods {
+  readonly service: ChildrenOptions['service']
+  readonly gateways?: ChildrenOptions['gateways']
+  readonly problems: Problems
+}
+
+/** Room for the vectors of tool search: twice the size of their file. */
+const VECTORS_VOLUME = { name: STATE_VOLUME, emptyDir: { sizeLimit: '256Mi' } }
+
+/** Renders the children of a gateway in pods of its own: a VirtualMCPServer, or a proxy before a remote server. */
+export function renderGatewayPods(
+  object: GatewayWorkload,
+  assembly: Assembly,
+  { service, gateways, problems }: GatewayPods,
+  context: ReconcileContext,
+): Rendered {
+  const { spec } = object
+  const { mounts } = assembly
+  const config = renderConfig(object, context.group, 'gateway', assembly.config)
+  const keepsVectors = assembly.config.optimizer?.embeddingService !== undefined
+  const container = dataPlaneContainer({
+    container: dataPlaneContainerName(object.kind),
+    role: 'gateway',
+    image: context.image,
+    listeners: gatewayListeners,
+    resources: containerResources(spec.resources, resourceDefaults.gateway, problems),
+    env: ownEnvironment(spec, keepsVectors ? stateEnvironment : []),
+    volumeMounts: [...mounts.volumeMounts(), ...(keepsVectors ? [stateMount] : [])],
+    sidecar: false,
+  })
+  const children = renderChildren(
+    object,
+    {
+      settings: spec,
+      configMap: config.configMap,
+      listeners: gatewayListeners,
+      service,
+      pod: { containers: [container], volumes: [...mounts.volumes(), ...(keepsVectors ? [VECTORS_VOLUME] : [])] },
+      shape: 'rolling',
+      replicas: spec.replicas,
+      gateways,
+    },
+    problems,
+    context,
+  )
+  return { children, config, url: assembly.url, externalUrl: assembly.externalUrl }
 }

@@ -1,3 +1,7 @@
+import { spelledAs } from '../../../dataplane/config/check/url.ts'
+import { buildSelector, serviceName } from '../../render/object/object.ts'
+import type { PodSettings } from '../../render/pod/workload.ts'
+import type { Conditions, Problems, ReconcileContext } from '../outcome/plan.ts'
 import type { ObjectOf } from '../../../crds/define.ts'
 import { mcpGroup, type mcpServer, virtualMcpServer } from '../../../crds/index.ts'
 import type { CorsSpec } from '../../../crds/settings/gateway/cors.ts'
@@ -7,14 +11,66 @@ import { cardEndpoint, isOn, lacksSharedReplay, REPLAY_NOT_SHARED } from '../../
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { redisKeyPrefix } from '../../../dataplane/config/redis-keys.ts'
 import type { ClusterView } from '../../model/view.ts'
-import type { NetworkPeers } from '../../render/network/network-policy.ts'
+import type { NetworkPeers } from '../../render/network/network.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
-import { buildSelector } from '../../render/object/object.ts'
-import type { Mounts } from '../../render/pod/mounts.ts'
-import type { PodSettings } from '../../render/pod/workload.ts'
-import type { Conditions, Problems, ReconcileContext } from '../outcome/plan.ts'
-import { redisSettings } from '../references/redis-settings.ts'
-import type { KeyRef, Resolver } from '../references/resolver.ts'
+import type { Mounts } from '../../render/pod/containers.ts'
+import { type KeyRef, redisSettings, type Resolver } from '../references/references.ts'
+
+export interface Addressed {
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly namespace: string }
+}
+
+interface Routed extends Addressed {
+  readonly spec: Pick<PodSettings, 'httpRoute'>
+}
+
+export interface Addresses {
+  readonly address: string
+  readonly url: string
+  /** The same URL at the first host name of its HTTPRoute; undefined if there is none. */
+  readonly externalUrl: string | undefined
+  readonly hosts: readonly string[]
+}
+
+/** Returns the base URL of a workload's Service on its public port. */
+export const buildAddress = ({ kind, metadata }: Addressed, port: number, context: ReconcileContext): string =>
+  context.addressOf({ namespace: metadata.namespace, name: serviceName(kind, metadata.name), port })
+
+/** Returns the MCP endpoint below a base URL, normalized by a URL parser, because clients compare it as text. */
+export const buildEndpoint = (address: string): string => new URL(`${address}/mcp`).href
+
+/** Returns the host names under which pods know a Service, from the shortest to that of its address. */
+function serviceHosts({ kind, metadata }: Addressed, address: string): string[] {
+  const service = serviceName(kind, metadata.name)
+  const short = [service, `${service}.${metadata.namespace}`, `${service}.${metadata.namespace}.svc`]
+  return [...new Set([...short, new URL(address).hostname])]
+}
+
+/** Returns the addresses of a workload on its public port. `urlAt` builds the served URL from a base URL. */
+export function buildAddresses(
+  object: Routed,
+  port: number,
+  urlAt: (address: string) => string,
+  context: ReconcileContext,
+): Addresses {
+  const address = buildAddress(object, port, context)
+  // There is no Gateway on a user's own machine.
+  const routeHosts = context.isOwnMachine ? [] : (object.spec.httpRoute?.hostnames ?? [])
+  const [first] = routeHosts
+  return {
+    address,
+    url: urlAt(address),
+    externalUrl: first === undefined ? undefined : urlAt(`https://${first}`),
+    hosts: [...serviceHosts(object, address), ...routeHosts],
+  }
+}
+
+/** Rewrites a loopback address to the host name that the workload's own settings use for it. */
+export const spelledBy = (addresses: Addresses, spellings: readonly (string | undefined)[]): Addresses => ({
+  ...addresses,
+  url: spelledAs(addresses.url, spellings),
+})
 
 /** The block `audit` of a workload that has one. */
 export type AuditSpec = { readonly [Key in keyof AuditSettings]: Readonly<AuditSettings[Key]> }

@@ -1,9 +1,9 @@
 import type { ClusterView, KubernetesObject, WorkloadObservation } from '../../model/view.ts'
-import { CONFIG_BYTES, type RenderedConfig } from '../../render/object/config-map.ts'
+import { CONFIG_BYTES, type RenderedConfig } from '../../render/object/object.ts'
 import { accountUses } from '../../render/pod/pod-security.ts'
 import { takenPortNames } from '../../render/pod/pod-template.ts'
 import type { PodSettings } from '../../render/pod/workload.ts'
-import { definitionEvents } from '../configs/pinning.ts'
+import { definitionEvents } from '../configs/mcp-pin.ts'
 import {
   type Conditions,
   type ExplainedPlan,

@@ -2,7 +2,7 @@ import type { VirtualMCPServer } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import { sharedShaping, type ToolShaping } from '../configs/mcp-tool-config.ts'
-import type { Resolver } from '../references/resolver.ts'
+import type { Resolver } from '../references/references.ts'
 
 type Aggregation = NonNullable<NonNullable<VirtualMCPServer['spec']['config']>['aggregation']>
 

@@ -3,12 +3,12 @@ import { catalogGate } from '../../../crds/settings/gateway/catalog-gate.ts'
 import { gateDefaults } from '../../../crds/settings/gateway/defaults.ts'
 import type { CatalogGateConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
-import { registryListeners } from '../../render/network/service.ts'
+import { registryListeners } from '../../render/network/network.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import { serverContainerName } from '../../render/object/object.ts'
 import type { Conditions, ProblemDetail, ReconcileContext } from '../outcome/plan.ts'
-import { type MountPlace, mounted } from '../references/mounted.ts'
-import { buildAddress } from '../rendering/addresses.ts'
+import { mounted, type MountPlace } from '../references/references.ts'
+import { buildAddress } from '../rendering/shared-settings.ts'
 
 type Gate = NonNullable<NonNullable<VirtualMCPServer['spec']['config']>['catalogGate']>
 export type CatalogIdentity = NonNullable<CatalogGateConfig['members']>[number]

@@ -12,7 +12,7 @@ import { byText } from '../../model/index.ts'
 import { canonicalJson, sortedKeys } from '../../render/object/canonical.ts'
 import { checkDefinition } from '../configs/virtual-mcp-composite-tool-definition.ts'
 import { type Conditions, problemText, startProblems } from '../outcome/plan.ts'
-import { type Resolver, startResolver } from '../references/resolver.ts'
+import { type Resolver, startResolver } from '../references/references.ts'
 
 type Settings = NonNullable<VirtualMCPServer['spec']['config']>
 type Definition = NonNullable<GatewayConfig['compositeTools']>[number]

@@ -12,20 +12,10 @@ import { longParser } from '../../../dataplane/config/read/long-parser.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry.ts'
 import type { ClusterView, SourceObservation } from '../../model/view.ts'
-import { registryListeners } from '../../render/network/service.ts'
+import { registryListeners } from '../../render/network/network.ts'
 import { hashOf, sortedKeys } from '../../render/object/canonical.ts'
-import { configMapName, renderConfig } from '../../render/object/config-map.ts'
-import { dataPlaneContainerName } from '../../render/object/object.ts'
-import { dataPlaneContainer, resourceDefaults } from '../../render/pod/containers.ts'
-import {
-  MOUNT_ROOT,
-  type Mounts,
-  STATE_PATH,
-  STATE_VOLUME,
-  startMounts,
-  stateEnvironment,
-  stateMount,
-} from '../../render/pod/mounts.ts'
+import { configMapName, dataPlaneContainerName, renderConfig } from '../../render/object/object.ts'
+import { dataPlaneContainer, MOUNT_ROOT, type Mounts, resourceDefaults, startMounts, STATE_PATH, STATE_VOLUME, stateEnvironment, stateMount } from '../../render/pod/containers.ts'
 import { ownEnvironment } from '../../render/pod/workload.ts'
 import { registryRights } from '../../render/rights.ts'
 import { telemetrySettings } from '../configs/mcp-telemetry-config.ts'
@@ -37,17 +27,9 @@ import {
   type ReconcileContext,
   startProblems,
 } from '../outcome/plan.ts'
-import { mounted } from '../references/mounted.ts'
-import { type Resolver, startResolver } from '../references/resolver.ts'
-import { buildAddresses } from '../rendering/addresses.ts'
-import {
-  checkName,
-  checkPullSecrets,
-  containerResources,
-  noteFindings,
-  renderChildren,
-} from '../rendering/rendering.ts'
-import { buildAudit } from '../rendering/shared-settings.ts'
+import { mounted, type Resolver, startResolver } from '../references/references.ts'
+import { buildAddresses, buildAudit } from '../rendering/shared-settings.ts'
+import { checkName, checkPullSecrets, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 
 const EXPORTED_KINDS = [mcpServer, mcpRemoteProxy, virtualMcpServer, mcpServerEntry]

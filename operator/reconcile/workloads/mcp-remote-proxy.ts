@@ -1,26 +1,14 @@
 import { type MCPRemoteProxy, mcpGroup, mcpRemoteProxy } from '../../../crds/index.ts'
 import type { ClusterView } from '../../model/view.ts'
-import { proxyCredential, withCredential } from '../backends/outgoing-credential.ts'
-import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/server-backend.ts'
+import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate, proxyCredential, withCredential } from '../rendering/backend.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
-import { reportDefinitions } from '../configs/pinning.ts'
+import { reportDefinitions } from '../configs/mcp-pin.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
 import { type ExplainedPlan, type ReconcileContext, startProblems } from '../outcome/plan.ts'
-import { caBundleFile } from '../references/ca-bundle.ts'
-import { type Resolver, startResolver } from '../references/resolver.ts'
-import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
-import { renderGatewayPods } from '../rendering/gateway-pods.ts'
-import { type Assembly, assembleProxy, heldByProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
-import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
-import {
-  gatewayPeers,
-  readLimited,
-  reportProofs,
-  warnOfOpenToAll,
-  warnOfProxyHeaders,
-  warnOfRateLimits,
-  warnOfSessions,
-} from '../rendering/shared-settings.ts'
+import { caBundleFile, type Resolver, startResolver } from '../references/references.ts'
+import { assembleProxy, type Assembly, heldByProxy, PROXY_ORIGINS, PROXY_PLACES, warnOfLogins } from '../rendering/proxy.ts'
+import { checkName, checkPullSecrets, noteFindings, renderGatewayPods } from '../rendering/rendering.ts'
+import { gatewayPeers, readLimited, reportProofs, warnOfOpenToAll, warnOfProxyHeaders, warnOfRateLimits, warnOfSessions } from '../rendering/shared-settings.ts'
 import { planWorkload } from '../rendering/workload.ts'
 
 export function assembleMcpRemoteProxy(

@@ -2,19 +2,10 @@ import { type MCPServerEntry, mcpGroup, mcpServerEntry, virtualMcpServer } from 
 import { backendFindings } from '../../../dataplane/config/check/gateway.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
-import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
-import { checkCredential } from '../backends/outgoing-credential.ts'
-import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/server-backend.ts'
+import { type Mounts, startMounts } from '../../render/pod/containers.ts'
+import { backendHeaders, checkCredential, checkRemoteUrl, httpTransport, mayBePrivate } from '../rendering/backend.ts'
 import { settle } from '../configs/config.ts'
-import {
-  definitionEvents,
-  type HeldDefinitions,
-  memberPinning,
-  pinningMode,
-  readGatewayPinning,
-  reportDefinitions,
-  serverPinning,
-} from '../configs/pinning.ts'
+import { definitionEvents, type HeldDefinitions, memberPinning, pinningMode, readGatewayPinning, reportDefinitions, serverPinning } from '../configs/mcp-pin.ts'
 import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
 import {
   type Conditions,
@@ -25,8 +16,7 @@ import {
   startConditions,
   startProblems,
 } from '../outcome/plan.ts'
-import { caBundleFile } from '../references/ca-bundle.ts'
-import { type Resolver, startResolver } from '../references/resolver.ts'
+import { caBundleFile, type Resolver, startResolver } from '../references/references.ts'
 
 /** Builds a gateway's backend from an entry, with its CA bundle and header files in the gateway's pod. */
 export function entryBackend(

@@ -7,30 +7,15 @@ import { type Finding, findingLine } from '../../../dataplane/config/load.ts'
 import { longParser } from '../../../dataplane/config/read/long-parser.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import type { ClusterView } from '../../model/view.ts'
-import { type Outbound, outboundNetwork, outboundProblem } from '../../render/network/network-policy.ts'
-import { sidecarListeners } from '../../render/network/service.ts'
+import { type Outbound, outboundNetwork, outboundProblem, sidecarListeners } from '../../render/network/network.ts'
 import { hashOf } from '../../render/object/canonical.ts'
-import { renderConfig } from '../../render/object/config-map.ts'
-import { dataPlaneContainerName } from '../../render/object/object.ts'
-import {
-  dataPlaneContainer,
-  isPinned,
-  listening,
-  resourceDefaults,
-  serverContainer,
-} from '../../render/pod/containers.ts'
-import type { Mounts } from '../../render/pod/mounts.ts'
+import { dataPlaneContainerName, renderConfig } from '../../render/object/object.ts'
+import { dataPlaneContainer, isPinned, listening, type Mounts, resourceDefaults, serverContainer } from '../../render/pod/containers.ts'
 import { ownEnvironment } from '../../render/pod/workload.ts'
 import { attachRights } from '../../render/rights.ts'
-import {
-  forwardedCredential,
-  type OutgoingCredential,
-  proxyCredential,
-  withCredential,
-} from '../backends/outgoing-credential.ts'
-import { buildEra, httpTransport, stdioBackend } from '../backends/server-backend.ts'
+import { buildEra, forwardedCredential, httpTransport, type OutgoingCredential, proxyCredential, stdioBackend, withCredential } from '../rendering/backend.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
-import { reportDefinitions } from '../configs/pinning.ts'
+import { reportDefinitions } from '../configs/mcp-pin.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
 import {
   type Conditions,
@@ -39,25 +24,10 @@ import {
   type ReconcileContext,
   startProblems,
 } from '../outcome/plan.ts'
-import { type Resolver, startResolver } from '../references/resolver.ts'
-import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
-import { type Assembly, assembleProxy, heldByProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
-import {
-  checkName,
-  checkPullSecrets,
-  containerResources,
-  noteFindings,
-  renderChildren,
-} from '../rendering/rendering.ts'
-import {
-  gatewayPeers,
-  readLimited,
-  reportProofs,
-  warnOfOpenToAll,
-  warnOfProxyHeaders,
-  warnOfRateLimits,
-  warnOfSessions,
-} from '../rendering/shared-settings.ts'
+import { type Resolver, startResolver } from '../references/references.ts'
+import { assembleProxy, type Assembly, heldByProxy, PROXY_ORIGINS, PROXY_PLACES, warnOfLogins } from '../rendering/proxy.ts'
+import { checkName, checkPullSecrets, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
+import { gatewayPeers, readLimited, reportProofs, warnOfOpenToAll, warnOfProxyHeaders, warnOfRateLimits, warnOfSessions } from '../rendering/shared-settings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 
 const MCP_PORT = 8080

@@ -6,19 +6,16 @@ import type { Static } from '../../../crds/settings/schema.ts'
 import { isOfCluster, withoutUrlSecrets } from '../../../dataplane/config/check/url.ts'
 import type { GatewayConfig, OptimizerConfig } from '../../../dataplane/config/gateway.ts'
 import type { BackendObservation, ClusterView, WorkloadObservation } from '../../model/view.ts'
-import { gatewayListeners } from '../../render/network/service.ts'
-import { configMapName } from '../../render/object/config-map.ts'
-import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
-import { reportGrants } from '../authserver/grants.ts'
-import { checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
-import { authServerSettings } from '../authserver/settings.ts'
-import { reportTrustedIssuers } from '../authserver/trusted-issuers.ts'
-import { checkCredential, credentialInForce, listUpstreamProviders } from '../backends/outgoing-credential.ts'
-import { providersServed } from '../configs/credential-settings.ts'
+import { gatewayListeners } from '../../render/network/network.ts'
+import { configMapName } from '../../render/object/object.ts'
+import { type Mounts, startMounts } from '../../render/pod/containers.ts'
+import { authServerSettings, checkIssuer, checkReplicas, reportGrants, reportTrustedIssuers, warnOfLosses, warnOfNoIdentity } from '../configs/auth-server.ts'
+import { checkCredential, credentialInForce, listUpstreamProviders } from '../rendering/backend.ts'
+import { providersServed } from '../configs/mcp-external-auth-config.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
-import { type HeldDefinitions, readGatewayPinning, reportDefinitions } from '../configs/pinning.ts'
+import { type HeldDefinitions, readGatewayPinning, reportDefinitions } from '../configs/mcp-pin.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
 import {
   type Conditions,
@@ -29,26 +26,10 @@ import {
   startProblems,
   warnOfNoEffect,
 } from '../outcome/plan.ts'
-import { type MountPlace, mounted } from '../references/mounted.ts'
-import { type Resolver, startResolver } from '../references/resolver.ts'
-import { buildAddresses, buildEndpoint, spelledBy } from '../rendering/addresses.ts'
-import { renderGatewayPods } from '../rendering/gateway-pods.ts'
+import { mounted, type MountPlace, type Resolver, startResolver } from '../references/references.ts'
+import { buildAddresses, buildAudit, buildCors, buildEndpoint, buildRateLimits, buildServerCard, buildSessionStorage, buildUsage, checkProofs, reportProofs, type SessionStorageSpec, spelledBy, warnOfOpenToAll, warnOfRateLimits, warnOfSessions } from '../rendering/shared-settings.ts'
+import { checkName, checkPullSecrets, noteFindings, renderGatewayPods } from '../rendering/rendering.ts'
 import type { Assembly } from '../rendering/proxy.ts'
-import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
-import {
-  buildAudit,
-  buildCors,
-  buildRateLimits,
-  buildServerCard,
-  buildSessionStorage,
-  buildUsage,
-  checkProofs,
-  reportProofs,
-  type SessionStorageSpec,
-  warnOfOpenToAll,
-  warnOfRateLimits,
-  warnOfSessions,
-} from '../rendering/shared-settings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 import { buildAggregation } from './aggregation.ts'
 import { buildCatalogGate, reportCatalogGate, unusedGateSettings } from './catalog-gate.ts'

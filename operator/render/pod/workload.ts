@@ -1,16 +1,7 @@
 import type { KubernetesObject } from '../../model/view.ts'
-import type { NetworkPeers } from '../network/network-policy.ts'
-import type { HttpRoute, ServiceSettings, ServiceType } from '../network/service.ts'
+import type { HttpRoute, NetworkPeers, ServiceSettings, ServiceType } from '../network/network.ts'
 import { hashOf } from '../object/canonical.ts'
-import {
-  buildLabels,
-  buildSelector,
-  child,
-  childName,
-  serviceName,
-  stringMap,
-  type Workload,
-} from '../object/object.ts'
+import { buildLabels, buildSelector, child, childName, serviceName, stringMap, type Workload } from '../object/object.ts'
 import { GRACE_SECONDS, podSecurityContext, withoutUsers } from './containers.ts'
 import { mergePodTemplate, type PodTemplate } from './pod-template.ts'
 

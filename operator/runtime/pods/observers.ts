@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
-import { configMapName } from '../../render/object/config-map.ts'
+import { configMapName } from '../../render/object/object.ts'
 import { ChildCache } from '../children/child-cache.ts'
 import { lastApplied } from '../children/managed-fields.ts'
 import { keyOf } from '../queue/keys.ts'

@@ -3,7 +3,7 @@ import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
 import { patchTogether } from '../../cluster/kubernetes/patch-together.ts'
 import { buildPath, METADATA_ONLY, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { OPERATOR_LEASE_ROLE, OPERATOR_NAME, operatorName } from '../../render/network/network-policy.ts'
+import { OPERATOR_LEASE_ROLE, OPERATOR_NAME, operatorName } from '../../render/network/network.ts'
 
 const STRATEGIC = 'application/strategic-merge-patch+json'
 const TRIES = 3

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
-import { CLUSTER_VOLUME, MOUNT_ROOT } from '../../render/pod/mounts.ts'
+import { CLUSTER_VOLUME, MOUNT_ROOT } from '../../render/pod/containers.ts'
 import { replaceFile } from '../ports/state.ts'
 import { PodProblem } from './environment.ts'
 import type { Container, Sources, Volume } from './pod.ts'

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import { apiVersionOf, DEFAULT_GROUP, validateObject } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
-import { providerProblem } from '../../../operator/reconcile/backends/outgoing-credential.ts'
+import { providerProblem } from '../../../operator/reconcile/rendering/backend.ts'
 import { configText, plansOfText } from '../../support/operator/plans.ts'
 
 const world = `

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { repeatedKey } from '../../../../operator/reconcile/configs/cedar.ts'
+import { repeatedKey } from '../../../../operator/reconcile/configs/mcp-authz-config.ts'
 
 for (const [text, found] of [
   ['{}', undefined],

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { operatorPeer, parseAdminPeer } from '../../../../operator/render/network/network-policy.ts'
+import { operatorPeer, parseAdminPeer } from '../../../../operator/render/network/network.ts'
 import { childOf, context, plansOf, worldOf } from '../../../support/operator/plans.ts'
 
 const monitoring = { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } }
