@@ -1,9 +1,7 @@
 import { apiVersionOf, kinds, VERSION } from '../../crds/index.ts'
 import type { CoreObject, Manifest } from '../../operator/cluster/files/index.ts'
-import { type ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
-import { childKinds } from '../../operator/cluster/kubernetes/child-kinds.ts'
-import { listServed } from '../../operator/cluster/kubernetes/list-all.ts'
-import type { Resource } from '../../operator/cluster/kubernetes/resource.ts'
+import { type ApiServer, isNotFound, listServed } from '../../operator/cluster/kubernetes/api-server.ts'
+import { childKinds, type Resource } from '../../operator/cluster/kubernetes/resource.ts'
 import { createWorld, type KubernetesObject, type World } from '../../operator/model/index.ts'
 import { childName } from '../../operator/render/object/object.ts'
 

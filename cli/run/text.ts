@@ -1,4 +1,4 @@
-import type { Endpoint, Problem, Report } from '../../operator/standalone/index.ts'
+import type { Endpoint, Problem, Report } from '../../operator/standalone/report.ts'
 
 const formatName = ({ namespace, name }: { readonly namespace: string; readonly name: string }) =>
   namespace === '' ? name : `${namespace}/${name}`

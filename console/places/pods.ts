@@ -1,6 +1,5 @@
-import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
-import { childResource } from '../../operator/cluster/kubernetes/child-kinds.ts'
-import { listAll } from '../../operator/cluster/kubernetes/list-all.ts'
+import { type ApiServer, listAll } from '../../operator/cluster/kubernetes/api-server.ts'
+import { childResource } from '../../operator/cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { buildSelector, childName } from '../../operator/render/object/object.ts'
 import type { Pod } from '../../operator/runtime/pods/observation.ts'

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { changeText, newProblems, overviewText } from '../../cli/run/text.ts'
-import type { Endpoint, Problem, Report } from '../../operator/standalone/index.ts'
+import type { Endpoint, Problem, Report } from '../../operator/standalone/report.ts'
 
 const endpoint = (kind: string, name: string, port: number, registries: string[] = []): Endpoint => ({
   kind,

@@ -1,5 +1,75 @@
 import { at, isObject } from '../../../crds/settings/json.ts'
-import type { ObjectFinding } from './metadata.ts'
+import type { ManifestDocument } from './document.ts'
+import type { ManifestFinding } from './finding.ts'
+
+export type ObjectFinding = Required<Pick<ManifestFinding, 'severity' | 'reason' | 'message' | 'pointer'>>
+
+const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
+/** RFC 1123 as the API server requires it in `metadata.name` of custom resources, and in `metadata.namespace`. */
+const subdomain = new RegExp(`^${label}(\\.${label})*$`)
+const dnsLabel = new RegExp(`^${label}$`)
+
+const refused = (reason: string, pointer: string, message: string): ObjectFinding => ({
+  severity: 'error',
+  reason,
+  message,
+  pointer,
+})
+
+/**
+ * Checks what the API server checks before any schema: name, namespace, and labels and annotations with string values.
+ */
+export function checkMetadata(
+  metadata: unknown,
+  document: Pick<ManifestDocument, 'misreading'>,
+  base: string,
+): ObjectFinding[] {
+  if (!isObject(metadata) || isMissing(metadata['name']) || metadata['name'] === '') {
+    const generated = isObject(metadata) && metadata['generateName'] !== undefined
+    const message = generated ? 'must be set; generateName has no meaning in a file' : 'must be set'
+    return [refused('NameMissing', '/metadata/name', message)]
+  }
+  const explained = (pointer: string, message: string) => {
+    const misreading = document.misreading(base + pointer)
+    return misreading ? `${message} (${misreading})` : message
+  }
+  return [
+    ...nameFindings(metadata['name'], explained),
+    ...namespaceFindings(metadata['namespace'], explained),
+    ...mapFindings('labels', metadata['labels'], explained),
+    ...mapFindings('annotations', metadata['annotations'], explained),
+  ]
+}
+
+/** Adds to a message how YAML has read the value at the pointer, if its author may have meant something else. */
+type Explained = (pointer: string, message: string) => string
+
+const isMissing = (value: unknown): boolean => value === undefined || value === null
+
+function nameFindings(name: unknown, explained: Explained): ObjectFinding[] {
+  const pointer = '/metadata/name'
+  if (typeof name !== 'string') return [refused('NameInvalid', pointer, explained(pointer, 'must be a string'))]
+  if (name.length <= 253 && subdomain.test(name)) return []
+  return [refused('NameInvalid', pointer, `"${name}" must be lowercase letters, digits, "-" and ".", at most 253`)]
+}
+
+function namespaceFindings(namespace: unknown, explained: Explained): ObjectFinding[] {
+  if (isMissing(namespace)) return []
+  if (typeof namespace === 'string' && namespace.length <= 63 && dnsLabel.test(namespace)) return []
+  const message = `${JSON.stringify(namespace)} must be lowercase letters, digits and "-", at most 63`
+  return [refused('NamespaceInvalid', '/metadata/namespace', explained('/metadata/namespace', message))]
+}
+
+function mapFindings(field: 'labels' | 'annotations', map: unknown, explained: Explained): ObjectFinding[] {
+  if (isMissing(map)) return []
+  if (!isObject(map)) return [refused('MetadataInvalid', `/metadata/${field}`, 'must be a map of strings')]
+  return Object.entries(map)
+    .filter(([, value]) => typeof value !== 'string')
+    .map(([key]) => {
+      const pointer = at(`/metadata/${field}`, key)
+      return refused('MetadataInvalid', pointer, explained(pointer, 'must be a string'))
+    })
+}
 
 /** A Secret or ConfigMap with its values as bytes. Values of Secrets must not reach any output. */
 export interface CoreObject {

@@ -1,14 +1,11 @@
 import type { Logger } from 'pino'
 import { isNotFound } from '../../cluster/kubernetes/api-server.ts'
-import { childResource } from '../../cluster/kubernetes/child-kinds.ts'
-import type { Resource } from '../../cluster/kubernetes/resource.ts'
+import { childResource, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
-import { keyOf } from '../queue/keys.ts'
-import { findController } from './child-cache.ts'
-import { ChildMemories, type ChildMemory } from './child-memory.ts'
+import { keyOf } from '../queue/queue.ts'
+import { findController, findStanding, type Owner, type Standing } from './ownership.ts'
+import { type ChildChanges, ChildMemories, type ChildMemory, ChildWriter, NameHeldError, noteChange, type WriterOptions } from './child-writer.ts'
 import { type ChildProblem, nameTaken, terminating } from './child-problem.ts'
-import { type ChildChanges, ChildWriter, NameHeldError, noteChange, type WriterOptions } from './child-writer.ts'
-import { findStanding, type Owner, type Standing } from './ownership.ts'
 
 interface ApplierOptions extends WriterOptions {
   readonly isGone: (owner: OwnerReference, namespace: string) => boolean

@@ -3,15 +3,13 @@ import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/index.ts'
 import { Reviewer } from '../admission/reviewer.ts'
 import { releaseAll } from '../removal/release.ts'
-import type { Removal } from '../removal/removal.ts'
-import { RightsKeeper } from '../removal/rights-keeper.ts'
+import { type Removal, RightsKeeper } from '../removal/removal.ts'
 import { type OperatorMetrics, startMetrics } from '../report/metrics.ts'
-import { keptObject } from '../watch/kept-object.ts'
-import { kindStore } from '../watch/kind-store.ts'
+import { keptObject, kindStore } from '../watch/kind-store.ts'
 import { BaseOperator, type OnObject } from './base-operator.ts'
 import { LeaderElection, type LeaseOptions } from './lease.ts'
 import { createParts, type Parts, type PartsSettings } from './parts.ts'
-import { work } from './work.ts'
+import { work } from './reconciler.ts'
 
 export interface ControllerOptions extends PartsSettings {
   readonly kubeConfig: PooledKubeConfig

@@ -1,9 +1,7 @@
 import type { Logger } from 'pino'
 import { backoffDelay, whole } from '../../../dataplane/retry/backoff.ts'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
-import { handleEach } from '../queue/handle-each.ts'
-import { splitKey } from '../queue/keys.ts'
-import { KeyedQueue } from '../queue/queue.ts'
+import { handleEach, KeyedQueue, splitKey } from '../queue/queue.ts'
 import type { Pod } from './observation.ts'
 import { isPollable, PODS, type ReadPodStatus } from './read-pod-status.ts'
 

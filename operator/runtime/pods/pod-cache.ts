@@ -1,6 +1,6 @@
 import type { KubernetesObject } from '../../model/view.ts'
-import { findWorkload, type WorkloadName } from '../children/workload-labels.ts'
-import { keyOf } from '../queue/keys.ts'
+import { findWorkload, type WorkloadName } from '../children/ownership.ts'
+import { keyOf } from '../queue/queue.ts'
 import type { ReflectedStore } from '../watch/reflector.ts'
 import type { Pod, PodStatus } from './observation.ts'
 

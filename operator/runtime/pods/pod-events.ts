@@ -1,12 +1,9 @@
 import type { Logger } from 'pino'
-import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
-import { listAll } from '../../cluster/kubernetes/list-all.ts'
+import { type ApiServer, listAll } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { findWorkload, type WorkloadName } from '../children/workload-labels.ts'
-import { handleEach } from '../queue/handle-each.ts'
-import { keyOf, splitKey } from '../queue/keys.ts'
-import { KeyedQueue } from '../queue/queue.ts'
+import { findWorkload, type WorkloadName } from '../children/ownership.ts'
+import { handleEach, KeyedQueue, keyOf, splitKey } from '../queue/queue.ts'
 import { isBeingPrepared, newestPods, type Pod, type Trouble } from './observation.ts'
 
 /** The StatefulSet controller and kubelets write core/v1 Events. */

@@ -1,4 +1,19 @@
 import { type Backoff, backoffDelay } from '../../../dataplane/retry/backoff.ts'
+import type { Logger } from 'pino'
+
+/** Returns the key of an object in queues and maps: `kind/namespace/name`. */
+export const keyOf = (kind: string, namespace: string, name: string): string => `${kind}/${namespace}/${name}`
+
+export function splitKey(key: string): { kind: string; namespace: string; name: string } {
+  const [kind = '', namespace = '', name = ''] = key.split('/')
+  return { kind, namespace, name }
+}
+
+/** Returns the name of our finalizer, which keeps a config that is still referenced. */
+export const finalizerName = (group: string): string => `${group}/in-use`
+
+/** Returns the name of the finalizer that keeps the operator's rights while the other one keeps a config. */
+export const rightsFinalizerName = (group: string): string => `${group}/release-first`
 
 /**
  * A queue of keys for several workers, with the promises of client-go's work queue: a key waits at most once; a key in
@@ -123,5 +138,31 @@ export class KeyedQueue {
     if (!set) return
     clearTimeout(set.timer)
     this.#timers.delete(key)
+  }
+}
+
+/**
+ * Handles the keys of a queue one after the other until the queue is closed. `handle` returns the milliseconds until the
+ * key is due again, or undefined if a change starts it. A key whose `handle` rejects is retried, and only its first
+ * failure is a warning; `what` is the message of the log line.
+ */
+export async function handleEach(
+  queue: KeyedQueue,
+  handle: (key: string) => Promise<number | undefined>,
+  log: Logger,
+  what: string,
+): Promise<void> {
+  for (let key = await queue.take(); key !== undefined; key = await queue.take()) {
+    try {
+      const next = await handle(key)
+      queue.forget(key)
+      if (next !== undefined) queue.addAfter(key, next)
+    } catch (error) {
+      const level = queue.failures(key) === 0 ? 'warn' : 'debug'
+      log[level]({ key, error: String(error) }, what)
+      queue.retry(key)
+    } finally {
+      queue.done(key)
+    }
   }
 }

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { eventNote, type PlannedEvent } from '../../reconcile/outcome/plan.ts'
+import { type Condition, eventNote, type PlannedEvent, readConditions } from '../../reconcile/outcome/plan.ts'
 import { saysNamespaceGoes } from '../watch/namespaces.ts'
 
 const EVENTS: Resource = { group: 'events.k8s.io', version: 'v1', plural: 'events', kind: 'Event' }
@@ -51,5 +51,56 @@ export class EventRecorder {
         'an event could not be written',
       )
     }
+  }
+}
+
+interface LastingWarningsOptions {
+  /** Returns the current object, or undefined if it is gone or this process may not report on it any more. */
+  readonly current: (object: KubernetesObject) => KubernetesObject | undefined
+  readonly write: (object: KubernetesObject, event: PlannedEvent) => void
+  /** Milliseconds that a warning must last. */
+  readonly lasts?: number
+}
+
+/** `kubectl apply -f` of a folder is usually faster. */
+const LASTS_MS = 5_000
+
+/**
+ * Returns the condition behind an event: with its reason, or true of that type; or false, where the event names a type.
+ */
+export const findCondition = (
+  object: KubernetesObject,
+  { reason, condition }: Pick<PlannedEvent, 'reason' | 'condition'>,
+): Condition | undefined =>
+  readConditions(object).find((one) =>
+    condition === undefined
+      ? one.reason === reason || (one.status === 'True' && one.type === reason)
+      : one.type === condition && one.status === 'False',
+  )
+
+/**
+ * Delays warnings until they have lasted: of objects that are applied together, the first ones miss the others for a
+ * moment. Delayed warnings are dropped when the process ends.
+ */
+export class LastingWarnings {
+  readonly #options: LastingWarningsOptions
+  /** The delayed warnings, by uid and reason. */
+  readonly #kept = new Set<string>()
+
+  constructor(options: LastingWarningsOptions) {
+    this.#options = options
+  }
+
+  /** Writes the warning once it has lasted, with the text that its condition has then. */
+  tell(object: KubernetesObject, event: PlannedEvent): void {
+    const key = `${object.metadata.uid}/${event.reason}`
+    if (this.#kept.has(key)) return
+    this.#kept.add(key)
+    setTimeout(() => {
+      this.#kept.delete(key)
+      const there = this.#options.current(object)
+      const condition = there && findCondition(there, event)
+      if (condition) this.#options.write(there, { ...event, message: condition.message })
+    }, this.#options.lasts ?? LASTS_MS).unref()
   }
 }

@@ -3,7 +3,7 @@ import type { Reading } from '../../../dataplane/telemetry/metrics/family.ts'
 import { counter } from '../../../dataplane/telemetry/metrics/family.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
-import { findController } from '../children/child-cache.ts'
+import { findController } from '../children/ownership.ts'
 import type { ChildWrite } from '../children/child-writer.ts'
 
 /**

@@ -6,10 +6,9 @@ import type { KubernetesObject, World } from '../../model/index.ts'
 import { isUntold, type Plan, type PlannedEvent, startConditions } from '../../reconcile/outcome/plan.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
 import type { ChildProblem } from '../children/child-problem.ts'
-import { isOwnAffair, keptObject, sameFinalizers } from '../watch/kept-object.ts'
+import { isOwnAffair, keptObject, sameFinalizers } from '../watch/kind-store.ts'
 import { NamespaceGoingError, type Namespaces } from '../watch/namespaces.ts'
-import type { EventRecorder } from './event-recorder.ts'
-import { findCondition, LastingWarnings } from './lasting-warnings.ts'
+import { type EventRecorder, findCondition, LastingWarnings } from './event-recorder.ts'
 
 export interface StatusWriterOptions {
   readonly api: ApiServer

@@ -1,9 +1,27 @@
+import type { KubernetesObject } from '../../model/view.ts'
+import { canonicalJson } from '../../render/object/canonical.ts'
 import { ResourceEventType } from '@dot-i/k8s-operator'
 import type { Logger } from 'pino'
 import type { KubernetesObject, ObjectName, World } from '../../model/index.ts'
 import { type Dependency, onList, onObject, onReferrers } from './dependencies.ts'
-import { isOwnAffair, sameFinalizers } from './kept-object.ts'
 import type { ReflectedStore } from './reflector.ts'
+
+/** Returns what others read of an object besides its spec, as text. */
+const formatMetadata = ({ metadata: { resourceVersion: _, finalizers: __, ...metadata } }: KubernetesObject) =>
+  canonicalJson(metadata)
+
+/** Tells whether a change affects only status and finalizers. A new spec has a new generation. */
+export const isOwnAffair = (before: KubernetesObject, after: KubernetesObject): boolean =>
+  after.metadata.generation !== undefined && formatMetadata(before) === formatMetadata(after)
+
+export const sameFinalizers = (a: KubernetesObject, b: KubernetesObject): boolean =>
+  canonicalJson(a.metadata.finalizers ?? []) === canonicalJson(b.metadata.finalizers ?? [])
+
+/** Drops `managedFields` from an object of one of our kinds: nobody reads them, and they are half of it. */
+export function keptObject(object: KubernetesObject): KubernetesObject {
+  delete (object.metadata as KubernetesObject['metadata'] & { managedFields?: unknown }).managedFields
+  return object
+}
 
 interface KindStoreOptions {
   readonly world: World

@@ -1,9 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { backoffDelay } from '../../../dataplane/retry/backoff.ts'
-import { type ApiServer, isGone, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { type ApiServer, isGone, isNotFound, watch } from '../../cluster/kubernetes/api-server.ts'
 import { apiVersionOf, METADATA_ONLY, type Resource } from '../../cluster/kubernetes/resource.ts'
-import { watch } from '../../cluster/kubernetes/watch.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { pause } from '../queue/pause.ts'
 

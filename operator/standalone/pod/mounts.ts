@@ -2,8 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import { CLUSTER_VOLUME, MOUNT_ROOT } from '../../render/pod/containers.ts'
 import { replaceFile } from '../ports/state.ts'
-import { PodProblem } from './environment.ts'
-import type { Container, Sources, Volume } from './pod.ts'
+import { type Container, PodProblem, type Sources, type Volume } from './pod.ts'
 
 /** A mounted volume: a folder below the workload's root. Without files it is a folder to write in. */
 export interface MountedFolder {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { objectKey } from '../../cluster/files/index.ts'
 import type { NamedSources } from '../../model/index.ts'
 import { problemsIn, reportedSources } from '../../model/reported.ts'
-import { fetchStatus } from '../status/fetch-status.ts'
+import { fetchStatus } from '../status/gateway-poller.ts'
 import type { RunningPod } from './running-pod.ts'
 
 const POLL_INTERVAL_MS = 2_000

@@ -1,6 +1,19 @@
-import { isReportedBackend, type ReportedBackend, type ReportedStatus } from '../../../dataplane/config/status.ts'
+import { isReportedBackend, isReportedStatus, type ReportedBackend, type ReportedStatus } from '../../../dataplane/config/status.ts'
 import { problemsIn, type ReportedProblems } from '../../model/reported.ts'
-import { fetchStatus } from './fetch-status.ts'
+
+const TIMEOUT_MS = 2_000
+
+/** Reads `/status` of a data plane on this machine. Returns undefined if it gives no valid answer. */
+export async function fetchStatus(adminUrl: string): Promise<ReportedStatus | undefined> {
+  try {
+    const response = await fetch(`${adminUrl}/status`, { signal: AbortSignal.timeout(TIMEOUT_MS) })
+    const status: unknown = await response.json()
+    return isReportedStatus(status) ? status : undefined
+  } catch {
+    // It is not up yet or has ended. The caller tries again.
+    return undefined
+  }
+}
 
 /** The time between two polls (milliseconds). */
 const PAUSE_MS = 1_000

@@ -4,7 +4,7 @@
  */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ruleGroups } from '../../../operator/deploy/alerts.ts'
+import { ruleGroups } from '../../../operator/deploy/monitoring.ts'
 import { dashboards } from '../../../operator/deploy/dashboards.ts'
 import { type PrometheusServer, startPrometheus } from '../../support/telemetry/prometheus-server.ts'
 import { installWebhook } from '../support/admission.ts'

@@ -1,5 +1,5 @@
 import { kinds } from '../../../crds/index.ts'
-import { childKinds } from '../../../operator/cluster/kubernetes/child-kinds.ts'
+import { childKinds } from '../../../operator/cluster/kubernetes/resource.ts'
 import type { ControlPlane } from './control-plane.ts'
 import { eventually } from './operator-process.ts'
 

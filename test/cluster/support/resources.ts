@@ -1,6 +1,5 @@
 import { kinds } from '../../../crds/index.ts'
-import { childKinds } from '../../../operator/cluster/kubernetes/child-kinds.ts'
-import type { Resource } from '../../../operator/cluster/kubernetes/resource.ts'
+import { childKinds, type Resource } from '../../../operator/cluster/kubernetes/resource.ts'
 
 interface NamedResource extends Resource {
   readonly shortNames?: readonly string[]

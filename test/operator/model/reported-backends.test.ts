@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { reportedBackends } from '../../../operator/model/reported.ts'
-import { gatewayReportIn } from '../../../operator/runtime/pods/status-readers.ts'
+import { gatewayReportIn } from '../../../operator/runtime/pods/status-observer.ts'
 import { condition, plansOfText } from '../../support/operator/plans.ts'
 
 const lastError = { code: 'unreachable', message: 'connect ECONNREFUSED', at: '2026-11-24T12:00:00.000Z' }

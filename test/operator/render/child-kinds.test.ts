@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { childKinds } from '../../../operator/cluster/kubernetes/child-kinds.ts'
+import { childKinds } from '../../../operator/cluster/kubernetes/resource.ts'
 import { fillWorld } from '../../../operator/model/index.ts'
 import { planAll } from '../../../operator/reconcile/index.ts'
 import { context, worldContent } from '../../support/operator/plans.ts'

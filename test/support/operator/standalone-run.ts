@@ -1,5 +1,6 @@
 import { join } from 'node:path'
-import { type Report, Standalone } from '../../../operator/standalone/index.ts'
+import type { Report } from '../../../operator/standalone/report.ts'
+import { Standalone } from '../../../operator/standalone/standalone.ts'
 import { eventually } from '../eventually.ts'
 import type { TemporaryFolder } from '../folder.ts'
 import { ownHost } from '../gateway/own-host.ts'

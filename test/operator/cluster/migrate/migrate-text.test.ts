@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { migrateText } from '../../../../operator/cluster/migrate/migrate-text.ts'
+import { migrateText } from '../../../../operator/cluster/migrate.ts'
 
 const OTHER = 'mcp.example.org'
 const to = { from: OTHER, to: 'portico.dev' }

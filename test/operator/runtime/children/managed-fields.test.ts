@@ -1,18 +1,8 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { KubernetesObject } from '../../../../operator/model/view.ts'
-import type { FieldSet } from '../../../../operator/runtime/children/field-set.ts'
-import { keptChild } from '../../../../operator/runtime/children/kept-child.ts'
-import {
-  foreignManagers,
-  hasForeignFields,
-  hindrances,
-  holdsReplicas,
-  lastApplied,
-  type ManagedFields,
-  ownFields,
-  takenOver,
-} from '../../../../operator/runtime/children/managed-fields.ts'
+import { type FieldSet, foreignManagers, hasForeignFields, hindrances, holdsReplicas, lastApplied, type ManagedFields, ownFields, takenOver } from '../../../../operator/runtime/children/managed-fields.ts'
+import { keptChild } from '../../../../operator/runtime/children/child-cache.ts'
 
 const port = (number: number) => ({ name: 'mcp', port: number, protocol: 'TCP', targetPort: 'mcp' })
 const service = (number: number, entries: readonly ManagedFields[] = [], spec: object = {}): KubernetesObject => ({

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { observeRoute } from '../../../../operator/runtime/pods/workload-observer.ts'
+import { observeRoute } from '../../../../operator/runtime/pods/observers.ts'
 
 const condition = (type: string, status: string, observedGeneration = 2) => ({
   type,

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { KubernetesObject } from '../../../../operator/model/view.ts'
-import { LastingWarnings } from '../../../../operator/runtime/report/lasting-warnings.ts'
+import { LastingWarnings } from '../../../../operator/runtime/report/event-recorder.ts'
 import { eventually } from '../../../support/eventually.ts'
 
 interface Told {

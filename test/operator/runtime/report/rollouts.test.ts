@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { KubernetesObject } from '../../../../operator/model/view.ts'
-import { letContentsGo } from '../../../../operator/runtime/children/kept-child.ts'
+import { letContentsGo } from '../../../../operator/runtime/children/child-cache.ts'
 import { Rollouts } from '../../../../operator/runtime/report/rollouts.ts'
 
 const OURS = 'portico:2'

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { LogFile } from '../../../../operator/standalone/process/log-file.ts'
+import { LogFile } from '../../../../operator/standalone/ports/state.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
 
 test('each line has its time; the log of the run before is kept, and no one else may read it', () => {
