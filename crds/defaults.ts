@@ -1,5 +1,4 @@
-import type { KindDeclaration } from './define.ts'
-import { specMayBeLeftOut } from './root.ts'
+import { type KindDeclaration, specMayBeLeftOut } from './define.ts'
 import { at, inKeyOrder, isObject } from './settings/json.ts'
 import { childSchema, partsOf, type SchemaNode, schemaChildren } from './walk.ts'
 

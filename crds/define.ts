@@ -1,6 +1,8 @@
 /** A kind, declared as data. CRD, type, validation, indexes, watches, RBAC and columns derive from it. */
 import type { Static, TObject, TSchema } from 'typebox'
 import { findReferences, type ReferenceDeclaration } from './walk.ts'
+import { limits } from './settings/limits.ts'
+import type { CelRule } from './settings/schema.ts'
 
 export type { ReferenceDeclaration }
 
@@ -72,3 +74,49 @@ export interface ObjectOf<K extends KindDeclaration> {
   spec: Static<K['spec']>
   status?: Partial<Static<K['status']>>
 }
+
+/** Printer columns that several kinds share. */
+export const ready: Column = {
+  name: 'Ready',
+  type: 'string',
+  jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+  description: 'Whether everything is in order.',
+}
+export const reason: Column = {
+  name: 'Reason',
+  type: 'string',
+  jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
+  description: 'Reason of the condition Ready.',
+  priority: 1,
+}
+export const phase: Column = { name: 'Phase', type: 'string', jsonPath: '.status.phase' }
+export const url: Column = { name: 'URL', type: 'string', jsonPath: '.status.url' }
+export const age: Column = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' }
+export const users: Column = {
+  name: 'Users',
+  type: 'integer',
+  jsonPath: '.status.referencingWorkloadCount',
+  description: 'Number of objects that refer to it.',
+}
+
+export const VERSION = 'v1beta1'
+
+/** Returns the `apiVersion` of our objects in a group. */
+export const apiVersionOf = (group: string): string => `${group}/${VERSION}`
+
+/**
+ * A workload's name is part of names of Services (`mcpreg-<name>`, RFC 1123 labels of at most 63 characters) and of a
+ * StatefulSet's revision label (`<name>-<10 letters>`).
+ */
+const workloadName: CelRule = {
+  rule: `self.metadata.name.matches('^[a-z0-9]([a-z0-9-]{0,${limits.workloadName - 2}}[a-z0-9])?$')`,
+  message: `the name of a workload must be lower-case letters, digits and "-", at most ${limits.workloadName}: Services are named after it`,
+}
+
+export const rootRules = ({ role }: KindDeclaration): readonly CelRule[] => (role === 'workload' ? [workloadName] : [])
+
+/**
+ * Tells whether an object may omit `spec`, which the API server then fills in: no workload, and nothing is required.
+ */
+export const specMayBeLeftOut = ({ role, spec }: KindDeclaration): boolean =>
+  role !== 'workload' && ((spec as { readonly required?: readonly string[] }).required ?? []).length === 0

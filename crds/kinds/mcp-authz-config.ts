@@ -1,5 +1,4 @@
-import { age, ready, users } from '../columns.ts'
-import { defineKind, type ObjectOf } from '../define.ts'
+import { age, defineKind, type ObjectOf, ready, users } from '../define.ts'
 import { choice, object, raw } from '../settings/schema.ts'
 import { configStatus, workloadKinds } from '../settings/status.ts'
 

@@ -1,5 +1,4 @@
-import { age, ready, users } from '../columns.ts'
-import { defineKind, type ObjectOf } from '../define.ts'
+import { age, defineKind, type ObjectOf, ready, users } from '../define.ts'
 import { authServer } from '../settings/auth/auth-server.ts'
 import {
   awsSts,
@@ -12,7 +11,7 @@ import {
 } from '../settings/auth/external-auth.ts'
 import { choice, object, Type } from '../settings/schema.ts'
 import { configStatus, workloadKinds } from '../settings/status.ts'
-import { blockFor } from '../settings/union.ts'
+import { blockFor } from '../settings/rules.ts'
 
 const OBO = 'on-behalf-of is not supported; use tokenExchange or xaa'
 

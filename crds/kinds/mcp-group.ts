@@ -1,5 +1,4 @@
-import { age, ready } from '../columns.ts'
-import { defineKind, type ObjectOf } from '../define.ts'
+import { age, defineKind, type ObjectOf, ready } from '../define.ts'
 import { limits } from '../settings/limits.ts'
 import { list, object, Type, text } from '../settings/schema.ts'
 import { count, oneOf, status, statusText } from '../settings/status.ts'

@@ -1,5 +1,4 @@
-import { age, ready, reason } from '../columns.ts'
-import { defineKind, type ObjectOf } from '../define.ts'
+import { age, defineKind, type ObjectOf, ready, reason } from '../define.ts'
 import { pinSpec } from '../settings/gateway/pinning.ts'
 import { configStatus } from '../settings/status.ts'
 

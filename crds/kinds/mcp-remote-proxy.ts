@@ -1,5 +1,4 @@
-import { age, phase, ready, reason, url as urlColumn } from '../columns.ts'
-import { defineKind, type ObjectOf } from '../define.ts'
+import { age, defineKind, type ObjectOf, phase, ready, reason, url as urlColumn } from '../define.ts'
 import { headerForward } from '../settings/headers.ts'
 import { resources } from '../settings/pod/pod.ts'
 import { proxyRules, proxySettings } from '../settings/pod/workload.ts'

@@ -1,5 +1,4 @@
-import { age, phase, ready, reason } from '../columns.ts'
-import { defineKind, type ObjectOf } from '../define.ts'
+import { age, defineKind, type ObjectOf, phase, ready, reason } from '../define.ts'
 import { pinning } from '../settings/gateway/pinning.ts'
 import { headerForward } from '../settings/headers.ts'
 import { protocolEra } from '../settings/protocol-era.ts'

@@ -1,5 +1,4 @@
-import { age, phase, ready, reason, url } from '../columns.ts'
-import { defineKind, type ObjectOf } from '../define.ts'
+import { age, defineKind, type ObjectOf, phase, ready, reason, url } from '../define.ts'
 import { limits } from '../settings/limits.ts'
 import { args, backendReplicas, env, port, resources } from '../settings/pod/pod.ts'
 import { proxyRules, proxySettings } from '../settings/pod/workload.ts'

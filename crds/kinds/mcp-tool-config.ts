@@ -1,5 +1,4 @@
-import { age, ready, users } from '../columns.ts'
-import { defineKind, type ObjectOf } from '../define.ts'
+import { age, defineKind, type ObjectOf, ready, users } from '../define.ts'
 import { toolOverrides } from '../settings/gateway/aggregation.ts'
 import { limits } from '../settings/limits.ts'
 import { list, object, Type, text } from '../settings/schema.ts'

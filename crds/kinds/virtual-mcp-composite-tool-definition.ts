@@ -1,5 +1,4 @@
-import { age, ready, reason, users } from '../columns.ts'
-import { defineKind, type ObjectOf } from '../define.ts'
+import { age, defineKind, type ObjectOf, ready, reason, users } from '../define.ts'
 import { workflow } from '../settings/gateway/workflow.ts'
 import { list, Type } from '../settings/schema.ts'
 import { configStatus, oneOf, statusText } from '../settings/status.ts'

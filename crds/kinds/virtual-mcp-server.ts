@@ -1,5 +1,4 @@
-import { age, phase, ready, reason, url } from '../columns.ts'
-import { defineKind, type ObjectOf } from '../define.ts'
+import { age, defineKind, type ObjectOf, phase, ready, reason, url } from '../define.ts'
 import { allowedHosts } from '../settings/allowed-hosts.ts'
 import { authServer } from '../settings/auth/auth-server.ts'
 import { authzConfig } from '../settings/auth/authz.ts'
@@ -17,7 +16,7 @@ import { serviceRules } from '../settings/pod/service.ts'
 import { objectRef, oidcConfigRef, telemetryConfigRef } from '../settings/references.ts'
 import { choice, defaulted, list, map, object, Type, text } from '../settings/schema.ts'
 import { count, oneOf, statusText, workloadStatus } from '../settings/status.ts'
-import { notBoth } from '../settings/union.ts'
+import { notBoth } from '../settings/rules.ts'
 
 const incomingAuth = object(
   'How clients are authenticated.',

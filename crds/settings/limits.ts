@@ -1,7 +1,7 @@
 export const limits = {
   /** A Kubernetes object name (DNS subdomain). */
   name: 253,
-  /** The name of a workload; see crds/root.ts. */
+  /** The name of a workload; see crds/define.ts. */
   workloadName: 52,
   label: 63,
   url: 2048,

@@ -1,3 +1,4 @@
+/** The alerts, dashboards and PodMonitors for the Prometheus operator. */
 import { kinds } from '../../crds/index.ts'
 import { OPERATOR_NAMESPACE } from '../render/network/network.ts'
 import { canonicalYaml } from '../render/object/canonical.ts'
@@ -5,8 +6,6 @@ import { dataPlaneContainerName } from '../render/object/object.ts'
 import { dashboardJson, dashboards } from './dashboards.ts'
 import { HEADER } from './kustomize.ts'
 import { labels } from './objects.ts'
-
-/** Alerts as Prometheus rules. */
 
 interface Alert {
   readonly alert: string

@@ -1,9 +1,8 @@
+/** The values of the Helm chart. values.yaml, its schema and the table of the README are made from this list. */
 import { INSTALLATION } from '../render/object/object.ts'
 import { CONSOLE_NAME, CONSOLE_RESOURCES } from './console.ts'
 import { DEFAULT_REPLICAS, DEFAULT_RESOURCES, DEFAULT_USER, labels } from './objects.ts'
 import { canonicalYaml } from '../render/object/canonical.ts'
-
-/** The values of the Helm chart. values.yaml, its schema and the table of the README are made from this list. */
 
 /** A value as JSON Schema (draft 7): each has a description, and a default or parts. */
 export interface Value {
@@ -210,8 +209,6 @@ export const findDefault = (value: Value): unknown =>
   value.properties
     ? Object.fromEntries(Object.entries(value.properties).map(([name, part]) => [name, findDefault(part)]))
     : value.default
-
-/** The readable texts of the chart, and its schema, all made from the list of values. */
 
 const given = (name: string, value: Value, group: string) => (name === 'apiGroup' ? group : findDefault(value))
 

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { celValue } from '../../crds/cel.ts'
+import { celValue } from '../../crds/validate.ts'
 import { kinds, validateObject, validateStatus } from '../../crds/index.ts'
 
 const server = (spec: unknown, more: object = {}) => ({

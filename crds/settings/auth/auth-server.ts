@@ -1,6 +1,6 @@
 /** The embedded authorization server: `authServerConfig` of a VirtualMCPServer, `embeddedAuthServer` of a config. */
 import { inFile } from '../file-form.ts'
-import { httpsUnlessAllowed } from '../https.ts'
+import { blockFor, httpsUnlessAllowed } from '../rules.ts'
 import { limits } from '../limits.ts'
 import { redis } from '../redis.ts'
 import { secretKeyRef } from '../references.ts'
@@ -19,8 +19,7 @@ import {
   text,
   url,
 } from '../schema.ts'
-import { blockFor } from '../union.ts'
-import { lifespanBounds } from './auth-server-bounds.ts'
+import { lifespanBounds } from './bounds.ts'
 import { tokenDpop } from './dpop.ts'
 import { delegateClients, INBOUND_GRANT_RULES, inboundGrants } from './inbound-grants.ts'
 import { spiffeTrustDomains } from './spiffe.ts'

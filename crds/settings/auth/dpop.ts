@@ -1,5 +1,5 @@
 import { choice, defaulted, duration, list, object, type Reader, Type } from '../schema.ts'
-import { longestProofAge, shortestProofAge } from './dpop-bounds.ts'
+import { longestProofAge, shortestProofAge } from './bounds.ts'
 
 const ALGORITHMS = ['ES256', 'EdDSA', 'RS256', 'PS256', 'ES384', 'ES512', 'RS384', 'RS512', 'PS384', 'PS512'] as const
 

@@ -3,7 +3,7 @@
 import { inFile } from '../file-form.ts'
 import { ROLE_CLAIM } from '../gateway/defaults.ts'
 import { credentialHeaderName } from '../headers.ts'
-import { httpsOrLoopback, httpsUnlessAllowed } from '../https.ts'
+import { httpsOrLoopback, httpsUnlessAllowed } from '../rules.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
 import {

@@ -1,6 +1,6 @@
 /** The grants by which callers get tokens without a login here: `inboundGrants` of an authorization server. */
 
-import { httpsOrLoopback } from '../https.ts'
+import { httpsOrLoopback } from '../rules.ts'
 import { limits } from '../limits.ts'
 import { configMapKeyRef, secretKeyRef } from '../references.ts'
 import { type CelRule, label, list, object, type Reader, scope, Type, text, url } from '../schema.ts'

@@ -1,5 +1,5 @@
 import { inFile, mountedAs } from '../file-form.ts'
-import { httpsUnlessAllowed } from '../https.ts'
+import { httpsUnlessAllowed } from '../rules.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
 import { defaulted, flag, object, Type, text, url } from '../schema.ts'
 

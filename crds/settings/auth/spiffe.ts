@@ -1,5 +1,5 @@
 import { mountedAs } from '../file-form.ts'
-import { httpsOrLoopback } from '../https.ts'
+import { blockFor, httpsOrLoopback } from '../rules.ts'
 import { limits } from '../limits.ts'
 import {
   type CelRule,
@@ -14,7 +14,6 @@ import {
   text,
   url,
 } from '../schema.ts'
-import { blockFor } from '../union.ts'
 
 const X509 = 'SPIFFE over X.509 is not supported; use spiffe_jwt'
 

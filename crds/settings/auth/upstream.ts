@@ -2,7 +2,7 @@
 
 import { HEADER_NAME } from '../header-rules.ts'
 import { distinctHeaderKeys, headerKeys, headerValue } from '../headers.ts'
-import { httpsOrLoopback, httpsUnlessAllowed } from '../https.ts'
+import { blockFor, httpsOrLoopback, httpsUnlessAllowed } from '../rules.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
 import {
@@ -21,8 +21,7 @@ import {
   text,
   url,
 } from '../schema.ts'
-import { blockFor } from '../union.ts'
-import { ownParameters } from './auth-server-bounds.ts'
+import { ownParameters } from './bounds.ts'
 
 /** GET or POST, case-insensitive. Patterns in CRDs have no flags. */
 const HTTP_METHOD = '^([Gg][Ee][Tt]|[Pp][Oo][Ss][Tt])$'

@@ -13,7 +13,7 @@ import { usage } from '../gateway/usage.ts'
 import { limits } from '../limits.ts'
 import { authServerRef, objectRef, oidcConfigRef, telemetryConfigRef } from '../references.ts'
 import { type CelRule, defaulted, flag, integer, type Reader, Type, text } from '../schema.ts'
-import { notBoth } from '../union.ts'
+import { notBoth } from '../rules.ts'
 import { podSettings, resourceOverrides } from './pod.ts'
 import { serviceRules } from './service.ts'
 

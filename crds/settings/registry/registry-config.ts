@@ -2,7 +2,7 @@
 import { allowedHosts } from '../allowed-hosts.ts'
 import { audit } from '../audit.ts'
 import { inFile } from '../file-form.ts'
-import { httpsUnlessAllowed } from '../https.ts'
+import { httpsUnlessAllowed } from '../rules.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
 import { bytes, choice, defaulted, flag, integer, label, list, object, Type, text, url } from '../schema.ts'

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { longestProofAge, usualProofAlgorithms } from '../../../crds/settings/auth/dpop-bounds.ts'
+import { longestProofAge, usualProofAlgorithms } from '../../../crds/settings/auth/bounds.ts'
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { AuthServerConfig } from '../../config/auth-server.ts'
 import { checkProof, ProofError, ProofKeys, ProofNonces, proofTarget, storedMark } from '../../identity/index.ts'

@@ -1,4 +1,4 @@
-import { usualProofAlgorithms } from '../../../crds/settings/auth/dpop-bounds.ts'
+import { usualProofAlgorithms } from '../../../crds/settings/auth/bounds.ts'
 import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
 import { CLIENT_CREDENTIALS } from '../clients/machine-clients.ts'
 import { CLIENT_ALGORITHMS } from '../clients/stated-keys.ts'

@@ -1,4 +1,4 @@
-import { lifespanBounds } from '../../../crds/settings/auth/auth-server-bounds.ts'
+import { lifespanBounds } from '../../../crds/settings/auth/bounds.ts'
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { AuthServerConfig, UpstreamProviderConfig } from '../../config/auth-server.ts'
 import {

@@ -1,4 +1,4 @@
-import { longestProofAge, shortestProofAge } from '../../../crds/settings/auth/dpop-bounds.ts'
+import { longestProofAge, shortestProofAge } from '../../../crds/settings/auth/bounds.ts'
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import { failureDefaults, gateDefaults, gateStale, TOOL_PREFIX } from '../../../crds/settings/gateway/defaults.ts'
 import { gatewayHeaders, HEADER_NAME, unpassedHeaders } from '../../../crds/settings/header-rules.ts'

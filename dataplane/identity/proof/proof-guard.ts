@@ -1,4 +1,4 @@
-import { longestProofAge, usualProofAlgorithms } from '../../../crds/settings/auth/dpop-bounds.ts'
+import { longestProofAge, usualProofAlgorithms } from '../../../crds/settings/auth/bounds.ts'
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { DpopConfig } from '../../config/gateway.ts'
 import type { CallerRequest } from '../caller.ts'

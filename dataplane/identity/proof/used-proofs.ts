@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto'
-import { longestProofAge } from '../../../crds/settings/auth/dpop-bounds.ts'
+import { longestProofAge } from '../../../crds/settings/auth/bounds.ts'
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import { PublicError } from '../../server/errors.ts'
 

@@ -1,4 +1,3 @@
-
 export interface Resource {
   readonly group: string
   readonly version: string

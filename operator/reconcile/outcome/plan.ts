@@ -86,8 +86,6 @@ const NOTE_LIMIT = 1024
 
 export const eventNote = ({ message }: PlannedEvent): string => maskSecrets(message).slice(0, NOTE_LIMIT)
 
-/** Problems that keep an object from being served in its current form, collected while a plan is built. */
-
 /** Conditions that a problem can make False. `Ready` reports the first of them in this order. */
 export const problemConditions = ['Valid', 'ReferencesResolved', 'PodTemplateValid', 'ProofReady'] as const
 

@@ -130,7 +130,7 @@ function unlink(index: Index, under: string | undefined, key: string): void {
   if (siblings?.size === 0) index.delete(under)
 }
 
-/** Reduces children to what is kept of them: whole, they would be most of the operator's memory. */
+// Children are reduced to what is read of them: whole, they would be most of the operator's memory.
 
 /** The members of a child that are read besides metadata and status once it is known to match what was rendered. */
 const KEPT = new Set(['apiVersion', 'kind', 'metadata', 'status', 'immutable', 'roleRef'])

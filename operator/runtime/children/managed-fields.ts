@@ -1,10 +1,9 @@
-import type { KubernetesObject } from '../../model/view.ts'
-import { canonicalJson } from '../../render/object/canonical.ts'
-
 /**
  * Tells which manager set which field of a child. Server-side apply removes only fields of its own manager, so foreign
  * fields in parts that belong to us are recorded as ours, and the next apply removes them.
  */
+import type { KubernetesObject } from '../../model/view.ts'
+import { canonicalJson } from '../../render/object/canonical.ts'
 
 export const MANAGER = 'portico'
 /** Holds `replicas` once nobody sets it any more, so that the number survives the hand-over. */

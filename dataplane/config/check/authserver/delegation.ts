@@ -1,4 +1,4 @@
-import { registeredClaims } from '../../../../crds/settings/auth/auth-server-bounds.ts'
+import { registeredClaims } from '../../../../crds/settings/auth/bounds.ts'
 import { parseDuration } from '../../../../crds/settings/duration.ts'
 import type { AuthServerConfig, TrustedIssuerConfig } from '../../auth-server.ts'
 import {

@@ -1,4 +1,4 @@
-import { ownParameters } from '../../../../crds/settings/auth/auth-server-bounds.ts'
+import { ownParameters } from '../../../../crds/settings/auth/bounds.ts'
 import { parseDuration } from '../../../../crds/settings/duration.ts'
 import { gatewayHeaders, HEADER_NAME } from '../../../../crds/settings/header-rules.ts'
 import { escapeStep } from '../../../../crds/settings/json.ts'

@@ -1,4 +1,4 @@
-/** Constants that the schemas of the embedded authorization server share with its checks. This file loads no schema. */
+/** Constants that the schemas of the authorization server and of proofs (DPoP) share with their checks. Loads no schema. */
 
 export const lifespanBounds = {
   accessTokenLifespan: { from: '1m', to: '24h', usual: '1h' },
@@ -23,3 +23,9 @@ export const ownParameters: readonly string[] = [
 
 /** Registered claims (RFC 7519 section 4.1, RFC 8693 section 4). */
 export const registeredClaims: readonly string[] = ['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'act', 'may_act']
+
+export const shortestProofAge = '10s'
+export const longestProofAge = '300s'
+
+/** The signature algorithms of proofs where the configuration names none. */
+export const usualProofAlgorithms = ['ES256', 'EdDSA', 'RS256', 'PS256'] as const
