@@ -4,7 +4,7 @@ import { hasErrors, printFindings, summary } from './findings.ts'
 import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import { podTemplateOption, readPodTemplate } from './options/pod-options.ts'
 import { defaultImage, version } from './package-info.ts'
-import { pinTextFindings } from './pin/text-findings.ts'
+import { pinTextFindings } from './pin/text-files.ts'
 
 /** Formats findings as SARIF 2.1.0 (OASIS), which code hosts show beside the lines. */
 function toSarif(findings: readonly ManifestFinding[], version: string): object {

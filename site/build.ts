@@ -18,8 +18,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, posix } from 'node:path'
 import { parseArgs } from 'node:util'
 import MiniSearch from 'minisearch'
-import { readContents } from './contents.ts'
-import { renderSitePage, SITE_STYLE } from './frame.ts'
+import { readContents, renderSitePage, SITE_STYLE } from './frame.ts'
 import { type Article, renderMarkdown, resolveLink } from './markdown.ts'
 
 const here = new URL('.', import.meta.url).pathname

@@ -1,6 +1,5 @@
-/** The content of Portico's image, for an engine by the Dockerfile and as an archive. */
-import { spawnSync } from 'node:child_process'
-import { existsSync, globSync, readFileSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { copyFileSync, existsSync, globSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import packageJson from '../../package.json' with { type: 'json' }
 import { NODE_FLAGS } from '../node-flags.ts'
@@ -8,8 +7,10 @@ import { type Bom, type SystemFile, withFiles, withPrograms } from '../sbom.ts'
 import { startCodes } from '../start.ts'
 import type { ImageOptions } from './archive.ts'
 import { debianPackages } from './debian-packages.ts'
-import { buildFileEntry, programAt } from './programs.ts'
 import type { TarEntry } from './tar.ts'
+import { tmpdir } from 'node:os'
+
+/** The content of Portico's image, for an engine by the Dockerfile and as an archive. */
 
 const root = join(import.meta.dirname, '../..')
 
@@ -123,4 +124,46 @@ export async function porticoImage(options: {
     },
     compress: options.compress,
   }
+}
+
+/** Packs programs of this machine, with the shared libraries that they need, as entries of an image's layer. */
+
+const entry = (path: string, content: Uint8Array, mode: number): TarEntry => ({
+  path: path.replace(/^\//, ''),
+  type: 'file',
+  mode,
+  content,
+})
+
+/** Returns a file's entry. Merged-usr systems reach libraries by a link; in the image each has the requested name. */
+export const buildFileEntry = (path: string, source = path, mode = 0o644): TarEntry =>
+  entry(path, readFileSync(realpathSync(source)), mode)
+
+/** Returns the paths of the shared libraries of a program, including its dynamic linker, as `ldd` lists them. */
+function listLibraries(program: string): string[] {
+  const output = execFileSync('ldd', [program], { encoding: 'utf8' })
+  const absent = /^\s*(\S+) => not found/m.exec(output)
+  if (absent) throw new Error(`${program} needs ${absent[1]}, which this machine lacks`)
+  return [...output.matchAll(/(?:=> |^\s*)(\/\S+) \(0x/gm)].map((match) => match[1] as string)
+}
+
+/** Returns a program without its symbol table if `strip` is installed: a fifth of Node's binary is symbols. */
+function stripped(program: string): Buffer {
+  const folder = mkdtempSync(join(tmpdir(), 'portico-image-'))
+  try {
+    const copy = join(folder, 'program')
+    copyFileSync(realpathSync(program), copy)
+    const { status } = spawnSync('strip', ['--strip-unneeded', copy], { stdio: 'ignore' })
+    return readFileSync(status === 0 ? copy : realpathSync(program))
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** Returns `program` of this machine at `path` of the image, with its libraries that exist here. */
+export function programAt(path: string, program: string): TarEntry[] {
+  return [
+    entry(path, stripped(program), 0o755),
+    ...listLibraries(program).map((library) => buildFileEntry(library, library, 0o755)),
+  ]
 }

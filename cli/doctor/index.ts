@@ -1,10 +1,8 @@
 import { type Command, type Given, UsageError } from '../command.ts'
 import { apiGroup, groupOption } from '../options/manifests.ts'
-import { ISSUER_OPTION } from './audience.ts'
-import { checkProvider } from './check-provider.ts'
+import { checkProvider, ISSUER_OPTION } from './check-provider.ts'
 import { reportText } from './report.ts'
-import type { Subject } from './subject.ts'
-import { subjectsIn } from './subjects.ts'
+import { type Subject, subjectsIn } from './subjects.ts'
 
 /** Returns the named provider. With a redirect URI users log in there; otherwise its tokens authenticate callers. */
 function readSubject(issuer: string, given: Given): Subject {

@@ -3,7 +3,7 @@ import { discoveryUrls } from '../../dataplane/identity/discovery.ts'
 import { AddressRefused } from '../../dataplane/net/connect.ts'
 import type { GuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { error, type Finding, ok, shown, warning } from './finding.ts'
-import type { Subject } from './subject.ts'
+import type { Subject } from './subjects.ts'
 
 export type Metadata = Readonly<Record<string, unknown>>
 

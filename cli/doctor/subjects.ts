@@ -1,17 +1,76 @@
-import { buildRedirectUri, type Returning } from '../../dataplane/config/authserver/provider.ts'
+import type { KeyUse } from '../../dataplane/authserver/clients/stated-keys.ts'
 import { type Manifest, readManifests } from '../../operator/cluster/files/index.ts'
-import {
-  distinct,
-  type Fields,
-  formatPlace,
-  isFields,
-  readFields,
-  readList,
-  readSpec,
-  readText,
-  readTexts,
-} from './fields.ts'
-import type { Endpoints, Subject } from './subject.ts'
+import { buildRedirectUri, type Returning } from '../../dataplane/config/authserver/provider.ts'
+
+export interface Endpoints {
+  readonly authorization: string | undefined
+  readonly token: string | undefined
+  readonly userInfo: { readonly url: string; readonly method: 'GET' | 'POST' } | undefined
+  /** True if the answer of the token endpoint identifies the user. */
+  readonly identifiesByToken: boolean
+}
+
+export interface Subject {
+  /** Its place: the object, and the provider's name if it has one. */
+  readonly where: string
+  /**
+   * `tokens`: its tokens authenticate callers. `login`: users log in there. `assertions`: the embedded authorization
+   * server takes its tokens. `keys`: that server fetches clients' keys there.
+   */
+  readonly use: 'tokens' | 'login' | 'assertions' | 'keys'
+  /** The issuer; for a provider without one, the URL at which users log in; for keys, their URL. */
+  readonly issuer: string
+  /** Set for a provider that speaks OAuth 2 alone and has no metadata. */
+  readonly endpoints?: Endpoints | undefined
+  /** True if the API server of the cluster has the keys. */
+  readonly isOfCluster?: boolean | undefined
+  /** The use of the keys at their URL; absent: signatures. */
+  readonly keyUse?: KeyUse | undefined
+  /** The issuer of the authorization server that fetches the keys. */
+  readonly server?: string | undefined
+  readonly jwksUrl?: string | undefined
+  readonly introspectionUrl?: string | undefined
+  readonly introspects?: boolean | undefined
+  readonly allowPrivateIP?: boolean | undefined
+  readonly insecureAllowHTTP?: boolean | undefined
+  /** The setting that allows a private address; absent: none does. */
+  readonly allowedBy?: string
+  readonly scopes: readonly string[]
+  readonly audiences: readonly string[]
+  readonly redirectUri?: string | undefined
+}
+
+export type Fields = Readonly<Record<string, unknown>>
+
+export const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null
+
+/** Returns the object in a field; an empty one if there is none. */
+export const readFields = (parent: unknown, name: string): Fields => {
+  const value = isFields(parent) ? parent[name] : undefined
+  return isFields(value) ? value : {}
+}
+
+/** Returns the objects in a list; none if it is no list. */
+export const readList = (parent: Fields, name: string): readonly Fields[] => {
+  const value = parent[name]
+  return Array.isArray(value) ? value.filter(isFields) : []
+}
+
+export const readText = (parent: Fields, name: string): string | undefined => {
+  const value = parent[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+export const readTexts = (parent: Fields, name: string): readonly string[] => {
+  const value = parent[name]
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : []
+}
+
+export const distinct = (texts: readonly (string | undefined)[]) =>
+  [...new Set(texts.filter((text) => text !== undefined && text !== ''))] as string[]
+
+export const readSpec = ({ object }: Manifest): Fields => readFields(object, 'spec')
+export const formatPlace = ({ id: { kind, namespace, name } }: Manifest) => `${kind} ${namespace}/${name}`
 
 /** Returns the references of workloads to one MCPOIDCConfig, with their audience, if any. */
 function referencesTo(config: Manifest, manifests: readonly Manifest[]): readonly Fields[] {

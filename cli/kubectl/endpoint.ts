@@ -6,7 +6,7 @@ import type { KubernetesObject } from '../../operator/model/index.ts'
 import { serviceName } from '../../operator/render/object/object.ts'
 import type { Given, Io, Option } from '../command.ts'
 import type { Cluster } from './cluster.ts'
-import { withForwarded } from './forward.ts'
+import { withForwarded } from './program.ts'
 
 export const callerOptions = {
   'token-file': {

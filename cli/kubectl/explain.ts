@@ -4,11 +4,10 @@ import { isObject } from '../../crds/settings/json.ts'
 import type { Explanation } from '../../dataplane/policy/index.ts'
 import { type Command, UsageError } from '../command.ts'
 import { buildQuestion, printExplanation, questionOptions } from '../explain.ts'
-import { clusterOptions, inCluster } from './cluster.ts'
+import { clusterOptions, givenWorkload, inCluster, WORKLOAD } from './cluster.ts'
 import { boundedText } from './endpoint.ts'
-import { withForwarded } from './forward.ts'
+import { withForwarded } from './program.ts'
 import { printable } from './tree.ts'
-import { givenWorkload, WORKLOAD } from './workload.ts'
 
 function harmless(value: unknown): unknown {
   if (typeof value === 'string') return printable(value)

@@ -1,9 +1,8 @@
 import { selectorText } from '../../console/places/pods.ts'
 import { dataPlaneContainerName } from '../../operator/render/object/object.ts'
 import type { Command } from '../command.ts'
-import { clusterOptions, inCluster } from './cluster.ts'
+import { clusterOptions, givenWorkload, inCluster, WORKLOAD } from './cluster.ts'
 import { awaitExit, startKubectl } from './program.ts'
-import { givenWorkload, WORKLOAD } from './workload.ts'
 
 export const command: Command = {
   name: 'logs',

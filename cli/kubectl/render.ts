@@ -4,8 +4,7 @@ import type { Command } from '../command.ts'
 import { buildWorld, liveObjects } from '../diff/live.ts'
 import { readSettings } from '../operator/settings.ts'
 import { operatorNamespaceOption } from '../options/pod-options.ts'
-import { clusterOptions, inCluster } from './cluster.ts'
-import { givenWorkload, WORKLOAD } from './workload.ts'
+import { clusterOptions, givenWorkload, inCluster, WORKLOAD } from './cluster.ts'
 
 export const command: Command = {
   name: 'render',

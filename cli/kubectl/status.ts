@@ -6,10 +6,9 @@ import { listServed } from '../../operator/cluster/kubernetes/api-server.ts'
 import { createWorld, type KubernetesObject, type ObjectIndex } from '../../operator/model/index.ts'
 import { readStatusAt } from '../../operator/runtime/pods/read-pod-status.ts'
 import type { Command, Io } from '../command.ts'
-import { type Cluster, clusterOptions, inCluster } from './cluster.ts'
-import { withForwarded } from './forward.ts'
+import { type Cluster, clusterOptions, givenWorkload, inCluster } from './cluster.ts'
+import { withForwarded } from './program.ts'
 import { treeText } from './tree.ts'
-import { givenWorkload } from './workload.ts'
 
 /** Returns a pod's reports on each backend or source, by name; the reason if it reports nothing. */
 async function readReports(cluster: Cluster, workload: KubernetesObject, io: Io): Promise<Reports | string> {

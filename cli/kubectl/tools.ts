@@ -1,9 +1,8 @@
 import { isObject } from '../../crds/settings/json.ts'
 import { type Command, UsageError } from '../command.ts'
-import { clusterOptions, inCluster } from './cluster.ts'
+import { clusterOptions, givenWorkload, inCluster, WORKLOAD } from './cluster.ts'
 import { callerOptions, type Endpoint, givenToken, refusalText, withEndpoint } from './endpoint.ts'
 import { columns, printable } from './tree.ts'
-import { givenWorkload, WORKLOAD } from './workload.ts'
 
 /** The most pages: a gateway makes its own pages, and a larger number indicates abuse. */
 const MOST_PAGES = 1000

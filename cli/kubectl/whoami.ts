@@ -1,10 +1,9 @@
 import { decodeJwt } from 'jose'
 import type { Command, Io } from '../command.ts'
-import { clusterOptions, inCluster } from './cluster.ts'
+import { clusterOptions, givenWorkload, inCluster, WORKLOAD } from './cluster.ts'
 import { callerOptions, type Endpoint, givenToken, refusalText, withEndpoint } from './endpoint.ts'
 import { listTools } from './tools.ts'
 import { printable } from './tree.ts'
-import { givenWorkload, WORKLOAD } from './workload.ts'
 
 /** Returns the claims in a JWT, unverified; undefined for an opaque token. */
 function claimsIn(token: string): Record<string, unknown> | undefined {

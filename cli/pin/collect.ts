@@ -16,8 +16,8 @@ import type { Report } from '../../operator/standalone/report.ts'
 import { Standalone } from '../../operator/standalone/standalone.ts'
 import type { Io } from '../command.ts'
 import type { Cluster } from '../kubectl/cluster.ts'
-import { withForwarded } from '../kubectl/forward.ts'
-import { distinct, type Shown, shownBy } from './shown.ts'
+import { withForwarded } from '../kubectl/program.ts'
+import { distinct, type Shown, shownBy } from './pinned.ts'
 
 export interface Server {
   readonly kind: 'MCPServer' | 'MCPRemoteProxy' | 'MCPServerEntry'

@@ -1,12 +1,20 @@
-import { statSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { objectKey } from '../../operator/cluster/files/index.ts'
 import type { Command, Given, Io } from '../command.ts'
 import { groupOption, manifestPaths } from '../options/manifests.ts'
 import type { Server } from './collect.ts'
 import { shown as printable } from './hidden.ts'
-import { type PinPlan, pinName, planPins, writePlan } from './pin-file.ts'
 import { collect, type PinInput, pinKubeconfigOption, pinsFolderOption, readPinInput, serverOption } from './servers.ts'
+import { createHash } from 'node:crypto'
+import { parse, stringify } from 'yaml'
+import { apiVersionOf, type MCPPin } from '../../crds/index.ts'
+import { pinLimits } from '../../crds/settings/gateway/pinning.ts'
+import { isObject } from '../../crds/settings/json.ts'
+import { canonicalJson } from '../../operator/render/object/canonical.ts'
+import { externalReferences } from './external-references.ts'
+import { buildSpec, type ListName, LISTS, type Pinned, pinnedIn, type Shown } from './pinned.ts'
+import { plainText, readTexts, textFiles, textKey } from './text-files.ts'
 
 /** Returns the folder of the pins: the one that is named, else `pins` beside the manifests. */
 export function pinsFolder(given: Given): string {
@@ -77,4 +85,186 @@ Merging is approving: read the texts, or what diff --pins says, before.`,
     if (plans.length > 0 && !isOther) io.out('all definitions are approved; nothing to write\n')
     return failed || (given.flag('check') && isOther) ? 1 : 0
   },
+}
+
+/** The file of a server's MCPPin, and its change when definitions are approved. */
+
+const LONGEST_NAME = 253
+
+/** The name of a server's MCPPin, and of its file without `.yaml`. Of servers in several namespaces it names theirs. */
+export function pinName({ kind, namespace, name }: Server, namesNamespace: boolean): string {
+  const whole = `${kind.toLowerCase()}-${namesNamespace ? `${namespace}-` : ''}${name}`
+  if (whole.length <= LONGEST_NAME) return whole
+  return `${whole.slice(0, LONGEST_NAME - 9)}-${createHash('sha256').update(whole).digest('hex').slice(0, 8)}`
+}
+
+type PinObject = Pick<MCPPin, 'spec'> & {
+  readonly metadata: Record<string, unknown>
+  readonly [field: string]: unknown
+}
+
+/** Reads the file of an MCPPin. Throws an Error if another object or no YAML is in it. */
+function readPinFile(file: string, { kind, name }: Server): PinObject | undefined {
+  if (statSync(file, { throwIfNoEntry: false }) === undefined) return undefined
+  const object: unknown = parse(readFileSync(file, 'utf8'))
+  const spec = isObject(object) && object['kind'] === 'MCPPin' ? object['spec'] : undefined
+  const target = isObject(spec) ? spec['targetRef'] : undefined
+  if (!isObject(target) || target['kind'] !== kind || target['name'] !== name)
+    throw new Error(`${file}: is not an MCPPin of ${kind} ${name}; move it, or write elsewhere with -o`)
+  return object as PinObject
+}
+
+export interface PinChange {
+  readonly list: ListName
+  readonly name: string
+  readonly what: 'added' | 'changed' | 'dropped'
+}
+
+/** The changes to the files of a server's pins that approve the shown definitions. */
+export interface PinPlan {
+  readonly changes: readonly PinChange[]
+  readonly refused: readonly string[]
+  readonly outside: readonly string[]
+  readonly writes: ReadonlyMap<string, string | undefined>
+}
+
+interface PinOptions {
+  readonly folder: string
+  readonly group: string
+  readonly prune: boolean
+  readonly namesNamespace: boolean
+  readonly elsewhere: readonly Pinned[]
+}
+
+const longest = (list: ListName) => (list === 'tools' || list === 'prompts' ? pinLimits.name : pinLimits.uri)
+
+function refusal({ list, name, digest }: Shown): string | undefined {
+  const what = `${list} ${JSON.stringify(printable(name))}`
+  if (digest === undefined) return `${what}: has no digest: it repeats a member, or is nested too deeply`
+  if (list !== 'instructions' && (name === '' || name.length > longest(list) || !name.isWellFormed()))
+    return `${what}: its name can't stand in an MCPPin`
+  return undefined
+}
+
+/** Joins what is approved with what is seen: the digests that were there first, new ones behind them. */
+function joined(before: Pinned, seen: readonly Shown[], { prune, elsewhere }: PinOptions): Pinned {
+  const isElsewhere = (list: ListName, name: string, digest: string) =>
+    elsewhere.some((pinned) => pinned[list].get(name)?.includes(digest) === true)
+  const listed = (list: ListName): ReadonlyMap<string, readonly string[]> => {
+    const found = Map.groupBy(
+      seen.filter((one) => one.list === list),
+      ({ name }) => name,
+    )
+    const names = [...new Set([...before[list].keys(), ...found.keys()])]
+    return new Map(
+      names.flatMap((name): [string, readonly string[]][] => {
+        const now = (found.get(name) ?? []).map(({ digest }) => digest as string)
+        const old = (before[list].get(name) ?? []).filter((digest) => !prune || now.includes(digest))
+        const added = now.filter((digest) => !old.includes(digest) && !isElsewhere(list, name, digest))
+        const digests = [...old, ...added]
+        return digests.length === 0 ? [] : [[name, digests]]
+      }),
+    )
+  }
+  return Object.fromEntries(LISTS.map((list) => [list, listed(list)])) as unknown as Pinned
+}
+
+const findChanges = (before: Pinned, after: Pinned): readonly PinChange[] =>
+  LISTS.flatMap((list) =>
+    [...new Set([...before[list].keys(), ...after[list].keys()])].sort().flatMap((name): PinChange[] => {
+      const [old = [], now = []] = [before[list].get(name), after[list].get(name)]
+      if (old.join() === now.join()) return []
+      const what = old.length === 0 ? 'added' : now.length === 0 ? 'dropped' : 'changed'
+      return [{ list, name, what }]
+    }),
+  )
+
+const nothing = Object.fromEntries(LISTS.map((list) => [list, new Map()])) as unknown as Pinned
+
+/** Plans the files of a server's pins. Throws an Error if they would not fit into one object. */
+export function planPins(server: Server, seen: readonly Shown[], options: PinOptions): PinPlan {
+  const base = join(options.folder, pinName(server, options.namesNamespace))
+  const file = `${base}.yaml`
+  const current = readPinFile(file, server)
+  const before = current === undefined ? nothing : pinnedIn(current.spec)
+  const refused = seen.flatMap((one) => refusal(one) ?? [])
+  const usable = seen.filter((one) => refusal(one) === undefined)
+  const after = joined(before, usable, options)
+  const over = LISTS.flatMap((list) =>
+    [...after[list]].flatMap(([name, digests]) =>
+      digests.length > pinLimits.digests ? [`${list} ${JSON.stringify(printable(name))}`] : [],
+    ),
+  )
+  if (over.length > 0)
+    throw new Error(`${file}: ${over.join(', ')}: more than ${pinLimits.digests} digests; drop old ones with --prune`)
+  const items = LISTS.reduce((sum, list) => sum + (list === 'instructions' ? 0 : after[list].size), 0)
+  if (items > pinLimits.items)
+    throw new Error(`${file}: would have ${items} pins; at most ${pinLimits.items} fit into one MCPPin`)
+  const { kind, namespace, name } = server
+  const spec = {
+    targetRef: { kind, name },
+    ...buildSpec(after),
+    ...(current?.spec.unlisted && { unlisted: current.spec.unlisted }),
+  }
+  if (Buffer.byteLength(JSON.stringify(spec)) > pinLimits.bytes)
+    throw new Error(`${file}: would have more than ${pinLimits.bytes} bytes; spread the pins over several MCPPins`)
+  const writes = new Map<string, string | undefined>()
+  if (current === undefined || canonicalJson(current.spec) !== canonicalJson(spec)) {
+    const metadata = current?.metadata ?? {
+      name: pinName(server, false),
+      ...(namespace === 'default' ? {} : { namespace }),
+    }
+    const object = { apiVersion: apiVersionOf(options.group), kind: 'MCPPin', ...current, metadata, spec }
+    writes.set(file, stringify(object, { lineWidth: 0, aliasDuplicateObjects: false }))
+  }
+  for (const [path, content] of textWrites(base, usable, after)) writes.set(path, content)
+  const outside = usable.flatMap(({ list, name: own, text }) => {
+    const found = externalReferences(list, text)
+    return found === undefined ? [] : [`${list} ${JSON.stringify(printable(own))}: ExternalReference: ${found}`]
+  })
+  return { changes: findChanges(before, after), refused, outside, writes }
+}
+
+/** Returns the text files that differ. A text that is approved and not seen now is taken from its file. */
+function textWrites(base: string, seen: readonly Shown[], after: Pinned): ReadonlyMap<string, string | undefined> {
+  const found = readTexts(base)
+  const contents = new Map(found.map(({ path, content }) => [path, content]))
+  const texts = new Map(seen.map(({ list, name, digest, text }) => [textKey(list, name, digest as string), text]))
+  const approved = namesByDigest(after)
+  for (const { list, digest, text } of found.map((one) => ({ ...one, text: readPlainText(one) })))
+    for (const name of approved.get(`${list} ${digest}`) ?? []) {
+      const key = textKey(list, name, digest as string)
+      if (!texts.has(key)) texts.set(key, text)
+    }
+  const wanted = new Map(textFiles(after, texts).map(({ path, content }) => [path, content]))
+  const writes = new Map<string, string | undefined>()
+  for (const [path, content] of wanted) if (contents.get(path) !== content) writes.set(join(base, path), content)
+  for (const path of contents.keys()) if (!wanted.has(path)) writes.set(join(base, path), undefined)
+  return writes
+}
+
+/** Returns the approved names by list and digest. Many names may have many texts. */
+function namesByDigest(pinned: Pinned): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, string[]>()
+  for (const list of LISTS)
+    for (const [name, digests] of pinned[list])
+      for (const digest of digests) {
+        const names = found.get(`${list} ${digest}`)
+        if (names === undefined) found.set(`${list} ${digest}`, [name])
+        else names.push(name)
+      }
+  return found
+}
+
+const readPlainText = ({ list, content }: ReturnType<typeof readTexts>[number]) => plainText(list, content)
+
+export function writePlan({ writes }: PinPlan): void {
+  for (const [path, content] of writes) {
+    if (content === undefined) {
+      rmSync(path, { force: true })
+      continue
+    }
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, content)
+  }
 }

@@ -1,4 +1,6 @@
 import type { MCPPin } from '../../crds/index.ts'
+import { definitionDigest, instructionsDigest, pageDigest } from '../../crds/settings/definition-digest.ts'
+import { isObject } from '../../crds/settings/json.ts'
 
 export const LISTS = ['instructions', 'tools', 'prompts', 'resources', 'resourceTemplates', 'pages'] as const
 export type ListName = (typeof LISTS)[number]
@@ -38,4 +40,52 @@ export function buildSpec(pinned: Pinned): Omit<Spec, 'targetRef' | 'unlisted'> 
     ...field('resourceTemplates', 'uriTemplate'),
     ...field('pages', 'uri'),
   } as Omit<Spec, 'targetRef' | 'unlisted'>
+}
+
+export interface Shown {
+  readonly list: ListName
+  readonly name: string
+  /** The JSON text as it came; the text itself for instructions. */
+  readonly text: string
+  /** Undefined if no digest can stand for the text. */
+  readonly digest: string | undefined
+}
+
+/** Computes the digest here: an answer is believed about texts, not about their digests. */
+export function digestOfText(list: ListName, text: string): string | undefined {
+  if (list === 'instructions') return instructionsDigest(text)
+  return list === 'pages' ? pageDigest(text) : definitionDigest(text)
+}
+
+function shownIn(item: unknown): readonly Shown[] {
+  if (!isObject(item)) return []
+  const list = LISTS.find((one) => one === item['kind'])
+  const { text, name = '' } = item
+  if (list === undefined || typeof text !== 'string' || typeof name !== 'string') return []
+  return [{ list, name: list === 'instructions' ? '' : name, text, digest: digestOfText(list, text) }]
+}
+
+/** The definitions of a backend as a data plane reports them. */
+export interface BackendDefinitions {
+  readonly shown: readonly Shown[]
+  readonly isListed: boolean
+}
+
+/** Reads an answer of `GET /definitions` for one backend. Undefined if the data plane does not know the backend. */
+export function shownBy(answer: unknown, backend: string): BackendDefinitions | undefined {
+  if (!isObject(answer) || !Array.isArray(answer['backends'])) return undefined
+  const found: unknown = answer['backends'].find((one) => isObject(one) && one['name'] === backend)
+  if (!isObject(found)) return undefined
+  const { definitions, isListed } = found
+  return { shown: Array.isArray(definitions) ? definitions.flatMap(shownIn) : [], isListed: isListed === true }
+}
+
+/** Joins what several pods or callers are shown: each text of a name once, by list and name. */
+export function distinct(all: readonly Shown[]): readonly Shown[] {
+  const found = new Map(all.map((one) => [JSON.stringify([one.list, one.name, one.digest ?? one.text]), one]))
+  const order = (a: string | undefined, b: string | undefined) =>
+    (a ?? '') < (b ?? '') ? -1 : (a ?? '') > (b ?? '') ? 1 : 0
+  return [...found.values()].sort(
+    (a, b) => LISTS.indexOf(a.list) - LISTS.indexOf(b.list) || order(a.name, b.name) || order(a.digest, b.digest),
+  )
 }

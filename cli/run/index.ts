@@ -1,17 +1,18 @@
 import { existsSync } from 'node:fs'
 import { relative } from 'node:path'
-import type { ServedConsole } from '../../console/local.ts'
+import { type ServedConsole, serveLocalConsole } from '../../console/local.ts'
 import { createLog } from '../../dataplane/server/log.ts'
 import { listenError } from '../../operator/standalone/ports/local-ports.ts'
 import type { Report } from '../../operator/standalone/report.ts'
 import { Standalone } from '../../operator/standalone/standalone.ts'
-import { type Command, type Given, type Io, UsageError, untilAborted } from '../command.ts'
+import { type Command, type Given, type Io, untilAborted, UsageError } from '../command.ts'
 import { apiGroup, groupOption } from '../options/manifests.ts'
 import { podTemplateOption, readPodTemplate } from '../options/pod-options.ts'
 import { address, givenLogLevel, isLoopback } from '../options/serving.ts'
 import { quickstartFolder } from '../package-info.ts'
-import { serveRunConsole } from './console.ts'
 import { changeText, newProblems, overviewText } from './text.ts'
+import type { Logger } from 'pino'
+import type { LocalSource } from '../../console/places/machine.ts'
 
 const quickstart = () => relative(process.cwd(), quickstartFolder) || '.'
 
@@ -167,4 +168,40 @@ Default: ${quickstart()}.`,
     await standalone.close()
     return 0
   },
+}
+
+/** The ports that are tried where nobody has named one; gateways count up from the next. */
+const PORTS = [4480, 4481, 4482, 0]
+
+interface RunConsoleOptions {
+  readonly address: string | undefined
+  readonly source: LocalSource
+  readonly title: string
+  readonly log: () => Logger
+  readonly onOpened: () => void
+}
+
+/** Serves the console of `portico run`; returns undefined if it is off. Throws an Error if a named port is taken. */
+export async function serveRunConsole({
+  address,
+  source,
+  title,
+  log,
+  onOpened,
+}: RunConsoleOptions): Promise<ServedConsole | undefined> {
+  if (address === 'off') return undefined
+  const options = {
+    viewer: 'This machine',
+    onOpened,
+    places: async () => (await import('../../console/places/machine.ts')).machinePlaces(source, title),
+    log,
+  }
+  if (address !== undefined) return serveLocalConsole({ ...options, listen: address })
+  for (const port of PORTS)
+    try {
+      return await serveLocalConsole({ ...options, listen: `127.0.0.1:${port}` })
+    } catch (error) {
+      if (port === 0) throw error
+    }
+  return undefined
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parseAllDocuments } from 'yaml'
-import { LABELS } from '../../cli/pin/changes.ts'
+import { LABELS } from '../../cli/pin/diff.ts'
 import { DEFAULT_GROUP, validateObject } from '../../crds/index.ts'
 
 const text = readFileSync(new URL('../../docs/pinning.md', import.meta.url), 'utf8')

@@ -35,7 +35,7 @@ export type OnObject = (type: ResourceEventType, object: KubernetesObject) => vo
  * finalizers (`handleResourceFinalizer`, `setResourceFinalizers`). The rest is unused: its watch ends the process at an
  * error and lists everything each time a stream ends, its queue handles one event at a time, and its requests log
  * errors instead of throwing them, ignore the lease, overwrite others' finalizers and statuses, and open a connection
- * each. The bundle leaves out their client (build/patches/kubernetes-client.ts).
+ * each. The bundle leaves out their client (build/patches/index.ts).
  */
 export abstract class BaseOperator extends Operator {
   protected readonly api: ApiServer
