@@ -6,7 +6,7 @@ import type { CelRule } from './settings/schema.ts'
 
 export type { ReferenceDeclaration }
 
-export interface Column {
+interface Column {
   readonly name: string
   readonly type: 'string' | 'integer' | 'boolean' | 'date'
   readonly jsonPath: string

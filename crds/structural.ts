@@ -66,7 +66,7 @@ function structuralValue(keyword: string, value: unknown, node: SchemaNode, isIn
  * Returns the structural form of a schema. Items of lists have no defaults: a client-side apply compares a list as one
  * value, and would never find it equal. `completed` fills them in.
  */
-export function structural(node: SchemaNode, isInItem = false): Record<string, unknown> {
+function structural(node: SchemaNode, isInItem = false): Record<string, unknown> {
   const result: Record<string, unknown> = {}
   for (const [keyword, value] of Object.entries(node)) {
     const kept = OWN.has(keyword) ? undefined : structuralValue(keyword, value, node, isInItem)

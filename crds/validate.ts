@@ -44,7 +44,7 @@ function holds(rule: CelRule, self: unknown): boolean {
 }
 
 /** Returns the rules that do not hold for a value. */
-export const brokenRules = (rules: readonly CelRule[], self: unknown): CelRule[] =>
+const brokenRules = (rules: readonly CelRule[], self: unknown): CelRule[] =>
   rules.filter((rule) => !holds(rule, self))
 
 interface RuleVisitor {
@@ -54,7 +54,7 @@ interface RuleVisitor {
 }
 
 /** Evaluates every rule of a schema on a value (made by `celValue`) and calls back for each that does not hold. */
-export function eachBrokenRule(node: SchemaNode, value: unknown, pointer: string, visitor: RuleVisitor): void {
+function eachBrokenRule(node: SchemaNode, value: unknown, pointer: string, visitor: RuleVisitor): void {
   const rules = node['x-kubernetes-validations']
   if (rules && !visitor.skip(pointer)) for (const rule of brokenRules(rules, value)) visitor.broken(pointer, rule)
   const descend = (child: SchemaNode | undefined, inner: unknown, step: string | number) => {

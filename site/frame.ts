@@ -5,7 +5,7 @@ import { STYLE } from '../dataplane/pages/style.ts'
 import type { Heading } from './markdown.ts'
 
 /** A group of pages in the navigation. */
-export interface Section {
+interface Section {
   readonly title: string
   /** Markdown files by their paths below the root. */
   readonly files: readonly string[]
@@ -154,13 +154,13 @@ nav.pages>details[open]{padding-bottom:1rem;border-bottom:1px solid var(--line)}
 `
 
 /** A page of the navigation, with its address from the page that shows it. */
-export interface Entry {
+interface Entry {
   readonly title: string
   readonly href: string
   readonly isHere: boolean
 }
 
-export interface SitePage {
+interface SitePage {
   readonly title: string
   readonly article: string
   readonly headings: readonly Heading[]

@@ -136,7 +136,7 @@ const entry = (path: string, content: Uint8Array, mode: number): TarEntry => ({
 })
 
 /** Returns a file's entry. Merged-usr systems reach libraries by a link; in the image each has the requested name. */
-export const buildFileEntry = (path: string, source = path, mode = 0o644): TarEntry =>
+const buildFileEntry = (path: string, source = path, mode = 0o644): TarEntry =>
   entry(path, readFileSync(realpathSync(source)), mode)
 
 /** Returns the paths of the shared libraries of a program, including its dynamic linker, as `ldd` lists them. */
@@ -161,7 +161,7 @@ function stripped(program: string): Buffer {
 }
 
 /** Returns `program` of this machine at `path` of the image, with its libraries that exist here. */
-export function programAt(path: string, program: string): TarEntry[] {
+function programAt(path: string, program: string): TarEntry[] {
   return [
     entry(path, stripped(program), 0o755),
     ...listLibraries(program).map((library) => buildFileEntry(library, library, 0o755)),

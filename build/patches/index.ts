@@ -12,7 +12,7 @@ import { compiledValidators } from './validators.ts'
 
 const NAMED = /\/node_modules\/(oidc-provider|openid-client|oauth4webapi|jose)\/.*\.js$/
 
-export const namedClasses: Plugin = {
+const namedClasses: Plugin = {
   name: 'names',
   setup(builder) {
     builder.onLoad({ filter: NAMED }, async ({ path }) => {
@@ -56,7 +56,7 @@ const modules: Readonly<Record<string, string>> = {
   `,
 }
 
-export const slimClient: Plugin = {
+const slimClient: Plugin = {
   name: 'kubernetes-client',
   setup(builder) {
     builder.onResolve({ filter: /^(@kubernetes\/client-node|gaxios)$/ }, ({ path }) => ({ path, namespace: NAMESPACE }))

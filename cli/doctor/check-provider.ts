@@ -120,7 +120,7 @@ function endpointFinding(metadata: Metadata, name: string, { insecureAllowHTTP }
 }
 
 /** Checks that users can log in: by the code flow with PKCE (OAuth 2.1), which all MCP clients use. */
-export function loginFindings(metadata: Metadata, subject: Subject): readonly Finding[] {
+function loginFindings(metadata: Metadata, subject: Subject): readonly Finding[] {
   const needed = subject.use === 'login'
   const findings = ['authorization_endpoint', 'token_endpoint'].flatMap((name) =>
     endpointFinding(metadata, name, subject, needed),
@@ -155,7 +155,7 @@ function registrationFinding(metadata: Metadata): Finding {
   return warning('clients', 'clients can’t register themselves there', fix)
 }
 
-export function scopeFindings(metadata: Metadata, { scopes, use }: Subject): readonly Finding[] {
+function scopeFindings(metadata: Metadata, { scopes, use }: Subject): readonly Finding[] {
   if (scopes.length === 0) return []
   const listed = textsIn(metadata, 'scopes_supported')
   if (listed === undefined) return [note('scopes', `it does not list its scopes; asked for: ${scopes.join(' ')}`)]
@@ -167,7 +167,7 @@ export function scopeFindings(metadata: Metadata, { scopes, use }: Subject): rea
 }
 
 /** Checks the introspection of opaque tokens: an endpoint exists, and credentials may go there. */
-export function introspectionFindings(metadata: Metadata, subject: Subject): readonly Finding[] {
+function introspectionFindings(metadata: Metadata, subject: Subject): readonly Finding[] {
   if (subject.use !== 'tokens') return []
   const value = metadata['introspection_endpoint']
   const url = typeof value === 'string' ? URL.parse(value) : null
@@ -187,7 +187,7 @@ export function introspectionFindings(metadata: Metadata, subject: Subject): rea
 const SMALLEST_RSA_BITS = 2048
 const MOST_NAMED = 10
 
-export async function checkKeys(
+async function checkKeys(
   subject: Subject,
   metadata: Metadata | undefined,
   fetch: GuardedFetch,
@@ -206,7 +206,7 @@ export async function checkKeys(
   return keyFindings(url.href, objectIn(answer.text))
 }
 
-export function keyFindings(url: string, set: Metadata | undefined): readonly Finding[] {
+function keyFindings(url: string, set: Metadata | undefined): readonly Finding[] {
   return [...usableFindings(url, set, fieldsIn(set)), ...unsafeFindings(set)]
 }
 
@@ -234,7 +234,7 @@ function usableFindings(url: string, set: unknown, keys: readonly Metadata[]): r
 }
 
 /** Checks that a set holds no key that is known to everybody, or weak. */
-export function unsafeFindings(set: Metadata | undefined): readonly Finding[] {
+function unsafeFindings(set: Metadata | undefined): readonly Finding[] {
   const keys = fieldsIn(set)
   const findings: Finding[] = []
   if (keys.some(({ kty }) => kty === 'oct'))
@@ -257,7 +257,7 @@ function isWeak(key: Metadata): boolean {
   }
 }
 
-export function algorithmFindings(metadata: Metadata): readonly Finding[] {
+function algorithmFindings(metadata: Metadata): readonly Finding[] {
   const listed = metadata['id_token_signing_alg_values_supported']
   if (!Array.isArray(listed)) return []
   const usable = listed.filter((name) => ALGORITHMS.includes(name as string))
@@ -284,7 +284,7 @@ const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 const WRONG_PLACE = 'take the address from the provider’s documentation; redirects are never followed'
 
 /** Checks that the endpoints of a provider exist and answer as such. No request holds a secret. */
-export async function checkEndpoints(endpoints: Endpoints, subject: Subject, options: OAuth2Options): Promise<Finding[]> {
+async function checkEndpoints(endpoints: Endpoints, subject: Subject, options: OAuth2Options): Promise<Finding[]> {
   const { authorization, token, userInfo, identifiesByToken } = endpoints
   const questions: readonly Question[] = [
     { check: 'login page', url: authorization, judge: judgeLoginPage },
@@ -380,7 +380,7 @@ function hintFor(issuer: string): string | undefined {
 }
 
 /** Reports the audience that tokens must carry, and the settings with which this provider writes it. */
-export function audienceFindings({ use, audiences, issuer, where }: Subject): readonly Finding[] {
+function audienceFindings({ use, audiences, issuer, where }: Subject): readonly Finding[] {
   if (use === 'login') return []
   const hint = hintFor(issuer)
   const hints = hint === undefined ? [] : [note('audience', hint)]

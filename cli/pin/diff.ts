@@ -1,8 +1,7 @@
 import { objectKey } from '../../operator/cluster/files/index.ts'
 import type { Given, Io } from '../command.ts'
 import type { Server } from './collect.ts'
-import { externalReferences } from './external-references.ts'
-import { codePoints, decodeTags, hasHidden, shown, shown as printable } from './hidden.ts'
+import { codePoints, decodeTags, externalReferences, hasHidden, shown, shown as printable } from './suspicious-text.ts'
 import { type ListName, LISTS, type Shown } from './pinned.ts'
 import { collect, type PinInput, readPinInput } from './servers.ts'
 import { plainText, readTexts } from './text-files.ts'
@@ -107,7 +106,7 @@ export const LABELS = [
   'hidden characters',
   'wording only',
 ] as const
-export type Label = (typeof LABELS)[number]
+type Label = (typeof LABELS)[number]
 
 interface MemberChange {
   readonly pointer: string
@@ -193,7 +192,7 @@ function middle(one: string, other: string): readonly [string, string] {
   return [a.slice(start, a.length - end).join(''), b.slice(start, b.length - end).join('')]
 }
 
-export interface Change {
+interface Change {
   readonly labels: readonly Label[]
   readonly lines: readonly string[]
 }

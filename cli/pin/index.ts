@@ -4,7 +4,7 @@ import { objectKey } from '../../operator/cluster/files/index.ts'
 import type { Command, Given, Io } from '../command.ts'
 import { groupOption, manifestPaths } from '../options/manifests.ts'
 import type { Server } from './collect.ts'
-import { shown as printable } from './hidden.ts'
+import { externalReferences, shown as printable } from './suspicious-text.ts'
 import { collect, type PinInput, pinKubeconfigOption, pinsFolderOption, readPinInput, serverOption } from './servers.ts'
 import { createHash } from 'node:crypto'
 import { parse, stringify } from 'yaml'
@@ -12,12 +12,11 @@ import { apiVersionOf, type MCPPin } from '../../crds/index.ts'
 import { pinLimits } from '../../crds/settings/gateway/pinning.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import { canonicalJson } from '../../operator/render/object/canonical.ts'
-import { externalReferences } from './external-references.ts'
 import { buildSpec, type ListName, LISTS, type Pinned, pinnedIn, type Shown } from './pinned.ts'
 import { plainText, readTexts, textFiles, textKey } from './text-files.ts'
 
 /** Returns the folder of the pins: the one that is named, else `pins` beside the manifests. */
-export function pinsFolder(given: Given): string {
+function pinsFolder(given: Given): string {
   const named = given.text('directory')
   if (named !== undefined) return named
   const [first = '.'] = manifestPaths(given)
@@ -92,7 +91,7 @@ Merging is approving: read the texts, or what diff --pins says, before.`,
 const LONGEST_NAME = 253
 
 /** The name of a server's MCPPin, and of its file without `.yaml`. Of servers in several namespaces it names theirs. */
-export function pinName({ kind, namespace, name }: Server, namesNamespace: boolean): string {
+function pinName({ kind, namespace, name }: Server, namesNamespace: boolean): string {
   const whole = `${kind.toLowerCase()}-${namesNamespace ? `${namespace}-` : ''}${name}`
   if (whole.length <= LONGEST_NAME) return whole
   return `${whole.slice(0, LONGEST_NAME - 9)}-${createHash('sha256').update(whole).digest('hex').slice(0, 8)}`
@@ -114,14 +113,14 @@ function readPinFile(file: string, { kind, name }: Server): PinObject | undefine
   return object as PinObject
 }
 
-export interface PinChange {
+interface PinChange {
   readonly list: ListName
   readonly name: string
   readonly what: 'added' | 'changed' | 'dropped'
 }
 
 /** The changes to the files of a server's pins that approve the shown definitions. */
-export interface PinPlan {
+interface PinPlan {
   readonly changes: readonly PinChange[]
   readonly refused: readonly string[]
   readonly outside: readonly string[]

@@ -66,7 +66,7 @@ function shownIn(item: unknown): readonly Shown[] {
 }
 
 /** The definitions of a backend as a data plane reports them. */
-export interface BackendDefinitions {
+interface BackendDefinitions {
   readonly shown: readonly Shown[]
   readonly isListed: boolean
 }

@@ -2,17 +2,16 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { definitionDigest, instructionsDigest, pageDigest } from '../../crds/settings/definition-digest.ts'
-import { escapeHidden, shown as printable } from './hidden.ts'
+import { escapeHidden, externalReferences, shown as printable } from './suspicious-text.ts'
 import { type ListName, LISTS, type Pinned, pinnedIn } from './pinned.ts'
 import type { Manifest, ManifestFinding } from '../../operator/cluster/files/index.ts'
-import { externalReferences } from './external-references.ts'
 
 /**
  * The texts of approved definitions beside an MCPPin, for reviewers: `NAME.yaml` holds the digests, and the folder
  * `NAME/` the texts.
  */
 
-export interface TextFile {
+interface TextFile {
   readonly path: string
   readonly content: string
 }
@@ -115,7 +114,7 @@ const pretty = (list: ListName, text: string) =>
 export const textKey = (list: ListName, name: string, digest: string): string => JSON.stringify([list, name, digest])
 
 /** A text file as it is on disk. */
-export interface FoundText extends TextFile {
+interface FoundText extends TextFile {
   readonly list: ListName
   readonly digest: string | undefined
 }

@@ -182,7 +182,7 @@ interface RunConsoleOptions {
 }
 
 /** Serves the console of `portico run`; returns undefined if it is off. Throws an Error if a named port is taken. */
-export async function serveRunConsole({
+async function serveRunConsole({
   address,
   source,
   title,

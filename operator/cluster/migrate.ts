@@ -6,7 +6,7 @@ import { parseGroup } from './files/read.ts'
 import type { KubernetesObject } from '../model/view.ts'
 import { type ApiServer, listAll } from './kubernetes/api-server.ts'
 
-export interface Migration {
+interface Migration {
   readonly text: string
   /** The number of objects of our kinds whose group has changed. */
   readonly objects: number

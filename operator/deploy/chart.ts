@@ -30,7 +30,7 @@ const indented = (text: string, spaces: string) =>
  * Makes a Helm template from objects. A placeholder is a string in the object (value, key or item) that becomes code
  * when the object is written.
  */
-export class Template {
+class Template {
   readonly #fills = new Map<string, Fill>()
 
   #place(fill: Fill): string {

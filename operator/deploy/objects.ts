@@ -21,7 +21,7 @@ function byGroup(resources: readonly { group: string; plural: string }[]): [stri
  * Returns the operator's rights in the namespaces that it manages, without wildcard, `escalate` and `bind`: to give a
  * pod a Role, the operator must hold the same rights, which are the last rules.
  */
-export function operatorRules(kinds: readonly KindDeclaration[], group: string): PolicyRule[] {
+function operatorRules(kinds: readonly KindDeclaration[], group: string): PolicyRule[] {
   const plurals = kinds.map(({ plural }) => plural)
   return [
     // `patch` sets our finalizer by server-side apply.
@@ -49,13 +49,13 @@ export function operatorRules(kinds: readonly KindDeclaration[], group: string):
 }
 
 /** Lets an operator for all namespaces watch by metadata which of them are being deleted. */
-export const namespacesRule: PolicyRule = { apiGroups: [''], resources: ['namespaces'], verbs: ['list', 'watch'] }
+const namespacesRule: PolicyRule = { apiGroups: [''], resources: ['namespaces'], verbs: ['list', 'watch'] }
 
 /**
  * Returns the operator's rights on its own ClusterRole and ClusterRoleBinding, which it keeps until it has released
  * what it holds. It can't extend its rights, but can give them to others.
  */
-export const ownRightsRule = (name: string): PolicyRule => ({
+const ownRightsRule = (name: string): PolicyRule => ({
   apiGroups: ['rbac.authorization.k8s.io'],
   resources: ['clusterroles', 'clusterrolebindings'],
   resourceNames: [name],
@@ -67,7 +67,7 @@ export const ownRightsRule = (name: string): PolicyRule => ({
  * removed, keeping its rights until then. `role`: of these rules; `revisions`: the Secret with the key for revisions of
  * values.
  */
-export const leaseRules = (account: string, role: string, revisions: string): PolicyRule[] => [
+const leaseRules = (account: string, role: string, revisions: string): PolicyRule[] => [
   { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'create', 'update'] },
   { apiGroups: [''], resources: ['namespaces', 'pods'], verbs: ['get'] },
   { apiGroups: ['apps'], resources: ['deployments'], verbs: ['get'] },

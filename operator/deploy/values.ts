@@ -205,7 +205,7 @@ export const values: Readonly<Record<string, Value>> = {
 }
 
 /** Returns the default of a value, or the defaults of its parts. */
-export const findDefault = (value: Value): unknown =>
+const findDefault = (value: Value): unknown =>
   value.properties
     ? Object.fromEntries(Object.entries(value.properties).map(([name, part]) => [name, findDefault(part)]))
     : value.default

@@ -21,7 +21,7 @@ const SETTLE_LIMIT_MS = 10_000
 /** An address where nothing answers, for Services of workloads that don't run. */
 const UNREACHABLE = 'http://127.0.0.1:9'
 
-export interface StandaloneOptions {
+interface StandaloneOptions {
   /** Files and folders of manifests. */
   readonly paths: readonly string[]
   /** The folder for everything that is written. */
@@ -47,7 +47,7 @@ export interface StandaloneOptions {
 }
 
 /** An object of the manifests with the status that an operator would write. */
-export interface PlannedObject {
+interface PlannedObject {
   readonly object: KubernetesObject
   readonly file: string
 }

@@ -253,7 +253,7 @@ function failureFinding({ code, message, status }: BackendFailure): Finding {
 
 const MARK = '\ufeff'
 
-export function exchangeFindings(exchanges: readonly Exchange[], url: URL): readonly Finding[] {
+function exchangeFindings(exchanges: readonly Exchange[], url: URL): readonly Finding[] {
   const findings = exchanges.flatMap((exchange) =>
     exchange.status === 0 ? [] : [...headFindings(exchange, url), ...bodyFindings(exchange)],
   )
@@ -452,7 +452,7 @@ function resultFindings(asked: string, result: Members): readonly Finding[] {
 
 const shownName = (name: string): string => shown(name).slice(1, -1)
 
-export const listLoop = (): Finding =>
+const listLoop = (): Finding =>
   warning(
     'list_changed',
     'says after each list that a list has changed: Portico lists at most once a second',

@@ -20,7 +20,7 @@ import { workflows } from './workflow.ts'
 
 // Parts in the widely used gateway's own file format. They are refused with the name of the field to use instead.
 
-export const staticBackends = (readBy: Reader) =>
+const staticBackends = (readBy: Reader) =>
   list(
     'Backends besides the members of the group.',
     object('A backend.', {
@@ -37,7 +37,7 @@ export const staticBackends = (readBy: Reader) =>
 const secretFromEnv = (readBy: Reader, description: string) =>
   Type.Optional(text(readBy, description, { min: 1, max: limits.name }))
 
-export const incomingAuth = (readBy: Reader) =>
+const incomingAuth = (readBy: Reader) =>
   object('How clients are authenticated, in the form of the gateway’s own file.', {
     type: choice(readBy, 'How clients are authenticated.', ['anonymous', 'oidc']),
     oidc: Type.Optional(
@@ -109,14 +109,14 @@ const strategy = (readBy: Reader, description: string) =>
     },
   )
 
-export const outgoingAuth = (readBy: Reader) =>
+const outgoingAuth = (readBy: Reader) =>
   object('Credentials for backends, in the form of the gateway’s own file.', {
     source: choice(readBy, 'Where credentials are configured.', ['discovered', 'inline']),
     default: Type.Optional(strategy(readBy, 'For backends that are not listed.')),
     backends: Type.Optional(map('By backend.', strategy(readBy, 'For this backend.'))),
   })
 
-export const telemetry = (readBy: Reader) =>
+const telemetry = (readBy: Reader) =>
   object('Telemetry, in the form of the gateway’s own file.', {
     endpoint: Type.Optional(text(readBy, 'OTLP endpoint.', { max: limits.url })),
     headers: Type.Optional(map('Headers for it.', headerValue(readBy, 'The value.'))),

@@ -43,7 +43,7 @@ export function checkManifests({ manifests, group }: Pick<ManifestSet, 'manifest
 }
 
 /** Finds fields that are set but refused. */
-export const findUnsupported = (manifests: readonly Manifest[]): readonly ManifestFinding[] =>
+const findUnsupported = (manifests: readonly Manifest[]): readonly ManifestFinding[] =>
   manifests.flatMap((manifest) => {
     const declaration = kindNamed(manifest.id.kind)
     const fields = declaration ? unsupportedFields(declaration, { spec: manifest.object['spec'] }) : []

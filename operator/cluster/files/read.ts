@@ -8,7 +8,7 @@ import { type ManifestDocument, parseDocuments } from './document.ts'
 import { findFiles, type FoundFiles } from './find.ts'
 import { type ManifestFinding, type ObjectId, objectKey } from './finding.ts'
 
-export interface OwnGroup {
+interface OwnGroup {
   readonly name: string
   /** The caller chose the group. Objects of our kinds in other groups belong to another installation. */
   readonly chosen: boolean
@@ -26,13 +26,13 @@ export const parseGroup = (apiVersion: string): string => {
   return slash < 0 ? '' : apiVersion.slice(0, slash)
 }
 
-export const parseVersion = (apiVersion: string): string => apiVersion.slice(apiVersion.indexOf('/') + 1)
+const parseVersion = (apiVersion: string): string => apiVersion.slice(apiVersion.indexOf('/') + 1)
 
 /**
  * Returns the API group of a set of manifests: the chosen one, or the most frequent one (the first of several); objects
  * of others get a finding.
  */
-export function agreedGroup(
+function agreedGroup(
   objects: readonly Record<string, unknown>[],
   isOurKind: (kind: string) => boolean,
   chosen?: string,

@@ -27,7 +27,7 @@ export const METADATA_ONLY = {
   object: 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1',
 } as const
 
-export interface ChildKind extends Resource {
+interface ChildKind extends Resource {
   readonly wayOut?: string
 }
 

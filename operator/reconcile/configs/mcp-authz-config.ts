@@ -105,7 +105,7 @@ interface CedarSettings {
 }
 
 /** Reads the engine's settings, a value of any shape, at the pointer `at`. */
-export function cedarSettings(value: unknown, at: string): CedarSettings {
+function cedarSettings(value: unknown, at: string): CedarSettings {
   if (!isObject(value)) return invalid([{ pointer: at, joint: ' ', message: 'must be an object' }])
   const { settings, problems } = named(value, at)
   problems.push(...shapeProblems(settings, at))
@@ -156,7 +156,7 @@ function buildAuthz(settings: AuthzConfig): AuthzConfig {
 }
 
 /** Reads the settings in a file: plain, or in the form of the widely used gateway (`version`, `type`, `cedar`). */
-export function cedarFile(text: string): CedarSettings {
+function cedarFile(text: string): CedarSettings {
   let value: unknown
   try {
     value = JSON.parse(text)

@@ -21,7 +21,7 @@ function measureSpec(spec: Spec): number {
 }
 
 /** Finds what is wrong with pins beyond their schema. The schema can't bound the size of the whole. */
-export function checkPins({ spec }: MCPPin, problems: Problems): void {
+function checkPins({ spec }: MCPPin, problems: Problems): void {
   const bytes = measureSpec(spec)
   if (bytes > pinLimits.bytes)
     problems.add('Valid', 'PinsInvalid', {
@@ -35,13 +35,13 @@ export function checkPins({ spec }: MCPPin, problems: Problems): void {
 }
 
 /** Returns the MCPPins of a server, by name. One that is being deleted approves nothing any more. */
-export const pinsFor = (view: ClusterView, { kind, namespace, name }: Target): readonly MCPPin[] =>
+const pinsFor = (view: ClusterView, { kind, namespace, name }: Target): readonly MCPPin[] =>
   view.referrers(kinds[kind], namespace, name).flatMap((referrer) => {
     const pin = referrer.kind === 'MCPPin' ? view.get(mcpPin, namespace, referrer.name) : undefined
     return pin === undefined || pin.metadata.deletionTimestamp !== undefined ? [] : [pin]
   })
 
-export interface Target {
+interface Target {
   readonly kind: Extract<KindName, Spec['targetRef']['kind']>
   readonly namespace: string
   readonly name: string

@@ -8,7 +8,7 @@ import { type CheckConfig, mounted, type MountPlace, referencedConfig, type Reso
 import { planConfig } from './config.ts'
 
 /** The fields that MCPTelemetryConfig and the block of a registry have in common. */
-export type TelemetrySpec = Pick<MCPTelemetryConfig['spec'], 'openTelemetry' | 'prometheus'>
+type TelemetrySpec = Pick<MCPTelemetryConfig['spec'], 'openTelemetry' | 'prometheus'>
 
 /** Builds the block `telemetry` of a data plane, with mounted secret headers and CA bundle. */
 export function telemetrySettings(

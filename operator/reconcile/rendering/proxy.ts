@@ -202,7 +202,7 @@ interface ProxyWithLogins {
 }
 
 /** Builds the `authServer` of a proxy's configuration. Settings that can't be served are recorded as problems. */
-export function proxyAuthServer(
+function proxyAuthServer(
   { kind, metadata, spec }: ProxyWithLogins,
   { oidc }: GatewayConfig['incomingAuth'],
   resolver: Resolver,
@@ -229,7 +229,7 @@ export function proxyAuthServer(
 }
 
 /** Returns the issuer of the authorization server that a proxy's object names; undefined if it names none. */
-export const findOwnIssuer = (
+const findOwnIssuer = (
   { authServerRef, externalAuthConfigRef }: NamingSpec,
   { view, namespace }: Resolver,
 ): string | undefined =>

@@ -13,7 +13,7 @@ import type { Resolver } from '../references/references.ts'
 import type { Assembly } from './proxy.ts'
 import type { Rendered } from './workload.ts'
 
-export interface ChildrenOptions {
+interface ChildrenOptions {
   readonly settings: PodSettings
   readonly configMap: KubernetesObject
   readonly listeners: Listeners

@@ -14,7 +14,7 @@ type Gate = NonNullable<NonNullable<VirtualMCPServer['spec']['config']>['catalog
 export type CatalogIdentity = NonNullable<CatalogGateConfig['members']>[number]
 
 /** Tells whether registries are asked at all. */
-export const isGated = (gate: Gate | undefined): gate is Gate => gate !== undefined && gate.mode !== 'disabled'
+const isGated = (gate: Gate | undefined): gate is Gate => gate !== undefined && gate.mode !== 'disabled'
 
 /** Returns the settings that have no effect while no registry is asked. */
 export function unusedGateSettings(gate: Gate | undefined): readonly ProblemDetail[] {

@@ -23,7 +23,7 @@ import { checkEntry, entryBackend } from './mcp-server-entry.ts'
 /** Kinds that are members of the group that they name. A gateway names a group too but is no member. */
 const memberKinds: ReadonlySet<string> = new Set(['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry'])
 
-export interface Member {
+interface Member {
   readonly kind: string
   readonly backend: BackendConfig
   /** The way in which the gateway gets the credential for the member; undefined if it sends none. */

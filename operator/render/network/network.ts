@@ -5,14 +5,14 @@ import type { KubernetesObject } from '../../model/view.ts'
 import { buildLabels, buildSelector, child, childName, serviceName, type Workload } from '../object/object.ts'
 import type { networkPeers } from '../../../crds/settings/pod/network-peer.ts'
 
-export interface Network {
+interface Network {
   readonly address: string
   readonly length: number
   readonly family: 'ipv4' | 'ipv6'
 }
 
 /** Parses a network. Returns undefined for invalid text: an object may be older than the schema that refuses it. */
-export function parseNetwork(cidr: string): Network | undefined {
+function parseNetwork(cidr: string): Network | undefined {
   const [address = '', bits = '', ...more] = cidr.split('/')
   const most = { 0: -1, 4: 32, 6: 128 }[isIP(address) as 0 | 4 | 6]
   if (more.length > 0 || !/^(0|[1-9]\d{0,2})$/.test(bits) || Number(bits) > most) return undefined
@@ -47,7 +47,7 @@ const isMapped = ({ address, family }: Network) =>
 /**
  * Returns why the API server refuses a network since Kubernetes 1.36 (StrictIPCIDRValidation); undefined if it doesn't.
  */
-export function networkProblem(cidr: string): string | undefined {
+function networkProblem(cidr: string): string | undefined {
   const network = parseNetwork(cidr)
   if (network === undefined) return 'must be a network such as 10.0.0.0/8'
   if (isMapped(network)) return 'must not hold an IPv4 address in an IPv6 one'

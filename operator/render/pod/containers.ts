@@ -58,7 +58,7 @@ const byVolume = (a: VolumeSource, b: VolumeSource) => (a.volume < b.volume ? -1
 const TOKEN_SECONDS = 3600
 
 /** Builds the volume with the API server's CA, this pod's token for it and, for client libraries, the namespace. */
-export const apiAccessVolume = (name: string, options: { readonly namespace: boolean }) => ({
+const apiAccessVolume = (name: string, options: { readonly namespace: boolean }) => ({
   name,
   projected: {
     defaultMode: FILE_MODE,

@@ -24,7 +24,7 @@ export interface CertificateKeeperTimes extends CertificateTimes {
 }
 
 /** The listener's certificate and key in PEM, and the path that it answers at. */
-export interface ServedCertificate {
+interface ServedCertificate {
   readonly cert: string
   readonly key: string
   readonly path: string
@@ -186,7 +186,7 @@ const formatPath = ({ token }: Kept) => `/validate/${token}`
 const TOKEN_IN_PATH = /\/validate\/[0-9a-f]+/g
 
 /** Milliseconds. */
-export interface CertificateTimes {
+interface CertificateTimes {
   /** The lifetime of a certificate. The next one is made when a third of it is left. */
   readonly lifetime: number
   /** The time for which a new certificate is trusted but not served. */
@@ -206,7 +206,7 @@ const TOKEN = /^[0-9a-f]{64}$/
 const PREFIXES = ['', 'previous-'] as const
 
 const madeAt = ({ certificate }: Issued) => new X509Certificate(certificate).validFromDate.getTime() + BACKDATED_MS
-export const readEnd = ({ certificate }: Issued) => new X509Certificate(certificate).validToDate.getTime()
+const readEnd = ({ certificate }: Issued) => new X509Certificate(certificate).validToDate.getTime()
 
 function isUsable({ ca, certificate, key }: Issued, host: string): boolean {
   try {

@@ -31,18 +31,18 @@ const doubled = (wait: number | undefined, { first, longest }: { first: number; 
   Math.min(longest, wait === undefined ? first : wait * 2)
 
 /** Records a refusal of `what` (the hash of what was written and the version that it was written to). */
-export function noteRefusal(memory: ChildMemory, what: string, problem: ChildProblem): void {
+function noteRefusal(memory: ChildMemory, what: string, problem: ChildProblem): void {
   const wait = doubled(memory.refused?.what === what ? memory.refused.wait : undefined, REFUSAL_WAITS)
   memory.refused = { what, until: Date.now() + wait, wait, problem }
 }
 
 /** Returns the refusal that still holds for the same write, or undefined if the write may be tried. */
-export function standingRefusal({ refused }: ChildMemory, what: string): ChildProblem | undefined {
+function standingRefusal({ refused }: ChildMemory, what: string): ChildProblem | undefined {
   return refused?.what === what && Date.now() < refused.until ? refused.problem : undefined
 }
 
 /** Counts a correction. Returns false if it must wait because somebody changes the child again and again. */
-export function mayCorrect(memory: ChildMemory, now = Date.now()): boolean {
+function mayCorrect(memory: ChildMemory, now = Date.now()): boolean {
   const { left, at } = memory.corrections ?? { left: CORRECTIONS.atOnce, at: now }
   const available = Math.min(CORRECTIONS.atOnce, left + (now - at) / CORRECTIONS.each)
   if (available < 1) return false
@@ -98,7 +98,7 @@ export interface WriterOptions {
   readonly assertLeading: () => void
 }
 
-export interface ChildState {
+interface ChildState {
   readonly rendered: KubernetesObject
   readonly live: KubernetesObject | undefined
   readonly isAdopted: boolean

@@ -184,12 +184,12 @@ export type FieldPaths = readonly (readonly string[])[]
 const isEmpty = (set: FieldSet): boolean => Object.keys(set).length === 0
 
 /** Returns the rest of the paths below an element, or undefined if one of them ends there and so covers it. */
-export function pathsBelow(paths: FieldPaths, element: string): FieldPaths | undefined {
+function pathsBelow(paths: FieldPaths, element: string): FieldPaths | undefined {
   const below = paths.filter(([first]) => first === element || first === '*').map((path) => path.slice(1))
   return below.some((path) => path.length === 0) ? undefined : below
 }
 
-export function splitSet(set: FieldSet, paths: FieldPaths): { covered: FieldSet; rest: FieldSet } {
+function splitSet(set: FieldSet, paths: FieldPaths): { covered: FieldSet; rest: FieldSet } {
   const covered: Record<string, FieldSet> = {}
   const rest: Record<string, FieldSet> = {}
   for (const [element, inner] of Object.entries(set)) {
@@ -205,7 +205,7 @@ export function splitSet(set: FieldSet, paths: FieldPaths): { covered: FieldSet;
   return { covered, rest }
 }
 
-export function joinSets(a: FieldSet, b: FieldSet): FieldSet {
+function joinSets(a: FieldSet, b: FieldSet): FieldSet {
   const joined: Record<string, FieldSet> = { ...a }
   for (const [element, inner] of Object.entries(b)) {
     const other = joined[element]
@@ -220,7 +220,7 @@ const KEY_DEFAULTS: Readonly<Record<string, unknown>> = { protocol: 'TCP' }
 const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-export function valueAt(value: unknown, element: string): unknown {
+function valueAt(value: unknown, element: string): unknown {
   const text = element.slice(2)
   switch (element.slice(0, 2)) {
     case 'f:':

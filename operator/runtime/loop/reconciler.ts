@@ -34,7 +34,7 @@ export interface ReconcilerOptions extends StatusWriterOptions {
 }
 
 /** The outcome of a reconcile: whether another one is due although nothing has changed. */
-export interface Outcome {
+interface Outcome {
   readonly again: boolean
   /** Another installation manages the object. */
   readonly isOfAnother?: true

@@ -158,10 +158,10 @@ const TYPES = new Set(['Accepted', 'ResolvedRefs'])
 const MESSAGE_LIMIT = 300
 
 /** Finds the child that makes the pods of a workload. */
-export const findPodController = (owned: readonly KubernetesObject[]): KubernetesObject | undefined =>
+const findPodController = (owned: readonly KubernetesObject[]): KubernetesObject | undefined =>
   owned.find(({ kind }) => kind === 'Deployment' || kind === 'StatefulSet')
 
-export class WorkloadObserver {
+class WorkloadObserver {
   readonly #options: WorkloadObserverOptions
 
   constructor(options: WorkloadObserverOptions) {

@@ -16,7 +16,7 @@ const SELDOM_MS = 60_000
 /** The number of workloads that are polled at once. One that does not answer delays no other. */
 const AT_A_TIME = 8
 
-export interface StatusReader {
+interface StatusReader {
   /** Stores the statuses that a workload's pods report. Returns undefined if they don't hold what it reads. */
   take(namespace: string, name: string, answers: readonly ReportedStatus[]): 'complete' | 'incomplete' | undefined
   forget(namespace: string, name: string): void

@@ -154,7 +154,7 @@ interface Opened {
  * go first, with `Expect: 100-continue` (RFC 9110, 10.1.1). So a client can change the objects that grant its rights.
  * Objects that are gone are left out. Throws, with nothing changed, if one is not admitted; and if a change fails.
  */
-export async function patchTogether(config: KubeConfig, paths: readonly string[], patch: unknown): Promise<void> {
+async function patchTogether(config: KubeConfig, paths: readonly string[], patch: unknown): Promise<void> {
   const body = JSON.stringify(patch)
   const opened = await Promise.all(paths.map((path) => open(config, path, Buffer.byteLength(body))))
   try {

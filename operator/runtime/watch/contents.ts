@@ -10,7 +10,7 @@ import type { Watches } from './watches.ts'
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 
-export interface ContentObject extends KubernetesObject {
+interface ContentObject extends KubernetesObject {
   readonly data?: Record<string, string>
   readonly binaryData?: Record<string, string>
 }
@@ -45,7 +45,7 @@ const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
 const CONFIG_MAPS = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }
 
 /** Secrets and ConfigMaps that objects reference: watched by metadata, and read when needed and changed. */
-export class ReferencedContent<T> {
+class ReferencedContent<T> {
   readonly #options: ContentOptions<T>
   /** The version of each existing one, by `namespace/name`. */
   readonly #versions = new Map<string, string>()
@@ -187,7 +187,7 @@ interface KeyOptions {
 }
 
 /** Reads the key that makes revisions of values. Returns undefined if it isn't available. */
-export type ReadRevisionKey = () => Promise<Buffer | undefined>
+type ReadRevisionKey = () => Promise<Buffer | undefined>
 
 /**
  * Makes the function that reads the key of an installation once; after a failure the next call tries again. Its first

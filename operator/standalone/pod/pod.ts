@@ -24,7 +24,7 @@ interface KeyRef {
   readonly optional?: boolean
 }
 
-export interface EnvVar {
+interface EnvVar {
   readonly name: string
   readonly value?: string
   readonly valueFrom?: {
@@ -34,7 +34,7 @@ export interface EnvVar {
   }
 }
 
-export interface EnvSource {
+interface EnvSource {
   readonly prefix?: string
   readonly secretRef?: { readonly name: string; readonly optional?: boolean }
   readonly configMapRef?: { readonly name: string; readonly optional?: boolean }

@@ -30,7 +30,7 @@ interface PublicPort {
   readonly advice: string
 }
 
-export interface PodOptions extends ChildOptions {
+interface PodOptions extends ChildOptions {
   /** Tells whether a pod of ours is still stopping, which may hold the port. */
   readonly isOneLeaving: () => boolean
   /** Returns when the local servers came up, by the origin of their URL (milliseconds since 1970). */
