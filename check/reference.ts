@@ -3,7 +3,7 @@ import { formatHelp, type Program } from '../cli/command.ts'
 import { portico } from '../cli/dispatch.ts'
 import { program as kubectlPortico } from '../cli/kubectl/index.ts'
 import { kinds } from '../crds/index.ts'
-import { type SchemaNode, schemaChildren, valuesOf } from '../crds/walk.ts'
+import { type SchemaNode, schemaChildren, findValueSchema } from '../crds/walk.ts'
 import { gatewayConfigSchema } from '../dataplane/config/gateway.ts'
 import { registryConfigSchema } from '../dataplane/config/registry.ts'
 import { errorTable } from '../dataplane/server/errors.ts'
@@ -36,7 +36,7 @@ function formatType(node: FileNode): string {
   if (isReference(node)) return REFERENCES[node.mountedAs]
   if (node.enum !== undefined) return node.enum.map((value) => code(value === '' ? '""' : value)).join(', ')
   if (node['x-kubernetes-int-or-string']) return 'integer or text'
-  const values = valuesOf(node)
+  const values = findValueSchema(node)
   if (values !== undefined) return `map of ${formatType(values)}`
   if (node.items !== undefined) return `list of ${formatType(node.items)}`
   if (node.type === 'string') return 'text'
@@ -98,7 +98,7 @@ function row(name: string, node: FileNode, isRequired: boolean): string {
 function inner(node: FileNode): readonly [suffix: string, object: FileNode] | undefined {
   if (isReference(node)) return undefined
   if (node.properties !== undefined) return Object.keys(node.properties).length === 0 ? undefined : ['', node]
-  const child = node.items ?? valuesOf(node)
+  const child = node.items ?? findValueSchema(node)
   const found = child && inner(child)
   return found && [`${node.items === undefined ? '.*' : '[]'}${found[0]}`, found[1]]
 }

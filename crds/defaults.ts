@@ -1,6 +1,6 @@
 import { type KindDeclaration, specMayBeLeftOut } from './define.ts'
 import { at, inKeyOrder, isObject } from './settings/json.ts'
-import { childSchema, partsOf, type SchemaNode, schemaChildren } from './walk.ts'
+import { childSchema, listParts, type SchemaNode, schemaChildren } from './walk.ts'
 
 /**
  * Applies defaults like the API server: to an absent or null property; a null without a default is dropped. Returns the
@@ -138,7 +138,7 @@ function gather(node: SchemaNode, value: unknown, pointer: string, found: Unsupp
     if (valueReason !== undefined || isSet(node, value)) found.push({ pointer, reason })
     return
   }
-  for (const part of partsOf(node, value)) gather(part.schema ?? {}, part.value, at(pointer, part.step), found)
+  for (const part of listParts(node, value)) gather(part.schema ?? {}, part.value, at(pointer, part.step), found)
 }
 
 /**

@@ -102,7 +102,7 @@ export const users: Column = {
 export const VERSION = 'v1beta1'
 
 /** Returns the `apiVersion` of our objects in a group. */
-export const apiVersionOf = (group: string): string => `${group}/${VERSION}`
+export const formatApiVersion = (group: string): string => `${group}/${VERSION}`
 
 /**
  * A workload's name is part of names of Services (`mcpreg-<name>`, RFC 1123 labels of at most 63 characters) and of a

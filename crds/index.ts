@@ -3,7 +3,7 @@ export { applyDefaults, completed, type Unsupported, unsupportedFields } from '.
 export type { KindDeclaration, ObjectMeta, ObjectOf, ReferenceDeclaration } from './define.ts'
 export { crdsYaml, DEFAULT_GROUP, writeCrds } from './structural.ts'
 export * from './kinds/index.ts'
-export { apiVersionOf, VERSION } from './define.ts'
+export { formatApiVersion, VERSION } from './define.ts'
 export { crdFor } from './structural.ts'
 export type { Finding } from './structure.ts'
 export { validateObject, validateStatus } from './validate.ts'

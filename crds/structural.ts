@@ -14,11 +14,11 @@ const literal = (value: unknown): string => (typeof value === 'string' ? `'${val
 
 /** Rewrites a rule of a list's item: it reads the default of an absent property, because nobody fills it in. */
 function withoutDefaults(rule: CelRule, properties: Properties = {}): CelRule {
-  const defaultOf = (name: string) => (Object.hasOwn(properties, name) ? properties[name]?.default : undefined)
+  const readDefault = (name: string) => (Object.hasOwn(properties, name) ? properties[name]?.default : undefined)
   const text = rule.rule.replaceAll(
     /(has\()?\bself\.([A-Za-z]+)\b/g,
     (read, asked: string | undefined, name: string) =>
-      asked || defaultOf(name) === undefined ? read : `(has(${read}) ? ${read} : ${literal(defaultOf(name))})`,
+      asked || readDefault(name) === undefined ? read : `(has(${read}) ? ${read} : ${literal(readDefault(name))})`,
   )
   return { ...rule, rule: text }
 }

@@ -159,10 +159,10 @@ export function compileStructure(schema: SchemaNode): (value: unknown) => Struct
   return (value) => {
     if (validate(value)) return []
     const errors = validate.errors ?? []
-    const placesOf = (keyword: string) =>
+    const collectPlaces = (keyword: string) =>
       new Set(errors.filter((error) => error.keyword === keyword).map(({ instancePath }) => instancePath))
-    const mistyped = placesOf('type')
-    const empty = placesOf('minLength')
+    const mistyped = collectPlaces('type')
+    const empty = collectPlaces('minLength')
     return errors
       .filter(({ keyword, instancePath }) => keyword !== 'enum' || !mistyped.has(instancePath))
       .filter(({ keyword, instancePath }) => keyword !== 'pattern' || !empty.has(instancePath))

@@ -4,7 +4,7 @@ import { at, isObject } from './settings/json.ts'
 import type { CelRule } from './settings/schema.ts'
 import { childSchema, type SchemaNode } from './walk.ts'
 import { applyDefaults } from './defaults.ts'
-import { apiVersionOf, type KindDeclaration, rootRules } from './define.ts'
+import { formatApiVersion, type KindDeclaration, rootRules } from './define.ts'
 import { kindNamed, kinds } from './kinds/index.ts'
 import { closest } from './settings/closest.ts'
 import { compileStructure, type Finding } from './structure.ts'
@@ -128,7 +128,7 @@ export function validateObject(object: unknown, group: string): Finding[] {
   const declaration = typeof object['kind'] === 'string' ? kindNamed(object['kind']) : undefined
   if (!declaration) return [unknownKind(object['kind'])]
   const findings: Finding[] = []
-  const apiVersion = apiVersionOf(group)
+  const apiVersion = formatApiVersion(group)
   if (object['apiVersion'] !== apiVersion) findings.push({ pointer: '/apiVersion', message: `must be ${apiVersion}` })
   for (const field of Object.keys(object)) {
     if (!['apiVersion', 'kind', 'metadata', 'spec', 'status'].includes(field)) {

@@ -4,16 +4,16 @@ import type { SchemaNode } from './settings/schema.ts'
 
 export type { SchemaNode }
 
-export const valuesOf = (node: SchemaNode): SchemaNode | undefined =>
+export const findValueSchema = (node: SchemaNode): SchemaNode | undefined =>
   typeof node.additionalProperties === 'object' ? node.additionalProperties : undefined
 
 export function schemaChildren(node: SchemaNode): SchemaNode[] {
-  const values = valuesOf(node)
+  const values = findValueSchema(node)
   return [...Object.values(node.properties ?? {}), ...(values ? [values] : []), ...(node.items ? [node.items] : [])]
 }
 
 export const childSchema = (node: SchemaNode, key: string): SchemaNode | undefined =>
-  (Object.hasOwn(node.properties ?? {}, key) ? node.properties?.[key] : undefined) ?? valuesOf(node)
+  (Object.hasOwn(node.properties ?? {}, key) ? node.properties?.[key] : undefined) ?? findValueSchema(node)
 
 interface ValuePart {
   readonly step: string | number
@@ -22,7 +22,7 @@ interface ValuePart {
 }
 
 /** Returns the parts of a value one level below, each with its schema. A scalar has none. */
-export function partsOf(node: SchemaNode, value: unknown): readonly ValuePart[] {
+export function listParts(node: SchemaNode, value: unknown): readonly ValuePart[] {
   if (Array.isArray(value)) return value.map((item, step) => ({ step, value: item, schema: node.items }))
   if (!isObject(value)) return []
   return Object.entries(value).map(([step, inner]) => ({ step, value: inner, schema: childSchema(node, step) }))
@@ -83,7 +83,7 @@ function foundIn(schema: SchemaNode, spec: unknown, kind: string): readonly Foun
     if (typeof value === 'string' && value !== '' && kinds.includes(kind) && (kinds.length === 1 || beside === kind))
       found.push({ name: value, pointer })
     const own = isObject(value) ? value['kind'] : undefined
-    for (const part of partsOf(node, value))
+    for (const part of listParts(node, value))
       if (part.schema) gather(part.schema, part.value, at(pointer, part.step), own)
   }
   gather(schema, spec, '')

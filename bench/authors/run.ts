@@ -107,7 +107,7 @@ async function reconciled(hostile: readonly KubernetesObject[], others: readonly
   const resource = (kind: string, plural: string) => ({ group: 'portico.dev', version: 'v1beta1', plural, kind })
   const parts = createParts(
     {
-      context: { group: 'portico.dev', image: 'portico:bench', addressOf: clusterAddress },
+      context: { group: 'portico.dev', image: 'portico:bench', resolveAddress: clusterAddress },
       namespaces: [],
       identity: 'bench',
       log,

@@ -25,14 +25,14 @@ export function debianPackages(paths: readonly string[]): ReadonlyMap<string, De
   if (paths.length === 0) return found
   const pathByName = new Map(paths.flatMap((path) => listNames(path).map((name) => [name, path] as const)))
   const { stdout: owners } = spawnSync('dpkg-query', ['--search', ...pathByName.keys()], { encoding: 'utf8' })
-  const packageOf = new Map(
+  const packageByFile = new Map(
     [...(owners ?? '').matchAll(/^(\S+): (\/.*)$/gm)].map((match) => [match[2] as string, match[1] as string]),
   )
-  if (packageOf.size === 0) return found
+  if (packageByFile.size === 0) return found
   const form = ['--show', '--showformat', `${FORMAT}\n`]
-  const { stdout: versions } = spawnSync('dpkg-query', [...form, ...new Set(packageOf.values())], { encoding: 'utf8' })
+  const { stdout: versions } = spawnSync('dpkg-query', [...form, ...new Set(packageByFile.values())], { encoding: 'utf8' })
   const known = new Map(versions.split('\n').map((line) => [line.split(' ')[0] as string, line.split(' ')]))
-  for (const [file, owner] of packageOf) {
+  for (const [file, owner] of packageByFile) {
     const [, name, version, architecture] = known.get(owner) ?? []
     const path = pathByName.get(file)
     if (path !== undefined && name && version && architecture)

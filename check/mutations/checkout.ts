@@ -24,7 +24,7 @@ const REACHED = /['"](\.[^'"\s]+\.ts)['"]/g
 /** A copy of a checkout, without files that Git ignores, in which sources are mutated; `using` removes it. */
 export class Checkout {
   readonly #folder = mkdtempSync(join(tmpdir(), 'portico-mutations-'))
-  readonly #judgesOf: (file: string) => readonly string[]
+  readonly #findJudges: (file: string) => readonly string[]
   readonly #passes = new Map<string, boolean>()
   readonly #runs: (test: string) => boolean
   #stop: (() => void) | undefined
@@ -40,7 +40,7 @@ export class Checkout {
     for (const file of listed.split('\0').filter((name) => name !== '' && existsSync(join(from, name))))
       cpSync(join(from, file), join(this.#folder, file), { recursive: true })
     symlinkSync(resolve(from, 'node_modules'), join(this.#folder, 'node_modules'))
-    this.#judgesOf = readJudges(this.#folder)
+    this.#findJudges = readJudges(this.#folder)
   }
 
   text(file: string): string | undefined {
@@ -57,7 +57,7 @@ export class Checkout {
     const own = original === undefined ? undefined : mutantIn(original, source, mutant)
     if (original === undefined || own === undefined) return undefined
     const path = join(this.#folder, mutant.file)
-    const all = this.#judgesOf(mutant.file)
+    const all = this.#findJudges(mutant.file)
     const able = all.filter(this.#runs).slice(0, most)
     const ran: string[] = []
     const broken: string[] = []

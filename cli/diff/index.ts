@@ -111,7 +111,7 @@ async function comparison(api: ApiServer, set: ManifestSet, valid: readonly Mani
   const given = new Map(valid.map((one) => [objectKey(one.id), applied(one, live.get(objectKey(one.id)), group)]))
   const contents: Contents = new Map()
   const children = await liveChildren(api, namespaces)
-  const known = { ...context, secretRevisionOf: revisionsIn(children, group) }
+  const known = { ...context, findSecretRevision: revisionsIn(children, group) }
   const before = planWorld(await buildWorld(api, [...live.values()], contents), known)
   const after = planWorld(await buildWorld(api, [...new Map([...live, ...given]).values()], contents, set), known)
   const isConcerned = (id: string, { plan }: PlannedObject) =>
@@ -131,7 +131,7 @@ async function diff(given: Given, io: Io): Promise<number> {
   try {
     const api = new ApiServer(kubeConfig, 'portico-diff')
     const settings = await readSettings(api, given, io)
-    const context = { ...settings, group: set.group, now: NO_TIME, addressOf: clusterAddress }
+    const context = { ...settings, group: set.group, now: NO_TIME, resolveAddress: clusterAddress }
     const { concerned, children } = await comparison(api, set, valid, context)
     let count = 0
     for (const planned of concerned) count += await printDiff({ api, group: set.group, io }, planned, children)

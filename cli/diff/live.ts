@@ -1,4 +1,4 @@
-import { apiVersionOf, kinds, VERSION } from '../../crds/index.ts'
+import { formatApiVersion, kinds, VERSION } from '../../crds/index.ts'
 import type { CoreObject, Manifest } from '../../operator/cluster/files/index.ts'
 import { type ApiServer, isNotFound, listServed } from '../../operator/cluster/kubernetes/api-server.ts'
 import { childKinds, type Resource } from '../../operator/cluster/kubernetes/resource.ts'
@@ -50,7 +50,7 @@ export function applied({ object }: Manifest, live: KubernetesObject | undefined
   const { labels, annotations } = object.metadata
   return {
     ...object,
-    apiVersion: apiVersionOf(group),
+    apiVersion: formatApiVersion(group),
     metadata: {
       ...live?.metadata,
       ...object.metadata,

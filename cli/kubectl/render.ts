@@ -24,7 +24,7 @@ cluster’s operator. If something is missing or wrong, it prints that and exits
       const object = world.objects.get(workload.kind, namespace, workload.metadata.name) ?? workload
       const settings = await readSettings(api, given, io)
       const now = new Date().toISOString().replace(/\.\d+Z$/, 'Z')
-      const plan = reconcile(object, world.view, { ...settings, group, now, addressOf: clusterAddress })
+      const plan = reconcile(object, world.view, { ...settings, group, now, resolveAddress: clusterAddress })
       const children = plan.children === 'hold' ? [] : plan.children
       const documents = given.flag('status') ? [...children, buildStatus({ object, plan })] : children
       io.out(documents.map(canonicalYaml).join('---\n'))

@@ -228,7 +228,7 @@ Install it with 'kubectl apply -k operator/deploy'. Several replicas may run wit
         image,
         ...readPodTemplate(given),
         ...adminPeers,
-        addressOf: ({ namespace, name, port }) => `http://${name}.${namespace}.svc.cluster.local:${port}`,
+        resolveAddress: ({ namespace, name, port }) => `http://${name}.${namespace}.svc.cluster.local:${port}`,
       },
       ...scope,
       workers: count,

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { request } from 'undici'
 import { runningPods } from '../../console/places/pods.ts'
-import { apiVersionOf, kindNamed, VERSION } from '../../crds/index.ts'
+import { formatApiVersion, kindNamed, VERSION } from '../../crds/index.ts'
 import { type Manifest, objectKey } from '../../operator/cluster/files/index.ts'
 import { ApiServer, listAll } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
@@ -99,14 +99,14 @@ async function shownInCluster(server: Server, cluster: Cluster, io: Io): Promise
   if (pods.length === 0) return 'none of its pods runs in the cluster'
   const answers: (readonly Shown[])[] = []
   for (const pod of pods) {
-    const found = shownBy(await definitionsOfPod(pod, server, cluster, io), server.name)
+    const found = shownBy(await readPodDefinitions(pod, server, cluster, io), server.name)
     if (found?.isListed === true) answers.push(found.shown)
   }
   return answers.length === 0 ? NOT_LISTED : distinct(answers.flat())
 }
 
 /** Asks a pod through the API server, or by kubectl where a NetworkPolicy keeps the API server away. */
-async function definitionsOfPod(
+async function readPodDefinitions(
   pod: KubernetesObject,
   { name: backend }: Server,
   cluster: Cluster,
@@ -140,7 +140,7 @@ const withStands =
       const like = manifests.find((one) => one.id.namespace === namespace)
       if (like === undefined) return []
       const spec = { groupRef: { name: group }, incomingAuth: { type: 'anonymous' } }
-      const object = { apiVersion: apiVersionOf(apiGroup), kind: id.kind, metadata: { name, namespace }, spec }
+      const object = { apiVersion: formatApiVersion(apiGroup), kind: id.kind, metadata: { name, namespace }, spec }
       return [{ ...like, id, object }]
     })
     return [...manifests, ...stands]

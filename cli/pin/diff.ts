@@ -46,7 +46,7 @@ function printShown(head: string, { list, name, text, digest }: Shown, { digests
 }
 
 /** Returns the finding about what a definition refers to and no digest covers; undefined if there is none. */
-function outsideOf({ list, text, digest }: Shown): string | undefined {
+function describeOutside({ list, text, digest }: Shown): string | undefined {
   const found = digest === undefined ? undefined : externalReferences(list, text)
   return found === undefined ? undefined : `ExternalReference: ${found}`
 }
@@ -60,11 +60,11 @@ function printDifferences(server: Server, seen: readonly Shown[], input: PinInpu
   for (const one of different) {
     const head = title(server, one.list, one.name)
     printShown(head, one, approved, io)
-    const outside = outsideOf(one)
+    const outside = describeOutside(one)
     if (outside !== undefined) io.out(`${head}: ${outside}\n`)
   }
   for (const one of seen) {
-    const outside = different.includes(one) ? undefined : outsideOf(one)
+    const outside = different.includes(one) ? undefined : describeOutside(one)
     if (outside !== undefined) io.err(`portico: warning: ${title(server, one.list, one.name)}: ${outside}`)
   }
   const keys = new Set(seen.map(({ list, name }) => `${list} ${name}`))
@@ -147,7 +147,7 @@ const formatValue = (value: unknown): string =>
   value === MISSING ? '' : typeof value === 'string' ? value : JSON.stringify(value)
 
 /** Returns the labels of one changed member, except those that depend on all members. */
-function labelsOfMember(list: ListName, { pointer, before, after }: MemberChange): readonly Label[] {
+function labelMember(list: ListName, { pointer, before, after }: MemberChange): readonly Label[] {
   const known = linksIn(before)
   const isHint = HINTS.has(lastStep(pointer)) || (pointer === '/annotations' && list === 'tools')
   const checks: readonly (readonly [Label, boolean])[] = [
@@ -164,7 +164,7 @@ const isWording = ({ pointer, before, after }: MemberChange) =>
   WORDING.has(lastStep(pointer)) && typeof before === 'string' && typeof after === 'string'
 
 function findLabels(list: ListName, changes: readonly MemberChange[]): ReadonlySet<Label> {
-  const found = new Set(changes.flatMap((change) => labelsOfMember(list, change)))
+  const found = new Set(changes.flatMap((change) => labelMember(list, change)))
   if (found.size === 0 && changes.length > 0 && changes.every(isWording)) found.add('wording only')
   return found
 }

@@ -8,7 +8,7 @@ import { externalReferences, shown as printable } from './suspicious-text.ts'
 import { collect, type PinInput, pinKubeconfigOption, pinsFolderOption, readPinInput, serverOption } from './servers.ts'
 import { createHash } from 'node:crypto'
 import { parse, stringify } from 'yaml'
-import { apiVersionOf, type MCPPin } from '../../crds/index.ts'
+import { formatApiVersion, type MCPPin } from '../../crds/index.ts'
 import { pinLimits } from '../../crds/settings/gateway/pinning.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import { canonicalJson } from '../../operator/render/object/canonical.ts'
@@ -213,7 +213,7 @@ export function planPins(server: Server, seen: readonly Shown[], options: PinOpt
       name: pinName(server, false),
       ...(namespace === 'default' ? {} : { namespace }),
     }
-    const object = { apiVersion: apiVersionOf(options.group), kind: 'MCPPin', ...current, metadata, spec }
+    const object = { apiVersion: formatApiVersion(options.group), kind: 'MCPPin', ...current, metadata, spec }
     writes.set(file, stringify(object, { lineWidth: 0, aliasDuplicateObjects: false }))
   }
   for (const [path, content] of textWrites(base, usable, after)) writes.set(path, content)

@@ -52,7 +52,7 @@ export interface Shown {
 }
 
 /** Computes the digest here: an answer is believed about texts, not about their digests. */
-export function digestOfText(list: ListName, text: string): string | undefined {
+export function digestText(list: ListName, text: string): string | undefined {
   if (list === 'instructions') return instructionsDigest(text)
   return list === 'pages' ? pageDigest(text) : definitionDigest(text)
 }
@@ -62,7 +62,7 @@ function shownIn(item: unknown): readonly Shown[] {
   const list = LISTS.find((one) => one === item['kind'])
   const { text, name = '' } = item
   if (list === undefined || typeof text !== 'string' || typeof name !== 'string') return []
-  return [{ list, name: list === 'instructions' ? '' : name, text, digest: digestOfText(list, text) }]
+  return [{ list, name: list === 'instructions' ? '' : name, text, digest: digestText(list, text) }]
 }
 
 /** The definitions of a backend as a data plane reports them. */

@@ -76,7 +76,7 @@ const plainInstructions = (content: string): string =>
   content.replace(/\n$/, '').replace(/\\u\{([0-9a-f]{1,6})\}/gi, (_, hex: string) => character(hex))
 
 /** Returns the digest of the text in a file; undefined if none can stand for it. */
-export function digestOfFile(list: ListName, content: string): string | undefined {
+export function digestFile(list: ListName, content: string): string | undefined {
   if (list === 'instructions') return instructionsDigest(plainInstructions(content))
   const text = plainDefinition(content)
   return list === 'pages' ? pageDigest(text) : definitionDigest(text)
@@ -128,7 +128,7 @@ export function readTexts(folder: string): readonly FoundText[] {
     const file = join(folder, path)
     if (!statSync(file).isFile() || statSync(file).size > LARGEST) return []
     const content = readFileSync(file, 'utf8')
-    return [{ list, path, content, digest: digestOfFile(list, content) }]
+    return [{ list, path, content, digest: digestFile(list, content) }]
   }
   return readdirSync(folder, { withFileTypes: true })
     .sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -159,7 +159,7 @@ export function pinTextFindings(manifests: readonly Manifest[]): readonly Manife
 const findOutside = ({ list, digest, content }: ReturnType<typeof readTexts>[number]): string | undefined =>
   digest === undefined ? undefined : externalReferences(list, plainText(list, content))
 
-function compareTexts({ object, id, file, lineOf }: Manifest): readonly ManifestFinding[] {
+function compareTexts({ object, id, file, findLine }: Manifest): readonly ManifestFinding[] {
   const folder = file.replace(/\.[^./\\]+$/, '')
   const texts = readTexts(folder)
   if (texts.length === 0) return []
@@ -186,7 +186,7 @@ function compareTexts({ object, id, file, lineOf }: Manifest): readonly Manifest
   }
   for (const [list, name] of unread.values()) {
     const message = `${list}${name === '' ? '' : ` ${JSON.stringify(printable(name))}`}: no file beside it has the approved text`
-    found.push({ severity: 'warning', reason: 'PinTextMissing', message, file, line: lineOf('/spec'), object: id })
+    found.push({ severity: 'warning', reason: 'PinTextMissing', message, file, line: findLine('/spec'), object: id })
   }
   return found.slice(0, MOST)
 }

@@ -27,11 +27,11 @@ const BRACE_END = 0x7d
  */
 export function definitionDigest(text: string): string | undefined {
   const canonical = canonicalDefinition(text)
-  return canonical === undefined ? undefined : digestOfText(canonical)
+  return canonical === undefined ? undefined : digestText(canonical)
 }
 
 /** Returns the digest of a server's instructions: of their UTF-8 bytes, unchanged. */
-export const instructionsDigest = (instructions: string): string => digestOfText(instructions)
+export const instructionsDigest = (instructions: string): string => digestText(instructions)
 
 /**
  * Returns the digest of an app's page by `contents` of `resources/read`, so that it covers `_meta.ui` too (SEP-1865).
@@ -49,11 +49,11 @@ export function setDigest(definitions: readonly string[]): string | undefined {
     lines.push({ name, hash: digest.slice(PREFIX.length) })
   }
   lines.sort((a, b) => compare(a.name, b.name) || compare(a.hash, b.hash))
-  return digestOfText(lines.map((line) => `${line.name}:${line.hash}`).join('\n'))
+  return digestText(lines.map((line) => `${line.name}:${line.hash}`).join('\n'))
 }
 
 const PREFIX = 'sha256:'
-const digestOfText = (text: string): string => PREFIX + hash('sha256', text)
+const digestText = (text: string): string => PREFIX + hash('sha256', text)
 
 /** Compares by UTF-16 code units (RFC 8785 section 3.2.3). */
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)

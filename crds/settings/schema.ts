@@ -28,7 +28,7 @@ interface TextOptions {
   readonly refersTo?: string | readonly string[]
 }
 
-const rulesOf = (rules: readonly CelRule[] | undefined) => (rules?.length ? { 'x-kubernetes-validations': rules } : {})
+const withRules = (rules: readonly CelRule[] | undefined) => (rules?.length ? { 'x-kubernetes-validations': rules } : {})
 
 export const text = (readBy: Reader, description: string, options: TextOptions = {}) =>
   Type.String({
@@ -39,7 +39,7 @@ export const text = (readBy: Reader, description: string, options: TextOptions =
     ...(options.pattern === undefined ? {} : { pattern: options.pattern }),
     ...(options.default === undefined ? {} : { default: options.default }),
     ...(options.refersTo === undefined ? {} : { refersTo: options.refersTo }),
-    ...rulesOf(options.rules),
+    ...withRules(options.rules),
   })
 
 export const url = (readBy: Reader, description: string, options: TextOptions = {}) =>
@@ -117,7 +117,7 @@ export const list = <T extends TSchema>(description: string, items: T, options: 
     ...(typeof kind === 'string'
       ? { 'x-kubernetes-list-type': kind }
       : { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': [...kind.map] }),
-    ...rulesOf(options.rules),
+    ...withRules(options.rules),
   })
 }
 
@@ -142,7 +142,7 @@ export const map = <V extends TSchema>(
     maxProperties: max,
     ...(min === undefined ? {} : { minProperties: min }),
     ...(longestKey === undefined ? {} : { propertyNames: { minLength: 1, maxLength: longestKey } }),
-    ...rulesOf(longestKey === undefined ? rules : [...rules, keyLength(longestKey)]),
+    ...withRules(longestKey === undefined ? rules : [...rules, keyLength(longestKey)]),
   })
 
 const keyLength = (longest: number): CelRule => ({
@@ -170,7 +170,7 @@ export const object = <P extends Record<string, TSchema>>(
     ...(options.readBy === undefined ? {} : { readBy: options.readBy }),
     ...(options.default === undefined ? {} : { default: options.default }),
     ...(options.exactlyOne === undefined ? {} : { exactlyOne: options.exactlyOne }),
-    ...rulesOf(options.rules),
+    ...withRules(options.rules),
   })
 
 /** An object of any shape that is passed on unchanged: a pod template, a JSON schema. */

@@ -47,7 +47,7 @@ interface MigrationFinding {
 const readKey = (pair: unknown) => (isPair(pair) && isScalar(pair.key) ? String(pair.key.value) : '')
 const nearestPair = (path: readonly unknown[], back = 0): unknown => path.filter((one) => isPair(one)).at(-1 - back)
 
-function changeOfApiVersion(value: string, parent: unknown, { from, to }: Groups): Change {
+function planApiVersion(value: string, parent: unknown, { from, to }: Groups): Change {
   if (parseGroup(value) !== from) return 'names the group and is left as it is'
   const kind = isMap(parent) ? String(parent.get('kind') ?? '') : ''
   return kindNamed(kind)
@@ -55,7 +55,7 @@ function changeOfApiVersion(value: string, parent: unknown, { from, to }: Groups
     : `${kind || 'an object without kind'} of ${value} has no counterpart and is left as it is`
 }
 
-function changeOfKey(value: string, holder: string, { from, to }: Groups): Change {
+function planKey(value: string, holder: string, { from, to }: Groups): Change {
   const name = value.slice(from.length + 1)
   if (value === `${from}/${name}` && holder === 'annotations' && OWN_ANNOTATIONS.includes(name))
     return { before: value, after: `${to}/${name}` }
@@ -64,10 +64,10 @@ function changeOfKey(value: string, holder: string, { from, to }: Groups): Chang
 
 function planChange(node: Scalar, role: unknown, path: readonly unknown[], groups: Groups): Change {
   const value = String(node.value)
-  if (role === 'key') return changeOfKey(value, readKey(nearestPair(path, 1)), groups)
+  if (role === 'key') return planKey(value, readKey(nearestPair(path, 1)), groups)
   const field = readKey(nearestPair(path))
   const parent = path.at(-1)
-  if (field === 'apiVersion' && isPair(parent)) return changeOfApiVersion(value, path.at(-2), groups)
+  if (field === 'apiVersion' && isPair(parent)) return planApiVersion(value, path.at(-2), groups)
   const isGroupField = isSeq(parent) ? field === 'apiGroups' : GROUP_FIELDS.has(field)
   return isGroupField && value === groups.from
     ? { before: groups.from, after: groups.to }
@@ -173,7 +173,7 @@ function findProblems({ value, document, base }: Found, group: string): Migratio
   }))
   return [...validateObject(value, group), ...unsupported].map(({ pointer, message }) => ({
     severity: 'error',
-    line: document.lineOf(base + pointer),
+    line: document.findLine(base + pointer),
     message: `${pointer || '/'}: has no counterpart: ${message}`,
   }))
 }

@@ -1,6 +1,6 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import { VERSION } from '../../crds/index.ts'
-import { type SchemaNode, valuesOf } from '../../crds/walk.ts'
+import { type SchemaNode, findValueSchema } from '../../crds/walk.ts'
 import { canonicalYaml } from '../render/object/canonical.ts'
 import { HEADER } from './kustomize.ts'
 
@@ -68,7 +68,7 @@ function placesIn(node: SchemaNode, path: string): readonly Place[] {
 
 /** Returns fields that `nameReference` can't express: they are in maps with keys that users choose. */
 export function unreachablePlaces(node: SchemaNode, path = 'spec'): readonly string[] {
-  const values = valuesOf(node)
+  const values = findValueSchema(node)
   return [
     ...(values ? placesIn(values, `${path}/*`).map(([, place]) => place) : []),
     ...Object.entries(node.properties ?? {}).flatMap(([name, child]) => unreachablePlaces(child, `${path}/${name}`)),

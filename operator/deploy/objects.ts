@@ -170,7 +170,7 @@ const probe = (path: string, periodSeconds: number) => ({
   periodSeconds,
   timeoutSeconds: 5,
 })
-const fieldOf = (name: string, fieldPath: string) => ({ name, valueFrom: { fieldRef: { fieldPath } } })
+const buildFieldVariable = (name: string, fieldPath: string) => ({ name, valueFrom: { fieldRef: { fieldPath } } })
 
 /** Returns a Deployment of replicas, one of which leads, under the restricted Pod Security Standard. */
 export function deployment({ group, namespace, image, replicas, args, resources, runAsUser, more }: Installation) {
@@ -180,8 +180,8 @@ export function deployment({ group, namespace, image, replicas, args, resources,
     ...more?.container,
     args: ['operator', '--leader-elect', '--api-group', group, ...args],
     env: [
-      fieldOf('POD_NAMESPACE', 'metadata.namespace'),
-      fieldOf('POD_NAME', 'metadata.name'),
+      buildFieldVariable('POD_NAMESPACE', 'metadata.namespace'),
+      buildFieldVariable('POD_NAME', 'metadata.name'),
       ...(more ? more.env : []),
     ],
     ports: [

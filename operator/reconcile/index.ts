@@ -98,7 +98,7 @@ export function buildStatus({ object, plan }: PlannedObject): KubernetesObject {
 }
 
 /** Returns the base URL of a Service as pods reach it in a cluster with the default domain. */
-export const clusterAddress: ReconcileContext['addressOf'] = ({ namespace, name, port }) =>
+export const clusterAddress: ReconcileContext['resolveAddress'] = ({ namespace, name, port }) =>
   `http://${name}.${namespace}.svc.cluster.local:${port}`
 
 /**

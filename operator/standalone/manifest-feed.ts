@@ -30,9 +30,9 @@ export interface Accepted {
 export const nothingAccepted: Accepted = { manifests: [], secrets: [], configMaps: [] }
 
 function losesAny(before: Accepted, now: Accepted): boolean {
-  const lacks = <T>(old: readonly T[], current: readonly T[], keyOf: (item: T) => string) => {
-    const present = new Set(current.map(keyOf))
-    return old.some((item) => !present.has(keyOf(item)))
+  const lacks = <T>(old: readonly T[], current: readonly T[], readKey: (item: T) => string) => {
+    const present = new Set(current.map(readKey))
+    return old.some((item) => !present.has(readKey(item)))
   }
   return (
     lacks(before.manifests, now.manifests, ({ id }) => objectKey(id)) ||
@@ -103,11 +103,11 @@ const coreKey = ({ namespace, name }: CoreObject) => `${namespace}/${name}`
 function keep<T extends { readonly file: string }>(
   before: readonly T[],
   now: readonly T[],
-  keyOf: (item: T) => string,
+  readKey: (item: T) => string,
   isBroken: (file: string) => boolean,
 ): readonly T[] {
-  const present = new Set(now.map(keyOf))
-  return [...now, ...before.filter((item) => !present.has(keyOf(item)) && isBroken(item.file))]
+  const present = new Set(now.map(readKey))
+  return [...now, ...before.filter((item) => !present.has(readKey(item)) && isBroken(item.file))]
 }
 
 /**

@@ -101,7 +101,7 @@ export class Standalone {
       log: (line) => this.#log(line),
       show: options.isVerbose ? options.show : () => undefined,
       redact: (text) => this.#redact(text),
-      urlOf: (id) => this.#ports.urlOf(id),
+      buildUrl: (id) => this.#ports.buildUrl(id),
     })
     this.#statusPoller = new StatusPoller({ pods: () => this.#pods.all(), onChange: () => this.#settle() })
   }
@@ -213,23 +213,23 @@ export class Standalone {
 
   /** Brings the processes to what the manifests ask for, once. */
   async #round(): Promise<readonly Planned[]> {
-    const statusOf = (id: ObjectId) => this.#statuses.get(objectKey(id))
+    const findStatus = (id: ObjectId) => this.#statuses.get(objectKey(id))
     const input = {
       ...this.#feed.accepted,
       observations: this.#pods.observations(),
       sources: this.#statusPoller.sources,
-      statusOf,
-      revisionOf: (place: string, value: Buffer) => valueRevision(this.#revisionKey, place, value),
+      findStatus,
+      computeRevision: (place: string, value: Buffer) => valueRevision(this.#revisionKey, place, value),
     }
     const { podTemplate = 'baseline' } = this.#options
     const now = new Date().toISOString()
     const context = { group: this.#feed.group, now, image: 'portico', isOwnMachine: true, podTemplate }
     // Plans once to learn which workloads have pods and Services, and again with the addresses that these got.
-    this.#learnServices(planManifests(input, { ...context, addressOf: () => UNREACHABLE }))
+    this.#learnServices(planManifests(input, { ...context, resolveAddress: () => UNREACHABLE }))
     await this.#assignPorts()
     const planned = planManifests(input, {
       ...context,
-      addressOf: ({ namespace, name }) => this.#addressOf(`${namespace}/${name}`),
+      resolveAddress: ({ namespace, name }) => this.#resolveAddress(`${namespace}/${name}`),
       serverUrl: (server) => this.#serverUrl({ kind: 'MCPServer', ...server }),
       serverCommand: (server) => this.#serverCommand({ kind: 'MCPServer', ...server }),
     })
@@ -257,9 +257,9 @@ export class Standalone {
     await this.#ports.assign(wishes)
   }
 
-  #addressOf(service: string): string {
+  #resolveAddress(service: string): string {
     const owner = this.#services.get(service)
-    return (owner && this.#ports.urlOf(owner)) ?? UNREACHABLE
+    return (owner && this.#ports.buildUrl(owner)) ?? UNREACHABLE
   }
 
   #serverUrl(id: ObjectId): string {
@@ -317,7 +317,7 @@ export class Standalone {
     const running = this.#pods.getOrAdd(id, root)
     const ports = this.#ports.of(id)
     if (!running || !ports) return
-    const portProblem = this.#ports.problemOf(id)
+    const portProblem = this.#ports.findProblem(id)
     if (portProblem !== undefined) {
       running.block('LocalPortInvalid', portProblem)
       return
@@ -366,7 +366,7 @@ export class Standalone {
       }
     } else this.#unsettledSince = undefined
     const report = buildReport(
-      pods.map((running) => ({ running, base: this.#ports.urlOf(running.id) ?? '' })),
+      pods.map((running) => ({ running, base: this.#ports.buildUrl(running.id) ?? '' })),
       planned,
       this.#feed.findings,
       this.#redact,

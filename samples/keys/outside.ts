@@ -40,9 +40,9 @@ const provider = new Provider(`http://${HOST}:${port}`, {
 })
 
 /** The owner of the key that a request brings; undefined where it is none. */
-const ownerOf = ({ headers }: IncomingMessage) => /^key-([a-z]+)-\d{8,}$/.exec(String(headers['x-api-key']))?.[1]
+const findOwner = ({ headers }: IncomingMessage) => /^key-([a-z]+)-\d{8,}$/.exec(String(headers['x-api-key']))?.[1]
 
-function ticketsOf(owner: string): McpServer {
+function createTicketServer(owner: string): McpServer {
   const server = new McpServer({ name: 'tickets', version: '1.0.0' })
   const about = { title: 'My tickets', description: 'Lists your tickets.', annotations: { readOnlyHint: true } }
   server.registerTool('mine', about, async () => ({
@@ -58,11 +58,11 @@ createServer((request, response) => {
   if (!isLocalHost(request, response)) return
   const path = request.url?.split('?')[0]
   if (path?.startsWith('/tickets/') !== true) return handle(request, response)
-  const owner = ownerOf(request)
+  const owner = findOwner(request)
   if (owner === undefined) response.writeHead(401).end()
   else if (path === '/tickets/me') response.end(owner)
   else
-    toNodeHandler(createMcpHandler(() => ticketsOf(owner)))(request, response).catch(() => {
+    toNodeHandler(createMcpHandler(() => createTicketServer(owner)))(request, response).catch(() => {
       response.destroy()
     })
 }).listen(Number(port), HOST)

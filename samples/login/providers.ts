@@ -13,10 +13,10 @@ const SCOPES = ['openid', 'offline_access', 'profile']
 const [, , gateway = '', ...ports] = process.argv
 const places = ['work', 'home'].map((name, index) => ({ name, port: Number(ports[index]) }))
 
-const urlOf = (port: number) => `http://${HOST}:${port}`
+const buildUrl = (port: number) => `http://${HOST}:${port}`
 
-function providerOf(name: string, port: number) {
-  const provider = new Provider(urlOf(port), {
+function createProvider(name: string, port: number) {
+  const provider = new Provider(buildUrl(port), {
     clients: [
       {
         client_id: 'portico',
@@ -50,13 +50,13 @@ function providerOf(name: string, port: number) {
 }
 
 /** The account that an access token of this provider is for; undefined where it is none. */
-async function accountOf(provider: InstanceType<typeof Provider>, { headers }: IncomingMessage) {
+async function readAccount(provider: InstanceType<typeof Provider>, { headers }: IncomingMessage) {
   const token = /^Bearer (\S+)$/.exec(headers.authorization ?? '')?.[1]
   const found = token === undefined ? undefined : await provider.AccessToken.find(token)
   return found?.accountId as string | undefined
 }
 
-function serverOf(name: string, account: string): McpServer {
+function createAccountServer(name: string, account: string): McpServer {
   const server = new McpServer({ name, version: '1.0.0' })
   const description = `Under which name you are logged in at the provider "${name}".`
   server.registerTool('whoami', { title: 'Who am I?', description, annotations: { readOnlyHint: true } }, async () => ({
@@ -68,15 +68,15 @@ function serverOf(name: string, account: string): McpServer {
 const isLocalHost = localhostHostValidation()
 
 for (const { name, port } of places) {
-  const provider = providerOf(name, port)
+  const provider = createProvider(name, port)
   const handle = provider.callback()
   const listener: RequestListener = (request, response) => {
     if (!isLocalHost(request, response)) return
     if (request.url?.split('?')[0] !== '/mcp') return handle(request, response)
-    accountOf(provider, request)
+    readAccount(provider, request)
       .then(async (account) => {
         if (account === undefined) response.writeHead(401, { 'www-authenticate': 'Bearer' }).end()
-        else await toNodeHandler(createMcpHandler(() => serverOf(name, account)))(request, response)
+        else await toNodeHandler(createMcpHandler(() => createAccountServer(name, account)))(request, response)
       })
       .catch(() => response.destroy())
   }
@@ -88,5 +88,5 @@ const own = toNodeHandler(createMcpHandler(() => new McpServer({ name: 'provider
 createServer((request, response) => {
   if (isLocalHost(request, response)) own(request, response).catch(() => response.destroy())
 }).listen(Number(process.env.PORT ?? 8080), process.env.HOST ?? HOST, () => {
-  for (const { name, port } of places) console.error(`the provider ${name} is at ${urlOf(port)}`)
+  for (const { name, port } of places) console.error(`the provider ${name} is at ${buildUrl(port)}`)
 })

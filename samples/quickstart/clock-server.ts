@@ -31,7 +31,7 @@ const offset = (instant: number, timeZone: string) =>
   Math.round((Date.parse(`${wallClock(instant, timeZone)}Z`) - instant) / MINUTE)
 
 /** The instant at which a zone's clock shows a time. Where the clock skips it, that of the same length before. */
-function instantOf(local: string, timeZone: string): number {
+function findInstant(local: string, timeZone: string): number {
   const asUtc = Date.parse(`${local}Z`)
   const guess = asUtc - offset(asUtc, timeZone) * MINUTE
   return asUtc - offset(guess, timeZone) * MINUTE
@@ -86,7 +86,7 @@ function clockServer(): McpServer {
       annotations: { ...readOnly, idempotentHint: true },
     },
     async ({ time, from, to }) => {
-      const instant = instantOf(time, from)
+      const instant = findInstant(time, from)
       const times = to.map((timeZone) => row(instant, timeZone))
       return answer({ times }, times.map(line))
     },
@@ -110,8 +110,8 @@ function clockServer(): McpServer {
       annotations: { ...readOnly, idempotentHint: true },
     },
     async ({ date, zones, start, end }) => {
-      const from = Math.max(...zones.map((timeZone) => instantOf(`${date}T${start}`, timeZone)))
-      const until = Math.min(...zones.map((timeZone) => instantOf(`${date}T${end}`, timeZone)))
+      const from = Math.max(...zones.map((timeZone) => findInstant(`${date}T${start}`, timeZone)))
+      const until = Math.min(...zones.map((timeZone) => findInstant(`${date}T${end}`, timeZone)))
       if (from >= until) return answer({ minutes: 0, start: [], end: [] }, ['There are no common hours on that day.'])
       const hours = zones.map((timeZone) => ({ start: row(from, timeZone), end: row(until, timeZone) }))
       return answer(

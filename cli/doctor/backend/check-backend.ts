@@ -278,7 +278,7 @@ function hasOtherIds(exchanges: readonly Exchange[]): boolean {
   return given.some(({ id }) => !opened.has(id))
 }
 
-const nameOf = ({ asked, method }: Exchange): string => asked ?? method
+const formatName = ({ asked, method }: Exchange): string => asked ?? method
 
 function headFindings(exchange: Exchange, url: URL): readonly Finding[] {
   const { status, headers, asked, body } = exchange
@@ -330,7 +330,7 @@ function errorFindings(exchange: Exchange): readonly Finding[] {
   return [
     note(
       'status',
-      `${nameOf(exchange)} is answered with HTTP ${status} and the JSON-RPC error ${shown(failure)}: in calls, callers get it`,
+      `${formatName(exchange)} is answered with HTTP ${status} and the JSON-RPC error ${shown(failure)}: in calls, callers get it`,
     ),
   ]
 }
@@ -343,12 +343,12 @@ function redirectFinding(exchange: Exchange, url: URL): Finding {
   if (path === undefined)
     return error(
       'redirect',
-      `${nameOf(exchange)} is redirected (HTTP ${status}) to ${shown(target)}: refused`,
+      `${formatName(exchange)} is redirected (HTTP ${status}) to ${shown(target)}: refused`,
       'configure the address that it redirects to, if that is the server',
     )
   return warning(
     'redirect',
-    `${nameOf(exchange)} is redirected (HTTP ${status}) to ${shown(target)}: followed`,
+    `${formatName(exchange)} is redirected (HTTP ${status}) to ${shown(target)}: followed`,
     `configure ${shown(new URL(path, url).href)} as its address`,
   )
 }

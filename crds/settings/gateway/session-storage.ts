@@ -4,7 +4,7 @@ import { secretKeyRef } from '../references.ts'
 import { choice, defaulted, integer, object, type Reader, Type, text } from '../schema.ts'
 
 /** Memory storage has no address, no databases and no key names. */
-const onlyOfRedis = {
+const redisOnly = {
   rule: "self.provider == 'redis' || !(has(self.address) || has(self.keyPrefix) || self.db != 0)",
   message: 'address, db and keyPrefix are for provider redis',
 }
@@ -34,7 +34,7 @@ export const sessionStorage = (readBy: Reader) =>
           rule: "self.provider == 'redis' || !has(self.redis)",
           message: 'redis is for provider redis',
         },
-        onlyOfRedis,
+        redisOnly,
         {
           rule: '!has(self.passwordRef) || has(self.address)',
           message: 'passwordRef goes with address; beside redis set redis.aclUserConfig',
@@ -52,6 +52,6 @@ export const plainSessionStorage = (readBy: Reader) =>
   object('Storage of sessions and counters.', fields(readBy), {
     rules: [
       { rule: "self.provider != 'redis' || has(self.address)", message: 'provider redis needs address' },
-      onlyOfRedis,
+      redisOnly,
     ],
   })

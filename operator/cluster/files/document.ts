@@ -23,7 +23,7 @@ import { COLLECTION_KEY, findCollectionKey, withoutOrderedMaps } from '../../../
 export interface ManifestDocument {
   readonly value: unknown
   /** Returns the line of the pointer's target, or of its nearest parent if the target doesn't exist. */
-  lineOf(pointer: string): number
+  findLine(pointer: string): number
   /** Explains how YAML has read an unquoted word: `no` is the boolean false. Undefined for any other pointer. */
   misreading(pointer: string): string | undefined
   /**
@@ -117,13 +117,13 @@ function findPosition(document: Document, pointer: string, known: Known): NodePo
   return { node, offset, exact: true }
 }
 
-const kindOfValue = (value: unknown) => (value === null ? 'null' : `the ${typeof value} ${String(value)}`)
+const describeValue = (value: unknown) => (value === null ? 'null' : `the ${typeof value} ${String(value)}`)
 
 function describeMisreading(node: unknown): string | undefined {
   if (!isScalar(node) || node.type !== 'PLAIN' || typeof node.value === 'string' || node.source === undefined) return
   const { source } = node
   if (source === '') return
-  return `${source} without quotes is ${kindOfValue(node.value)} in YAML`
+  return `${source} without quotes is ${describeValue(node.value)} in YAML`
 }
 
 const isSurprisingBoolean = (node: unknown) =>
@@ -198,7 +198,7 @@ function manifestDocument(
   const byItem = Map.groupBy(words, (pointer) => /^\/items\/\d+(?=\/)/.exec(pointer)?.[0])
   return {
     value,
-    lineOf: (pointer) => lineAt(findPosition(document, pointer, known).offset),
+    findLine: (pointer) => lineAt(findPosition(document, pointer, known).offset),
     misreading: (pointer) => {
       const { node, exact } = findPosition(document, pointer, known)
       return exact ? describeMisreading(node) : undefined

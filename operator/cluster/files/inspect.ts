@@ -14,7 +14,7 @@ function checkManifest(manifest: Manifest, group: string): readonly ManifestFind
       reason: 'SchemaInvalid',
       message: misreading ? `${message} (${misreading})` : message,
       file: manifest.file,
-      line: manifest.lineOf(pointer),
+      line: manifest.findLine(pointer),
       ...(pointer === '' ? {} : { pointer }),
       object: manifest.id,
     }
@@ -53,7 +53,7 @@ const findUnsupported = (manifests: readonly Manifest[]): readonly ManifestFindi
         reason: 'NotSupported',
         message: reason,
         file: manifest.file,
-        line: manifest.lineOf(pointer),
+        line: manifest.findLine(pointer),
         pointer,
         object: manifest.id,
       }),
@@ -106,7 +106,7 @@ function assumedSecret(manifest: Manifest, namespace: string, name: string): Man
     reason: 'SecretAssumed',
     message: `${kind} ${namespace}/${owner}: Secret ${JSON.stringify(name)} is not in these files; it must be in the cluster`,
     file: manifest.file,
-    line: manifest.lineOf('/metadata/name'),
+    line: manifest.findLine('/metadata/name'),
     object: manifest.id,
   }
 }
@@ -133,7 +133,7 @@ export function inspectManifests(
     ...options,
     group: set.group,
     now: NO_TIME,
-    addressOf: clusterAddress,
+    resolveAddress: clusterAddress,
   }
   const planned = planManifests(
     {
@@ -141,7 +141,7 @@ export function inspectManifests(
       secrets: set.secrets,
       configMaps: set.configMaps,
       wrong: [...set.manifests.filter(({ id }) => !passed.has(objectKey(id))).map(({ id }) => id), ...set.refused],
-      viewOf: (view, manifest) =>
+      adaptView: (view, manifest) =>
         assumeSecrets(view, (namespace, name) => {
           const key = `${manifest.file} ${manifest.id.kind} ${manifest.id.name} ${namespace}/${name}`
           assumed.set(key, assumedSecret(manifest, namespace, name))

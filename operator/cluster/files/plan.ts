@@ -28,15 +28,15 @@ interface PlanInput {
   /**
    * Returns a text that changes with a Secret's value. Absent: no text depends on it, so that a plan reveals no value.
    */
-  readonly revisionOf?: (place: string, value: Buffer) => string
+  readonly computeRevision?: (place: string, value: Buffer) => string
   readonly observations?: readonly NamedObservation[]
   readonly sources?: readonly NamedSources[]
   /** Returns the status that was planned for an object before. */
-  readonly statusOf?: (id: ObjectId) => object | undefined
+  readonly findStatus?: (id: ObjectId) => object | undefined
   /** Objects of the files that are left out because they are invalid. */
   readonly wrong?: readonly ObjectId[]
   /** Changes the view in which an object is planned. */
-  readonly viewOf?: (view: ClusterView, manifest: Manifest) => ClusterView
+  readonly adaptView?: (view: ClusterView, manifest: Manifest) => ClusterView
 }
 
 interface PlacedProblem {
@@ -59,7 +59,7 @@ const decodeTexts = (values: ReadonlyMap<string, Buffer>) =>
 export function planManifests(input: PlanInput, context: ReconcileContext): readonly Planned[] {
   const manifests = [...input.manifests].sort(inOrder)
   const withStatus = ({ object, id }: Manifest): KubernetesObject => {
-    const status = input.statusOf?.(id)
+    const status = input.findStatus?.(id)
     return status ? { ...object, status } : object
   }
   const objects = manifests.map(withStatus)
@@ -72,7 +72,7 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
       name,
       keys: [...values].map(([key, value]): [string, string] => [
         key,
-        input.revisionOf?.(`${namespace}/${name}/${key}`, value) ?? '',
+        input.computeRevision?.(`${namespace}/${name}/${key}`, value) ?? '',
       ]),
     })),
     configMaps: input.configMaps.map(({ namespace, name, values }) => ({ namespace, name, data: decodeTexts(values) })),
@@ -82,7 +82,7 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
   const view: ClusterView = wrong.size === 0 ? valid : { ...valid, isWrong }
   return manifests.map((manifest, index) => ({
     manifest,
-    ...explainedPlan(objects[index] as KubernetesObject, input.viewOf?.(view, manifest) ?? view, context),
+    ...explainedPlan(objects[index] as KubernetesObject, input.adaptView?.(view, manifest) ?? view, context),
   }))
 }
 
@@ -95,7 +95,7 @@ export const planFindings = (planned: readonly Planned[]): readonly ManifestFind
         reason: said.reason,
         message: `${manifest.id.kind} ${manifest.id.namespace}/${manifest.id.name}: ${message}`,
         file: manifest.file,
-        line: manifest.lineOf(pointer ?? '/metadata/name'),
+        line: manifest.findLine(pointer ?? '/metadata/name'),
         ...(pointer === undefined ? {} : { pointer }),
         object: manifest.id,
       })),

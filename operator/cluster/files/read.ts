@@ -1,4 +1,4 @@
-import { apiVersionOf, DEFAULT_GROUP, kindNamed, kinds, VERSION } from '../../../crds/index.ts'
+import { formatApiVersion, DEFAULT_GROUP, kindNamed, kinds, VERSION } from '../../../crds/index.ts'
 import { readFileSync, statSync } from 'node:fs'
 import { closest } from '../../../crds/settings/closest.ts'
 import { isObject } from '../../../crds/settings/json.ts'
@@ -55,7 +55,7 @@ export interface Manifest {
   readonly id: ObjectId
   readonly file: string
   /** Returns the line of a JSON pointer's target in the object, or of its nearest parent. */
-  lineOf(pointer: string): number
+  findLine(pointer: string): number
   /** Explains why a value may not be what its author meant: `no` without quotes is a boolean. */
   misreading(pointer: string): string | undefined
 }
@@ -158,7 +158,7 @@ class Reading {
         reason,
         message: shortened(message, LONGEST_MESSAGE),
         file: candidate.file,
-        line: candidate.document.lineOf(candidate.base + pointer),
+        line: candidate.document.findLine(candidate.base + pointer),
         ...(pointer === '' ? {} : { pointer }),
         ...(object ? { object } : {}),
       })
@@ -180,7 +180,7 @@ class Reading {
     const findings = checkMetadata(metadata, candidate.document, candidate.base)
     this.#add(candidate, findings, id)
     if (findings.length > 0) return
-    const place = `${candidate.file}:${candidate.document.lineOf(candidate.base)}`
+    const place = `${candidate.file}:${candidate.document.findLine(candidate.base)}`
     const before = this.#places.get(objectKey(id))
     if (before) {
       const message = `${kind} ${id.namespace}/${id.name} is already in ${before}`
@@ -220,7 +220,7 @@ class Reading {
       }),
       id,
       file,
-      lineOf: (pointer) => document.lineOf(base + pointer),
+      findLine: (pointer) => document.findLine(base + pointer),
       misreading: (pointer) => document.misreading(base + pointer),
     })
   }
@@ -290,7 +290,7 @@ function ofOurGroup(apiVersion: string, kind: string, { name }: OwnGroup): Class
     )
   }
   if (parseVersion(apiVersion) === VERSION) return { is: 'manifest', kind }
-  return nothing('error', 'ApiVersionInvalid', '/apiVersion', `${apiVersion} is not served; use ${apiVersionOf(name)}`)
+  return nothing('error', 'ApiVersionInvalid', '/apiVersion', `${apiVersion} is not served; use ${formatApiVersion(name)}`)
 }
 
 function ofOtherGroup(apiVersion: string, kind: string, group: OwnGroup): Classified {
@@ -301,9 +301,9 @@ function ofOtherGroup(apiVersion: string, kind: string, group: OwnGroup): Classi
       'error',
       'ApiVersionInvalid',
       '/apiVersion',
-      `must begin with a DNS name, as ${apiVersionOf(group.name)}`,
+      `must begin with a DNS name, as ${formatApiVersion(group.name)}`,
     )
   if (!group.chosen) return nothing('error', 'GroupsDiffer', '/apiVersion', `${apiVersion}: ${group.why}`)
-  const expected = apiVersionOf(group.name)
+  const expected = formatApiVersion(group.name)
   return nothing('note', 'Ignored', '/apiVersion', `${kind} of ${apiVersion}, not ${expected}: ignored`)
 }

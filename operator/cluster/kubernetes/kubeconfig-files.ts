@@ -41,14 +41,14 @@ type Fields = Readonly<Record<string, unknown>>
 export function readKubeConfigs({ files, onMissing }: KubeConfigFiles): KubeConfigContent {
   const read = files.flatMap((file) => readOne(resolve(file), onMissing) ?? [])
   return {
-    clusters: firstOfEachName(read.flatMap(({ clusters }) => clusters)),
-    users: firstOfEachName(read.flatMap(({ users }) => users)),
-    contexts: firstOfEachName(read.flatMap(({ contexts }) => contexts)),
+    clusters: keepFirstOfName(read.flatMap(({ clusters }) => clusters)),
+    users: keepFirstOfName(read.flatMap(({ users }) => users)),
+    contexts: keepFirstOfName(read.flatMap(({ contexts }) => contexts)),
     currentContext: read.find(({ currentContext }) => currentContext !== '')?.currentContext ?? '',
   }
 }
 
-function firstOfEachName<T extends { readonly name: string }>(entries: readonly T[]): T[] {
+function keepFirstOfName<T extends { readonly name: string }>(entries: readonly T[]): T[] {
   const byName = new Map<string, T>()
   for (const entry of entries) if (!byName.has(entry.name)) byName.set(entry.name, entry)
   return [...byName.values()]

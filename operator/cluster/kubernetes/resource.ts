@@ -5,7 +5,7 @@ export interface Resource {
   readonly kind: string
 }
 
-export const apiVersionOf = (resource: Resource): string =>
+export const formatApiVersion = (resource: Resource): string =>
   resource.group ? `${resource.group}/${resource.version}` : resource.version
 
 /** Returns the path of a collection (without a namespace: of all), of one object, or of its subresource. */

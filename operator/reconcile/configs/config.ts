@@ -1,6 +1,6 @@
 import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import type { ClusterView, ObjectName } from '../../model/view.ts'
-import { hashOf } from '../../render/object/canonical.ts'
+import { hashValue } from '../../render/object/canonical.ts'
 import {
   type Conditions,
   type ExplainedPlan,
@@ -77,12 +77,12 @@ export function hashTime(
 
 /**
  * Plans a config kind: no children; conditions, hash of the spec and referrers. The finalizer stays while any object
- * names the config. `unusedOf` finds fields without effect; `report` sets further conditions.
+ * names the config. `findUnused` finds fields without effect; `report` sets further conditions.
  */
 export function planConfig<K extends KindDeclaration>(
   kind: K,
   check: CheckConfig<K>,
-  unusedOf: (object: ObjectOf<K>) => readonly ProblemDetail[] = () => [],
+  findUnused: (object: ObjectOf<K>) => readonly ProblemDetail[] = () => [],
   report: (object: ObjectOf<K>, conditions: Conditions) => void = () => undefined,
 ): (object: ObjectOf<K>, view: ClusterView, context: ReconcileContext) => ExplainedPlan {
   return (object, view, context) => {
@@ -90,10 +90,10 @@ export function planConfig<K extends KindDeclaration>(
     const conditions = startConditions(object, context.now)
     const problems = startProblems()
     check(object, startResolver(view, namespace, problems))
-    warnOfNoEffect(unusedOf(object), conditions)
+    warnOfNoEffect(findUnused(object), conditions)
     report(object, conditions)
     const referrers = view.referrers(kind, namespace, name)
-    const configHash = hashOf(object.spec)
+    const configHash = hashValue(object.spec)
     const events = [...settle(problems, conditions), ...deletionBlocked(object, referrers, conditions)]
     return {
       children: [],

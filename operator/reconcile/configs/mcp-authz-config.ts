@@ -180,7 +180,7 @@ const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
 /** Returns the offset behind the string that begins at `start`. */
-function endOfString(text: string, start: number): number {
+function findStringEnd(text: string, start: number): number {
   let end = start + 1
   while (end < text.length && text.charCodeAt(end) !== QUOTE) end += text.charCodeAt(end) === BACKSLASH ? 2 : 1
   return end + 1
@@ -194,7 +194,7 @@ function* readTokens(text: string): Generator<string> {
     const char = text[offset] as string
     if (PUNCTUATION.has(char)) yield char
     if (char !== '"') continue
-    const end = endOfString(text, offset)
+    const end = findStringEnd(text, offset)
     yield text.slice(offset, end)
     offset = end - 1
   }

@@ -3,7 +3,7 @@ import { kinds } from '../../../crds/kinds/index.ts'
 import { PIN_LISTS, pinLimits, type PinningMode } from '../../../crds/settings/gateway/pinning.ts'
 import { byText } from '../../model/index.ts'
 import type { ClusterView, DefinitionsObservation, ObjectName } from '../../model/view.ts'
-import { hashOf, sortedKeys } from '../../render/object/canonical.ts'
+import { hashValue, sortedKeys } from '../../render/object/canonical.ts'
 import { type Conditions, type ExplainedPlan, joined, type PlannedEvent, type Problems, readConditions, readGeneration, type ReconcileContext, startConditions, startProblems } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
 import { hashTime, settle } from './config.ts'
@@ -73,7 +73,7 @@ export function reconcileMcpPin(object: MCPPin, view: ClusterView, context: Reco
   const conditions = startConditions(object, context.now)
   const events = settle(problems, conditions)
   const holders = heldTo(view, { kind, namespace, name })
-  const configHash = hashOf(object.spec)
+  const configHash = hashValue(object.spec)
   return {
     children: [],
     status: {

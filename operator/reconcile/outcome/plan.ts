@@ -62,13 +62,13 @@ export interface ReconcileContext {
   readonly now: string
   readonly image: string
   /** Returns the base URL under which pods reach a Service that we render, without a trailing slash. */
-  readonly addressOf: (service: { readonly namespace: string; readonly name: string; readonly port: number }) => string
+  readonly resolveAddress: (service: { readonly namespace: string; readonly name: string; readonly port: number }) => string
   /** Returns the MCP endpoint of an MCPServer's own container. Absent, as in pods: `http://127.0.0.1:<port>/mcp`. */
   readonly serverUrl?: (server: { readonly namespace: string; readonly name: string; readonly port: number }) => string
   /** Returns the local command of a stdio MCPServer, standalone only. Absent, as in pods: the container beside it. */
   readonly serverCommand?: (server: { readonly namespace: string; readonly name: string }) => ServerCommand | undefined
   /** Returns the revision of Secret values on an MCPServer's pods. Absent: it is derived from the view. */
-  readonly secretRevisionOf?: (server: { readonly namespace: string; readonly name: string }) => string | undefined
+  readonly findSecretRevision?: (server: { readonly namespace: string; readonly name: string }) => string | undefined
   /**
    * True if pods are processes on the user's own machine. Then a loopback address is a remote server like any other.
    */

@@ -82,7 +82,7 @@ interface ProxyObject extends Addressed {
 /** Builds the configuration of a proxy before one server. Missing references become the resolver's problems. */
 export function assembleProxy(
   object: ProxyObject,
-  backendOf: (mounts: Mounts) => Omit<BackendConfig, 'name'>,
+  buildBackend: (mounts: Mounts) => Omit<BackendConfig, 'name'>,
   resolver: Resolver,
   context: ReconcileContext,
 ): Assembly {
@@ -93,7 +93,7 @@ export function assembleProxy(
   const urlAt = (address: string) => buildEndpoint(`${address}${prefix ?? ''}`)
   const found = buildAddresses(object, proxyPort, urlAt, context)
   const addresses = spelledBy(found, [oidcConfigRef?.resourceUrl, oidcConfigRef?.audience])
-  const backend = { name, ...backendOf(mounts), ...serverPinning(object, resolver) }
+  const backend = { name, ...buildBackend(mounts), ...serverPinning(object, resolver) }
   const shaping = sharedShaping(toolConfigRef, resolver)
   const oidc =
     oidcConfigRef && oidcSettings(oidcConfigRef, { ownIssuer: findOwnIssuer(object.spec, resolver) }, resolver, mounts)

@@ -35,7 +35,7 @@ export interface Addresses {
 
 /** Returns the base URL of a workload's Service on its public port. */
 export const buildAddress = ({ kind, metadata }: Addressed, port: number, context: ReconcileContext): string =>
-  context.addressOf({ namespace: metadata.namespace, name: serviceName(kind, metadata.name), port })
+  context.resolveAddress({ namespace: metadata.namespace, name: serviceName(kind, metadata.name), port })
 
 /** Returns the MCP endpoint below a base URL, normalized by a URL parser, because clients compare it as text. */
 export const buildEndpoint = (address: string): string => new URL(`${address}/mcp`).href

@@ -74,7 +74,7 @@ const trueReasons: Readonly<Record<string, string>> = {
 const REASON = /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/
 
 /** Returns the readiness that the pods report: Unknown without an observation, offline and before the first start. */
-function readinessOfPods(seen: WorkloadObservation | undefined, replicas: number | undefined): Readiness {
+function readPodReadiness(seen: WorkloadObservation | undefined, replicas: number | undefined): Readiness {
   if (replicas === 0 || (replicas === undefined && seen?.replicas === 0))
     return { status: 'True', reason: 'Stopped', message: 'scaled to zero', phase: 'Stopped' }
   if (!seen) return { status: 'Unknown', reason: 'NotObserved', message: 'no pods were observed yet', phase: 'Pending' }
@@ -97,7 +97,7 @@ function reportProgress(
   conditions: Conditions,
 ) {
   if (object.metadata.deletionTimestamp !== undefined) return
-  const { status, reason, message } = readinessOfPods(seen, replicas)
+  const { status, reason, message } = readPodReadiness(seen, replicas)
   if (status === 'False') conditions.set('Progressing', 'True', reason, message)
 }
 
@@ -105,7 +105,7 @@ function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: Workl
   if (plan.object.metadata.deletionTimestamp !== undefined)
     return { status: 'False', reason: 'Terminating', message: 'being deleted', phase: 'Terminating' }
   const first = problems[0]
-  if (first === undefined) return readinessOfPods(seen, plan.replicas)
+  if (first === undefined) return readPodReadiness(seen, plan.replicas)
   const kept = seen === undefined ? '' : '; the running pods keep the last valid configuration'
   return { status: 'False', reason: first.reason, message: joined(problems) + kept, phase: 'Failed' }
 }

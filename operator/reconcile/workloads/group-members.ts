@@ -50,7 +50,7 @@ interface MemberOptions {
   readonly mounts: Mounts
   readonly context: ReconcileContext
   /** Returns the credential configuration that applies to the member of this name, given the member's own. */
-  readonly credentialOf: (name: string, own: CredentialReference) => CredentialReference
+  readonly chooseCredential: (name: string, own: CredentialReference) => CredentialReference
   readonly hasCallers: boolean
   readonly pinning: GatewayPinning
   /** The providers at which the gateway logs users in; undefined if it logs nobody in. */
@@ -98,7 +98,7 @@ function plainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain
     if (!object || goes(object)) return undefined
     const { externalAuthConfigRef: own, ...others } = object.spec
     // A gateway that overrides the credential doesn't need the server's own credential settings.
-    const asked = options.credentialOf(name, own) === own ? object : { ...object, spec: others }
+    const asked = options.chooseCredential(name, own) === own ? object : { ...object, spec: others }
     return workloadBackend(object, problems, () => assembleMcpServer(asked, inner, context), options)
   }
   if (kind === 'MCPRemoteProxy') {
@@ -109,7 +109,7 @@ function plainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain
   const object = kind === 'MCPServerEntry' ? view.get(mcpServerEntry, namespace, name) : undefined
   if (!object || goes(object)) return undefined
   const own = object.spec.externalAuthConfigRef
-  checkEntry(object, inner, context, { credentials: options.credentialOf(name, own) === own })
+  checkEntry(object, inner, context, { credentials: options.chooseCredential(name, own) === own })
   if (!problems.none) return joined(problems.all())
   const backend = { ...entryBackend(object, inner, mounts, context), ...memberPinning(object, options.pinning, inner) }
   return { backend, own, mode: backend.pinning?.mode ?? 'disabled', identity: catalogIdentity(object, context) }
@@ -120,7 +120,7 @@ function buildMember(member: ObjectName, options: MemberOptions): Member | strin
   const plain = plainBackend(member, options)
   if (typeof plain !== 'object') return plain
   const { view, namespace } = options.resolver
-  const ref = options.credentialOf(member.name, plain.own)
+  const ref = options.chooseCredential(member.name, plain.own)
   const problems = startProblems()
   const credential = outgoingCredential(ref, startResolver(view, namespace, problems), options.mounts)
   // A member is never called without its configured credential.

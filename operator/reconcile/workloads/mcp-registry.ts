@@ -13,7 +13,7 @@ import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry.ts'
 import type { ClusterView, SourceObservation } from '../../model/view.ts'
 import { registryListeners } from '../../render/network/network.ts'
-import { hashOf, sortedKeys } from '../../render/object/canonical.ts'
+import { hashValue, sortedKeys } from '../../render/object/canonical.ts'
 import { configMapName, dataPlaneContainerName, renderConfig } from '../../render/object/object.ts'
 import { dataPlaneContainer, MOUNT_ROOT, type Mounts, resourceDefaults, startMounts, STATE_PATH, STATE_VOLUME, stateEnvironment, stateMount } from '../../render/pod/containers.ts'
 import { ownEnvironment } from '../../render/pod/workload.ts'
@@ -201,7 +201,7 @@ function renderRegistry(
         containers: [container],
         volumes: [...mounts.volumes(), { name: STATE_VOLUME, ...store }, ...extra.volumes],
         // A change of database creates new pods. A running pod keeps its database.
-        ...(database && { annotations: { [`${context.group}/database`]: hashOf(database) } }),
+        ...(database && { annotations: { [`${context.group}/database`]: hashValue(database) } }),
       },
       // Two pods on one SQLite file would corrupt it.
       shape: database === undefined ? 'recreate' : 'rolling',

@@ -8,7 +8,7 @@ import { longParser } from '../../../dataplane/config/read/long-parser.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { type Outbound, outboundNetwork, outboundProblem, sidecarListeners } from '../../render/network/network.ts'
-import { hashOf } from '../../render/object/canonical.ts'
+import { hashValue } from '../../render/object/canonical.ts'
 import { dataPlaneContainerName, renderConfig } from '../../render/object/object.ts'
 import { dataPlaneContainer, isPinned, listening, type Mounts, resourceDefaults, serverContainer } from '../../render/pod/containers.ts'
 import { ownEnvironment } from '../../render/pod/workload.ts'
@@ -131,7 +131,7 @@ function findImage({ image, podTemplateSpec }: MCPServer['spec']): string {
 function secretRevision(
   { spec, metadata }: MCPServer,
   view: ClusterView,
-  { secretRevisionOf }: ReconcileContext,
+  { findSecretRevision }: ReconcileContext,
 ): string | undefined {
   if (!spec.secrets?.length) return undefined
   const revisions = spec.secrets.map(({ name, key }) => [
@@ -139,7 +139,7 @@ function secretRevision(
     key,
     view.secret(metadata.namespace, name)?.keys.get(key),
   ])
-  return secretRevisionOf?.(metadata) ?? hashOf(revisions)
+  return findSecretRevision?.(metadata) ?? hashValue(revisions)
 }
 
 /** Renders all children of a server with a complete configuration. */

@@ -197,7 +197,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     resolver,
     mounts,
     context,
-    credentialOf: (name, own) => credentialInForce(spec, name, own),
+    chooseCredential: (name, own) => credentialInForce(spec, name, own),
     hasCallers: spec.incomingAuth.type === 'oidc',
     pinning: readGatewayPinning(spec.config),
     upstreamProviders: listUpstreamProviders(spec),

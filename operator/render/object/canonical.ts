@@ -33,7 +33,7 @@ export function sortedKeys<T>(value: T): T {
 export const sha256 = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`
 
 /** Returns a hash of a value that does not depend on the order of keys: `sha256:` over its canonical JSON. */
-export const hashOf = (value: unknown): string => sha256(canonicalJson(value))
+export const hashValue = (value: unknown): string => sha256(canonicalJson(value))
 
 /** Returns a keyed hash of a value: HMAC-SHA256 (RFC 2104), cut to 128 bits, which differs from place to place. */
 export const valueRevision = (key: Buffer, place: string, value: string | Buffer): string =>

@@ -1,6 +1,6 @@
 import type { KubernetesObject } from '../../model/view.ts'
 import type { HttpRoute, NetworkPeers, ServiceSettings, ServiceType } from '../network/network.ts'
-import { hashOf } from '../object/canonical.ts'
+import { hashValue } from '../object/canonical.ts'
 import { buildLabels, buildSelector, child, childName, serviceName, stringMap, type Workload } from '../object/object.ts'
 import { GRACE_SECONDS, podSecurityContext, withoutUsers } from './containers.ts'
 import { mergePodTemplate, type PodTemplate } from './pod-template.ts'
@@ -86,7 +86,7 @@ function podTemplate(
   const merged = withGrace(mergePodTemplate(base, pod.patch, buildSelector(workload), problems))
   // One hash of everything that needs a restart. Standalone and the roll-out report compare it. It excludes the
   // configuration.
-  const annotations = { ...merged.metadata.annotations, [`${group}/template-hash`]: hashOf(merged) }
+  const annotations = { ...merged.metadata.annotations, [`${group}/template-hash`]: hashValue(merged) }
   return { ...merged, metadata: { ...merged.metadata, ...stringMap('annotations', annotations) } }
 }
 

@@ -16,7 +16,7 @@ function tagged(tag: number, ...parts: readonly Buffer[]): Buffer {
 }
 
 const sequence = (...parts: readonly Buffer[]): Buffer => tagged(0x30, ...parts)
-const setOf = (part: Buffer): Buffer => tagged(0x31, part)
+const set = (part: Buffer): Buffer => tagged(0x31, part)
 const octets = (bytes: Buffer): Buffer => tagged(0x04, bytes)
 const utf8 = (text: string): Buffer => tagged(0x0c, Buffer.from(text))
 const yes: Buffer = tagged(0x01, Buffer.of(0xff))
@@ -71,7 +71,7 @@ interface Subject {
 const ECDSA_SHA256 = sequence(oid('1.2.840.10045.4.3.2'))
 const SERVER_AUTH = oid('1.3.6.1.5.5.7.3.1')
 
-const named = (commonName: string) => sequence(setOf(sequence(oid('2.5.4.3'), utf8(commonName))))
+const named = (commonName: string) => sequence(set(sequence(oid('2.5.4.3'), utf8(commonName))))
 const spki = (key: KeyObject) => key.export({ type: 'spki', format: 'der' })
 const keyId = (key: KeyObject) => createHash('sha256').update(spki(key)).digest().subarray(0, 20)
 const extension = (id: string, value: Buffer) => sequence(oid(id), octets(value))

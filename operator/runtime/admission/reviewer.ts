@@ -89,7 +89,7 @@ export class Reviewer {
   }
 
   async #warnings(request: Unknown): Promise<readonly string[]> {
-    const object = this.#objectOf(request)
+    const object = this.#readObject(request)
     if (!object) return []
     const { outcome, warnings } = await this.#judge(object, request['operation'] === 'DELETE')
     this.#options.onReviewed(object.kind, outcome)
@@ -112,7 +112,7 @@ export class Reviewer {
   }
 
   /** Returns the object as it will be, or nothing if it is not of our kinds or is being deleted. */
-  #objectOf({ operation, object, oldObject }: Unknown): KubernetesObject | undefined {
+  #readObject({ operation, object, oldObject }: Unknown): KubernetesObject | undefined {
     const { context, namespaces, isLookedAfter } = this.#options
     const isDeletion = operation === 'DELETE'
     if (!isDeletion && operation !== 'CREATE' && operation !== 'UPDATE') return undefined

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { childResource, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
-import { keyOf } from '../queue/queue.ts'
+import { formatKey } from '../queue/queue.ts'
 import { findController, findStanding, type Owner, type Standing } from './ownership.ts'
 import { type ChildChanges, ChildMemories, type ChildMemory, ChildWriter, NameHeldError, noteChange, type WriterOptions } from './child-writer.ts'
 import { type ChildProblem, nameTaken, terminating } from './child-problem.ts'
@@ -93,17 +93,17 @@ export class Applier {
   }
 
   forget({ kind, namespace, name }: Omit<Owner, 'uid'>): void {
-    this.#memories.forget(keyOf(kind, namespace, name))
+    this.#memories.forget(formatKey(kind, namespace, name))
   }
 
-  #memoryOf({ kind, namespace, name }: Owner, child: KubernetesObject): ChildMemory {
-    return this.#memories.of(keyOf(kind, namespace, name), `${child.kind}/${child.metadata.name}`)
+  #findMemory({ kind, namespace, name }: Owner, child: KubernetesObject): ChildMemory {
+    return this.#memories.of(formatKey(kind, namespace, name), `${child.kind}/${child.metadata.name}`)
   }
 
   /** Finds the live object of a child's name. The watches don't show an object without our label; `isRead` reads it. */
   async #find(owner: Owner, rendered: KubernetesObject, isRead: boolean): Promise<Found> {
     const { kind, metadata } = rendered
-    const isLooked = isRead || this.#memoryOf(owner, rendered).isHeld === true
+    const isLooked = isRead || this.#findMemory(owner, rendered).isHeld === true
     const live =
       this.#known(rendered) ??
       (isLooked ? await this.#read(childResource(kind), metadata.namespace, metadata.name) : undefined)
@@ -120,7 +120,7 @@ export class Applier {
     { rendered, live, standing }: Found,
     changes: ChildChanges,
   ): Promise<ChildProblem | undefined> {
-    const memory = this.#memoryOf(owner, rendered)
+    const memory = this.#findMemory(owner, rendered)
     try {
       return await this.#writer.write({ rendered, live, isAdopted: standing === 'left-behind', memory, changes })
     } catch (error) {
@@ -140,7 +140,7 @@ export class Applier {
   }
 
   #standing(owner: Owner, live: KubernetesObject): Standing {
-    const knownUid = this.#memoryOf(owner, live).uid
+    const knownUid = this.#findMemory(owner, live).uid
     return findStanding(live, owner, { isGone: this.#options.isGone, knownUid })
   }
 

@@ -1,12 +1,12 @@
 import type { KubernetesObject } from '../../model/view.ts'
-import { keyOf } from '../queue/queue.ts'
+import { formatKey } from '../queue/queue.ts'
 import type { ReflectedStore } from '../watch/reflector.ts'
 import { findController, findWorkload } from './ownership.ts'
 import { keptEntries } from './managed-fields.ts'
 
-const keyOfObject = ({ kind, metadata }: KubernetesObject) => keyOf(kind, metadata.namespace ?? '', metadata.name)
+const formatObjectKey = ({ kind, metadata }: KubernetesObject) => formatKey(kind, metadata.namespace ?? '', metadata.name)
 
-const scopeOf = (kind: string, namespace = '') => `${kind}/${namespace}`
+const formatScope = (kind: string, namespace = '') => `${kind}/${namespace}`
 
 /** Tells whether resource version `a` is before `b`. Only decimal numbers have an order (KEP-5504); otherwise false. */
 function isBefore(a = '', b = ''): boolean {
@@ -19,7 +19,7 @@ const isOlder = (a: KubernetesObject, b: KubernetesObject): boolean =>
 /** Returns the workload that an object's labels name, whoever owns the object. */
 function labelKey({ metadata }: KubernetesObject): string | undefined {
   const workload = findWorkload(metadata)
-  return workload && keyOf(workload.kind, workload.namespace, workload.name)
+  return workload && formatKey(workload.kind, workload.namespace, workload.name)
 }
 
 /** Live children of all kinds as of the last watch event or write of ours. */
@@ -37,7 +37,7 @@ export class ChildCache {
   }
 
   get(kind: string, namespace: string, name: string): KubernetesObject | undefined {
-    return this.#objects.get(keyOf(kind, namespace, name))
+    return this.#objects.get(formatKey(kind, namespace, name))
   }
 
   ownedBy(uid: string): readonly KubernetesObject[] {
@@ -45,20 +45,20 @@ export class ChildCache {
   }
 
   labelled(kind: string, namespace: string, name: string): readonly KubernetesObject[] {
-    return [...(this.#byLabels.get(keyOf(kind, namespace, name))?.values() ?? [])]
+    return [...(this.#byLabels.get(formatKey(kind, namespace, name))?.values() ?? [])]
   }
 
   /** Stores the answer to one of our own writes, unless the watch has delivered that version already. */
   written(object: KubernetesObject): void {
     const { kind, metadata } = object
-    const told = this.#told.get(scopeOf(kind, metadata.namespace)) ?? this.#told.get(scopeOf(kind))
-    if (!isBefore(metadata.resourceVersion, told)) this.#set(keyOfObject(object), keptChild(object))
+    const told = this.#told.get(formatScope(kind, metadata.namespace)) ?? this.#told.get(formatScope(kind))
+    if (!isBefore(metadata.resourceVersion, told)) this.#set(formatObjectKey(object), keptChild(object))
     this.#onChange(object)
   }
 
   /** Returns the store of one watch. Its lists replace objects of this `kind` and `namespace` only. */
   store(kind: string, namespace?: string): ReflectedStore {
-    const scope = scopeOf(kind, namespace)
+    const scope = formatScope(kind, namespace)
     const tell = (version = '') => this.#told.set(scope, version)
     return {
       put: (object) => {
@@ -67,11 +67,11 @@ export class ChildCache {
       },
       remove: (object) => {
         tell(object.metadata.resourceVersion)
-        this.#drop(keyOfObject(object))
+        this.#drop(formatObjectKey(object))
       },
       replace: (objects, version) => {
         tell(version)
-        const present = new Set(objects.map(keyOfObject))
+        const present = new Set(objects.map(formatObjectKey))
         for (const [key, object] of this.#objects) {
           if (object.kind !== kind || (namespace && object.metadata.namespace !== namespace)) continue
           if (!present.has(key)) this.#drop(key)
@@ -82,7 +82,7 @@ export class ChildCache {
   }
 
   #put(object: KubernetesObject): void {
-    const key = keyOfObject(object)
+    const key = formatObjectKey(object)
     const known = this.#objects.get(key)
     if (known && (isOlder(object, known) || known.metadata.resourceVersion === object.metadata.resourceVersion)) return
     this.#set(key, object)

@@ -2,7 +2,7 @@ import type { KubernetesObject } from '../../model/view.ts'
 import { type ChildProblem, formatTitle, notServed } from './child-problem.ts'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { childResource } from '../../cluster/kubernetes/resource.ts'
-import { canonicalJson, hashOf } from '../../render/object/canonical.ts'
+import { canonicalJson, hashValue } from '../../render/object/canonical.ts'
 import { NamespaceGoingError, type Namespaces, saysNamespaceGoes } from '../watch/namespaces.ts'
 import { type ChildCache, keptChild, letContentsGo } from './child-cache.ts'
 import { findController } from './ownership.ts'
@@ -134,7 +134,7 @@ export class ChildWriter {
 
   /** Returns the problem of the child. Throws errors that a retry may cure, NameHeldError, NamespaceGoingError. */
   async write(child: ChildState): Promise<ChildProblem | undefined> {
-    const hash = this.#hashes.get(child.rendered) ?? hashOf(child.rendered)
+    const hash = this.#hashes.get(child.rendered) ?? hashValue(child.rendered)
     this.#hashes.set(child.rendered, hash)
     const isVerified = child.live && !child.isAdopted && this.#verified.get(child.live) === hash
     return isVerified ? undefined : this.#writeUnlessEqual(child, hash)

@@ -47,7 +47,7 @@ const OF_OTHERS_BY_KIND: Readonly<Record<string, FieldPaths>> = {
   ServiceAccount: [['f:secrets'], ['f:imagePullSecrets']],
 }
 
-const ofOthers = (kind: string): FieldPaths => [...OF_OTHERS, ...(OF_OTHERS_BY_KIND[kind] ?? [])]
+const listOthersFields = (kind: string): FieldPaths => [...OF_OTHERS, ...(OF_OTHERS_BY_KIND[kind] ?? [])]
 
 /** Returns the entries of an object, as the API gives it or as it is kept. */
 const readEntries = (live: KubernetesObject): readonly ManagedFields[] =>
@@ -76,7 +76,7 @@ export const holdsReplicas = (live: KubernetesObject): boolean =>
 /** Returns the fields of a foreign entry that others may not set, or NO_FIELDS if there are none. */
 function foreignFields(entry: ManagedFields, kind: string): FieldSet {
   if (!isForeign(entry) || entry.fieldsV1 === undefined) return NO_FIELDS
-  const { rest } = splitSet(entry.fieldsV1, ofOthers(kind))
+  const { rest } = splitSet(entry.fieldsV1, listOthersFields(kind))
   return Object.keys(rest).length > 0 ? rest : NO_FIELDS
 }
 
@@ -118,7 +118,7 @@ function deviates(set: FieldSet, rendered: unknown, live: unknown, left: FieldPa
 
 /** Returns the sorted names of the managers that have set fields of a live child that belong to us. */
 export function foreignManagers(rendered: KubernetesObject, live: KubernetesObject): readonly string[] {
-  const left = ofOthers(live.kind)
+  const left = listOthersFields(live.kind)
   const found = readEntries(live).filter(
     (entry) => isForeign(entry) && entry.fieldsV1 !== undefined && deviates(entry.fieldsV1, rendered, live, left),
   )
@@ -146,7 +146,7 @@ export function takenOver(
   { all, owners, fields }: { readonly all: boolean; readonly owners: readonly string[]; readonly fields: FieldPaths },
 ): readonly ManagedFields[] {
   const entries = readEntries(live)
-  const left = ofOthers(live.kind)
+  const left = listOthersFields(live.kind)
   const ofOwners = owners.map((uid) => ['f:metadata', 'f:ownerReferences', `k:${JSON.stringify({ uid })}`])
   const gone: FieldPaths = [...ofOwners, ...fields]
   const ours = entries.find((entry) => !entry.subresource && isOurs(entry)) ?? {

@@ -149,8 +149,8 @@ export class PorticoOperator extends BaseOperator {
     const { watches, world, due, reconciler } = this.#parts
     const { isEcho } = reconciler
     const onChange: typeof due.wake = (dependency) => due.wake(dependency)
-    const storeOf = () => kindStore({ world, kind: resource.kind, log, onChange, isEcho, onObject })
-    watches.add({ resource, keep: keptObject, storeOf })
+    const createStore = () => kindStore({ world, kind: resource.kind, log, onChange, isEcho, onObject })
+    watches.add({ resource, keep: keptObject, createStore })
   }
 
   #lookedAfter(): readonly KubernetesObject[] {

@@ -6,7 +6,7 @@ import { isUntold } from '../../reconcile/outcome/plan.ts'
 import { findController, findWorkload, type WorkloadName } from '../children/ownership.ts'
 import type { Observers } from '../pods/observers.ts'
 import type { Debounce } from '../queue/debounce.ts'
-import { type KeyedQueue, keyOf, splitKey } from '../queue/queue.ts'
+import { type KeyedQueue, formatKey, splitKey } from '../queue/queue.ts'
 import { type Dependency, type DependencyGraph, onOwnWorkload } from '../watch/dependencies.ts'
 
 interface DueKeysOptions {
@@ -81,22 +81,22 @@ export class DueKeys {
     const { namespace = '' } = child.metadata
     const labelled = findWorkload(child.metadata)
     if (owner && this.#options.isOurs(owner.kind))
-      this.#childOf(child, { kind: owner.kind, namespace, name: owner.name })
-    if (labelled && (labelled.kind !== owner?.kind || labelled.name !== owner.name)) this.#childOf(child, labelled)
+      this.#wakeOwner(child, { kind: owner.kind, namespace, name: owner.name })
+    if (labelled && (labelled.kind !== owner?.kind || labelled.name !== owner.name)) this.#wakeOwner(child, labelled)
   }
 
   #add(object: KubernetesObject): string {
     const { queue, debounce } = this.#options
-    const key = keyOf(object.kind, object.metadata.namespace ?? '', object.metadata.name)
+    const key = formatKey(object.kind, object.metadata.namespace ?? '', object.metadata.name)
     if (isFirstTold(object)) debounce.hold(key)
     else queue.add(key)
     return key
   }
 
-  #childOf(child: KubernetesObject, { kind, namespace, name }: WorkloadName): void {
+  #wakeOwner(child: KubernetesObject, { kind, namespace, name }: WorkloadName): void {
     const { queue, observers } = this.#options
     if (OBSERVED.has(child.kind)) observers.observe(kind, namespace, name)
-    const key = keyOf(kind, namespace, name)
+    const key = formatKey(kind, namespace, name)
     if (child.kind === 'ConfigMap') observers.delivery.check(key)
     queue.add(key, true)
   }

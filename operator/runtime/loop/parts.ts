@@ -95,7 +95,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
   const rollouts = new Rollouts({
     group: context.group,
     image: context.image,
-    ownerOf: (kind, namespace, name) => world.objects.get(kind, namespace, name),
+    findOwner: (kind, namespace, name) => world.objects.get(kind, namespace, name),
   })
   const checks = new Checks({ log })
   const reconciler = new Reconciler({
@@ -126,21 +126,21 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
   watchChildren(watches, observers)
   // An operator for some namespaces only may not watch them.
   if (lookedAfter.length === 0)
-    watches.add({ resource: NAMESPACES, metadataOnly: true, storeOf: () => namespaces.store })
+    watches.add({ resource: NAMESPACES, metadataOnly: true, createStore: () => namespaces.store })
   return { world, queue, debounce, watches, observers, contents, checks, reconciler, due, rollouts, isLookedAfter }
 }
 
 /** Adds the watches of the operator's children and of their pods. */
 function watchChildren(watches: Watches, { children, pods }: Observers): void {
   for (const resource of childKinds) {
-    const storeOf = (namespace?: string) => children.store(resource.kind, namespace)
+    const createStore = (namespace?: string) => children.store(resource.kind, namespace)
     const isOptional = resource.wayOut !== undefined
-    watches.add({ resource, isOptional, labelSelector: MANAGED, keep: keptChild, storeOf })
+    watches.add({ resource, isOptional, labelSelector: MANAGED, keep: keptChild, createStore })
   }
   watches.add({
     resource: PODS,
     labelSelector: MANAGED,
     keep: keptPod,
-    storeOf: (namespace) => pods.store(namespace),
+    createStore: (namespace) => pods.store(namespace),
   })
 }

@@ -62,7 +62,7 @@ const listStatuses = ({ status: { initContainerStatuses = [], containerStatuses 
   ...containerStatuses,
 ]
 
-function troubleOfPod(pod: Pod): Trouble | undefined {
+function findPodTrouble(pod: Pod): Trouble | undefined {
   for (const container of listStatuses(pod)) {
     const trouble = findTrouble(container)
     if (trouble) return trouble
@@ -99,7 +99,7 @@ const readEnd = ({ metadata, status }: Pod): number =>
   )
 
 /** Reports why the pod failed whose place a pod has taken that has not begun: its node may refuse that one, too. */
-function troubleBefore(newest: readonly Pod[]): Trouble | undefined {
+function findEarlierTrouble(newest: readonly Pod[]): Trouble | undefined {
   const made = newest
     .filter((pod) => !isOver(pod) && hasNotBegun(pod))
     .map(({ metadata }) => readTime(metadata.creationTimestamp))
@@ -114,7 +114,7 @@ function troubleBefore(newest: readonly Pod[]): Trouble | undefined {
 }
 
 /** Returns a failure that the controller of the pods reports, such as a quota or Pod Security that refuses them. */
-function troubleOfController({ conditions = [] }: ControllerStatus): Trouble | undefined {
+function findControllerTrouble({ conditions = [] }: ControllerStatus): Trouble | undefined {
   const failure = conditions.find(({ type, status }) => type === 'ReplicaFailure' && status === 'True')
   return (
     failure && { reason: failure.reason ?? 'ReplicaFailure', message: failure.message ?? 'the pods can’t be created' }
@@ -188,12 +188,12 @@ export function observeWorkload(live: KubernetesObject, pods: readonly Pod[], to
   const trouble = isDone
     ? undefined
     : (told ??
-      troubleOfController(status) ??
+      findControllerTrouble(status) ??
       newest
         .filter((pod) => !isOver(pod))
-        .map(troubleOfPod)
+        .map(findPodTrouble)
         .find(Boolean) ??
-      troubleBefore(newest) ??
+      findEarlierTrouble(newest) ??
       lateness(status))
   return {
     replicas,

@@ -4,7 +4,7 @@ import type { KubernetesObject, World } from '../../model/index.ts'
 import { configMapName } from '../../render/object/object.ts'
 import { ChildCache } from '../children/child-cache.ts'
 import { lastApplied } from '../children/managed-fields.ts'
-import { keyOf } from '../queue/queue.ts'
+import { formatKey } from '../queue/queue.ts'
 import { type Dependency, onWorkload } from '../watch/dependencies.ts'
 import { ConfigDelivery, type WantedConfig } from './config-delivery.ts'
 import { PodAnswers, type ReadPodStatus } from './read-pod-status.ts'
@@ -61,7 +61,7 @@ export class Observers {
     })
     const workloads = new WorkloadObserver({ world, reports, answers, events, children, pods, onChange })
     const observe = (kind: string, namespace: string, name: string) => workloads.observe(kind, namespace, name)
-    const problemsOf = (kind: string) => reportReader(kind, reports, observe)
+    const createReader = (kind: string) => reportReader(kind, reports, observe)
     this.#answers = answers
     this.#workloads = workloads
     this.#events = events
@@ -72,10 +72,10 @@ export class Observers {
       leading,
       isLookedAfter,
       readers: {
-        MCPRegistry: together(sourcesReader(world, onChange), problemsOf('MCPRegistry')),
+        MCPRegistry: together(sourcesReader(world, onChange), createReader('MCPRegistry')),
         VirtualMCPServer: reportReader('VirtualMCPServer', reports, observe, gatewayReportIn),
-        MCPServer: seldom(problemsOf('MCPServer'), hasMuchToReport),
-        MCPRemoteProxy: seldom(problemsOf('MCPRemoteProxy'), hasMuchToReport),
+        MCPServer: seldom(createReader('MCPServer'), hasMuchToReport),
+        MCPRemoteProxy: seldom(createReader('MCPRemoteProxy'), hasMuchToReport),
       },
     })
     this.delivery = new ConfigDelivery({
@@ -118,7 +118,7 @@ export class Observers {
   #podsChanged(kind: string, namespace: string, name: string): void {
     if (this.pods.of(kind, namespace, name).length === 0) this.#answers.forget({ kind, namespace, name })
     this.observe(kind, namespace, name)
-    this.delivery.check(keyOf(kind, namespace, name))
+    this.delivery.check(formatKey(kind, namespace, name))
     this.#statuses.check(kind, namespace, name)
   }
 }
@@ -171,7 +171,7 @@ class WorkloadObserver {
   /** Observes one workload. Calls `onChange` if the observation has changed. */
   observe(kind: string, namespace: string, name: string): void {
     const { world, children, pods, reports, answers, events, onChange } = this.#options
-    const key = keyOf(kind, namespace, name)
+    const key = formatKey(kind, namespace, name)
     const before = world.observations.get(key)
     const uid = world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
     const owned = children.ownedBy(uid)
@@ -184,7 +184,7 @@ class WorkloadObserver {
     const made = pods.of(kind, namespace, name)
     const unanswered = answers.unreachableReason({ kind, namespace, name })
     const seen = {
-      ...observeWorkload(live, made, events.troubleOf(live, made)),
+      ...observeWorkload(live, made, events.findTrouble(live, made)),
       ...reports.get(key),
       ...(unanswered === undefined ? {} : { unanswered }),
       ...(route ? { route: observeRoute(route) } : {}),

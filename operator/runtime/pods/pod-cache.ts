@@ -1,6 +1,6 @@
 import type { KubernetesObject } from '../../model/view.ts'
 import { findWorkload, type WorkloadName } from '../children/ownership.ts'
-import { keyOf } from '../queue/queue.ts'
+import { formatKey } from '../queue/queue.ts'
 import type { ReflectedStore } from '../watch/reflector.ts'
 import type { Pod, PodStatus } from './observation.ts'
 
@@ -9,7 +9,7 @@ interface Container {
   readonly ports?: readonly unknown[]
 }
 
-const keyOfWorkload = ({ kind, namespace, name }: WorkloadName) => keyOf(kind, namespace, name)
+const formatWorkloadKey = ({ kind, namespace, name }: WorkloadName) => formatKey(kind, namespace, name)
 
 export class PodCache {
   readonly #byWorkload = new Map<string, Map<string, Pod>>()
@@ -21,7 +21,7 @@ export class PodCache {
   }
 
   of(kind: string, namespace: string, name: string): readonly Pod[] {
-    const pods = this.#byWorkload.get(keyOf(kind, namespace, name))
+    const pods = this.#byWorkload.get(formatKey(kind, namespace, name))
     return pods ? [...pods.values()].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1)) : []
   }
 
@@ -45,7 +45,7 @@ export class PodCache {
   #put(pod: Pod): void {
     const workload = findWorkload(pod.metadata)
     if (!workload) return
-    const key = keyOfWorkload(workload)
+    const key = formatWorkloadKey(workload)
     const pods = this.#byWorkload.get(key) ?? new Map<string, Pod>()
     this.#byWorkload.set(key, pods.set(pod.metadata.name, pod))
     this.#onChange(workload.kind, workload.namespace, workload.name)
@@ -54,9 +54,9 @@ export class PodCache {
   #remove(pod: Pod): void {
     const workload = findWorkload(pod.metadata)
     if (!workload) return
-    const pods = this.#byWorkload.get(keyOfWorkload(workload))
+    const pods = this.#byWorkload.get(formatWorkloadKey(workload))
     if (!pods?.delete(pod.metadata.name)) return
-    if (pods.size === 0) this.#byWorkload.delete(keyOfWorkload(workload))
+    if (pods.size === 0) this.#byWorkload.delete(formatWorkloadKey(workload))
     this.#onChange(workload.kind, workload.namespace, workload.name)
   }
 }

@@ -3,7 +3,7 @@ import { type ApiServer, listAll } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { findWorkload, type WorkloadName } from '../children/ownership.ts'
-import { handleEach, KeyedQueue, keyOf, splitKey } from '../queue/queue.ts'
+import { handleEach, KeyedQueue, formatKey, splitKey } from '../queue/queue.ts'
 import { isBeingPrepared, newestPods, type Pod, type Trouble } from './observation.ts'
 
 /** The StatefulSet controller and kubelets write core/v1 Events. */
@@ -102,10 +102,10 @@ export class PodEvents {
   }
 
   /** Returns what is known to be said against the pods of a workload. Requests it if there is something to ask. */
-  troubleOf(live: KubernetesObject, pods: readonly Pod[]): Trouble | undefined {
+  findTrouble(live: KubernetesObject, pods: readonly Pod[]): Trouble | undefined {
     const workload = findWorkload(live.metadata)
     if (!workload) return undefined
-    const key = keyOf(workload.kind, workload.namespace, workload.name)
+    const key = formatKey(workload.kind, workload.namespace, workload.name)
     const question = findQuestion(live, pods)
     if (!question) {
       this.#found.delete(key)

@@ -7,7 +7,7 @@ import { dataPlaneContainerName } from '../../render/object/object.ts'
 import { findWorkload, type WorkloadName } from '../children/ownership.ts'
 import type { Pod } from './observation.ts'
 import type { Logger } from 'pino'
-import { keyOf } from '../queue/queue.ts'
+import { formatKey } from '../queue/queue.ts'
 
 export const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
 const STATUS_TIMEOUT_MS = 2_000
@@ -128,20 +128,20 @@ export class PodAnswers {
 
   /** Returns why a workload's pods can't be asked, or undefined while they can. */
   unreachableReason({ kind, namespace, name }: WorkloadName): string | undefined {
-    const streak = this.#failures.get(keyOf(kind, namespace, name))
+    const streak = this.#failures.get(formatKey(kind, namespace, name))
     return streak && streak.count >= FAILURES_IN_A_ROW ? streak.message : undefined
   }
 
   /** Forgets a workload that has no pods to ask any more. */
   forget({ kind, namespace, name }: WorkloadName): void {
-    this.#failures.delete(keyOf(kind, namespace, name))
+    this.#failures.delete(formatKey(kind, namespace, name))
   }
 
   #answered(pod: Pod): void {
     const workload = findWorkload(pod.metadata)
     if (!workload) return
     const { kind, namespace, name } = workload
-    const key = keyOf(kind, namespace, name)
+    const key = formatKey(kind, namespace, name)
     const streak = this.#failures.get(key)
     if (!this.#failures.delete(key) || !streak || streak.count < FAILURES_IN_A_ROW) return
     this.#options.log.info({ workload: key }, 'pods can be asked again')
@@ -152,7 +152,7 @@ export class PodAnswers {
     const workload = findWorkload(pod.metadata)
     if (!workload) return
     const { kind, namespace, name } = workload
-    const key = keyOf(kind, namespace, name)
+    const key = formatKey(kind, namespace, name)
     const { status, code } = error as { status?: unknown; code?: unknown }
     const before = this.#failures.get(key)
     // The first message stays: the next one may name another port or pod, which is no news.

@@ -1,6 +1,6 @@
 import type { ReportedStatus } from '../../../dataplane/config/status.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
-import { KeyedQueue, keyOf, splitKey } from '../queue/queue.ts'
+import { KeyedQueue, formatKey, splitKey } from '../queue/queue.ts'
 import type { PodCache } from './pod-cache.ts'
 import { isPollable, type ReadPodStatus } from './read-pod-status.ts'
 import { isDeepStrictEqual } from 'node:util'
@@ -45,7 +45,7 @@ export class StatusObserver {
   }
 
   check(kind: string, namespace: string, name: string): void {
-    if (Object.hasOwn(this.#options.readers, kind)) this.#queue.add(keyOf(kind, namespace, name))
+    if (Object.hasOwn(this.#options.readers, kind)) this.#queue.add(formatKey(kind, namespace, name))
   }
 
   start(): void {
@@ -140,11 +140,11 @@ export const reportReader = (
   read: (answers: readonly ReportedStatus[]) => PodReport = problemsIn,
 ): StatusReader => ({
   forget(namespace, name) {
-    if (known.delete(keyOf(kind, namespace, name))) onChange(kind, namespace, name)
+    if (known.delete(formatKey(kind, namespace, name))) onChange(kind, namespace, name)
   },
   take(namespace, name, answers) {
     if (answers.length === 0) return undefined
-    const key = keyOf(kind, namespace, name)
+    const key = formatKey(kind, namespace, name)
     const report: PodReport = { ...read(answers), reported: true }
     if (!isDeepStrictEqual(known.get(key), report)) {
       known.set(key, report)

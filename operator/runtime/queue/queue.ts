@@ -2,7 +2,7 @@ import { type Backoff, backoffDelay } from '../../../dataplane/retry/backoff.ts'
 import type { Logger } from 'pino'
 
 /** Returns the key of an object in queues and maps: `kind/namespace/name`. */
-export const keyOf = (kind: string, namespace: string, name: string): string => `${kind}/${namespace}/${name}`
+export const formatKey = (kind: string, namespace: string, name: string): string => `${kind}/${namespace}/${name}`
 
 export function splitKey(key: string): { kind: string; namespace: string; name: string } {
   const [kind = '', namespace = '', name = ''] = key.split('/')

@@ -19,7 +19,7 @@ interface RolloutOptions {
   /** The image of the data plane. */
   readonly image: string
   /** Returns the object of ours that owns a child. */
-  readonly ownerOf: (kind: string, namespace: string, name: string) => KubernetesObject | undefined
+  readonly findOwner: (kind: string, namespace: string, name: string) => KubernetesObject | undefined
 }
 
 const rolloutsMetric = counter(
@@ -75,7 +75,7 @@ export class Rollouts {
   written(write: ChildWrite): void {
     if (!this.#isTemplateNew(write)) return
     const counts = this.#counts.get(findController(write.rendered)?.kind ?? '')
-    if (counts) counts[this.#causeOf(write)]++
+    if (counts) counts[this.#findCause(write)]++
   }
 
   readings(): readonly Reading[] {
@@ -97,8 +97,8 @@ export class Rollouts {
     return after?.metadata?.annotations?.[key] !== before?.metadata?.annotations?.[key]
   }
 
-  #causeOf({ rendered, live, isKnown }: ChildWrite): RolloutCause {
-    const { image, ownerOf } = this.#options
+  #findCause({ rendered, live, isKnown }: ChildWrite): RolloutCause {
+    const { image, findOwner } = this.#options
     const [after, before] = [readTemplate(rendered), readTemplate(live)]
     if (!this.#differs('template-hash', after, before)) return 'edit'
     const images = newImages(after, before)
@@ -106,7 +106,7 @@ export class Rollouts {
     if (images.length > 0) return 'operator'
     if (this.#differs('secret-revision', after, before)) return 'secret'
     const owner = findController(rendered)
-    if (owner && isSpecNew(ownerOf(owner.kind, rendered.metadata.namespace ?? '', owner.name))) return 'spec'
+    if (owner && isSpecNew(findOwner(owner.kind, rendered.metadata.namespace ?? '', owner.name))) return 'spec'
     return isKnown ? 'reference' : 'operator'
   }
 }

@@ -168,8 +168,8 @@ export function watchContents(options: ContentsOptions): Contents {
     into: world.configMaps,
     project: ({ data = {} }: ContentObject) => ({ data }),
   })
-  watches.add({ resource: SECRETS, metadataOnly: true, storeOf: (namespace) => secrets.store(namespace) })
-  watches.add({ resource: CONFIG_MAPS, metadataOnly: true, storeOf: (namespace) => configMaps.store(namespace) })
+  watches.add({ resource: SECRETS, metadataOnly: true, createStore: (namespace) => secrets.store(namespace) })
+  watches.add({ resource: CONFIG_MAPS, metadataOnly: true, createStore: (namespace) => configMaps.store(namespace) })
   return new Map<string, ReferencedContent<unknown>>([
     ['Secret', secrets],
     ['ConfigMap', configMaps],

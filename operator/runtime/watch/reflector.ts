@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { backoffDelay } from '../../../dataplane/retry/backoff.ts'
 import { type ApiServer, isGone, isNotFound, watch } from '../../cluster/kubernetes/api-server.ts'
-import { apiVersionOf, METADATA_ONLY, type Resource } from '../../cluster/kubernetes/resource.ts'
+import { formatApiVersion, METADATA_ONLY, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { pause } from '../queue/pause.ts'
 
@@ -75,7 +75,7 @@ export class Reflector {
 
   get name(): string {
     const { resource, namespace } = this.#options
-    return `${resource.plural}.${apiVersionOf(resource)}${namespace ? ` in ${namespace}` : ''}`
+    return `${resource.plural}.${formatApiVersion(resource)}${namespace ? ` in ${namespace}` : ''}`
   }
 
   get synced(): Promise<void> {
@@ -247,7 +247,7 @@ export class Reflector {
     const { resource, metadataOnly, keep } = this.#options
     if (metadataOnly || !object.kind) {
       object.kind = resource.kind
-      object.apiVersion = apiVersionOf(resource)
+      object.apiVersion = formatApiVersion(resource)
     }
     return keep ? keep(object) : object
   }

@@ -19,7 +19,7 @@ interface WatchesOptions {
 
 interface Watched extends Pick<ReflectorOptions, 'labelSelector' | 'metadataOnly' | 'keep' | 'isOptional'> {
   readonly resource: Resource
-  readonly storeOf: (namespace?: string) => ReflectedStore
+  readonly createStore: (namespace?: string) => ReflectedStore
 }
 
 /** The number of list pages that are read at once. At a start every kind is listed. */
@@ -36,11 +36,11 @@ export class Watches {
   }
 
   /** Adds a watch, one for each namespace. Call before `start`. */
-  add({ resource, storeOf, ...filter }: Watched): void {
+  add({ resource, createStore, ...filter }: Watched): void {
     const { api, namespaces, settings, log } = this.#options
     const spaces = namespaces.length > 0 ? namespaces : [undefined]
     for (const namespace of spaces) {
-      const store = storeOf(namespace)
+      const store = createStore(namespace)
       this.#reflectors.push(
         new Reflector({
           api,

@@ -234,7 +234,7 @@ function portObstacle({ host, port, advice }: PublicPort, code: string): Obstacl
 const listProcesses = ({ plane, server }: LocalPod) => [plane, server]
 
 interface PodSetOptions extends ChildOptions {
-  readonly urlOf: (id: ObjectId) => string | undefined
+  readonly buildUrl: (id: ObjectId) => string | undefined
 }
 
 /** The pods that run on this machine, by workload. */
@@ -244,7 +244,7 @@ export class PodSet {
   /** Pods that are being stopped. Their files are removed when they have ended. */
   readonly #leaving = new Map<string, Promise<void>>()
 
-  constructor({ urlOf, ...options }: PodSetOptions) {
+  constructor({ buildUrl, ...options }: PodSetOptions) {
     this.#options = {
       ...options,
       onChange: () => {
@@ -255,7 +255,7 @@ export class PodSet {
       servers: () =>
         new Map(
           this.all().flatMap(({ id, upSince }) => {
-            const url = urlOf(id)
+            const url = buildUrl(id)
             return url === undefined || upSince === undefined ? [] : [[new URL(url).origin, upSince] as const]
           }),
         ),

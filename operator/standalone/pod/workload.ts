@@ -96,7 +96,7 @@ function serverSpec(input: WorkloadInput, container: Container): ProcessSpec | u
 const configFile = (folders: readonly MountedFolder[], role: string) =>
   folders.find(({ mountPath }) => mountPath === `${MOUNT_ROOT}/config`)?.files?.get(`${role}.yaml`)
 
-const hashOf = (content: Buffer) => `sha256:${createHash('sha256').update(content).digest('hex')}`
+const hashContent = (content: Buffer) => `sha256:${createHash('sha256').update(content).digest('hex')}`
 
 function registryNames(content: Buffer): readonly string[] {
   const { registries = [] } = parse(content.toString(), { uniqueKeys: false }) as {
@@ -127,7 +127,7 @@ export function localPod(input: WorkloadInput): LocalPod | undefined {
     server: server && serverSpec(input, server),
     role,
     adminUrl: `http://127.0.0.1:${input.ports.admin}`,
-    configHash: config && hashOf(config),
+    configHash: config && hashContent(config),
     registries: role === 'registry' && config ? registryNames(config) : [],
   }
 }

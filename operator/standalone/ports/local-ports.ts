@@ -78,11 +78,11 @@ export class LocalPorts {
     return this.#assigned.get(objectKey(id))
   }
 
-  problemOf(id: ObjectId): string | undefined {
+  findProblem(id: ObjectId): string | undefined {
     return this.#problems.get(objectKey(id))
   }
 
-  urlOf(id: ObjectId): string | undefined {
+  buildUrl(id: ObjectId): string | undefined {
     const ports = this.of(id)
     if (!ports) return undefined
     const host = isWildcard(ports.host) ? LOOPBACK : ports.host

@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 import { describeAddition, describeChange } from '../../../cli/pin/diff.ts'
 import { codePoints, decodeTags, escapeHidden, hasHidden } from '../../../cli/pin/suspicious-text.ts'
 import { planPins, writePlan } from '../../../cli/pin/index.ts'
-import { digestOfText, type Shown, shownBy } from '../../../cli/pin/pinned.ts'
+import { digestText, type Shown, shownBy } from '../../../cli/pin/pinned.ts'
 import { digestOfFile, fileName, pinTextFindings, plainText, prettyDefinition } from '../../../cli/pin/text-files.ts'
 import { checkManifests, readManifests } from '../../../operator/cluster/files/index.ts'
 
@@ -22,7 +22,7 @@ test('every hidden character is written as an escape, and the digest of the file
     const content = prettyDefinition(text)
     assert.ok(content.includes(`x\\u{${code.toString(16)}}y`), code.toString(16))
     assert.not.ok(hasHidden(content))
-    assert.is(digestOfFile('tools', content), digestOfText('tools', text), code.toString(16))
+    assert.is(digestOfFile('tools', content), digestText('tools', text), code.toString(16))
   }
   for (const text of [
     tool('a literal \\u{200b} and a backslash \\ before \u200b'),
@@ -30,7 +30,7 @@ test('every hidden character is written as an escape, and the digest of the file
     '{"name":"a","description":"lone \\udead","x":[1.0,1e30,12345678901234567890,-0,{"":null}]}',
     '{"name":"a","kind":"MCPServer","apiVersion":"portico.dev/v1beta1","metadata":{"name":"x"},"spec":{}}',
   ])
-    assert.is(digestOfFile('tools', prettyDefinition(text)), digestOfText('tools', text), text)
+    assert.is(digestOfFile('tools', prettyDefinition(text)), digestText('tools', text), text)
 })
 
 test('a definition that passes for a manifest is no JSON to anybody else', () => {
@@ -61,7 +61,7 @@ const show = (list: Shown['list'], name: string, text: string): Shown => ({
   list,
   name,
   text,
-  digest: digestOfText(list, text),
+  digest: digestText(list, text),
 })
 
 function withFolder<T>(use: (folder: string) => T): T {
@@ -106,7 +106,7 @@ test('pins keep what is approved, add what is new, and write nothing twice', () 
     assert.throws(() => read(old), /ENOENT/)
     assert.throws(() => read('mcpserver-weather/tools/b%2Fc.json'), /ENOENT/)
     // What another MCPPin approves is not written again.
-    const elsewhere = { tools: new Map([['z', [digestOfText('tools', tool('z')) as string]]]) }
+    const elsewhere = { tools: new Map([['z', [digestText('tools', tool('z')) as string]]]) }
     const others = Object.fromEntries(
       ['instructions', 'tools', 'prompts', 'resources', 'resourceTemplates', 'pages'].map((list) => [list, new Map()]),
     )

@@ -80,7 +80,7 @@ test.before(async () => {
   metrics = startMetrics({
     queue: new KeyedQueue(),
     watches: { metrics: [watch] } as never,
-    rollouts: new Rollouts({ group: 'portico.dev', image: 'x', ownerOf: () => undefined }),
+    rollouts: new Rollouts({ group: 'portico.dev', image: 'x', findOwner: () => undefined }),
     objects: () => [...more, warned, changed] as never,
     leading: () => true,
   })
@@ -121,11 +121,11 @@ test('kustomize finds the files to add', () => {
 })
 
 test('no panel is empty, no rule reads a missing metric, and an alert fires', async () => {
-  const addressOf = (url: string) => new URL(url).host
+  const resolveAddress = (url: string) => new URL(url).host
   const targets = {
-    gateway: addressOf(gateway.adminUrl),
-    registry: addressOf(registry.adminUrl),
-    operator: addressOf(operator.url),
+    gateway: resolveAddress(gateway.adminUrl),
+    registry: resolveAddress(registry.adminUrl),
+    operator: resolveAddress(operator.url),
   }
   await eventually('the tools are there', async () => (await gateway.status()).backends[0]?.tools === 3)
   const server = await startPrometheus(targets, impatient)

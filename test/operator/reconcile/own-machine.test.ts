@@ -44,8 +44,8 @@ kind: MCPRemoteProxy
 metadata: {name: p}
 spec: {remoteUrl: "https://example.com/mcp", oidcConfigRef: {name: o, audience: "http://localhost:4483/mcp"}}
 `
-  const addressOf = () => 'http://127.0.0.1:4483'
-  const plans = planAll(fillWorld(worldContent(text)).view, { ...context, isOwnMachine: true, addressOf })
+  const resolveAddress = () => 'http://127.0.0.1:4483'
+  const plans = planAll(fillWorld(worldContent(text)).view, { ...context, isOwnMachine: true, resolveAddress })
   for (const kind of ['VirtualMCPServer', 'MCPRemoteProxy']) {
     const plan = plans.find(({ object }) => object.kind === kind)?.plan
     assert.is(plan?.status['url'], 'http://localhost:4483/mcp', kind)

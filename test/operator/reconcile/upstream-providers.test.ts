@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
-import { apiVersionOf, DEFAULT_GROUP, validateObject } from '../../../crds/index.ts'
+import { formatApiVersion, DEFAULT_GROUP, validateObject } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { providerProblem } from '../../../operator/reconcile/rendering/backend.ts'
 import { configText, plansOfText } from '../../support/operator/plans.ts'
@@ -91,7 +91,7 @@ test('the name of a provider is a DNS label', () => {
   const findings = (providerName: string) =>
     validateObject(
       {
-        apiVersion: apiVersionOf(DEFAULT_GROUP),
+        apiVersion: formatApiVersion(DEFAULT_GROUP),
         kind: 'MCPExternalAuthConfig',
         metadata: { name: 'inject' },
         spec: { type: 'upstreamInject', upstreamInject: { providerName } },

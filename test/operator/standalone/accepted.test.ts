@@ -7,7 +7,7 @@ const manifest = (name: string, file: string, revision = 1): Manifest => ({
   object: { apiVersion: 'portico.dev/v1beta1', kind: 'MCPGroup', metadata: { name }, revision },
   id: { kind: 'MCPGroup', namespace: 'default', name },
   file,
-  lineOf: () => 1,
+  findLine: () => 1,
   misreading: () => undefined,
 })
 

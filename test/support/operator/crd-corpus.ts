@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
-import { apiVersionOf, DEFAULT_GROUP } from '../../../crds/index.ts'
+import { formatApiVersion, DEFAULT_GROUP } from '../../../crds/index.ts'
 
 export interface CorpusCase {
   readonly title: string
@@ -57,7 +57,7 @@ export function readCorpus(): CorpusCase[] {
     return cases.map((one, index) => ({
       title: `${kind}: ${one.title}`,
       object: {
-        apiVersion: apiVersionOf(DEFAULT_GROUP),
+        apiVersion: formatApiVersion(DEFAULT_GROUP),
         kind,
         metadata: { name: one.name ?? `case-${index}` },
         spec: (Object.hasOwn(one, 'spec') ? one.spec : repeated(merge(base, one.set ?? {}), one.many ?? {})) as object,

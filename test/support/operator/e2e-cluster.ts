@@ -7,7 +7,7 @@ import { join, relative } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
-import { apiVersionOf } from '../../../operator/cluster/kubernetes/resource.ts'
+import { formatApiVersion } from '../../../operator/cluster/kubernetes/resource.ts'
 import { type Admin, adminOf } from '../../cluster/support/admin.ts'
 import { kubernetes } from '../../cluster/support/binary.ts'
 import { resourceNamed } from '../../cluster/support/resources.ts'
@@ -79,7 +79,7 @@ export async function listBeside(kinds: string, namespace: string): Promise<Live
   const lists = kinds.split(',').map(async (word) => {
     const resource = resourceNamed(word)
     const { items } = await beside.api.list<LiveObject>(resource, namespace, { timeout: 10_000 })
-    return (items ?? []).map((item) => ({ ...item, kind: resource.kind, apiVersion: apiVersionOf(resource) }))
+    return (items ?? []).map((item) => ({ ...item, kind: resource.kind, apiVersion: formatApiVersion(resource) }))
   })
   return (await Promise.all(lists)).flat()
 }

@@ -15,7 +15,7 @@ export const context: ReconcileContext = {
   group: 'portico.dev',
   now: '2026-11-20T12:00:00Z',
   image: 'portico:test',
-  addressOf: clusterAddress,
+  resolveAddress: clusterAddress,
 }
 
 type Document = KubernetesObject & {

@@ -3,7 +3,7 @@ import { type KindName, kinds, validateObject } from '../../../crds/index.ts'
 import { isInFiles, nameInFile } from '../../../crds/settings/file-form.ts'
 import { at, isObject } from '../../../crds/settings/json.ts'
 import { compileStructure } from '../../../crds/structure.ts'
-import { childSchema, type SchemaNode, valuesOf } from '../../../crds/walk.ts'
+import { childSchema, type SchemaNode, findValueSchema } from '../../../crds/walk.ts'
 import { ConfigError, type Finding } from '../../../dataplane/config/load.ts'
 import type { KubernetesObject } from '../../../operator/model/index.ts'
 import { remove, set, valueAt } from './fields.ts'
@@ -106,7 +106,7 @@ function valuesFor(node: SchemaNode, value: unknown): readonly unknown[] {
     }
     case 'object': {
       const inner = Object.values(value as object)[0]
-      if (valuesOf(node) === undefined) return [{}, { ...(value as object), notThere: 1 }]
+      if (findValueSchema(node) === undefined) return [{}, { ...(value as object), notThere: 1 }]
       const keys = ['', 'a b', 'a', 'k'.repeat(253), 'k'.repeat(254)].map((key) => ({ [key]: inner }))
       return [{}, ...keys, keyed(maxProperties, inner), keyed(maxProperties + 1, inner)]
     }

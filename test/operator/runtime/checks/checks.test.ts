@@ -75,7 +75,7 @@ function operator(object: KubernetesObject) {
   const resource = { group: 'portico.dev', version: 'v1beta1', plural: 'mcpauthzconfigs', kind: 'MCPAuthzConfig' }
   const parts = createParts(
     {
-      context: { group: 'portico.dev', image: 'portico:test', addressOf: clusterAddress },
+      context: { group: 'portico.dev', image: 'portico:test', resolveAddress: clusterAddress },
       namespaces: [],
       identity: 'test',
       log,

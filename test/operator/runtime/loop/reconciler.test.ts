@@ -65,7 +65,7 @@ function running(
         group: 'portico.dev',
         image: 'portico:test',
         // Asked once for each plan of a proxy.
-        addressOf(service) {
+        resolveAddress(service) {
           plans++
           return clusterAddress(service)
         },

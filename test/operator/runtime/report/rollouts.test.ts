@@ -74,7 +74,7 @@ function causesWhere(
     metadata: { name: 'it', namespace: 'team', generation: 2 },
     status: { observedGeneration: observed },
   }
-  const rollouts = new Rollouts({ group: 'portico.dev', image: OURS, ownerOf: () => owner })
+  const rollouts = new Rollouts({ group: 'portico.dev', image: OURS, findOwner: () => owner })
   const live = deployment(before)
   if (!mayBeEdited) letContentsGo(live)
   rollouts.written({ rendered: deployment(after), live, written: deployment(written), isKnown, mayBeEdited })
@@ -111,7 +111,7 @@ test('a write that leaves the pod template unchanged is no rollout', () => {
 })
 
 test('every series exists before anything is counted', () => {
-  const rollouts = new Rollouts({ group: 'portico.dev', image: OURS, ownerOf: () => undefined })
+  const rollouts = new Rollouts({ group: 'portico.dev', image: OURS, findOwner: () => undefined })
   const found = rollouts.readings().map(({ labels }) => `${labels['kind']} ${labels['cause']}`)
   assert.is(found.length, 4 * 6)
   assert.is(new Set(found).size, found.length)

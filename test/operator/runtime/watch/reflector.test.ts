@@ -150,7 +150,7 @@ test('reflectors that start together read their pages in turns', async () => {
   })
   watches.add({
     resource: { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
-    storeOf: () => ({
+    createStore: () => ({
       put: () => undefined,
       remove: () => undefined,
       replace: (objects) => void names.push(objects.map(({ metadata }) => metadata.name)),

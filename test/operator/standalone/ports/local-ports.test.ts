@@ -71,16 +71,16 @@ test('endpoints for people are on the chosen address, all others on loopback', a
     requests.map(({ id }) => ports.of(id)?.host),
     ['0.0.0.0', '127.0.0.1', '0.0.0.0'],
   )
-  assert.is(ports.urlOf(gateway('a').id), 'http://127.0.0.1:4483')
+  assert.is(ports.buildUrl(gateway('a').id), 'http://127.0.0.1:4483')
 })
 
 test('an invalid port, and one that two workloads want, are problems', async () => {
   const ports = new LocalPorts('127.0.0.1', {})
   await ports.assign([gateway('a', 'http'), gateway('b', '5000'), gateway('c', '5000'), gateway('d', '70000')])
-  assert.is(ports.problemOf(gateway('a').id), 'local-port must be a port, not "http"')
-  assert.is(ports.problemOf(gateway('b').id), undefined)
-  assert.is(ports.problemOf(gateway('c').id), 'local-port 5000 is already that of VirtualMCPServer default/b')
-  assert.is(ports.problemOf(gateway('d').id), 'local-port must be a port, not "70000"')
+  assert.is(ports.findProblem(gateway('a').id), 'local-port must be a port, not "http"')
+  assert.is(ports.findProblem(gateway('b').id), undefined)
+  assert.is(ports.findProblem(gateway('c').id), 'local-port 5000 is already that of VirtualMCPServer default/b')
+  assert.is(ports.findProblem(gateway('d').id), 'local-port must be a port, not "70000"')
 })
 
 test.run()
