@@ -99,10 +99,10 @@ async function release(given: Given, group: string, kubeConfig: PooledKubeConfig
     const { namespaces, installation } = readScope(given)
     // Cluster-wide objects are removed with the last of the configs.
     const rights = namespaces.length > 0 ? namespacedRights : [...clusterRights, ...namespacedRights]
-    const isMeant = isOfInstallation(group, installation)
+    const isManaged = isOfInstallation(group, installation)
     const told = ({ kind, namespace, name }: Released) =>
       io.out(`${kind} ${namespace ? `${namespace}/` : ''}${name} is released\n`)
-    const released = await releaseAll(api, resources, namespaces, { finalizer: finalizerName(group), isMeant })
+    const released = await releaseAll(api, resources, namespaces, { finalizer: finalizerName(group), isManaged })
     released.forEach(told)
     // In a pod, its own account and Role may be outside the managed namespaces.
     const { POD_NAMESPACE: ownNamespace } = io.env
@@ -135,7 +135,7 @@ function removalIn(
 ): Pick<ControllerOptions, 'removal'> {
   const namespace = ownPod?.metadata.namespace
   if (ownPod === undefined || namespace === undefined) return {}
-  const own = { namespace, lookedAfter: of.namespaces, installation: of.installation }
+  const own = { namespace, managedNamespaces: of.namespaces, installation: of.installation }
   const rights = new OwnRights(kubeConfig, api, own, rightsFinalizerName(of.group))
   return { removal: { isRemoved: createIsRemoved(api, ownPod), rights, onGoing } }
 }

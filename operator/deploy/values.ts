@@ -282,17 +282,17 @@ Installs the operator and its CustomResourceDefinitions; docs/install.md says ho
 helm install portico operator/deploy/helm/portico --namespace portico-system --create-namespace
 \`\`\`
 
-One release a cluster, or one for each set of namespaces, or several of which each but one has a name (\`installation\`),
-each in a namespace of its own: the objects of the operator have fixed names, by which it finds its own rights when it is
-removed.
+Install one release per cluster, one per set of namespaces, or several of which all but one have a name
+(\`installation\`). Each needs a namespace of its own: the operator's objects have fixed names, by which it finds its own
+rights when it is removed.
 
 ${valuesTable(group)}
 `
 
 export const notes = (): string => `Portico {{ .Chart.AppVersion }} is installed in {{ .Release.Namespace }}.
-It looks after {{ if .Values.namespaces }}the namespaces {{ join ", " .Values.namespaces }}{{ else }}all namespaces{{ end }}; the kinds are of the API group {{ .Values.apiGroup }}.
+It manages {{ if .Values.namespaces }}the namespaces {{ join ", " .Values.namespaces }}{{ else }}all namespaces{{ end }}; the kinds are of the API group {{ .Values.apiGroup }}.
 {{- with .Values.installation }}
-Of these it takes the objects with the label {{ $.Values.apiGroup }}/installation={{ . }}.
+Of these it manages the objects with the label {{ $.Values.apiGroup }}/installation={{ . }}.
 {{- end }}
 {{- if eq (int .Values.replicas) 0 }}
 
@@ -300,17 +300,17 @@ No operator runs: replicas is 0.
 {{- end }}
 {{- if not .Values.crds.install }}
 
-The CustomResourceDefinitions are not of this release. Until they are there the operator waits for them:
+This release does not install the CustomResourceDefinitions. The operator waits until they exist:
   portico crds --group {{ .Values.apiGroup }} | kubectl apply --server-side -f -
 {{- end }}
 
-See that it runs, and what there is:
+Check that it runs, and list the objects:
   kubectl rollout status deployment/portico-operator --namespace {{ .Release.Namespace }}
   kubectl get mcpservers.{{ .Values.apiGroup }},virtualmcpservers.{{ .Values.apiGroup }} --all-namespaces
 
-Remove it while it runs, so that it lets go of what it holds:
+Uninstall it while it runs, so that it removes its finalizers:
   helm uninstall {{ .Release.Name }} --namespace {{ .Release.Namespace }}
 {{- if and .Values.crds.install .Values.crds.keep }}
-The CustomResourceDefinitions and every object of theirs stay (crds.keep).
+The CustomResourceDefinitions stay, with all of their objects (crds.keep).
 {{- end }}
 `

@@ -56,8 +56,8 @@ export interface Explained {
   readonly plan: Plan
   /** The problems behind the False conditions of the plan. */
   readonly problems: readonly Problem[]
-  /** Updates the plan with what the view now shows of the object's own children and pods, as in ExplainedPlan. */
-  readonly retold?: () => Plan
+  /** Returns the plan with a status of what the view now shows of children and pods, as in ExplainedPlan. */
+  readonly refresh?: () => Plan
 }
 
 /** Plans one object like `reconcile`, and returns the problems that were found. */
@@ -67,10 +67,10 @@ export function explainedPlan(
   context: ReconcileContext,
 ): Explained {
   if (!Object.hasOwn(reconciles, object.kind)) throw new TypeError(`not a kind of ours: ${object.kind}`)
-  const bounded = ({ problems, retold, ...plan }: ExplainedPlan): Explained => ({
+  const bounded = ({ problems, refresh, ...plan }: ExplainedPlan): Explained => ({
     plan: withBoundedLists(object as never, plan, context.now),
     problems,
-    ...(retold && { retold: () => bounded(retold()).plan }),
+    ...(refresh && { refresh: () => bounded(refresh()).plan }),
   })
   const whole = completed(kinds[object.kind as KindName], object)
   return bounded((reconciles[object.kind as KindName] as AnyReconcile)(whole, view, context))

@@ -90,7 +90,7 @@ test('a release is installed and upgraded; uninstalled, it leaves the kinds, the
 test('a new release takes up what was left, for one other namespace, with no right outside', async () => {
   plane.kubectl(['create', 'namespace', 'team-a'])
   const notes = install('--set', 'namespaces={team-a}')
-  assert.match(notes, /It looks after the namespaces team-a;/)
+  assert.match(notes, /It manages the namespaces team-a;/)
   assert.not(plane.exists('clusterrole', 'portico-operator'))
   await work('team-a', ['--namespace', 'team-a'])
   await uninstalled('team-a')

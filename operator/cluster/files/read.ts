@@ -12,7 +12,7 @@ interface OwnGroup {
   readonly name: string
   /** The caller chose the group. Objects of our kinds in other groups belong to another installation. */
   readonly chosen: boolean
-  /** The explanation for the owner of an object with another group. */
+  /** The message for an object of another group. */
   readonly why: string
 }
 

@@ -43,7 +43,7 @@ export function authServerSettings(
   }
 }
 
-/** Builds where keys of ServiceAccounts come from, if they are trusted: the API server, by the token of the pod. */
+/** Builds the API server as the source of keys, if tokens of ServiceAccounts are trusted. */
 function buildCluster({ trustedIssuers = [] }: AuthServerSpec, mounts: Mounts): Pick<AuthServerConfig, 'cluster'> {
   if (trustedIssuers.every(({ keySource }) => keySource !== 'cluster')) return {}
   return { cluster: { tokenFile: mounts.clusterFile('token'), caFile: mounts.clusterFile('ca.crt') } }
@@ -80,7 +80,7 @@ export function checkIssuer(
   problems.add('Valid', 'IssuerMismatch', { pointer, message })
 }
 
-/** Lists what each pod keeps to itself and loses when it ends, by the fields that would change that. */
+/** Lists the settings because of which each pod has keys and logins of its own, which end with it. */
 function notShared({ signingKeySecretRefs, hmacSecretRefs, storage }: AuthServerSpec): readonly string[] {
   return [
     ...(!signingKeySecretRefs?.length ? ['signingKeySecretRefs is not set'] : []),
@@ -234,7 +234,7 @@ function notServed({ spiffeTrustDomains = [], inboundGrants }: AuthServerSpec): 
 /** The most backends that a message names. */
 const MOST_NAMED = 5
 
-/** Finds providers whose tokens belong to logins, and which backends need of callers who may have none. */
+/** Finds providers whose tokens belong to logins, although callers without a login need them for a backend. */
 function unreachable(spec: AuthServerSpec, backends: readonly Served[]): readonly ProblemDetail[] {
   const { upstreamProviders = [], trustedIssuers = [], inboundGrants: grants } = spec
   const isWithoutLogin =
@@ -258,7 +258,7 @@ interface Rule {
   readonly matcher?: string | undefined
 }
 
-/** Finds rules that admit the ServiceAccount `default` without naming it: every pod without an account has that one. */
+/** Finds rules that admit the ServiceAccount `default`, which every pod without an account has, without naming it. */
 function broadRules({ trustedIssuers = [], inboundGrants }: AuthServerSpec): readonly ProblemDetail[] {
   const told = ({ name }: Rule) =>
     `the rule ${JSON.stringify(name)} admits the ServiceAccount "default", which every pod without an account of its own has: name the accounts`
@@ -294,11 +294,11 @@ function isBroad({ subject, matcher }: Rule): boolean {
     .some((namespace) => ['default', 'default-0'].every((name) => fits(buildClaims(namespace, name))))
 }
 
-/** Returns the matcher of a rule; undefined if its expression is not allowed, which is told elsewhere. */
+/** Returns the matcher of a rule; undefined if its expression is invalid, which another check reports. */
 function compileMatcher(subject: string | undefined, matcher: string | undefined): ClaimMatcher | undefined {
   try {
-    const judge = matcher === undefined ? () => true : compileClaimMatcher(matcher)
-    return (claims) => isNamed(subject, String(claims['sub'])) && judge(claims)
+    const matches = matcher === undefined ? () => true : compileClaimMatcher(matcher)
+    return (claims) => isNamed(subject, String(claims['sub'])) && matches(claims)
   } catch {
     return undefined
   }

@@ -39,7 +39,7 @@ export function deletionBlocked(
 }
 
 /** Sets `Valid`, `ReferencesResolved` and `Ready` of an object without pods. */
-export function settle(problems: Problems, conditions: Conditions): readonly PlannedEvent[] {
+export function setReadiness(problems: Problems, conditions: Conditions): readonly PlannedEvent[] {
   const invalid = problems.of('Valid')
   const missing = problems.of('ReferencesResolved')
   if (invalid.length > 0) conditions.set('Valid', 'False', invalid[0]?.reason ?? '', joined(invalid))
@@ -94,7 +94,7 @@ export function planConfig<K extends KindDeclaration>(
     report(object, conditions)
     const referrers = view.referrers(kind, namespace, name)
     const configHash = hashValue(object.spec)
-    const events = [...settle(problems, conditions), ...deletionBlocked(object, referrers, conditions)]
+    const events = [...setReadiness(problems, conditions), ...deletionBlocked(object, referrers, conditions)]
     return {
       children: [],
       status: {

@@ -51,7 +51,7 @@ const buildPlaces = (type: MCPOIDCConfig['spec']['type']): Places => ({
   '/incomingAuth/oidc/cluster/apiServer': `/spec/${type}/jwksUrl`,
 })
 
-/** Returns which addresses the issuer may have, by the name of the field that says so. */
+/** Returns whether the issuer may be at a private address, and the name of the field that allows it. */
 const readPrivacy = ({ spec: { inline, kubernetesServiceAccount: cluster } }: MCPOIDCConfig) =>
   inline
     ? { allowPrivateIP: inline.jwksAllowPrivateIP, allowedBy: 'jwksAllowPrivateIP' }

@@ -6,7 +6,7 @@ import type { ClusterView, DefinitionsObservation, ObjectName } from '../../mode
 import { hashValue, sortedKeys } from '../../render/object/canonical.ts'
 import { type Conditions, type ExplainedPlan, joined, type PlannedEvent, type Problems, readConditions, readGeneration, type ReconcileContext, startConditions, startProblems } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
-import { hashTime, settle } from './config.ts'
+import { hashTime, setReadiness } from './config.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 
 type Spec = MCPPin['spec']
@@ -47,8 +47,8 @@ interface Target {
   readonly name: string
 }
 
-/** Returns what is held to the pins: the server, and the gateways in whose pods an entry's definitions arrive. */
-function heldTo(view: ClusterView, { kind, namespace, name }: Target): readonly ObjectName[] {
+/** Lists the objects that compare definitions with the pins: the server, and for an entry the gateways that call it. */
+function listPinUsers(view: ClusterView, { kind, namespace, name }: Target): readonly ObjectName[] {
   const target = view.get(kinds[kind], namespace, name)
   if (target === undefined) return []
   const entry = kind === 'MCPServerEntry' ? view.get(mcpServerEntry, namespace, name) : undefined
@@ -59,10 +59,7 @@ function heldTo(view: ClusterView, { kind, namespace, name }: Target): readonly 
   return [{ kind, name }, ...gateways].sort((a, b) => byText(a.kind, b.kind) || byText(a.name, b.name))
 }
 
-/**
- * Plans an MCPPin: whether it is valid, its server is there, and who is held to it. What a deleted one approved is
- * withheld.
- */
+/** Plans an MCPPin: whether it is valid, whether its server exists, and which objects use it. */
 export function reconcileMcpPin(object: MCPPin, view: ClusterView, context: ReconcileContext): ExplainedPlan {
   const { namespace } = object.metadata
   const { kind, name } = object.spec.targetRef
@@ -71,8 +68,8 @@ export function reconcileMcpPin(object: MCPPin, view: ClusterView, context: Reco
   checkPins(object, problems)
   resolver.object(kinds[kind], name)
   const conditions = startConditions(object, context.now)
-  const events = settle(problems, conditions)
-  const holders = heldTo(view, { kind, namespace, name })
+  const events = setReadiness(problems, conditions)
+  const holders = listPinUsers(view, { kind, namespace, name })
   const configHash = hashValue(object.spec)
   return {
     children: [],
@@ -132,7 +129,7 @@ const digestsByName = (lists: readonly (readonly (readonly [string, readonly str
     : sortedKeys(Object.fromEntries([...found].map(([name, digests]) => [name, [...digests].sort()])))
 }
 
-/** Returns the strictest answers of all pins; absent where none says anything. */
+/** Returns the strictest setting of all MCPPins for each list; absent where none has one. */
 function strictest(all: readonly MCPPin['spec'][]): Unlisted | undefined {
   const names = ['tools', 'prompts', 'resources', 'resourceTemplates', 'instructions', 'pages'] as const
   const said = names.flatMap((name) => {
@@ -227,13 +224,13 @@ export function memberPinning(
 
 const TYPE = 'DefinitionsApproved'
 
-/** Reasons that pods have told: they hold until pods tell again. */
+/** Reasons that come from reports of pods. They stay until the pods report again. */
 const OF_PODS: ReadonlySet<string> = new Set(['Withheld', 'AllApproved', 'Reported'])
 
 const NAMED = 10
 
-/** The definitions of one server: how strictly they are held, and what pods report of them. */
-export interface HeldDefinitions {
+/** The comparison of one server's definitions with its pins: the mode, and what pods report. */
+export interface PinState {
   readonly name: string
   readonly mode: PinningMode
   /** True if some MCPPin names the server, as far as the gateway or proxy uses it. */
@@ -241,11 +238,11 @@ export interface HeldDefinitions {
   readonly seen: DefinitionsObservation | undefined
 }
 
-const sum = (all: readonly HeldDefinitions[], field: 'approved' | 'withheld' | 'reported' | 'missing') =>
+const sum = (all: readonly PinState[], field: 'approved' | 'withheld' | 'reported' | 'missing') =>
   all.reduce((total, { seen }) => total + (seen?.[field] ?? 0), 0)
 
-/** Returns the counts and the first names, without digests: a text that flaps must not write a status each time. */
-function formatMessage(all: readonly HeldDefinitions[], isOfGateway: boolean): string {
+/** Formats counts and the first names, without digests, so that a text that changes often does not write a status each time. */
+function formatMessage(all: readonly PinState[], isOfGateway: boolean): string {
   const names = all.flatMap(({ name, seen }) =>
     (seen?.names ?? []).map((found) => (isOfGateway ? `${name}: ${found}` : found)),
   )
@@ -256,9 +253,9 @@ function formatMessage(all: readonly HeldDefinitions[], isOfGateway: boolean): s
   return `${counts.join(', ')}${shown.length === 0 ? '' : `: ${shown.join(', ')}`}`
 }
 
-/** Sets the condition of servers whose definitions are held to pins. Returns its reason if something is withheld. */
+/** Sets the condition of servers whose definitions are compared with pins. */
 function setCondition(
-  held: readonly HeldDefinitions[],
+  held: readonly PinState[],
   { isOfGateway, problems }: { readonly isOfGateway: boolean; readonly problems: Problems },
   conditions: Conditions,
 ): void {
@@ -290,9 +287,9 @@ function setCondition(
   conditions.set(TYPE, 'True', others.length === 0 ? 'Reported' : 'AllApproved', message)
 }
 
-/** Sets `DefinitionsApproved`, if anything is held to pins. `isOfGateway`: messages name the servers. */
+/** Sets `DefinitionsApproved` unless all modes are `disabled`. `isOfGateway`: messages name the servers. */
 export function reportDefinitions(
-  held: readonly HeldDefinitions[],
+  held: readonly PinState[],
   place: { readonly isOfGateway: boolean; readonly problems: Problems },
   conditions: Conditions,
 ): void {
@@ -305,7 +302,7 @@ interface Conditioned {
   readonly status?: unknown
 }
 
-/** Returns the event of a transition: something new is withheld, or everything is approved again. */
+/** Returns the event of a transition: another definition is withheld, or everything is approved again. */
 export function definitionEvents(object: Conditioned, conditions: Conditions): readonly PlannedEvent[] {
   const before = readConditions(object).find(({ type }) => type === TYPE)
   const now = conditions.get(TYPE)

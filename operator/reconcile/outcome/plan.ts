@@ -44,7 +44,7 @@ export interface Plan {
 export interface ExplainedPlan extends Plan {
   readonly problems: readonly Problem[]
   /** Returns the plan updated from what the view now shows of children and pods, after the children are written. */
-  readonly retold?: () => ExplainedPlan
+  readonly refresh?: () => ExplainedPlan
 }
 
 /** A program that replaces a container. */
@@ -171,8 +171,8 @@ export const readConditions = ({
   readonly status?: unknown
 }): readonly Condition[] => (status as { readonly conditions?: readonly Condition[] } | undefined)?.conditions ?? []
 
-/** Tells whether no operator has written a status of an object yet: that of the API server is about no generation. */
-export const isUntold = ({ status }: { readonly metadata: object; readonly status?: unknown }): boolean =>
+/** Tells whether no operator has written the status of an object yet. The API server's default names generation 0. */
+export const lacksStatus = ({ status }: { readonly metadata: object; readonly status?: unknown }): boolean =>
   status === undefined || (status as { readonly observedGeneration?: number }).observedGeneration === 0
 
 /**
@@ -215,12 +215,12 @@ export interface ConditionProblem {
   readonly message: string
 }
 
-interface Told {
+interface WithConditions {
   readonly status: { readonly conditions: readonly Condition[] }
 }
 
-/** Collects what the owner should act on from the conditions of a plan or of an object, each text once. */
-export function conditionProblems({ status }: Told): readonly ConditionProblem[] {
+/** Collects the problems that the conditions of a plan or an object report, each text once. */
+export function conditionProblems({ status }: WithConditions): readonly ConditionProblem[] {
   const found: ConditionProblem[] = []
   const add = (severity: ConditionProblem['severity'], { type, reason, message }: Condition) => {
     if (!found.some((problem) => problem.message === message))

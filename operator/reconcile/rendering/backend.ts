@@ -106,7 +106,7 @@ export function stdioBackend(
 
 export type CredentialReference = { readonly name: string } | undefined
 
-/** The way in which a data plane gets the credential for one backend, as an MCPExternalAuthConfig describes it. */
+/** The credential for one backend, as an MCPExternalAuthConfig describes it. */
 export interface OutgoingCredential {
   readonly config: string
   readonly type: MCPExternalAuthConfig['spec']['type']

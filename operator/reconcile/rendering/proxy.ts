@@ -9,7 +9,7 @@ import { type AuthzFields, authzSettings } from '../configs/mcp-authz-config.ts'
 import { type OidcReference, oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { type TelemetryReference, workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { sharedShaping } from '../configs/mcp-tool-config.ts'
-import { type HeldDefinitions, type PinnedServer, pinningMode, serverPinning } from '../configs/mcp-pin.ts'
+import { type PinState, type PinnedServer, pinningMode, serverPinning } from '../configs/mcp-pin.ts'
 import { type Conditions, type ReconcileContext, warnOfNoEffect } from '../outcome/plan.ts'
 import { referencedConfig, type Resolver } from '../references/references.ts'
 import { type Addressed, type Addresses, type AuditSpec, buildAddresses, buildAudit, buildCors, buildEndpoint, buildRateLimits, buildServerCard, buildSessionStorage, buildUsage, checkProofs, type SessionStorageSpec, spelledBy } from './shared-settings.ts'
@@ -130,12 +130,12 @@ export function assembleProxy(
   return { config, mounts, ...addresses }
 }
 
-/** Returns what a proxy holds the definitions of its server to, and what its pods report of them. */
-export function heldByProxy(
+/** Returns the pinning of a proxy's server and what its pods report of it. */
+export function readProxyPins(
   { metadata: { name }, spec }: PinnedServer,
   { config }: Assembly,
   seen: WorkloadObservation | undefined,
-): HeldDefinitions {
+): PinState {
   return {
     name,
     mode: pinningMode({ spec }),

@@ -65,7 +65,7 @@ export function noteFindings(
   }
 }
 
-/** Records violations of pod security, so that permission to write a workload doesn't include control of the node. */
+/** Records violations of Pod Security: who may write a workload must not control the node by it. */
 function noteViolations(pods: KubernetesObject, problems: Problems): void {
   const { template } = pods['spec'] as { readonly template: PodTemplate }
   const why = 'is forbidden by Pod Security “baseline”; the operator allows it with --pod-template=any'
@@ -76,7 +76,7 @@ function noteViolations(pods: KubernetesObject, problems: Problems): void {
     })
 }
 
-/** Records what a pod template would replace that identifies our container, or that our container listens on. */
+/** Records ports, volumes and mounts of our container that a pod template would replace. */
 function noteTaken(workload: Workload, { pod, settings }: ChildrenOptions, problems: Problems): void {
   const patch = settings.podTemplateSpec
   if (patch === undefined) return
@@ -139,7 +139,7 @@ export function renderChildren(
     problems.add('Valid', 'ConfigInvalid', { ...problem, joint: ' ' })
   const { outbound, gateways } = options
   const callers = gateways && [...gateways, ...(ingressFrom ?? [])]
-  const traffic = { isShut: enabled, admin: adminPeers, public: callers ?? ingressFrom, outbound }
+  const traffic = { restrictsIngress: enabled, admin: adminPeers, public: callers ?? ingressFrom, outbound }
   const policy = renderNetworkPolicy(workload, group, listeners, traffic)
   const budget = renderDisruptionBudget(workload, group, settings.disruption, options.replicas)
   const { httpRoute } = settings

@@ -203,7 +203,7 @@ export function readLimited(
   }
 }
 
-/** Sets `RateLimitWarning` for limits that are weaker than, or differ from, what they seem to be. */
+/** Sets `RateLimitWarning` if each pod counts on its own, or if anonymous callers share the limits per user. */
 export function warnOfRateLimits(
   { rateLimiting, sessionStorage, replicas, isAnonymous }: Limited,
   conditions: Conditions,
@@ -231,7 +231,7 @@ export function warnOfRateLimits(
 export const buildUsage = (usage: GatewayConfig['usage']): Pick<GatewayConfig, 'usage'> =>
   usage?.enabled === true ? { usage: sortedKeys(usage) } : {}
 
-/** Records a problem if used proofs are to be known at all replicas, which have no Redis. `pointer`: of the block. */
+/** Records a problem if replicas must share used proofs but have no Redis. `pointer`: the JSON pointer of the block `dpop`. */
 export function checkProofs(config: GatewayConfig, pointer: string, problems: Problems): void {
   if (lacksSharedReplay(config))
     problems.add('ProofReady', 'ReplayNotShared', { pointer: `${pointer}/replay`, message: REPLAY_NOT_SHARED })
@@ -239,7 +239,7 @@ export function checkProofs(config: GatewayConfig, pointer: string, problems: Pr
 
 /**
  * Sets `ProofReady` if proofs are read. Warns if the authorization server binds tokens that the endpoint refuses.
- * `pointer`: of the block.
+ * `pointer`: the JSON pointer of the block `dpop`.
  */
 export function reportProofs(
   { incomingAuth, authServer }: GatewayConfig,
@@ -297,7 +297,7 @@ interface ServedTo {
 const sendsCredential = ({ headerFiles = [], credential }: BackendConfig) =>
   headerFiles.length > 0 || (credential !== undefined && credential.type !== 'forwarded')
 
-/** Sets `OpenToAll`: whoever can open a connection can use a credential that is not theirs. */
+/** Sets `ExposureWarning` if every pod of the cluster can use the credentials of the workload without a token. */
 export function warnOfOpenToAll(
   { incomingAuth, backends }: GatewayConfig,
   { settings: { networkPolicy }, gateways, secrets = [] }: ServedTo,

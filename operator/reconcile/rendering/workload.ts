@@ -63,7 +63,7 @@ interface Readiness {
   readonly phase: 'Pending' | 'Ready' | 'Degraded' | 'Failed' | 'Stopped' | 'Terminating'
 }
 
-/** The reasons of conditions that every workload has. Others are set by what they are about. */
+/** The reasons of the conditions that every workload has, when they are True. */
 const trueReasons: Readonly<Record<string, string>> = {
   Valid: 'ConfigValid',
   ReferencesResolved: 'AllFound',
@@ -110,7 +110,7 @@ function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: Workl
   return { status: 'False', reason: first.reason, message: joined(problems) + kept, phase: 'Failed' }
 }
 
-/** Returns an event for `Ready` and for each other condition that tells of something not served. */
+/** Returns an event for `Ready`, and one for each other condition that reports something as not served. */
 function buildEvents(ready: Readiness, conditions: Conditions): readonly PlannedEvent[] {
   if (ready.status === 'Unknown' || ready.phase === 'Terminating') return []
   const { reason, message } = ready
@@ -147,7 +147,7 @@ function renderGood({ problems, object, render }: WorkloadPlan): Rendered | unde
   return problems.none ? rendered : undefined
 }
 
-/** Sets `RouteAccepted`: whether the Gateways that an HTTPRoute names accept it. */
+/** Sets `RouteAccepted` from what the Gateways report of the HTTPRoute. */
 function reportRoute(object: WorkloadObject, seen: WorkloadObservation | undefined, conditions: Conditions): void {
   if ((object.spec as PodSettings).httpRoute === undefined) return
   const { gateways, accepted, refusals } = seen?.route ?? { gateways: 0, accepted: 0, refusals: [] }
@@ -198,12 +198,12 @@ function served(plan: WorkloadPlan, rendered: Rendered | undefined): Readonly<Re
  */
 export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
   const rendered = renderGood(plan)
-  const told = (): ExplainedPlan => ({ ...buildPlan(plan, rendered), retold: told })
-  return told()
+  const refresh = (): ExplainedPlan => ({ ...buildPlan(plan, rendered), refresh })
+  return refresh()
 }
 
 /** Conditions that only pods can report. */
-const TOLD_BY_PODS = [
+const REPORTED_BY_PODS = [
   'AggregationConflict',
   'AuditLogUnavailable',
   'BackendsHealthy',
@@ -242,7 +242,7 @@ function buildPlan(plan: WorkloadPlan, rendered: Rendered | undefined): Explaine
       `entries that clients could not read are left out: ${seen.entries.join('; ')}`,
     )
   // Until the pods have reported to this operator, their reports to the previous operator stay valid.
-  if (seen?.reported !== true) for (const type of TOLD_BY_PODS) if (!conditions.get(type)) conditions.keep(type)
+  if (seen?.reported !== true) for (const type of REPORTED_BY_PODS) if (!conditions.get(type)) conditions.keep(type)
   reportRoute(object, seen, conditions)
   const ready = readiness(plan, problems.all(), seen)
   const inForce = served(plan, rendered)

@@ -33,7 +33,7 @@ type LastGood = Readonly<Record<string, string>>
 /** The characters of all definitions that a status keeps. One that doesn't fit isn't served while it is invalid. */
 const MOST_KEPT = 64 * 1024
 
-/** Names that a new definition may not have, and tools that it may not call, because of existing composite tools. */
+/** Names of the composite tools so far, and the tools that they call. A new one may neither have nor call these names. */
 interface Taken {
   readonly names: Set<string>
   readonly called: Set<string>

@@ -84,7 +84,7 @@ function workloadBackend(
   return { backend, own: object.spec.externalAuthConfigRef, mode: pinningMode(object), identity }
 }
 
-const goes = (object: { metadata: { deletionTimestamp?: string } } | undefined): boolean =>
+const isBeingDeleted = (object: { metadata: { deletionTimestamp?: string } } | undefined): boolean =>
   object?.metadata.deletionTimestamp !== undefined
 
 /** Returns the backend of a member without its credential, or why it can't be a backend. */
@@ -95,7 +95,7 @@ function plainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain
   const inner = startResolver(view, namespace, problems)
   if (kind === 'MCPServer') {
     const object = view.get(mcpServer, namespace, name)
-    if (!object || goes(object)) return undefined
+    if (!object || isBeingDeleted(object)) return undefined
     const { externalAuthConfigRef: own, ...others } = object.spec
     // A gateway that overrides the credential doesn't need the server's own credential settings.
     const asked = options.chooseCredential(name, own) === own ? object : { ...object, spec: others }
@@ -103,11 +103,11 @@ function plainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain
   }
   if (kind === 'MCPRemoteProxy') {
     const object = view.get(mcpRemoteProxy, namespace, name)
-    if (!object || goes(object)) return undefined
+    if (!object || isBeingDeleted(object)) return undefined
     return workloadBackend(object, problems, () => assembleMcpRemoteProxy(object, inner, context), options)
   }
   const object = kind === 'MCPServerEntry' ? view.get(mcpServerEntry, namespace, name) : undefined
-  if (!object || goes(object)) return undefined
+  if (!object || isBeingDeleted(object)) return undefined
   const own = object.spec.externalAuthConfigRef
   checkEntry(object, inner, context, { credentials: options.chooseCredential(name, own) === own })
   if (!problems.none) return joined(problems.all())

@@ -6,7 +6,7 @@ import { reportDefinitions } from '../configs/mcp-pin.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
 import { type ExplainedPlan, type ReconcileContext, startProblems } from '../outcome/plan.ts'
 import { caBundleFile, type Resolver, startResolver } from '../references/references.ts'
-import { assembleProxy, type Assembly, heldByProxy, PROXY_ORIGINS, PROXY_PLACES, warnOfLogins } from '../rendering/proxy.ts'
+import { assembleProxy, type Assembly, readProxyPins, PROXY_ORIGINS, PROXY_PLACES, warnOfLogins } from '../rendering/proxy.ts'
 import { checkName, checkPullSecrets, noteFindings, renderGatewayPods } from '../rendering/rendering.ts'
 import { gatewayPeers, readLimited, reportProofs, warnOfOpenToAll, warnOfProxyHeaders, warnOfRateLimits, warnOfSessions } from '../rendering/shared-settings.ts'
 import { planWorkload } from '../rendering/workload.ts'
@@ -64,7 +64,7 @@ export function reconcileMcpRemoteProxy(
     },
     replicas: object.spec.replicas,
     extra: (conditions, seen) => {
-      reportDefinitions([heldByProxy(object, assembly, seen)], { isOfGateway: false, problems }, conditions)
+      reportDefinitions([readProxyPins(object, assembly, seen)], { isOfGateway: false, problems }, conditions)
       warnOfLogins(object, assembly.config, resolver, conditions)
       warnOfSessions(object.spec, conditions)
       warnOfRateLimits(readLimited(object, object.spec.replicas, view), conditions)

@@ -4,8 +4,8 @@ import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
 import { backendHeaders, checkCredential, checkRemoteUrl, httpTransport, mayBePrivate } from '../rendering/backend.ts'
-import { settle } from '../configs/config.ts'
-import { definitionEvents, type HeldDefinitions, memberPinning, pinningMode, readGatewayPinning, reportDefinitions, serverPinning } from '../configs/mcp-pin.ts'
+import { setReadiness } from '../configs/config.ts'
+import { definitionEvents, type PinState, memberPinning, pinningMode, readGatewayPinning, reportDefinitions, serverPinning } from '../configs/mcp-pin.ts'
 import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
 import {
   type Conditions,
@@ -55,8 +55,8 @@ export function checkEntry(
   if (problems.none) noteInvalid(partFindings({ backends: [backend] }, PLACES), problems)
 }
 
-/** Returns what each gateway of the group holds the entry's definitions to, and its pods' reports. */
-function heldByGateways(object: MCPServerEntry, resolver: Resolver): readonly HeldDefinitions[] {
+/** Returns the pinning of the entry at each gateway of the group, and what the gateway's pods report of it. */
+function readGatewayPins(object: MCPServerEntry, resolver: Resolver): readonly PinState[] {
   const { view, namespace } = resolver
   const { name } = object.metadata
   const gateways = view.referrers(mcpGroup, namespace, object.spec.groupRef.name).flatMap((referrer) => {
@@ -74,8 +74,8 @@ function heldByGateways(object: MCPServerEntry, resolver: Resolver): readonly He
   })
 }
 
-/** Sets `DefinitionsApproved` of an entry. Several gateways see the same server: the one that withholds most is told. */
-function reportEntry(held: readonly HeldDefinitions[], problems: Problems, conditions: Conditions): void {
+/** Sets `DefinitionsApproved` of an entry, by the gateway that withholds most. */
+function reportEntry(held: readonly PinState[], problems: Problems, conditions: Conditions): void {
   const active = held.filter(({ mode }) => mode !== 'disabled')
   const worst = active.toSorted((a, b) => (b.seen?.withheld ?? -1) - (a.seen?.withheld ?? -1))[0]
   if (worst) reportDefinitions([worst], { isOfGateway: false, problems }, conditions)
@@ -97,8 +97,8 @@ export function reconcileMcpServerEntry(
   const resolver = startResolver(view, object.metadata.namespace, problems)
   checkEntry(object, resolver, context, { credentials: true })
   const conditions = startConditions(object, context.now)
-  reportEntry(heldByGateways(object, resolver), problems, conditions)
-  const events = [...settle(problems, conditions), ...definitionEvents(object, conditions)]
+  reportEntry(readGatewayPins(object, resolver), problems, conditions)
+  const events = [...setReadiness(problems, conditions), ...definitionEvents(object, conditions)]
   return {
     children: [],
     status: {

@@ -25,7 +25,7 @@ import {
   startProblems,
 } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
-import { assembleProxy, type Assembly, heldByProxy, PROXY_ORIGINS, PROXY_PLACES, warnOfLogins } from '../rendering/proxy.ts'
+import { assembleProxy, type Assembly, readProxyPins, PROXY_ORIGINS, PROXY_PLACES, warnOfLogins } from '../rendering/proxy.ts'
 import { checkName, checkPullSecrets, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
 import { gatewayPeers, readLimited, reportProofs, warnOfOpenToAll, warnOfProxyHeaders, warnOfRateLimits, warnOfSessions } from '../rendering/shared-settings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
@@ -212,7 +212,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
     render: () => renderMcpServer(object, assembly, resolver, context),
     replicas,
     extra: (conditions, seen) => {
-      reportDefinitions([heldByProxy(object, assembly, seen)], { isOfGateway: false, problems }, conditions)
+      reportDefinitions([readProxyPins(object, assembly, seen)], { isOfGateway: false, problems }, conditions)
       warnOfOutbound(assembly.outbound, context, conditions)
       warnOfLogins(object, assembly.config, resolver, conditions)
       warnOfSessions({ ...object.spec, replicas }, conditions)
@@ -229,7 +229,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
   })
 }
 
-/** Lists what the proxy in the server's pod must reach itself, besides the server. */
+/** Lists the services that the proxy in the server's pod must reach, besides the server. */
 function ownNeeds({ incomingAuth, authServer, sessionStorage, telemetry, backends }: GatewayConfig): readonly string[] {
   const { stdio, credential } = backends[0] ?? {}
   return [
@@ -326,7 +326,7 @@ type Profile = Static<typeof profileSchema>
 
 const MODES = new Set(['', 'bridge', 'default', 'none'])
 
-/** Finds what a profile asks for that a pod can't enforce. */
+/** Finds settings of a profile that a pod can't enforce. */
 function unenforceable({ read = [], write = [], privileged, network = {} }: Profile): readonly Finding[] {
   const { mode = '', outbound = {}, inbound } = network
   const findings: Finding[] = []

@@ -15,7 +15,7 @@ import { providersServed } from '../configs/mcp-external-auth-config.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
-import { type HeldDefinitions, readGatewayPinning, reportDefinitions } from '../configs/mcp-pin.ts'
+import { type PinState, readGatewayPinning, reportDefinitions } from '../configs/mcp-pin.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
 import {
   type Conditions,
@@ -173,7 +173,7 @@ const buildPublicUrl = (
   { externalUrl, url }: { readonly externalUrl?: string | undefined; readonly url: string },
 ): string => oidcConfigRef?.resourceUrl ?? externalUrl ?? url
 
-/** Builds what is open to pages of other hosts and to strangers. */
+/** Builds the blocks `cors` and `serverCard`. */
 const buildOpen = ({ config, serverCard }: Spec, resourceUrl: string, problems: Problems) => ({
   ...buildCors(config?.cors),
   ...buildServerCard(serverCard, resourceUrl, problems),
@@ -268,16 +268,16 @@ function reportBackends({ served, leftOut }: Members, conditions: Conditions): v
   else conditions.set('BackendsReady', 'True', 'AllServed', '')
 }
 
-/** Returns what each member's definitions are held to, and the reports of the gateway's pods and of proxies. */
-function heldByMembers(
+/** Returns the pinning of each member, and what the pods of gateway and proxies report of it. */
+function readMemberPins(
   { served }: Members,
   view: ClusterView,
   { metadata: { namespace } }: VirtualMCPServer,
   seen: WorkloadObservation | undefined,
-): readonly HeldDefinitions[] {
+): readonly PinState[] {
   return served.flatMap(({ kind, backend: { name, pinning }, mode }) => {
     const find = (from: WorkloadObservation | undefined) => from?.definitions?.find((one) => one.name === name)
-    const here: HeldDefinitions = {
+    const here: PinState = {
       name,
       mode: pinning?.mode ?? 'disabled',
       isPinned: pinning?.pins !== undefined,
@@ -397,7 +397,7 @@ export function reconcileVirtualMcpServer(
       reportBackends(assembly.members, conditions)
       reportHealth(seen?.backends, conditions)
       reportDefinitions(
-        heldByMembers(assembly.members, view, object, seen),
+        readMemberPins(assembly.members, view, object, seen),
         { isOfGateway: true, problems },
         conditions,
       )
@@ -500,7 +500,7 @@ function observedBackends(
   return { backendCount: backends.length - away.length, discoveredBackends: backends }
 }
 
-/** Removes the health from a backend in the status of a held set, because it is out of date. */
+/** Removes the health from a backend in the status, because it may be out of date. */
 function withoutHealth(backend: object): object {
   const { status, mcpRevision, circuitBreakerState, message, ...rest } = backend as Partial<BackendObservation>
   return rest

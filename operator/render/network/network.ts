@@ -170,7 +170,7 @@ export const registryListeners: Listeners = { listen: 8080, admin: 8081 }
 export const sidecarListeners: Listeners = { listen: 14_483, admin: 14_081 }
 
 interface Traffic {
-  readonly isShut: boolean
+  readonly restrictsIngress: boolean
   readonly public?: NetworkPeers | undefined
   readonly admin?: readonly AdminPeer[] | undefined
   readonly outbound?: Outbound | undefined
@@ -208,8 +208,8 @@ export function renderNetworkPolicy(
   listeners: Listeners,
   traffic: Traffic,
 ): KubernetesObject | undefined {
-  const { isShut, admin = [operatorPeer()], public: callers, outbound } = traffic
-  if (!isShut && outbound === undefined) return undefined
+  const { restrictsIngress, admin = [operatorPeer()], public: callers, outbound } = traffic
+  if (!restrictsIngress && outbound === undefined) return undefined
   const name = childName(workload.kind, workload.metadata.name)
   return child(
     workload,
@@ -218,8 +218,8 @@ export function renderNetworkPolicy(
     {
       spec: {
         podSelector: { matchLabels: buildSelector(workload) },
-        policyTypes: [...(isShut ? ['Ingress'] : []), ...(outbound === undefined ? [] : ['Egress'])],
-        ...(isShut && {
+        policyTypes: [...(restrictsIngress ? ['Ingress'] : []), ...(outbound === undefined ? [] : ['Egress'])],
+        ...(restrictsIngress && {
           ingress: [
             { ...(callers && { from: callers }), ports: [{ protocol: 'TCP', port: listeners.listen }] },
             { from: admin, ports: [{ protocol: 'TCP', port: listeners.admin }] },
@@ -296,7 +296,6 @@ export const OPERATOR_NAME = 'portico-operator'
 /** Returns the name of an installation's Lease, roles and bindings. Several installations may share a namespace. */
 export const operatorName = (installation: string | undefined): string =>
   installation === undefined ? OPERATOR_NAME : `${OPERATOR_NAME}-for-${installation}`
-/** The Role for the operator's own namespace. */
 export const OPERATOR_LEASE_ROLE = `${OPERATOR_NAME}-lease`
 
 /** The Secret, in the operator's namespace, with the key that detects changed values of Secrets. */

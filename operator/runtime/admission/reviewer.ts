@@ -31,7 +31,7 @@ interface ReviewerOptions {
   readonly context: Omit<ReconcileContext, 'now'>
   readonly namespaces: readonly string[]
   /** Tells whether this installation manages an object. */
-  readonly isLookedAfter: (object: KubernetesObject) => boolean
+  readonly isManaged: (object: KubernetesObject) => boolean
   /** Tells whether the view has every object. Until then a review can't say that one is missing. */
   readonly isSynced: () => boolean
   readonly onReviewed: (kind: string, outcome: ReviewOutcome) => void
@@ -113,7 +113,7 @@ export class Reviewer {
 
   /** Returns the object as it will be, or nothing if it is not of our kinds or is being deleted. */
   #readObject({ operation, object, oldObject }: Unknown): KubernetesObject | undefined {
-    const { context, namespaces, isLookedAfter } = this.#options
+    const { context, namespaces, isManaged } = this.#options
     const isDeletion = operation === 'DELETE'
     if (!isDeletion && operation !== 'CREATE' && operation !== 'UPDATE') return undefined
     const found = isDeletion ? oldObject : object
@@ -123,7 +123,7 @@ export class Reviewer {
     const { name, namespace, deletionTimestamp } = metadata as Unknown
     if (!isText(name) || !isText(namespace) || deletionTimestamp !== undefined) return undefined
     if (namespaces.length > 0 && !namespaces.includes(namespace)) return undefined
-    if (!isLookedAfter(found as unknown as KubernetesObject)) return undefined
+    if (!isManaged(found as unknown as KubernetesObject)) return undefined
     if (!isDeletion) return found as unknown as KubernetesObject
     return { ...found, metadata: { ...metadata, deletionTimestamp: NO_TIME } } as unknown as KubernetesObject
   }

@@ -154,7 +154,7 @@ export function keptChild(object: KubernetesObject): KubernetesObject {
 }
 
 /** Drops the contents of a child that matches. An edited one arrives whole again. Changes the object that it gets. */
-export function letContentsGo(live: KubernetesObject): void {
+export function dropContents(live: KubernetesObject): void {
   for (const field of Object.keys(live)) {
     if (field === 'spec') live[field] = keptSpec(live[field] as Readonly<Record<string, unknown>>)
     else if (!KEPT.has(field)) delete live[field]

@@ -4,9 +4,9 @@ import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/a
 import { childResource } from '../../cluster/kubernetes/resource.ts'
 import { canonicalJson, hashValue } from '../../render/object/canonical.ts'
 import { NamespaceGoingError, type Namespaces, saysNamespaceGoes } from '../watch/namespaces.ts'
-import { type ChildCache, keptChild, letContentsGo } from './child-cache.ts'
+import { type ChildCache, keptChild, dropContents } from './child-cache.ts'
 import { findController } from './ownership.ts'
-import { type FieldPaths, foreignManagers, hasForeignFields, hindrances, holdsReplicas, MANAGER, ownFields, REPLICAS_MANAGER, takenOver } from './managed-fields.ts'
+import { type FieldPaths, foreignManagers, hasForeignFields, conflictingFields, holdsReplicas, MANAGER, ownFields, REPLICAS_MANAGER, takenOver } from './managed-fields.ts'
 import { asWritten, matches } from './matches.ts'
 
 /** Waits after a refused write in milliseconds, doubled each time. */
@@ -176,7 +176,7 @@ export class ChildWriter {
   /** Records that a live object is what was rendered. Drops its contents unless foreign fields must be compared. */
   #verify(live: KubernetesObject, hash: string): void {
     this.#verified.set(live, hash)
-    if (!hasForeignFields(live)) letContentsGo(live)
+    if (!hasForeignFields(live)) dropContents(live)
   }
 
   #noteWritten(
@@ -224,7 +224,7 @@ export class ChildWriter {
     live: KubernetesObject,
     { isAdopted, hasForeignFields }: { readonly isAdopted: boolean; readonly hasForeignFields: boolean },
   ): Promise<void> {
-    const fields = hindrances(desired, live)
+    const fields = conflictingFields(desired, live)
     if (isAdopted || hasForeignFields || fields.length > 0) await this.#takeOver(live, isAdopted, fields)
     if (readSpec(desired).replicas === undefined && readSpec(live).replicas !== undefined && holdsReplicas(live))
       await this.#handOverReplicas(live)

@@ -125,8 +125,8 @@ export function foreignManagers(rendered: KubernetesObject, live: KubernetesObje
   return [...new Set(found.map(({ manager = 'unknown' }) => manager))].sort()
 }
 
-/** Returns fields that others may set but that the API server refuses beside what is rendered. */
-export function hindrances(rendered: KubernetesObject, live: KubernetesObject): FieldPaths {
+/** Returns fields that others may set but that the API server refuses in combination with the rendered ones. */
+export function conflictingFields(rendered: KubernetesObject, live: KubernetesObject): FieldPaths {
   const readSpec = ({ spec = {} }: KubernetesObject) =>
     spec as { readonly type?: string; readonly loadBalancerSourceRanges?: unknown }
   const isHindered =

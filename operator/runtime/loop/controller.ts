@@ -51,9 +51,9 @@ export class PorticoOperator extends BaseOperator {
       },
     })
     const { queue, watches, rollouts } = this.#parts
-    this.metrics = startMetrics({ queue, watches, rollouts, objects: () => this.#lookedAfter(), leading })
+    this.metrics = startMetrics({ queue, watches, rollouts, objects: () => this.#managedObjects(), leading })
     this.api.onAnswer = this.metrics.asked
-    const isHolding = () => this.#lookedAfter().some(({ metadata }) => metadata.finalizers?.includes(this.finalizer))
+    const isHolding = () => this.#managedObjects().some(({ metadata }) => metadata.finalizers?.includes(this.finalizer))
     this.#rights = removal && new RightsKeeper({ ...removal, leading, isHolding, log })
     const onStarted = () => this.#enqueueAll()
     this.#election = lease && new LeaderElection({ ...lease, api: this.api, identity, log, onStarted })
@@ -87,9 +87,9 @@ export class PorticoOperator extends BaseOperator {
   /** Returns the reviewer for the admission webhook, which works whether or not the process leads. */
   reviewer(): Reviewer {
     const { context, namespaces, log } = this.#options
-    const { world, contents, checks, isLookedAfter } = this.#parts
+    const { world, contents, checks, isManaged } = this.#parts
     return new Reviewer({
-      isLookedAfter,
+      isManaged,
       view: world.view,
       contents,
       checks,
@@ -153,9 +153,9 @@ export class PorticoOperator extends BaseOperator {
     watches.add({ resource, keep: keptObject, createStore })
   }
 
-  #lookedAfter(): readonly KubernetesObject[] {
-    const { world, isLookedAfter } = this.#parts
-    return world.objects.all().filter(isLookedAfter)
+  #managedObjects(): readonly KubernetesObject[] {
+    const { world, isManaged } = this.#parts
+    return world.objects.all().filter(isManaged)
   }
 
   #enqueueAll(): void {
@@ -163,10 +163,10 @@ export class PorticoOperator extends BaseOperator {
   }
 
   /** If no process follows this one, removes our finalizer from the objects that this installation manages. */
-  async #letGo(): Promise<void> {
+  async #releaseAll(): Promise<void> {
     const { finalizer, api, resources } = this
-    const held = { finalizer, isMeant: this.#parts.isLookedAfter }
-    await this.#rights?.letGo(() => releaseAll(api, resources.values(), this.#options.namespaces, held))
+    const held = { finalizer, isManaged: this.#parts.isManaged }
+    await this.#rights?.releaseIfRemoved(() => releaseAll(api, resources.values(), this.#options.namespaces, held))
   }
 
   async #stop(): Promise<void> {
@@ -179,7 +179,7 @@ export class PorticoOperator extends BaseOperator {
     this.metrics.close()
     const late = () => new Promise((resolve) => setTimeout(resolve, grace).unref())
     await Promise.race([Promise.all([...this.#workers, this.#rights?.stop()]), late()])
-    if (leading) await Promise.race([this.#letGo(), late()])
+    if (leading) await Promise.race([this.#releaseAll(), late()])
     await observers.stop()
     await this.#election?.stop()
     await watches.stop()

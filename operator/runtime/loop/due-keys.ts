@@ -2,7 +2,7 @@ import { ResourceEventType } from '@dot-i/k8s-operator'
 import type { Logger } from 'pino'
 import { kinds } from '../../../crds/index.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
-import { isUntold } from '../../reconcile/outcome/plan.ts'
+import { lacksStatus } from '../../reconcile/outcome/plan.ts'
 import { findController, findWorkload, type WorkloadName } from '../children/ownership.ts'
 import type { Observers } from '../pods/observers.ts'
 import type { Debounce } from '../queue/debounce.ts'
@@ -24,18 +24,16 @@ const OBSERVED = new Set(['Deployment', 'StatefulSet', 'HTTPRoute'])
 
 const findRole = (kind: string) => kinds[kind as keyof typeof kinds].role
 
-/**
- * The pods of a group mount its members' credentials: made before the members arrive, they would be replaced for each.
- */
-const GATHERING = 'VirtualMCPServer'
+/** The kind whose pods mount the credentials of the members of a group. Each late member would replace the pods. */
+const WAITS_FOR_MEMBERS = 'VirtualMCPServer'
 
 /**
  * Tells whether an object has no status yet and depends on objects that are applied along with it: its first status
  * names its referrers, or its pods depend on the members of its group. Pods of other workloads don't wait.
  */
-const isFirstTold = (object: KubernetesObject) =>
-  (findRole(object.kind) !== 'workload' || object.kind === GATHERING) &&
-  isUntold(object) &&
+const awaitsFirstStatus = (object: KubernetesObject) =>
+  (findRole(object.kind) !== 'workload' || object.kind === WAITS_FOR_MEMBERS) &&
+  lacksStatus(object) &&
   object.metadata.deletionTimestamp === undefined
 
 /** Finds the keys that are due after a change, and the pods that need the new configuration. */
@@ -88,7 +86,7 @@ export class DueKeys {
   #add(object: KubernetesObject): string {
     const { queue, debounce } = this.#options
     const key = formatKey(object.kind, object.metadata.namespace ?? '', object.metadata.name)
-    if (isFirstTold(object)) debounce.hold(key)
+    if (awaitsFirstStatus(object)) debounce.hold(key)
     else queue.add(key)
     return key
   }

@@ -56,20 +56,20 @@ export interface Parts {
   readonly due: DueKeys
   readonly rollouts: Rollouts
   /** Tells whether this installation manages an object. All others exist only as targets of references. */
-  readonly isLookedAfter: (object: KubernetesObject) => boolean
+  readonly isManaged: (object: KubernetesObject) => boolean
 }
 
 const MANAGED = 'app.kubernetes.io/managed-by=portico'
 
 /** Creates and connects the parts, with every watch except those of our kinds. Nothing runs yet. */
 export function createParts(settings: PartsSettings, surroundings: Surroundings): Parts {
-  const { context, namespaces: lookedAfter, identity, log } = settings
+  const { context, namespaces: managedNamespaces, identity, log } = settings
   const { api, resources, assertLeading, leading } = surroundings
   const world = createWorld()
-  const isLookedAfter = isOfInstallation(context.group, settings.installation)
+  const isManaged = isOfInstallation(context.group, settings.installation)
   const queue = new KeyedQueue(settings.backoff)
   const debounce = new Debounce((key) => queue.add(key))
-  const watches = new Watches({ api, namespaces: lookedAfter, settings: settings.watchSettings ?? {}, log })
+  const watches = new Watches({ api, namespaces: managedNamespaces, settings: settings.watchSettings ?? {}, log })
   const namespaces = new Namespaces(api)
   const observers = new Observers({
     api,
@@ -77,7 +77,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
     group: context.group,
     readStatus: settings.readStatus(api),
     leading,
-    isLookedAfter,
+    isManaged,
     log,
     onChild: (child) => due.childChanged(child),
     onChange: (dependency) => due.wake(dependency),
@@ -101,7 +101,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
   const reconciler = new Reconciler({
     ...surroundings,
     world,
-    isLookedAfter,
+    isManaged,
     explainedPlan,
     context,
     applier: new Applier({
@@ -125,9 +125,9 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
   const due = new DueKeys({ queue, debounce, world, graph: reconciler.graph, observers, isOurs, log })
   watchChildren(watches, observers)
   // An operator for some namespaces only may not watch them.
-  if (lookedAfter.length === 0)
+  if (managedNamespaces.length === 0)
     watches.add({ resource: NAMESPACES, metadataOnly: true, createStore: () => namespaces.store })
-  return { world, queue, debounce, watches, observers, contents, checks, reconciler, due, rollouts, isLookedAfter }
+  return { world, queue, debounce, watches, observers, contents, checks, reconciler, due, rollouts, isManaged }
 }
 
 /** Adds the watches of the operator's children and of their pods. */

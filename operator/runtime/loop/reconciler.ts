@@ -42,11 +42,11 @@ interface Outcome {
 
 type Due = Pick<KeyedQueue, 'seen' | 'ownSeen'>
 
-interface Made extends Pick<Explained, 'plan' | 'retold'> {
+interface Made extends Pick<Explained, 'plan' | 'refresh'> {
   readonly seen: ReadonlySet<Dependency>
 }
 
-/** An object under check gets no status. It is due again when the check ends. */
+/** The outcome for an object under check: no status is written, and the end of the check makes it due again. */
 const CHECKING: Outcome = { again: false }
 
 /** The status codes of a write that can't succeed as it is. */
@@ -73,7 +73,7 @@ export class Reconciler {
     for (let round = 0; ; round++) {
       due.seen(key)
       const object = this.#object(key)
-      if (!object || !this.#options.isLookedAfter(object)) {
+      if (!object || !this.#options.isManaged(object)) {
         this.graph.record(key, new Set())
         this.#options.applier.forget(splitKey(key))
         return object ? { again: false, isOfAnother: true } : { again: false }
@@ -130,13 +130,13 @@ export class Reconciler {
     for (let look = 0; current; look++) {
       const { plan } = current
       const { problems, isChanged } = plan.children === 'hold' ? HELD : await this.#applyChildren(object, plan.children)
-      if (!isChanged || problems.length > 0 || !due) return this.#tell(object, plan, [...unheld, ...problems])
-      current = look < ROUNDS && due.ownSeen(key) ? this.#retell(key, current) : undefined
+      if (!isChanged || problems.length > 0 || !due) return this.#report(object, plan, [...unheld, ...problems])
+      current = look < ROUNDS && due.ownSeen(key) ? this.#refresh(key, current) : undefined
     }
     return undefined
   }
 
-  async #tell(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Promise<Outcome> {
+  async #report(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Promise<Outcome> {
     const isWritten = await this.#status.write(object, plan, problems)
     return { again: !isWritten || problems.some(({ waits }) => !waits) }
   }
@@ -158,7 +158,7 @@ export class Reconciler {
     return undefined
   }
 
-  #explain(key: string, object: KubernetesObject, view: ClusterView): Pick<Explained, 'plan' | 'retold'> {
+  #explain(key: string, object: KubernetesObject, view: ClusterView): Pick<Explained, 'plan' | 'refresh'> {
     const { context, explainedPlan } = this.#options
     try {
       return explainedPlan(object, view, { ...context, now: seconds() })
@@ -171,11 +171,11 @@ export class Reconciler {
   }
 
   /** Returns the plan with a status of the current state, or nothing if that needs a whole new plan. */
-  #retell(key: string, { retold, seen }: Made): Made | undefined {
+  #refresh(key: string, { refresh, seen }: Made): Made | undefined {
     const { size } = seen
-    const plan = retold?.()
+    const plan = refresh?.()
     this.graph.record(key, seen)
-    return plan && seen.size === size ? { plan, retold, seen } : undefined
+    return plan && seen.size === size ? { plan, refresh, seen } : undefined
   }
 
   #object(key: string): KubernetesObject | undefined {

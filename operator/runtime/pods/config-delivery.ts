@@ -18,7 +18,7 @@ interface DeliveryOptions {
   /** Returns the configuration, or undefined while there is none. */
   readonly wanted: (kind: string, namespace: string, name: string) => WantedConfig | undefined
   readonly pods: (kind: string, namespace: string, name: string) => readonly Pod[]
-  readonly isLookedAfter: (kind: string, namespace: string, name: string) => boolean
+  readonly isManaged: (kind: string, namespace: string, name: string) => boolean
   readonly leading: () => boolean
   readonly log: Logger
 }
@@ -61,7 +61,7 @@ export class ConfigDelivery {
   /** Touches the pods once after a change of a mounted Secret or ConfigMap, so that the kubelet updates it now. */
   async touch(key: string): Promise<void> {
     const { kind, namespace, name } = splitKey(key)
-    if (!this.#options.leading() || !this.#options.isLookedAfter(kind, namespace, name)) return
+    if (!this.#options.leading() || !this.#options.isManaged(kind, namespace, name)) return
     const pods = this.#options.pods(kind, namespace, name).filter(isPollable)
     await Promise.all(pods.map((pod) => this.#touchPod(pod).catch((error) => this.#untouched(pod, error))))
   }
@@ -94,7 +94,7 @@ export class ConfigDelivery {
       this.#touched.delete(key)
       return undefined
     }
-    if (!this.#options.isLookedAfter(kind, namespace, name)) {
+    if (!this.#options.isManaged(kind, namespace, name)) {
       this.#touched.delete(key)
       // Another installation may hand the workload over to us while its pods stay as they are.
       return LATER_MS

@@ -22,7 +22,7 @@ interface ObserversOptions {
   readonly readStatus: ReadPodStatus
   readonly leading: () => boolean
   /** Tells whether this installation manages an object. Another one asks and touches the pods of all others. */
-  readonly isLookedAfter: (object: KubernetesObject) => boolean
+  readonly isManaged: (object: KubernetesObject) => boolean
   readonly log: Logger
   readonly onChild: (child: KubernetesObject) => void
   readonly onChange: (dependency: Dependency) => void
@@ -38,7 +38,7 @@ export class Observers {
   readonly #events: PodEvents
   readonly #statuses: StatusObserver
 
-  constructor({ api, world, group, readStatus, leading, isLookedAfter, log, onChild, onChange }: ObserversOptions) {
+  constructor({ api, world, group, readStatus, leading, isManaged, log, onChild, onChange }: ObserversOptions) {
     const children = new ChildCache(onChild)
     const pods = new PodCache((kind, namespace, name) => this.#podsChanged(kind, namespace, name))
     const reports: PodReports = new Map()
@@ -70,7 +70,7 @@ export class Observers {
       pods,
       readStatus: readCounted,
       leading,
-      isLookedAfter,
+      isManaged,
       readers: {
         MCPRegistry: together(sourcesReader(world, onChange), createReader('MCPRegistry')),
         VirtualMCPServer: reportReader('VirtualMCPServer', reports, observe, gatewayReportIn),
@@ -88,9 +88,9 @@ export class Observers {
         return configMap && hash !== undefined ? { hash, since: lastApplied(configMap) } : undefined
       },
       pods: (kind, namespace, name) => pods.of(kind, namespace, name),
-      isLookedAfter(kind, namespace, name) {
+      isManaged(kind, namespace, name) {
         const object = world.objects.get(kind, namespace, name)
-        return object === undefined || isLookedAfter(object)
+        return object === undefined || isManaged(object)
       },
       leading,
       log,

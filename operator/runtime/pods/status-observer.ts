@@ -29,7 +29,7 @@ interface ObserverOptions {
   readonly pods: PodCache
   readonly readStatus: ReadPodStatus
   readonly leading: () => boolean
-  readonly isLookedAfter: (object: KubernetesObject) => boolean
+  readonly isManaged: (object: KubernetesObject) => boolean
   readonly readers: Readonly<Record<string, StatusReader>>
 }
 
@@ -68,11 +68,11 @@ export class StatusObserver {
 
   /** Returns the milliseconds until the next poll, or undefined if a change of the pods starts it. */
   async #poll(key: string): Promise<number | undefined> {
-    const { world, pods, readStatus, leading, isLookedAfter, readers } = this.#options
+    const { world, pods, readStatus, leading, isManaged, readers } = this.#options
     const { kind, namespace, name } = splitKey(key)
     const reader = readers[kind] as StatusReader
     const object = world.objects.get(kind, namespace, name)
-    const isOfAnother = object !== undefined && !isLookedAfter(object)
+    const isOfAnother = object !== undefined && !isManaged(object)
     const uid = object && !isOfAnother ? object.metadata.uid : undefined
     // The stored status belongs to this object, not to an earlier one of its name.
     if (uid === undefined || this.#seen.get(key) !== uid) {

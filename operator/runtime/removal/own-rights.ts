@@ -33,11 +33,11 @@ export const takeTogether = (config: PooledKubeConfig, paths: readonly string[],
 
 /** The objects that grant the rights, as paths. */
 interface FoundRights {
-  /** One of them is being deleted. */
+  /** True if one of them is being deleted. */
   readonly going: boolean
   readonly held: readonly string[]
   readonly free: readonly string[]
-  /** These are all that is needed, so that holding them keeps the rights in force. */
+  /** True if these objects grant all rights, so that holding them keeps the rights in force. */
   readonly whole: boolean
 }
 
@@ -57,7 +57,7 @@ export class OwnRights {
     api: ApiServer,
     where: {
       readonly namespace: string
-      readonly lookedAfter: readonly string[]
+      readonly managedNamespaces: readonly string[]
       readonly installation?: string | undefined
     },
     finalizer: string,
@@ -68,10 +68,10 @@ export class OwnRights {
     const pathIn =
       (scope?: string, name = operatorName(where.installation)) =>
       (resource: Resource) => ({ kind: resource.kind, path: buildPath(resource, scope, name) })
-    const { namespace, lookedAfter } = where
-    const others = lookedAfter.filter((one) => one !== namespace)
+    const { namespace, managedNamespaces } = where
+    const others = managedNamespaces.filter((one) => one !== namespace)
     // If it manages other namespaces only, this Role alone lets it remove the finalizer from its ServiceAccount.
-    const isElsewhere = others.length > 0 && others.length === lookedAfter.length
+    const isElsewhere = others.length > 0 && others.length === managedNamespaces.length
     this.#candidates = [
       ...clusterRights.map(pathIn()),
       ...roleRights.map(pathIn(namespace)),
@@ -116,7 +116,7 @@ export class OwnRights {
     }
   }
 
-  /** Removes the finalizer from all of them at once. When the first one goes, the right to change the others goes. */
+  /** Removes the finalizer from all of them at once: the removal of the first one may end the right to change the others. */
   async release(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {

@@ -39,7 +39,7 @@ export async function takeFinalizer(
 
 interface Held {
   readonly finalizer: string
-  readonly isMeant: (object: KubernetesObject) => boolean
+  readonly isManaged: (object: KubernetesObject) => boolean
 }
 
 export interface Released {
@@ -53,14 +53,14 @@ export async function releaseAll(
   api: ApiServer,
   resources: Iterable<Resource>,
   namespaces: readonly string[],
-  { finalizer, isMeant }: Held,
+  { finalizer, isManaged }: Held,
 ): Promise<readonly Released[]> {
   const released: Released[] = []
   for (const resource of resources) {
     for (const scope of namespaces.length > 0 ? namespaces : [undefined]) {
       for (const object of await listAll(api, resource, scope)) {
         const { metadata } = object
-        if (!metadata.finalizers?.includes(finalizer) || !isMeant(object)) continue
+        if (!metadata.finalizers?.includes(finalizer) || !isManaged(object)) continue
         await takeFinalizer(api, resource, metadata, finalizer)
         released.push({ kind: resource.kind, namespace: metadata.namespace ?? '', name: metadata.name })
       }

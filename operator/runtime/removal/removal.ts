@@ -10,33 +10,6 @@ import { NAMESPACES } from '../watch/namespaces.ts'
 import type { OwnRights } from './own-rights.ts'
 import type { Released } from './release.ts'
 
-const WAIT = { first: 250, longest: 10_000 }
-
-/**
- * Reads the pod of this process. Undefined if there is none, or if `stop` comes first. It waits for an API server that
- * is away: if the process ended, Kubernetes would restart it after growing pauses.
- */
-export async function readOwnPod(
-  api: ApiServer,
-  { namespace, name }: { readonly namespace: string; readonly name: string },
-  log: Logger,
-  stop: AbortSignal,
-): Promise<Pod | undefined> {
-  let last = ''
-  for (let failures = 0; !stop.aborted; failures++) {
-    try {
-      return await api.get<Pod>(PODS, namespace, name)
-    } catch (error) {
-      if (isNotFound(error)) return undefined
-      const { message } = error as Error
-      if (message !== last) log.warn({ err: error, pod: `${namespace}/${name}` }, 'waiting for the API server')
-      last = message
-    }
-    await pause(backoffDelay(failures, WAIT), stop)
-  }
-  return undefined
-}
-
 const DEPLOYMENTS: Resource = { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' }
 
 /** Tells an operator that its installation is being removed, and names the objects that grant its rights. */
@@ -87,7 +60,7 @@ interface RightsKeeperOptions extends Removal {
   readonly log: Logger
 }
 
-/** Protects the operator's rights while a config is held, and only then. If it can't, it says so once. */
+/** Protects the operator's rights while a config has our finalizer, and only then. It logs once if it can't. */
 export class RightsKeeper {
   readonly #options: RightsKeeperOptions
   readonly #stopping = new AbortController()
@@ -122,7 +95,7 @@ export class RightsKeeper {
    * If no process follows this one, calls `release` to remove our finalizer, and stops protecting the rights: a
    * finalizer must not outlive the operator. Never throws.
    */
-  async letGo(release: () => Promise<readonly Released[]>): Promise<void> {
+  async releaseIfRemoved(release: () => Promise<readonly Released[]>): Promise<void> {
     const { rights, isRemoved, log } = this.#options
     try {
       // The order matters: the objects that `isRemoved` reads may not be readable any more.
@@ -182,4 +155,31 @@ export class RightsKeeper {
       'the operator’s own rights can’t be kept: if everything is removed at once, run `portico operator --release` afterwards',
     )
   }
+}
+
+const WAIT = { first: 250, longest: 10_000 }
+
+/**
+ * Reads the pod of this process. Undefined if there is none, or if `stop` comes first. It waits for an API server that
+ * is away: if the process ended, Kubernetes would restart it after growing pauses.
+ */
+export async function readOwnPod(
+  api: ApiServer,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  log: Logger,
+  stop: AbortSignal,
+): Promise<Pod | undefined> {
+  let last = ''
+  for (let failures = 0; !stop.aborted; failures++) {
+    try {
+      return await api.get<Pod>(PODS, namespace, name)
+    } catch (error) {
+      if (isNotFound(error)) return undefined
+      const { message } = error as Error
+      if (message !== last) log.warn({ err: error, pod: `${namespace}/${name}` }, 'waiting for the API server')
+      last = message
+    }
+    await pause(backoffDelay(failures, WAIT), stop)
+  }
+  return undefined
 }

@@ -10,7 +10,7 @@ const EVENTS: Resource = { group: 'events.k8s.io', version: 'v1', plural: 'event
 /** Characters of an event's name that say whose it is. A name has 253, and the rest makes it unique. */
 const OWNER_PART = 220
 
-/** Writes Events (events.k8s.io/v1). A failed write is logged and forgotten: an event is a courtesy, not state. */
+/** Writes Events (events.k8s.io/v1). A failed write is logged and not repeated, because an event is no state. */
 export class EventRecorder {
   readonly #api: ApiServer
   readonly #controller: string
@@ -66,7 +66,8 @@ interface LastingWarningsOptions {
 const LASTS_MS = 5_000
 
 /**
- * Returns the condition behind an event: with its reason, or true of that type; or false, where the event names a type.
+ * Returns the condition behind an event. If the event names a type: that condition, if it is False. Otherwise a condition
+ * with the reason of the event, or a True one whose type is that reason.
  */
 export const findCondition = (
   object: KubernetesObject,

@@ -3,7 +3,7 @@ import { kinds } from '../../../crds/index.ts'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
-import { isUntold, type Plan, type PlannedEvent, startConditions } from '../../reconcile/outcome/plan.ts'
+import { lacksStatus, type Plan, type PlannedEvent, startConditions } from '../../reconcile/outcome/plan.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
 import type { ChildProblem } from '../children/child-problem.ts'
 import { isOwnAffair, keptObject, sameFinalizers } from '../watch/kind-store.ts'
@@ -18,7 +18,7 @@ export interface StatusWriterOptions {
   readonly namespaces: Namespaces
   readonly assertLeading: () => void
   readonly leading: () => boolean
-  readonly isLookedAfter: (object: KubernetesObject) => boolean
+  readonly isManaged: (object: KubernetesObject) => boolean
   readonly log: Logger
 }
 
@@ -134,7 +134,7 @@ export class StatusWriter {
   /** Records warnings once they have lasted, and all other events at once. */
   async #recordEvents(object: KubernetesObject, due: Plan['events']): Promise<void> {
     // Everybody expects a new object to be on its way, so its first status is an event only if it is a warning.
-    const isFirst = isUntold(object)
+    const isFirst = lacksStatus(object)
     for (const event of due) {
       // The status reports it already.
       if (event.condition === undefined && findCondition(object, event)) continue
@@ -157,9 +157,9 @@ export class StatusWriter {
   }
 
   #current({ kind, metadata: { namespace = '', name, uid } }: KubernetesObject): KubernetesObject | undefined {
-    const { world, leading, isLookedAfter } = this.#options
+    const { world, leading, isManaged } = this.#options
     const there = world.objects.get(kind, namespace, name)
-    return there && there.metadata.uid === uid && leading() && isLookedAfter(there) ? there : undefined
+    return there && there.metadata.uid === uid && leading() && isManaged(there) ? there : undefined
   }
 
   /** Tells whether a write failed because another object has the name now. */

@@ -20,11 +20,10 @@ function localPath(root: string, mountPath: string): string {
   return path
 }
 
-/** What the data plane reads from the API server, and what to do without one. */
 const NO_API_SERVER =
   'it asks the API server of its cluster (keySource: cluster, type kubernetesServiceAccount, or a Kubernetes source), and there is none here: apply it to a cluster, or name an issuer whose keys are found by discovery or jwksUrl'
 
-/** Returns why a volume that is neither of a ConfigMap nor of a Secret is not to be had here. */
+/** Returns why a volume that is neither a ConfigMap's nor a Secret's is not available here. */
 function describeProblem(volume: Volume): PodProblem {
   if (volume.name === CLUSTER_VOLUME) return new PodProblem(NO_API_SERVER)
   const type = Object.keys(volume).filter((key) => key !== 'name')[0] ?? 'unknown'

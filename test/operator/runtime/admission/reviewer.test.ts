@@ -38,7 +38,7 @@ function reviewer(more: object = {}) {
     context,
     namespaces: [],
     isSynced: () => true,
-    isLookedAfter: isOfInstallation('portico.dev', undefined),
+    isManaged: isOfInstallation('portico.dev', undefined),
     onReviewed: (...one: readonly [string, string]) => void counted.push(one),
     log,
   }
@@ -106,7 +106,7 @@ test('a deletion warns about users of the object; an object under deletion is no
 test('there are no warnings about objects of another installation', async () => {
   const labelled = { ...missing, metadata: { ...missing.metadata, labels: { 'portico.dev/installation': 'blue' } } }
   assert.equal(await warnings({ object: labelled }), [])
-  const blue = { isLookedAfter: isOfInstallation('portico.dev', 'blue') }
+  const blue = { isManaged: isOfInstallation('portico.dev', 'blue') }
   assert.ok((await warnings({ object: labelled }, blue)).length > 0)
   assert.equal(await warnings({ object: missing }, blue), [])
 })

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { KubernetesObject } from '../../../../operator/model/view.ts'
-import { type FieldSet, foreignManagers, hasForeignFields, hindrances, holdsReplicas, lastApplied, type ManagedFields, ownFields, takenOver } from '../../../../operator/runtime/children/managed-fields.ts'
+import { type FieldSet, foreignManagers, hasForeignFields, conflictingFields, holdsReplicas, lastApplied, type ManagedFields, ownFields, takenOver } from '../../../../operator/runtime/children/managed-fields.ts'
 import { keptChild } from '../../../../operator/runtime/children/child-cache.ts'
 
 const port = (number: number) => ({ name: 'mcp', port: number, protocol: 'TCP', targetPort: 'mcp' })
@@ -88,12 +88,12 @@ test('ranges that somebody has set go with the type that they are for', () => {
   const spec = { type: 'LoadBalancer', loadBalancerSourceRanges: ['192.0.2.0/24'] }
   const live = { ...service(80, [ours, { ...entry('bob', {}), fieldsV1: ranges }]), spec }
   const typed = (type: string) => ({ ...service(80), spec: { type } })
-  assert.equal(hindrances(typed('LoadBalancer'), live), [])
-  const fields = hindrances(typed('NodePort'), live)
+  assert.equal(conflictingFields(typed('LoadBalancer'), live), [])
+  const fields = conflictingFields(typed('NodePort'), live)
   assert.equal(takenOver(live, { all: false, owners: [], fields }), [
     { ...ours, fieldsV1: { 'f:spec': { 'f:selector': {}, 'f:loadBalancerSourceRanges': {} } } },
   ])
-  assert.equal(hindrances(typed('NodePort'), { ...live, spec: { type: 'LoadBalancer' } }), [])
+  assert.equal(conflictingFields(typed('NodePort'), { ...live, spec: { type: 'LoadBalancer' } }), [])
 })
 
 test('an adopted object keeps nothing that was written under our name, nor its former owner', () => {
