@@ -1,3 +1,4 @@
+/** The content of Portico's image, for an engine by the Dockerfile and as an archive. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, globSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -9,8 +10,6 @@ import type { ImageOptions } from './archive.ts'
 import { debianPackages } from './debian-packages.ts'
 import type { TarEntry } from './tar.ts'
 import { tmpdir } from 'node:os'
-
-/** The content of Portico's image, for an engine by the Dockerfile and as an archive. */
 
 const root = join(import.meta.dirname, '../..')
 
@@ -126,7 +125,7 @@ export async function porticoImage(options: {
   }
 }
 
-/** Packs programs of this machine, with the shared libraries that they need, as entries of an image's layer. */
+// Packs programs of this machine, with the shared libraries that they need, as entries of an image's layer.
 
 const entry = (path: string, content: Uint8Array, mode: number): TarEntry => ({
   path: path.replace(/^\//, ''),

@@ -1,3 +1,7 @@
+/**
+ * The bundle's patches of packages. Without each, an idle process costs 20 ms or 3 MiB more, or a request a tenth more;
+ * docs/performance.md has the table.
+ */
 import { readFileSync } from 'node:fs'
 import { type Plugin, transform } from 'esbuild'
 import { join } from 'node:path'
@@ -9,7 +13,6 @@ import { compiledValidators } from './validators.ts'
  * for its models, others for errors). esbuild's `keepNames` for everything would also name every closure when it is
  * made: 10 to 25 % more CPU for a cached list.
  */
-
 const NAMED = /\/node_modules\/(oidc-provider|openid-client|oauth4webapi|jose)\/.*\.js$/
 
 const namedClasses: Plugin = {
@@ -26,11 +29,9 @@ const namedClasses: Plugin = {
   },
 }
 
-/**
- * Replaces @kubernetes/client-node and gaxios in the bundle. The operator uses the client only to find a cluster and to
- * log in. Its generated classes, 16 MB of source, cost 14 MiB and 100 ms. gaxios would send the requests of
- * @dot-i/k8s-operator, which sends none.
- */
+// Replaces @kubernetes/client-node and gaxios in the bundle. The operator uses the client only to find a cluster and to
+// log in. Its generated classes, 16 MB of source, cost 14 MiB and 100 ms. gaxios would send the requests of
+// @dot-i/k8s-operator, which sends none.
 
 const CLIENT = join(import.meta.dirname, '../../node_modules/@kubernetes/client-node')
 const NAMESPACE = 'kubernetes-client'
@@ -69,11 +70,6 @@ const slimClient: Plugin = {
     }))
   },
 }
-
-/**
- * The bundle's patches of packages. Without each, an idle process costs 20 ms or 3 MiB more, or a request a tenth more;
- * docs/performance.md has the table.
- */
 
 /** The patches name files and exports of these versions, or rely on their output. */
 export const PATCHED: Readonly<Record<string, string>> = {

@@ -65,7 +65,7 @@ handles that. Calls no tool. Exits 1 if a problem keeps their tools from being s
   },
   async run(given, io) {
     const [what, ...paths] = given.positionals
-    if (what === 'backend') return (await import('./backend/index.ts')).lookAtBackends(paths, given, io)
+    if (what === 'backend') return (await import('./backend/index.ts')).checkBackends(paths, given, io)
     if (what !== 'idp') throw new UsageError('name what to check: idp or backend')
     const issuer = given.text('issuer')
     if ((issuer === undefined) === (paths.length === 0))

@@ -123,10 +123,10 @@ async function readPodDefinitions(
 }
 
 /** The gateway that is started for entries of a group that has none in the manifests. */
-const stand = (group: string) => `pin-${group}`.slice(0, 52).replace(/[^a-z0-9]+$/, '')
+const nameGateway = (group: string) => `pin-${group}`.slice(0, 52).replace(/[^a-z0-9]+$/, '')
 
 /** Adds a gateway for the entries of each group: an entry has no pod of its own. */
-const withStands =
+const withGateways =
   (servers: readonly Server[]) =>
   (manifests: readonly Manifest[], apiGroup: string): readonly Manifest[] => {
     const groups = new Map(
@@ -135,7 +135,7 @@ const withStands =
       ),
     )
     const stands = [...groups.values()].flatMap(({ namespace, group }): readonly Manifest[] => {
-      const name = stand(group)
+      const name = nameGateway(group)
       const id = { kind: 'VirtualMCPServer', namespace, name }
       const like = manifests.find((one) => one.id.namespace === namespace)
       if (like === undefined) return []
@@ -160,7 +160,7 @@ export async function collectFromFiles(
     group,
     self: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
     environment: io.env,
-    edit: withStands(servers),
+    edit: withGateways(servers),
     onReport: (now) => {
       report = now
     },
@@ -213,7 +213,7 @@ function findFailure(server: Server, report: Report | undefined): string | undef
 }
 
 async function shownHere({ kind, namespace, name, group }: Server, report: Report | undefined, query?: string) {
-  const at = kind === 'MCPServerEntry' ? { kind: 'VirtualMCPServer', name: stand(group ?? '') } : { kind, name }
+  const at = kind === 'MCPServerEntry' ? { kind: 'VirtualMCPServer', name: nameGateway(group ?? '') } : { kind, name }
   const endpoint = report?.endpoints.find(
     (one) => one.kind === at.kind && one.namespace === namespace && one.name === at.name,
   )

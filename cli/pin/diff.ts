@@ -1,7 +1,7 @@
 import { objectKey } from '../../operator/cluster/files/index.ts'
 import type { Given, Io } from '../command.ts'
 import type { Server } from './collect.ts'
-import { codePoints, decodeTags, externalReferences, hasHidden, shown, shown as printable } from './suspicious-text.ts'
+import { codePoints, decodeTags, externalReferences, hasHidden, printable } from './suspicious-text.ts'
 import { type ListName, LISTS, type Shown } from './pinned.ts'
 import { collect, type PinInput, readPinInput } from './servers.ts'
 import { plainText, readTexts } from './text-files.ts'
@@ -45,7 +45,7 @@ function printShown(head: string, { list, name, text, digest }: Shown, { digests
   else io.out(`${head}: changed; the approved text is in no file beside its MCPPin\n`)
 }
 
-/** Returns the finding about what a definition refers to and no digest covers; undefined if there is none. */
+/** Returns a finding if a definition refers to something that no digest covers. */
 function describeOutside({ list, text, digest }: Shown): string | undefined {
   const found = digest === undefined ? undefined : externalReferences(list, text)
   return found === undefined ? undefined : `ExternalReference: ${found}`
@@ -96,7 +96,7 @@ export async function diffPins(given: Given, io: Io): Promise<number> {
   return count > 0 ? 1 : 0
 }
 
-/** What has changed between the approved text of a definition and the one that is shown now, for reviewers. */
+// Describes for reviewers how the shown text of a definition differs from the approved one.
 
 export const LABELS = [
   'new field',
@@ -170,9 +170,9 @@ function findLabels(list: ListName, changes: readonly MemberChange[]): ReadonlyS
 }
 
 const cut = (text: string) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text)
-const written = (value: unknown) => cut(shown(typeof value === 'string' ? value : JSON.stringify(value)))
+const written = (value: unknown) => cut(printable(typeof value === 'string' ? value : JSON.stringify(value)))
 
-/** Tells what the eye does not: hidden characters, tags that spell a text, the same letters by other code points. */
+/** Reports what a reader does not see: hidden characters, tags that spell a text, the same letters by other code points. */
 function* remarks(before: unknown, after: unknown): Generator<string> {
   const [old, now] = [formatValue(before), formatValue(after)]
   const tags = decodeTags(now)
@@ -198,7 +198,7 @@ interface Change {
 }
 
 function* formatChange({ pointer, before, after }: MemberChange): Generator<string> {
-  const place = pointer === '' ? '' : `${shown(pointer)}: `
+  const place = pointer === '' ? '' : `${printable(pointer)}: `
   if (before !== MISSING) yield `- ${place}${written(before)}`
   if (after !== MISSING) yield `+ ${place}${written(after)}`
   for (const remark of remarks(before, after)) yield `  ${place}${remark}`

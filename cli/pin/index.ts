@@ -4,7 +4,7 @@ import { objectKey } from '../../operator/cluster/files/index.ts'
 import type { Command, Given, Io } from '../command.ts'
 import { groupOption, manifestPaths } from '../options/manifests.ts'
 import type { Server } from './collect.ts'
-import { externalReferences, shown as printable } from './suspicious-text.ts'
+import { externalReferences, printable } from './suspicious-text.ts'
 import { collect, type PinInput, pinKubeconfigOption, pinsFolderOption, readPinInput, serverOption } from './servers.ts'
 import { createHash } from 'node:crypto'
 import { parse, stringify } from 'yaml'
@@ -86,7 +86,7 @@ Merging is approving: read the texts, or what diff --pins says, before.`,
   },
 }
 
-/** The file of a server's MCPPin, and its change when definitions are approved. */
+// The file of a server's MCPPin, and its change when definitions are approved.
 
 const LONGEST_NAME = 253
 
@@ -119,7 +119,7 @@ interface PinChange {
   readonly what: 'added' | 'changed' | 'dropped'
 }
 
-/** The changes to the files of a server's pins that approve the shown definitions. */
+/** The changes of files that approve the shown definitions of a server. */
 interface PinPlan {
   readonly changes: readonly PinChange[]
   readonly refused: readonly string[]
@@ -145,7 +145,7 @@ function refusal({ list, name, digest }: Shown): string | undefined {
   return undefined
 }
 
-/** Joins what is approved with what is seen: the digests that were there first, new ones behind them. */
+/** Joins approved and seen digests: the earlier ones first, new ones after them. */
 function joined(before: Pinned, seen: readonly Shown[], { prune, elsewhere }: PinOptions): Pinned {
   const isElsewhere = (list: ListName, name: string, digest: string) =>
     elsewhere.some((pinned) => pinned[list].get(name)?.includes(digest) === true)

@@ -47,11 +47,11 @@ export interface Shown {
   readonly name: string
   /** The JSON text as it came; the text itself for instructions. */
   readonly text: string
-  /** Undefined if no digest can stand for the text. */
+  /** Undefined if the text has no digest. */
   readonly digest: string | undefined
 }
 
-/** Computes the digest here: an answer is believed about texts, not about their digests. */
+/** Computes a digest here, because the digests in an answer are not trusted. */
 export function digestText(list: ListName, text: string): string | undefined {
   if (list === 'instructions') return instructionsDigest(text)
   return list === 'pages' ? pageDigest(text) : definitionDigest(text)

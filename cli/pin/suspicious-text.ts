@@ -29,7 +29,7 @@ export const codePoints = (text: string): string =>
   [...text].map((character) => `U+${readCode(character).toString(16).toUpperCase().padStart(4, '0')}`).join(' ')
 
 /** Puts an untrusted text on one line that a terminal shows as it is. */
-export const shown = (text: string): string =>
+export const printable = (text: string): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: controls are what is escaped
   escapeHidden(text).replace(/[\u0000-\u001f\u007f]/g, (one) => (one === '\n' ? '\\n' : escaped(one)))
 
@@ -82,7 +82,7 @@ export function externalReferences(list: ListName, text: string): string | undef
     for (const reference of references) if (!own.has(reference.replace(/#.*$/s, ''))) found.add(reference)
   }
   if (found.size === 0) return undefined
-  const named = [...found].slice(0, MOST).map((one) => JSON.stringify(shown(one)))
+  const named = [...found].slice(0, MOST).map((one) => JSON.stringify(printable(one)))
   const rest = found.size > MOST ? ` and ${found.size - MOST} more` : ''
   return `its schema refers to ${named.join(', ')}${rest}, which is not in the definition: no digest covers it`
 }

@@ -2,14 +2,12 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { definitionDigest, instructionsDigest, pageDigest } from '../../crds/settings/definition-digest.ts'
-import { escapeHidden, externalReferences, shown as printable } from './suspicious-text.ts'
+import { escapeHidden, externalReferences, printable } from './suspicious-text.ts'
 import { type ListName, LISTS, type Pinned, pinnedIn } from './pinned.ts'
 import type { Manifest, ManifestFinding } from '../../operator/cluster/files/index.ts'
 
-/**
- * The texts of approved definitions beside an MCPPin, for reviewers: `NAME.yaml` holds the digests, and the folder
- * `NAME/` the texts.
- */
+// The texts of approved definitions beside an MCPPin, for reviewers: `NAME.yaml` holds the digests, and the folder
+// `NAME/` the texts.
 
 interface TextFile {
   readonly path: string
@@ -75,7 +73,7 @@ const plainDefinition = (content: string): string =>
 const plainInstructions = (content: string): string =>
   content.replace(/\n$/, '').replace(/\\u\{([0-9a-f]{1,6})\}/gi, (_, hex: string) => character(hex))
 
-/** Returns the digest of the text in a file; undefined if none can stand for it. */
+/** Returns the digest of the text in a file; undefined if it has none. */
 export function digestFile(list: ListName, content: string): string | undefined {
   if (list === 'instructions') return instructionsDigest(plainInstructions(content))
   const text = plainDefinition(content)

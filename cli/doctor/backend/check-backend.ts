@@ -41,10 +41,10 @@ export async function checkBackend(config: BackendConfig, version: string): Prom
   const transport = new ObservedTransport(createTransport({ config, directory, log, share }))
   const client = { name: 'portico', version }
   const backend = new Backend({ config, directory, defaultTimeout: TIMEOUT, client, log, share, transport })
-  const look = new Look(backend, transport)
+  const examination = new Examination(backend, transport)
   try {
-    await look.whole()
-    return look.diagnosis
+    await examination.whole()
+    return examination.diagnosis
   } finally {
     await backend.close()
     await transport.destroy()
@@ -52,7 +52,7 @@ export async function checkBackend(config: BackendConfig, version: string): Prom
 }
 
 /** An examination of a server, step by step, as far as it gets. */
-class Look {
+class Examination {
   readonly #backend: Backend
   readonly #transport: ObservedTransport
   readonly #findings: Finding[] = []

@@ -6,7 +6,7 @@ import { findingLines } from '../report.ts'
 import { type BackendDiagnosis, checkBackend } from './check-backend.ts'
 
 /** Runs `portico doctor backend URL …`. */
-export async function lookAtBackends(urls: readonly string[], given: Given, io: Io): Promise<number> {
+export async function checkBackends(urls: readonly string[], given: Given, io: Io): Promise<number> {
   if (urls.length === 0) throw new UsageError('the URL of an MCP server is missing')
   const configs = urls.map((url) => readBackend(url, given))
   const diagnoses = await Promise.all(configs.map((config) => checkBackend(config, version)))
