@@ -1,4 +1,4 @@
-import { isGroup } from '../../operator/cluster/files/read.ts'
+import { isGroup } from '../../operator/cluster/files/group.ts'
 import { type Given, type Io, type Option, UsageError } from '../command.ts'
 
 export const groupOption: Option = {

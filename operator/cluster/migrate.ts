@@ -2,7 +2,7 @@ import { type Document, isMap, isPair, isScalar, isSeq, LineCounter, type Node, 
 import { kindNamed, unsupportedFields, validateObject, VERSION } from '../../crds/index.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import { type ManifestDocument, parseDocuments } from './files/document.ts'
-import { parseGroup } from './files/read.ts'
+import { parseGroup } from './files/group.ts'
 import type { KubernetesObject } from '../model/view.ts'
 import { type ApiServer, listAll } from './kubernetes/api-server.ts'
 
