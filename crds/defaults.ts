@@ -33,7 +33,6 @@ function filledEntry(node: SchemaNode, [key, inner]: Entry): readonly Entry[] {
   return inner === null ? [] : [[key, withDefaults(child, inner)]]
 }
 
-/** Returns the properties with defaults that are not present. */
 const missingDefaults = ({ properties = {} }: SchemaNode, present: ReadonlySet<string>): readonly Entry[] =>
   Object.entries(properties).flatMap(([key, child]): Entry[] =>
     child.default === undefined || present.has(key) ? [] : [[key, withDefaults(child, structuredClone(child.default))]],

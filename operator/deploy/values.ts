@@ -204,7 +204,6 @@ export const values: Readonly<Record<string, Value>> = {
   priorityClassName: { description: 'PriorityClass of the operator’s pods.', type: 'string', default: '' },
 }
 
-/** Returns the default of a value, or the defaults of its parts. */
 const findDefault = (value: Value): unknown =>
   value.properties
     ? Object.fromEntries(Object.entries(value.properties).map(([name, part]) => [name, findDefault(part)]))

@@ -30,7 +30,6 @@ interface ReviewerOptions {
   readonly checks: Pick<Checks, 'on'>
   readonly context: Omit<ReconcileContext, 'now'>
   readonly namespaces: readonly string[]
-  /** Tells whether this installation manages an object. */
   readonly isManaged: (object: KubernetesObject) => boolean
   /** Tells whether the view has every object. Until then a review can't say that one is missing. */
   readonly isSynced: () => boolean

@@ -78,7 +78,6 @@ function findQuestion(live: KubernetesObject, pods: readonly Pod[]): Question | 
   }
 }
 
-/** Returns the latest event with a cause. */
 function findLatest(events: readonly CoreEvent[]): CoreEvent | undefined {
   const rank = (event: CoreEvent) => (WITHOUT_CAUSE.test(event.message ?? '') ? 0 : 1)
   return [...events].sort((a, b) => rank(b) - rank(a) || readTime(b) - readTime(a))[0]

@@ -11,7 +11,6 @@ export interface MountedFolder {
   readonly files?: ReadonlyMap<string, Buffer>
 }
 
-/** Returns the local path of a path in the container. */
 function localPath(root: string, mountPath: string): string {
   const inRoot = relative(MOUNT_ROOT, mountPath)
   const localName = inRoot === '' || inRoot.startsWith('..') ? join('writable', mountPath) : inRoot
