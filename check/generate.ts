@@ -3,8 +3,8 @@
  */
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { crdFiles, DEFAULT_GROUP } from '../crds/structural.ts'
 import { kinds } from '../crds/index.ts'
+import { crdFiles, DEFAULT_GROUP } from '../crds/structural.ts'
 import { deployFiles } from '../operator/deploy/manifests.ts'
 import { referencePages } from './reference.ts'
 

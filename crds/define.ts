@@ -1,8 +1,8 @@
 /** A kind, declared as data. CRD, type, validation, indexes, watches, RBAC and columns derive from it. */
 import type { Static, TObject, TSchema } from 'typebox'
-import { findReferences, type ReferenceDeclaration } from './walk.ts'
 import { limits } from './settings/limits.ts'
 import type { CelRule } from './settings/schema.ts'
+import { findReferences, type ReferenceDeclaration } from './walk.ts'
 
 export type { ReferenceDeclaration }
 

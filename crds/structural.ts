@@ -1,12 +1,12 @@
 /** Builds CustomResourceDefinitions from our schemas, whose structural OpenAPI form they hold, and writes them as YAML. */
-import { type KindDeclaration, rootRules, specMayBeLeftOut, VERSION } from './define.ts'
-import { type CelRule, OWN_KEYWORDS } from './settings/schema.ts'
-import type { SchemaNode } from './walk.ts'
+
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
+import { type KindDeclaration, rootRules, specMayBeLeftOut, VERSION } from './define.ts'
 import { kinds } from './kinds/index.ts'
-
+import { type CelRule, OWN_KEYWORDS } from './settings/schema.ts'
+import type { SchemaNode } from './walk.ts'
 
 const OWN: ReadonlySet<string> = new Set(OWN_KEYWORDS)
 

@@ -1,13 +1,13 @@
 /** Checks objects like the API server: their structure, and `x-kubernetes-validations` on values with defaults. */
 import { Environment } from '@marcbachmann/cel-js'
-import { at, isObject } from './settings/json.ts'
-import type { CelRule } from './settings/schema.ts'
-import { childSchema, type SchemaNode } from './walk.ts'
 import { applyDefaults } from './defaults.ts'
 import { formatApiVersion, type KindDeclaration, rootRules } from './define.ts'
 import { kindNamed, kinds } from './kinds/index.ts'
 import { closest } from './settings/closest.ts'
+import { at, isObject } from './settings/json.ts'
+import type { CelRule } from './settings/schema.ts'
 import { compileStructure, type Finding } from './structure.ts'
+import { childSchema, type SchemaNode } from './walk.ts'
 
 const environment = new Environment().registerVariable('self', 'dyn')
 
@@ -44,8 +44,7 @@ function holds(rule: CelRule, self: unknown): boolean {
 }
 
 /** Returns the rules that do not hold for a value. */
-const brokenRules = (rules: readonly CelRule[], self: unknown): CelRule[] =>
-  rules.filter((rule) => !holds(rule, self))
+const brokenRules = (rules: readonly CelRule[], self: unknown): CelRule[] => rules.filter((rule) => !holds(rule, self))
 
 interface RuleVisitor {
   /** Tells whether the rules of the value at this pointer are skipped, because its structure is already wrong. */

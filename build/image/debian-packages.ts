@@ -30,7 +30,9 @@ export function debianPackages(paths: readonly string[]): ReadonlyMap<string, De
   )
   if (packageByFile.size === 0) return found
   const form = ['--show', '--showformat', `${FORMAT}\n`]
-  const { stdout: versions } = spawnSync('dpkg-query', [...form, ...new Set(packageByFile.values())], { encoding: 'utf8' })
+  const { stdout: versions } = spawnSync('dpkg-query', [...form, ...new Set(packageByFile.values())], {
+    encoding: 'utf8',
+  })
   const known = new Map(versions.split('\n').map((line) => [line.split(' ')[0] as string, line.split(' ')]))
   for (const [file, owner] of packageByFile) {
     const [, name, version, architecture] = known.get(owner) ?? []

@@ -1,6 +1,7 @@
 /** The content of Portico's image, for an engine by the Dockerfile and as an archive. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, globSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import packageJson from '../../package.json' with { type: 'json' }
 import { NODE_FLAGS } from '../node-flags.ts'
@@ -9,7 +10,6 @@ import { startCodes } from '../start.ts'
 import type { ImageOptions } from './archive.ts'
 import { debianPackages } from './debian-packages.ts'
 import type { TarEntry } from './tar.ts'
-import { tmpdir } from 'node:os'
 
 const root = join(import.meta.dirname, '../..')
 

@@ -3,8 +3,8 @@
  * docs/performance.md has the table.
  */
 import { readFileSync } from 'node:fs'
-import { type Plugin, transform } from 'esbuild'
 import { join } from 'node:path'
+import { type Plugin, transform } from 'esbuild'
 import { slimUndici } from './undici.ts'
 import { compiledValidators } from './validators.ts'
 

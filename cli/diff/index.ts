@@ -6,8 +6,8 @@ import {
   readManifests,
 } from '../../operator/cluster/files/index.ts'
 import { ApiError, ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
-import { buildPath, childResource } from '../../operator/cluster/kubernetes/resource.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
+import { buildPath, childResource } from '../../operator/cluster/kubernetes/resource.ts'
 import type { KubernetesObject, World } from '../../operator/model/index.ts'
 import { clusterAddress, type PlannedObject, planAll, type ReconcileContext } from '../../operator/reconcile/index.ts'
 import { canonicalJson, canonicalYaml, sortedKeys } from '../../operator/render/object/canonical.ts'

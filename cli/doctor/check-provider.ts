@@ -1,14 +1,14 @@
+import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
 import { LARGEST_KEY_SET } from '../../dataplane/authserver/clients/client-keys.ts'
 import { isKeyAddress, keysIn } from '../../dataplane/authserver/clients/stated-keys.ts'
 import { issuerFindings } from '../../dataplane/config/check/issuer.ts'
 import { isLoopback } from '../../dataplane/config/check/url.ts'
+import { ALGORITHMS } from '../../dataplane/identity/jwt.ts'
+import { keySetOf } from '../../dataplane/identity/key-set.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { error, type Finding, note, ok, shown, warning } from './finding.ts'
 import { type Metadata, objectIn, readMetadata, unreachable } from './metadata.ts'
 import type { Endpoints, Subject } from './subjects.ts'
-import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
-import { ALGORITHMS } from '../../dataplane/identity/jwt.ts'
-import { keySetOf } from '../../dataplane/identity/key-set.ts'
 
 interface Registration {
   readonly redirectUri?: string | undefined
@@ -306,7 +306,11 @@ async function checkEndpoints(endpoints: Endpoints, subject: Subject, options: O
   return [...findings, warning('user', 'no provider says who users are, so each login counts as a new user', fix)]
 }
 
-async function ask({ check, url: text, body, judge }: Question, subject: Subject, options: OAuth2Options): Promise<Finding> {
+async function ask(
+  { check, url: text, body, judge }: Question,
+  subject: Subject,
+  options: OAuth2Options,
+): Promise<Finding> {
   const url = text === undefined ? null : URL.parse(text)
   if (url === null || text === undefined) return error(check, `its address is ${shown(text)}`, 'write an https URL')
   if (url.protocol !== 'https:' && !isLoopback(url) && !subject.insecureAllowHTTP)

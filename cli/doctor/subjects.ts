@@ -1,6 +1,6 @@
 import type { KeyUse } from '../../dataplane/authserver/clients/stated-keys.ts'
-import { type Manifest, readManifests } from '../../operator/cluster/files/index.ts'
 import { buildRedirectUri, type Returning } from '../../dataplane/config/authserver/provider.ts'
+import { type Manifest, readManifests } from '../../operator/cluster/files/index.ts'
 
 export interface Endpoints {
   readonly authorization: string | undefined

@@ -1,9 +1,9 @@
 import { DEFAULT_GROUP, type KindName, kinds, VERSION } from '../../crds/index.ts'
 import { ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
 import { type Given, type Io, type Option, UsageError } from '../command.ts'
 import { apiGroup } from '../options/manifests.ts'
-import type { KubernetesObject } from '../../operator/model/index.ts'
 
 export const clusterOptions = {
   kubeconfig: { type: 'string', value: 'FILE', description: 'The cluster. Default: KUBECONFIG, ~/.kube/config.' },

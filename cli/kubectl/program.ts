@@ -1,8 +1,8 @@
-import { type ChildProcess, spawn, type StdioOptions } from 'node:child_process'
-import type { Io } from '../command.ts'
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { dataPlanePort } from '../../operator/runtime/pods/read-pod-status.ts'
+import type { Io } from '../command.ts'
 import type { Cluster } from './cluster.ts'
 
 /** Starts kubectl, whose plugin this is; it ends with this process. */

@@ -7,7 +7,11 @@ import { PublicError } from '../../dataplane/server/errors.ts'
 import { type DrainTimes, drainTimes, type Listener, listen } from '../../dataplane/server/listen/listen.ts'
 import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { ADMISSION_NAME, webhookName } from '../../operator/render/network/network.ts'
-import { type AdmissionStatus, CertificateKeeper, type CertificateKeeperTimes } from '../../operator/runtime/admission/certificate-keeper.ts'
+import {
+  type AdmissionStatus,
+  CertificateKeeper,
+  type CertificateKeeperTimes,
+} from '../../operator/runtime/admission/certificate-keeper.ts'
 import type { Reviewer } from '../../operator/runtime/admission/reviewer.ts'
 
 /** The API server's limit for one object. A review of an update has two; a larger one gets no warnings. */

@@ -5,15 +5,22 @@ import { DEFAULT_GROUP, kinds } from '../../crds/index.ts'
 import { createLog } from '../../dataplane/server/log.ts'
 import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig, type PooledKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
-import { ADMISSION_NAME, OPERATOR_LEASE_ROLE, OPERATOR_NAME, OPERATOR_NAMESPACE, OPERATOR_REVISIONS, operatorName } from '../../operator/render/network/network.ts'
+import {
+  ADMISSION_NAME,
+  OPERATOR_LEASE_ROLE,
+  OPERATOR_NAME,
+  OPERATOR_NAMESPACE,
+  OPERATOR_REVISIONS,
+  operatorName,
+} from '../../operator/render/network/network.ts'
 import { INSTALLATION, isOfInstallation, VERSION } from '../../operator/render/object/object.ts'
 import { type ControllerOptions, PorticoOperator } from '../../operator/runtime/loop/controller.ts'
 import type { Pod } from '../../operator/runtime/pods/observation.ts'
-import { createIsRemoved, readOwnPod } from '../../operator/runtime/removal/removal.ts'
 import { readStatusByAddress, readStatusByProxy } from '../../operator/runtime/pods/read-pod-status.ts'
 import { finalizerName, rightsFinalizerName } from '../../operator/runtime/queue/queue.ts'
 import { clusterRights, namespacedRights, OwnRights, takeTogether } from '../../operator/runtime/removal/own-rights.ts'
 import { findHeld, type Released, releaseAll } from '../../operator/runtime/removal/release.ts'
+import { createIsRemoved, readOwnPod } from '../../operator/runtime/removal/removal.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from '../command.ts'
 import { collect, giveBackAfterWork, giveBackStartUp } from '../memory.ts'
 import { apiGroup } from '../options/manifests.ts'

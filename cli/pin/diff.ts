@@ -1,11 +1,11 @@
+import { isObject } from '../../crds/settings/json.ts'
 import { objectKey } from '../../operator/cluster/files/index.ts'
 import type { Given, Io } from '../command.ts'
 import type { Server } from './collect.ts'
-import { codePoints, decodeTags, externalReferences, hasHidden, printable } from './suspicious-text.ts'
-import { type ListName, LISTS, type Shown } from './pinned.ts'
+import { LISTS, type ListName, type Shown } from './pinned.ts'
 import { collect, type PinInput, readPinInput } from './servers.ts'
+import { codePoints, decodeTags, externalReferences, hasHidden, printable } from './suspicious-text.ts'
 import { plainText, readTexts } from './text-files.ts'
-import { isObject } from '../../crds/settings/json.ts'
 
 const FAILED = 2
 

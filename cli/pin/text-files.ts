@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { definitionDigest, instructionsDigest, pageDigest } from '../../crds/settings/definition-digest.ts'
-import { escapeHidden, externalReferences, printable } from './suspicious-text.ts'
-import { type ListName, LISTS, type Pinned, pinnedIn } from './pinned.ts'
 import type { Manifest, ManifestFinding } from '../../operator/cluster/files/index.ts'
+import { LISTS, type ListName, type Pinned, pinnedIn } from './pinned.ts'
+import { escapeHidden, externalReferences, printable } from './suspicious-text.ts'
 
 // The texts of approved definitions beside an MCPPin, for reviewers: `NAME.yaml` holds the digests, and the folder
 // `NAME/` the texts.

@@ -9,9 +9,9 @@ import {
   tokenExchange,
   upstreamInject,
 } from '../settings/auth/external-auth.ts'
+import { blockFor } from '../settings/rules.ts'
 import { choice, object, Type } from '../settings/schema.ts'
 import { configStatus, workloadKinds } from '../settings/status.ts'
-import { blockFor } from '../settings/rules.ts'
 
 const OBO = 'on-behalf-of is not supported; use tokenExchange or xaa'
 

@@ -1,9 +1,9 @@
 import { age, defineKind, type ObjectOf, ready, users } from '../define.ts'
 import { oidcIssuer } from '../settings/auth/oidc.ts'
 import { limits } from '../settings/limits.ts'
+import { blockFor } from '../settings/rules.ts'
 import { choice, defaulted, flag, object, Type, text, url } from '../settings/schema.ts'
 import { configStatus, workloadKinds } from '../settings/status.ts'
-import { blockFor } from '../settings/rules.ts'
 
 const kubernetesServiceAccount = object('Tokens of ServiceAccounts, issued by the cluster’s API server.', {
   issuer: Type.Optional(url('gateway', 'Issuer. Absent: the one that the API server’s own discovery document names.')),

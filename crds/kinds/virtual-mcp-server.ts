@@ -14,9 +14,9 @@ import { limits } from '../settings/limits.ts'
 import { podSettings, resourceOverrides, resources } from '../settings/pod/pod.ts'
 import { serviceRules } from '../settings/pod/service.ts'
 import { objectRef, oidcConfigRef, telemetryConfigRef } from '../settings/references.ts'
+import { notBoth } from '../settings/rules.ts'
 import { choice, defaulted, list, map, object, Type, text } from '../settings/schema.ts'
 import { count, oneOf, statusText, workloadStatus } from '../settings/status.ts'
-import { notBoth } from '../settings/rules.ts'
 
 const incomingAuth = object(
   'How clients are authenticated.',

@@ -28,7 +28,8 @@ interface TextOptions {
   readonly refersTo?: string | readonly string[]
 }
 
-const withRules = (rules: readonly CelRule[] | undefined) => (rules?.length ? { 'x-kubernetes-validations': rules } : {})
+const withRules = (rules: readonly CelRule[] | undefined) =>
+  rules?.length ? { 'x-kubernetes-validations': rules } : {}
 
 export const text = (readBy: Reader, description: string, options: TextOptions = {}) =>
   Type.String({

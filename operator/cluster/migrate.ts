@@ -1,9 +1,21 @@
-import { type Document, isMap, isPair, isScalar, isSeq, LineCounter, type Node, type Pair, parseAllDocuments, type Scalar, visit } from 'yaml'
-import { kindNamed, unsupportedFields, validateObject, VERSION } from '../../crds/index.ts'
+import {
+  type Document,
+  isMap,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseAllDocuments,
+  type Scalar,
+  visit,
+} from 'yaml'
+import { kindNamed, unsupportedFields, VERSION, validateObject } from '../../crds/index.ts'
 import { isObject } from '../../crds/settings/json.ts'
+import type { KubernetesObject } from '../model/view.ts'
 import { type ManifestDocument, parseDocuments } from './files/document.ts'
 import { parseGroup } from './files/group.ts'
-import type { KubernetesObject } from '../model/view.ts'
 import { type ApiServer, listAll } from './kubernetes/api-server.ts'
 
 interface Migration {

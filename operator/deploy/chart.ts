@@ -1,13 +1,29 @@
-import { canonicalYaml } from '../render/object/canonical.ts'
 import type { KindDeclaration } from '../../crds/define.ts'
 import { crdFor } from '../../crds/structural.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { admissionConfiguration, OPERATOR_NAME } from '../render/network/network.ts'
+import { canonicalYaml } from '../render/object/canonical.ts'
 import { ADMISSION_PORT, admissionObjects } from './admission.ts'
-import { notes, readme, schema, valuesYaml } from './values.ts'
-import { CONSOLE_CONFIG, CONSOLE_NAME, CONSOLE_PEER, consoleConfigMap, consoleObjects, USAGE_VIEWER_ROLE, VIEWER_ROLE, viewerRoles } from './console.ts'
+import {
+  CONSOLE_CONFIG,
+  CONSOLE_NAME,
+  CONSOLE_PEER,
+  consoleConfigMap,
+  consoleObjects,
+  USAGE_VIEWER_ROLE,
+  VIEWER_ROLE,
+  viewerRoles,
+} from './console.ts'
 import { HEADER } from './kustomize.ts'
-import { clusterRights, deployment, type Installation, leaseRights, namespaceRights, serviceAccount } from './objects.ts'
+import {
+  clusterRights,
+  deployment,
+  type Installation,
+  leaseRights,
+  namespaceRights,
+  serviceAccount,
+} from './objects.ts'
+import { notes, readme, schema, valuesYaml } from './values.ts'
 
 /** Puts code into the template's text: gets the line with the placeholder, returns its replacement. */
 type Fill = (line: string, mark: string) => string

@@ -1,6 +1,6 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import { VERSION } from '../../crds/index.ts'
-import { type SchemaNode, findValueSchema } from '../../crds/walk.ts'
+import { findValueSchema, type SchemaNode } from '../../crds/walk.ts'
 import { canonicalYaml } from '../render/object/canonical.ts'
 import { HEADER } from './kustomize.ts'
 

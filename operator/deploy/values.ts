@@ -1,8 +1,9 @@
 /** The values of the Helm chart. values.yaml, its schema and the table of the README are made from this list. */
+
+import { canonicalYaml } from '../render/object/canonical.ts'
 import { INSTALLATION } from '../render/object/object.ts'
 import { CONSOLE_NAME, CONSOLE_RESOURCES } from './console.ts'
 import { DEFAULT_REPLICAS, DEFAULT_RESOURCES, DEFAULT_USER, labels } from './objects.ts'
-import { canonicalYaml } from '../render/object/canonical.ts'
 
 /** A value as JSON Schema (draft 7): each has a description, and a default or parts. */
 export interface Value {

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { DEFAULT_GROUP, validateObject } from '../../crds/index.ts'
 import { rootRules } from '../../crds/define.ts'
+import { DEFAULT_GROUP, validateObject } from '../../crds/index.ts'
 import { readCorpus } from '../support/operator/crd-corpus.ts'
 import { declarations, specPlaces } from '../support/operator/crd-schemas.ts'
 

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { kinds } from '../../crds/index.ts'
 import { isInFiles, nameInFile } from '../../crds/settings/file-form.ts'
 import { compileStructure } from '../../crds/structure.ts'
-import { childSchema, type SchemaNode, valuesOf } from '../../crds/walk.ts'
+import { childSchema, findValueSchema, type SchemaNode } from '../../crds/walk.ts'
 import { gatewayConfigSchema } from '../../dataplane/config/gateway.ts'
 import { compile } from '../../dataplane/config/schema-violations.ts'
 
@@ -62,7 +62,7 @@ const OF_EACH_TYPE = ['x', 0, 1.5, true, false, [], ['x'], {}, { x: 'x' }]
 const shell = (node: SchemaNode): SchemaNode => ({
   ...node,
   ...(node.items === undefined ? {} : { items: {} }),
-  ...(valuesOf(node) === undefined ? {} : { additionalProperties: {} }),
+  ...(findValueSchema(node) === undefined ? {} : { additionalProperties: {} }),
 })
 
 interface Bounds {
@@ -141,7 +141,7 @@ function differences(field: string, kind: SchemaNode, file: SchemaNode, left: re
   const [inKind, inFile] = [compileStructure(shell(kind)), compile(shell(file) as object)]
   const values = valuesFor(kind, file)
   const [items, otherItems] = [kind.items, file.items]
-  const [inner, otherInner] = [valuesOf(kind), valuesOf(file)]
+  const [inner, otherInner] = [findValueSchema(kind), findValueSchema(file)]
   return [
     ...values
       .filter((value) => (inKind(value).length === 0) !== (inFile(value).length === 0))

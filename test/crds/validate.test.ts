@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { celValue } from '../../crds/validate.ts'
 import { kinds, validateObject, validateStatus } from '../../crds/index.ts'
+import { celValue } from '../../crds/validate.ts'
 
 const server = (spec: unknown, more: object = {}) => ({
   apiVersion: 'portico.dev/v1beta1',

@@ -1,12 +1,19 @@
 import { setTimeout } from 'node:timers/promises'
 import { pino } from 'pino'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { Backend } from '../../../dataplane/gateway/backends/backend/backend.ts'
 import { createTransport } from '../../../dataplane/gateway/backends/backend/create-transport.ts'
-import { type HeadersRead, isAcceptance, isOfType, isSuccess, redirectIn } from '../../../dataplane/gateway/backends/connection/answer-head.ts'
+import {
+  type HeadersRead,
+  isAcceptance,
+  isOfType,
+  isSuccess,
+  redirectIn,
+} from '../../../dataplane/gateway/backends/connection/answer-head.ts'
 import { type BackendFailure, connectionFailure } from '../../../dataplane/gateway/backends/connection/failure.ts'
 import { isKnownBy } from '../../../dataplane/gateway/backends/connection/session-check.ts'
-import { isListChanged, ITEM_KINDS, type ListKind } from '../../../dataplane/gateway/backends/lists/list-kind.ts'
+import { ITEM_KINDS, isListChanged, type ListKind } from '../../../dataplane/gateway/backends/lists/list-kind.ts'
 import type { EntryNote } from '../../../dataplane/gateway/backends/lists/list-page.ts'
 import { ChangeStream } from '../../../dataplane/gateway/backends/refresh/change-stream.ts'
 import { refreshPromptsAndResources } from '../../../dataplane/gateway/backends/refresh/list-prompts-and-resources.ts'
@@ -15,11 +22,10 @@ import { NO_EVIDENCE } from '../../../dataplane/gateway/backends/session/era.ts'
 import { backendLimits } from '../../../dataplane/gateway/limits/memory-limits.ts'
 import { parseObject } from '../../../dataplane/gateway/mcp/parse.ts'
 import { requestText } from '../../../dataplane/gateway/mcp/rpc-text.ts'
+import { isKnownEncoding } from '../../../dataplane/net/body-decoder.ts'
 import { Budget } from '../../../dataplane/server/budget.ts'
 import { error, type Finding, note, ok, shown, warning } from '../finding.ts'
 import { type Exchange, messagesIn, ObservedTransport } from './observed-transport.ts'
-import { isObject } from '../../../crds/settings/json.ts'
-import { isKnownEncoding } from '../../../dataplane/net/body-decoder.ts'
 
 export interface BackendDiagnosis {
   readonly url: string

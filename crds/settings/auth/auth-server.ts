@@ -1,9 +1,9 @@
 /** The embedded authorization server: `authServerConfig` of a VirtualMCPServer, `embeddedAuthServer` of a config. */
 import { inFile } from '../file-form.ts'
-import { blockFor, httpsUnlessAllowed } from '../rules.ts'
 import { limits } from '../limits.ts'
 import { redis } from '../redis.ts'
 import { secretKeyRef } from '../references.ts'
+import { blockFor, httpsUnlessAllowed } from '../rules.ts'
 import {
   choice,
   defaulted,

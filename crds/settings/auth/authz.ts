@@ -1,7 +1,7 @@
 import { limits } from '../limits.ts'
 import { configMapKeyRef } from '../references.ts'
-import { choice, defaulted, label, list, object, type Reader, Type, text } from '../schema.ts'
 import { blockFor } from '../rules.ts'
+import { choice, defaulted, label, list, object, type Reader, Type, text } from '../schema.ts'
 
 export const authzClaims = (readBy: Reader) => ({
   groupClaimName: Type.Optional(

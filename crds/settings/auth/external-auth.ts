@@ -3,9 +3,9 @@
 import { inFile } from '../file-form.ts'
 import { ROLE_CLAIM } from '../gateway/defaults.ts'
 import { credentialHeaderName } from '../headers.ts'
-import { httpsOrLoopback, httpsUnlessAllowed } from '../rules.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
+import { httpsOrLoopback, httpsUnlessAllowed } from '../rules.ts'
 import {
   choice,
   defaulted,

@@ -1,8 +1,8 @@
 /** The grants by which callers get tokens without a login here: `inboundGrants` of an authorization server. */
 
-import { httpsOrLoopback } from '../rules.ts'
 import { limits } from '../limits.ts'
 import { configMapKeyRef, secretKeyRef } from '../references.ts'
+import { httpsOrLoopback } from '../rules.ts'
 import { type CelRule, label, list, object, type Reader, scope, Type, text, url } from '../schema.ts'
 import { JWT_BEARER_RULES, jwtBearerPolicy } from './jwt-bearer.ts'
 import { SPIFFE_RULES, spiffeClientAuth } from './spiffe.ts'

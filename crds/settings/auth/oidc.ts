@@ -1,6 +1,6 @@
 import { inFile, mountedAs } from '../file-form.ts'
-import { httpsUnlessAllowed } from '../rules.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
+import { httpsUnlessAllowed } from '../rules.ts'
 import { defaulted, flag, object, Type, text, url } from '../schema.ts'
 
 /** An issuer of callers' tokens: `inline` of MCPOIDCConfig, `incomingAuth.oidc` of a file. */

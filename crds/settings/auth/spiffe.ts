@@ -1,6 +1,6 @@
 import { mountedAs } from '../file-form.ts'
-import { blockFor, httpsOrLoopback } from '../rules.ts'
 import { limits } from '../limits.ts'
+import { blockFor, httpsOrLoopback } from '../rules.ts'
 import {
   type CelRule,
   choice,

@@ -1,6 +1,6 @@
-import { httpsUnlessAllowed } from '../rules.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef } from '../references.ts'
+import { httpsUnlessAllowed } from '../rules.ts'
 import { type CelRule, choice, defaulted, flag, label, list, object, type Reader, Type, text, url } from '../schema.ts'
 import { registeredClaims } from './bounds.ts'
 import { JWT_BEARER_RULES, jwtBearerPolicy } from './jwt-bearer.ts'

@@ -2,9 +2,9 @@
 
 import { HEADER_NAME } from '../header-rules.ts'
 import { distinctHeaderKeys, headerKeys, headerValue } from '../headers.ts'
-import { blockFor, httpsOrLoopback, httpsUnlessAllowed } from '../rules.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
+import { blockFor, httpsOrLoopback, httpsUnlessAllowed } from '../rules.ts'
 import {
   choice,
   defaulted,

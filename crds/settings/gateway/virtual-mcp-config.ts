@@ -1,12 +1,27 @@
 /** `spec.config` of a VirtualMCPServer: the settings of the gateway itself. */
+
+import { gatewayAudit } from '../audit.ts'
 import { authzClaims, cedarPolicies, entitiesJson } from '../auth/authz.ts'
 import { headerName, headerValue, passthroughHeaders } from '../headers.ts'
 import { limits } from '../limits.ts'
-import { choice, defaulted, duration, flag, integer, list, map, object, objectName, type Reader, text, Type, url } from '../schema.ts'
-import { SAMPLING_RATE } from '../telemetry.ts'
-import { blockFor } from '../rules.ts'
-import { gatewayAudit } from '../audit.ts'
 import { objectRef } from '../references.ts'
+import { blockFor } from '../rules.ts'
+import {
+  choice,
+  defaulted,
+  duration,
+  flag,
+  integer,
+  list,
+  map,
+  object,
+  objectName,
+  type Reader,
+  Type,
+  text,
+  url,
+} from '../schema.ts'
+import { SAMPLING_RATE } from '../telemetry.ts'
 import { aggregation } from './aggregation.ts'
 import { catalogGate } from './catalog-gate.ts'
 import { cors } from './cors.ts'
@@ -134,7 +149,6 @@ const telemetry = (readBy: Reader) =>
     caCertPath: Type.Optional(text(readBy, 'CA certificate in the pod.')),
     useLegacyAttributes: defaulted(flag(readBy, 'Older attribute names too.', { default: true })),
   })
-
 
 /** Fields that this resource replaces by others, each with the reason for its refusal and the field to set instead. */
 const REPLACED = {

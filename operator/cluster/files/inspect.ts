@@ -1,10 +1,10 @@
 import { applyDefaults, kindNamed, unsupportedFields, validateObject } from '../../../crds/index.ts'
 import type { ClusterView, KubernetesObject, SecretPresence } from '../../model/view.ts'
-import { type ManifestFinding, objectKey } from './finding.ts'
-import { type Manifest, type ManifestSet, readManifests } from './read.ts'
 import { clusterAddress } from '../../reconcile/index.ts'
 import type { ReconcileContext } from '../../reconcile/outcome/plan.ts'
-import { planFindings, planManifests, type Planned } from './plan.ts'
+import { type ManifestFinding, objectKey } from './finding.ts'
+import { type Planned, planFindings, planManifests } from './plan.ts'
+import { type Manifest, type ManifestSet, readManifests } from './read.ts'
 
 function checkManifest(manifest: Manifest, group: string): readonly ManifestFinding[] {
   return validateObject(manifest.object, group).map(({ pointer, message, isMistyped }) => {

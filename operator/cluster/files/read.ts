@@ -1,13 +1,13 @@
-import { formatApiVersion, kindNamed, kinds, VERSION } from '../../../crds/index.ts'
 import { readFileSync, statSync } from 'node:fs'
+import { formatApiVersion, kindNamed, kinds, VERSION } from '../../../crds/index.ts'
 import { closest } from '../../../crds/settings/closest.ts'
 import { isObject } from '../../../crds/settings/json.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { checkMetadata, type CoreObject, isCoreKind, type ObjectFinding, readCoreObject } from './core.ts'
-import { agreedGroup, isGroup, type OwnGroup, parseGroup, parseVersion } from './group.ts'
+import { type CoreObject, checkMetadata, isCoreKind, type ObjectFinding, readCoreObject } from './core.ts'
 import { type ManifestDocument, parseDocuments } from './document.ts'
-import { findFiles, type FoundFiles } from './find.ts'
+import { type FoundFiles, findFiles } from './find.ts'
 import { type ManifestFinding, type ObjectId, objectKey } from './finding.ts'
+import { agreedGroup, isGroup, type OwnGroup, parseGroup, parseVersion } from './group.ts'
 
 export interface Manifest {
   readonly object: KubernetesObject
@@ -249,7 +249,12 @@ function ofOurGroup(apiVersion: string, kind: string, { name }: OwnGroup): Class
     )
   }
   if (parseVersion(apiVersion) === VERSION) return { is: 'manifest', kind }
-  return nothing('error', 'ApiVersionInvalid', '/apiVersion', `${apiVersion} is not served; use ${formatApiVersion(name)}`)
+  return nothing(
+    'error',
+    'ApiVersionInvalid',
+    '/apiVersion',
+    `${apiVersion} is not served; use ${formatApiVersion(name)}`,
+  )
 }
 
 function ofOtherGroup(apiVersion: string, kind: string, group: OwnGroup): Classified {

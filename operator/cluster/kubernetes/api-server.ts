@@ -2,7 +2,7 @@ import { HttpMethod, RequestContext } from '@kubernetes/client-node'
 import { errors, request as httpRequest } from 'undici'
 import type { KubernetesObject } from '../../model/view.ts'
 import type { PooledKubeConfig } from './kube-config.ts'
-import { formatApiVersion, buildPath, type Resource } from './resource.ts'
+import { buildPath, formatApiVersion, type Resource } from './resource.ts'
 
 /** An error answer of the API server, with its Status object if it sent one. */
 export class ApiError extends Error {
@@ -229,7 +229,8 @@ export async function listAll(
     const { metadata, items } = await api.list(resource, namespace, {
       query: { limit: PAGE, continue: token, labelSelector, fieldSelector },
     })
-    for (const item of items ?? []) objects.push({ ...item, apiVersion: formatApiVersion(resource), kind: resource.kind })
+    for (const item of items ?? [])
+      objects.push({ ...item, apiVersion: formatApiVersion(resource), kind: resource.kind })
     token = metadata.continue
   } while (token)
   return objects

@@ -1,16 +1,23 @@
 import * as block from '../../../crds/settings/auth/auth-server.ts'
 import type { Static } from '../../../crds/settings/schema.ts'
 import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
-import { redisKeyPrefix } from '../../../dataplane/config/redis-keys.ts'
-import type { Mounts } from '../../render/pod/containers.ts'
-import { mounted, type MountPlace, redisSettings, type Resolver } from '../references/references.ts'
-import { findPrimaries, isChosen, isIdentified, isKey, isOnDemand, isPerUser } from '../../../dataplane/config/authserver/provider.ts'
-import type { OidcConfig } from '../../../dataplane/config/gateway-oidc.ts'
-import { type Conditions, joined, type ProblemDetail, type Problems } from '../outcome/plan.ts'
 import { issuerPolicies, type JwtBearerPolicy } from '../../../dataplane/config/authserver/inbound-grants.ts'
-import type { WorkloadObservation } from '../../model/view.ts'
+import {
+  findPrimaries,
+  isChosen,
+  isIdentified,
+  isKey,
+  isOnDemand,
+  isPerUser,
+} from '../../../dataplane/config/authserver/provider.ts'
 import { conflictFindings } from '../../../dataplane/config/check/authserver/delegation.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../../../dataplane/config/check/claim-matcher.ts'
+import type { OidcConfig } from '../../../dataplane/config/gateway-oidc.ts'
+import { redisKeyPrefix } from '../../../dataplane/config/redis-keys.ts'
+import type { WorkloadObservation } from '../../model/view.ts'
+import type { Mounts } from '../../render/pod/containers.ts'
+import { type Conditions, joined, type ProblemDetail, type Problems } from '../outcome/plan.ts'
+import { type MountPlace, mounted, type Resolver, redisSettings } from '../references/references.ts'
 
 export type AuthServerSpec = Static<ReturnType<typeof block.authServer>>
 

@@ -1,14 +1,14 @@
 import { mcpAuthzConfig } from '../../../crds/index.ts'
 import type { authzConfig } from '../../../crds/settings/auth/authz.ts'
+import { at, isObject } from '../../../crds/settings/json.ts'
 import type { Static } from '../../../crds/settings/schema.ts'
+import { authzFindings } from '../../../dataplane/config/check/authz.ts'
 import type { AuthzConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
-import { judgedProviderProblem } from './auth-server.ts'
 import { checkSupported } from '../outcome/findings.ts'
 import { type Conditions, joined, type ProblemDetail } from '../outcome/plan.ts'
-import { type CheckConfig, type KeyRef, referencedConfig, type Resolver } from '../references/references.ts'
+import { type CheckConfig, type KeyRef, type Resolver, referencedConfig } from '../references/references.ts'
+import { judgedProviderProblem } from './auth-server.ts'
 import { planConfig } from './config.ts'
-import { at, isObject } from '../../../crds/settings/json.ts'
-import { authzFindings } from '../../../dataplane/config/check/authz.ts'
 
 const checkAuthzConfig: CheckConfig<typeof mcpAuthzConfig> = (object, { problems }) => {
   checkSupported(mcpAuthzConfig, object, problems)

@@ -1,17 +1,22 @@
+import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import { type MCPExternalAuthConfig, mcpExternalAuthConfig } from '../../../crds/index.ts'
 import * as blocks from '../../../crds/settings/auth/external-auth.ts'
-import { awsStsFindings, choosesByClaim, tokenClientFindings, xaaFindings } from '../../../dataplane/config/check/credential.ts'
-import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
-import { type Mounts, startMounts } from '../../render/pod/containers.ts'
-import { caBundleFound, type CheckConfig, type KeyRef, mounted, type Resolver } from '../references/references.ts'
-import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import { ROLE_CLAIM } from '../../../crds/settings/gateway/defaults.ts'
 import { isObject } from '../../../crds/settings/json.ts'
 import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import { authServerOwnFindings } from '../../../dataplane/config/check/auth-server.ts'
-import { authServerSettings, type AuthServerSpec, reportGrants } from './auth-server.ts'
-import { checkSupported, noteInvalid, partFindings, type Places } from '../outcome/findings.ts'
+import {
+  awsStsFindings,
+  choosesByClaim,
+  tokenClientFindings,
+  xaaFindings,
+} from '../../../dataplane/config/check/credential.ts'
+import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { type Mounts, startMounts } from '../../render/pod/containers.ts'
+import { checkSupported, noteInvalid, type Places, partFindings } from '../outcome/findings.ts'
 import type { ProblemDetail } from '../outcome/plan.ts'
+import { type CheckConfig, caBundleFound, type KeyRef, mounted, type Resolver } from '../references/references.ts'
+import { type AuthServerSpec, authServerSettings, reportGrants } from './auth-server.ts'
 import { planConfig } from './config.ts'
 
 export type CredentialSettings = Pick<BackendConfig, 'headerFiles' | 'credential'>

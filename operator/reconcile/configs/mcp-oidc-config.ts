@@ -21,7 +21,7 @@ import type { OidcConfig } from '../../../dataplane/config/gateway.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
 import { checkSupported, noteInvalid, type Places, partFindings } from '../outcome/findings.ts'
 import type { ProblemDetail, Problems } from '../outcome/plan.ts'
-import { caBundleFound, type CheckConfig, mounted, referencedConfig, type Resolver } from '../references/references.ts'
+import { type CheckConfig, caBundleFound, mounted, type Resolver, referencedConfig } from '../references/references.ts'
 import { planConfig } from './config.ts'
 
 const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resolver) => {

@@ -1,13 +1,24 @@
-import { type KindName, mcpGroup, type MCPPin, mcpPin, mcpServerEntry } from '../../../crds/index.ts'
+import { type KindName, type MCPPin, mcpGroup, mcpPin, mcpServerEntry } from '../../../crds/index.ts'
 import { kinds } from '../../../crds/kinds/index.ts'
-import { PIN_LISTS, pinLimits, type PinningMode } from '../../../crds/settings/gateway/pinning.ts'
+import { PIN_LISTS, type PinningMode, pinLimits } from '../../../crds/settings/gateway/pinning.ts'
+import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { byText } from '../../model/index.ts'
 import type { ClusterView, DefinitionsObservation, ObjectName } from '../../model/view.ts'
 import { hashValue, sortedKeys } from '../../render/object/canonical.ts'
-import { type Conditions, type ExplainedPlan, joined, type PlannedEvent, type Problems, readConditions, readGeneration, type ReconcileContext, startConditions, startProblems } from '../outcome/plan.ts'
+import {
+  type Conditions,
+  type ExplainedPlan,
+  joined,
+  type PlannedEvent,
+  type Problems,
+  type ReconcileContext,
+  readConditions,
+  readGeneration,
+  startConditions,
+  startProblems,
+} from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
 import { hashTime, setReadiness } from './config.ts'
-import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 
 type Spec = MCPPin['spec']
 

@@ -4,7 +4,13 @@ import { telemetryFindings } from '../../../dataplane/config/check/telemetry.ts'
 import type { TelemetrySettings } from '../../../dataplane/config/telemetry.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
 import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
-import { type CheckConfig, mounted, type MountPlace, referencedConfig, type Resolver } from '../references/references.ts'
+import {
+  type CheckConfig,
+  type MountPlace,
+  mounted,
+  type Resolver,
+  referencedConfig,
+} from '../references/references.ts'
 import { planConfig } from './config.ts'
 
 /** The fields that MCPTelemetryConfig and the block of a registry have in common. */

@@ -2,7 +2,7 @@ import { mcpToolConfig } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
-import { type CheckConfig, referencedConfig, type Resolver } from '../references/references.ts'
+import { type CheckConfig, type Resolver, referencedConfig } from '../references/references.ts'
 import { planConfig } from './config.ts'
 
 const checkToolConfig: CheckConfig<typeof mcpToolConfig> = (object, { problems }) => {

@@ -62,7 +62,11 @@ export interface ReconcileContext {
   readonly now: string
   readonly image: string
   /** Returns the base URL under which pods reach a Service that we render, without a trailing slash. */
-  readonly resolveAddress: (service: { readonly namespace: string; readonly name: string; readonly port: number }) => string
+  readonly resolveAddress: (service: {
+    readonly namespace: string
+    readonly name: string
+    readonly port: number
+  }) => string
   /** Returns the MCP endpoint of an MCPServer's own container. Absent, as in pods: `http://127.0.0.1:<port>/mcp`. */
   readonly serverUrl?: (server: { readonly namespace: string; readonly name: string; readonly port: number }) => string
   /** Returns the local command of a stdio MCPServer, standalone only. Absent, as in pods: the container beside it. */

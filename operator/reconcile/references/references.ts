@@ -1,12 +1,12 @@
 import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
-import type { ClusterView, ObjectName } from '../../model/view.ts'
-import { joined, type Problems, startProblems } from '../outcome/plan.ts'
-import type { Mounts } from '../../render/pod/containers.ts'
 import { type FileForm, isInFiles, nameInFile } from '../../../crds/settings/file-form.ts'
-import type { SchemaNode, Static, TSchema } from '../../../crds/settings/schema.ts'
-import { sortedKeys } from '../../render/object/canonical.ts'
 import { type redis, redisConnection, redisUser } from '../../../crds/settings/redis.ts'
+import type { SchemaNode, Static, TSchema } from '../../../crds/settings/schema.ts'
 import type { RedisSettings } from '../../../dataplane/config/redis.ts'
+import type { ClusterView, ObjectName } from '../../model/view.ts'
+import { sortedKeys } from '../../render/object/canonical.ts'
+import type { Mounts } from '../../render/pod/containers.ts'
+import { joined, type Problems, startProblems } from '../outcome/plan.ts'
 
 export interface KeyRef {
   readonly name: string

@@ -1,13 +1,25 @@
-import { type MCPExternalAuthConfig, mcpExternalAuthConfig, mcpGroup, type MCPServer, type VirtualMCPServer, virtualMcpServer } from '../../../crds/index.ts'
+import {
+  type MCPExternalAuthConfig,
+  type MCPServer,
+  mcpExternalAuthConfig,
+  mcpGroup,
+  type VirtualMCPServer,
+  virtualMcpServer,
+} from '../../../crds/index.ts'
 import { addressFindings, isLoopback } from '../../../dataplane/config/check/url.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import type { Mounts } from '../../render/pod/containers.ts'
 import { podName } from '../../render/rights.ts'
-import type { Problems, ReconcileContext } from '../outcome/plan.ts'
-import { type KeyRef, referencedConfig, type Resolver } from '../references/references.ts'
 import type { AuthServerSpec } from '../configs/auth-server.ts'
-import { checkExternalAuthConfig, type CredentialSettings, credentialSettings, findProvider } from '../configs/mcp-external-auth-config.ts'
+import {
+  type CredentialSettings,
+  checkExternalAuthConfig,
+  credentialSettings,
+  findProvider,
+} from '../configs/mcp-external-auth-config.ts'
+import type { Problems, ReconcileContext } from '../outcome/plan.ts'
+import { type KeyRef, type Resolver, referencedConfig } from '../references/references.ts'
 import { type EmbeddedAuthServer, embeddedAuthServer, injectedProvider, namesAuthServer } from './proxy.ts'
 
 interface HeaderForward {

@@ -1,22 +1,46 @@
+import { mcpExternalAuthConfig } from '../../../crds/index.ts'
 import type { CorsSpec } from '../../../crds/settings/gateway/cors.ts'
 import type { ServerCard } from '../../../crds/settings/gateway/server-card.ts'
+import { findPrimaries } from '../../../dataplane/config/authserver/provider.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
 import { configMapName } from '../../render/object/object.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
 import type { PodSettings } from '../../render/pod/workload.ts'
+import {
+  type AuthServerSpec,
+  authServerSettings,
+  checkIssuer,
+  checkReplicas,
+  reportGrants,
+  reportTrustedIssuers,
+  warnOfLosses,
+  warnOfNoIdentity,
+} from '../configs/auth-server.ts'
 import { type AuthzFields, authzSettings } from '../configs/mcp-authz-config.ts'
+import { checkExternalAuthConfig, providersServed } from '../configs/mcp-external-auth-config.ts'
 import { type OidcReference, oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
+import { type PinnedServer, type PinState, pinningMode, serverPinning } from '../configs/mcp-pin.ts'
 import { type TelemetryReference, workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { sharedShaping } from '../configs/mcp-tool-config.ts'
-import { type PinState, type PinnedServer, pinningMode, serverPinning } from '../configs/mcp-pin.ts'
 import { type Conditions, type ReconcileContext, warnOfNoEffect } from '../outcome/plan.ts'
-import { referencedConfig, type Resolver } from '../references/references.ts'
-import { type Addressed, type Addresses, type AuditSpec, buildAddresses, buildAudit, buildCors, buildEndpoint, buildRateLimits, buildServerCard, buildSessionStorage, buildUsage, checkProofs, type SessionStorageSpec, spelledBy } from './shared-settings.ts'
-import { mcpExternalAuthConfig } from '../../../crds/index.ts'
-import { findPrimaries } from '../../../dataplane/config/authserver/provider.ts'
-import { authServerSettings, type AuthServerSpec, checkIssuer, checkReplicas, reportGrants, reportTrustedIssuers, warnOfLosses, warnOfNoIdentity } from '../configs/auth-server.ts'
-import { checkExternalAuthConfig, providersServed } from '../configs/mcp-external-auth-config.ts'
+import { type Resolver, referencedConfig } from '../references/references.ts'
+import {
+  type Addressed,
+  type Addresses,
+  type AuditSpec,
+  buildAddresses,
+  buildAudit,
+  buildCors,
+  buildEndpoint,
+  buildRateLimits,
+  buildServerCard,
+  buildSessionStorage,
+  buildUsage,
+  checkProofs,
+  type SessionStorageSpec,
+  spelledBy,
+} from './shared-settings.ts'
 
 /** A data-plane configuration, its files, and the addresses at which it is served. */
 export interface Assembly extends Addresses {

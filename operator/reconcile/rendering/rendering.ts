@@ -1,11 +1,45 @@
 import type { Finding } from '../../../dataplane/config/load.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { gatewayListeners, type Listeners, type NetworkPeers, type Outbound, peerProblems, rangeProblems, renderHttpRoute, renderNetworkPolicy, renderService, type ServiceOptions } from '../../render/network/network.ts'
+import {
+  gatewayListeners,
+  type Listeners,
+  type NetworkPeers,
+  type Outbound,
+  peerProblems,
+  rangeProblems,
+  renderHttpRoute,
+  renderNetworkPolicy,
+  renderService,
+  type ServiceOptions,
+} from '../../render/network/network.ts'
 import { dataPlaneContainerName, nameProblem, renderConfig, type Workload } from '../../render/object/object.ts'
-import { dataPlaneContainer, renderResources, resourceDefaults, type Resources, STATE_VOLUME, stateEnvironment, stateMount } from '../../render/pod/containers.ts'
+import {
+  dataPlaneContainer,
+  type Resources,
+  renderResources,
+  resourceDefaults,
+  STATE_VOLUME,
+  stateEnvironment,
+  stateMount,
+} from '../../render/pod/containers.ts'
 import { baselineViolations } from '../../render/pod/pod-security.ts'
-import { type OwnContainer, type PodTemplate, takenMounts, type TakenPart, takenPorts, takenVolumes } from '../../render/pod/pod-template.ts'
-import { fromSettings, ownEnvironment, type PodOptions, type PodSettings, renderDisruptionBudget, renderWorkload, type WorkloadOptions } from '../../render/pod/workload.ts'
+import {
+  type OwnContainer,
+  type PodTemplate,
+  type TakenPart,
+  takenMounts,
+  takenPorts,
+  takenVolumes,
+} from '../../render/pod/pod-template.ts'
+import {
+  fromSettings,
+  ownEnvironment,
+  type PodOptions,
+  type PodSettings,
+  renderDisruptionBudget,
+  renderWorkload,
+  type WorkloadOptions,
+} from '../../render/pod/workload.ts'
 import type { PodRights } from '../../render/rights.ts'
 import { type Places, translatePointer } from '../outcome/findings.ts'
 import type { Problems, ReconcileContext } from '../outcome/plan.ts'

@@ -7,7 +7,7 @@ import { registryListeners } from '../../render/network/network.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import { serverContainerName } from '../../render/object/object.ts'
 import type { Conditions, ProblemDetail, ReconcileContext } from '../outcome/plan.ts'
-import { mounted, type MountPlace } from '../references/references.ts'
+import { type MountPlace, mounted } from '../references/references.ts'
 import { buildAddress } from '../rendering/shared-settings.ts'
 
 type Gate = NonNullable<NonNullable<VirtualMCPServer['spec']['config']>['catalogGate']>

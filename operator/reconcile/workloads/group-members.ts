@@ -10,10 +10,18 @@ import type { PinningMode } from '../../../crds/settings/gateway/pinning.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ObjectName } from '../../model/view.ts'
 import type { Mounts } from '../../render/pod/containers.ts'
-import { type CredentialReference, NEEDS_CALLERS, type OutgoingCredential, outgoingCredential, providerProblem, type UpstreamProviders, withCredential } from '../rendering/backend.ts'
 import { type GatewayPinning, memberPinning, pinningMode } from '../configs/mcp-pin.ts'
 import { joined, type Problems, type ReconcileContext, startProblems } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
+import {
+  type CredentialReference,
+  NEEDS_CALLERS,
+  type OutgoingCredential,
+  outgoingCredential,
+  providerProblem,
+  type UpstreamProviders,
+  withCredential,
+} from '../rendering/backend.ts'
 import { buildAddress, buildEndpoint } from '../rendering/shared-settings.ts'
 import { type CatalogIdentity, catalogIdentity } from './catalog-gate.ts'
 import { assembleMcpRemoteProxy } from './mcp-remote-proxy.ts'

@@ -15,7 +15,17 @@ import type { ClusterView, SourceObservation } from '../../model/view.ts'
 import { registryListeners } from '../../render/network/network.ts'
 import { hashValue, sortedKeys } from '../../render/object/canonical.ts'
 import { configMapName, dataPlaneContainerName, renderConfig } from '../../render/object/object.ts'
-import { dataPlaneContainer, MOUNT_ROOT, type Mounts, resourceDefaults, startMounts, STATE_PATH, STATE_VOLUME, stateEnvironment, stateMount } from '../../render/pod/containers.ts'
+import {
+  dataPlaneContainer,
+  MOUNT_ROOT,
+  type Mounts,
+  resourceDefaults,
+  STATE_PATH,
+  STATE_VOLUME,
+  startMounts,
+  stateEnvironment,
+  stateMount,
+} from '../../render/pod/containers.ts'
 import { ownEnvironment } from '../../render/pod/workload.ts'
 import { registryRights } from '../../render/rights.ts'
 import { telemetrySettings } from '../configs/mcp-telemetry-config.ts'
@@ -28,8 +38,14 @@ import {
   startProblems,
 } from '../outcome/plan.ts'
 import { mounted, type Resolver, startResolver } from '../references/references.ts'
+import {
+  checkName,
+  checkPullSecrets,
+  containerResources,
+  noteFindings,
+  renderChildren,
+} from '../rendering/rendering.ts'
 import { buildAddresses, buildAudit } from '../rendering/shared-settings.ts'
-import { checkName, checkPullSecrets, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 
 const EXPORTED_KINDS = [mcpServer, mcpRemoteProxy, virtualMcpServer, mcpServerEntry]

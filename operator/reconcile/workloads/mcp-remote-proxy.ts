@@ -1,14 +1,36 @@
 import { type MCPRemoteProxy, mcpGroup, mcpRemoteProxy } from '../../../crds/index.ts'
 import type { ClusterView } from '../../model/view.ts'
-import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate, proxyCredential, withCredential } from '../rendering/backend.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { reportDefinitions } from '../configs/mcp-pin.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
 import { type ExplainedPlan, type ReconcileContext, startProblems } from '../outcome/plan.ts'
 import { caBundleFile, type Resolver, startResolver } from '../references/references.ts'
-import { assembleProxy, type Assembly, readProxyPins, PROXY_ORIGINS, PROXY_PLACES, warnOfLogins } from '../rendering/proxy.ts'
+import {
+  backendHeaders,
+  checkRemoteUrl,
+  httpTransport,
+  mayBePrivate,
+  proxyCredential,
+  withCredential,
+} from '../rendering/backend.ts'
+import {
+  type Assembly,
+  assembleProxy,
+  PROXY_ORIGINS,
+  PROXY_PLACES,
+  readProxyPins,
+  warnOfLogins,
+} from '../rendering/proxy.ts'
 import { checkName, checkPullSecrets, noteFindings, renderGatewayPods } from '../rendering/rendering.ts'
-import { gatewayPeers, readLimited, reportProofs, warnOfOpenToAll, warnOfProxyHeaders, warnOfRateLimits, warnOfSessions } from '../rendering/shared-settings.ts'
+import {
+  gatewayPeers,
+  readLimited,
+  reportProofs,
+  warnOfOpenToAll,
+  warnOfProxyHeaders,
+  warnOfRateLimits,
+  warnOfSessions,
+} from '../rendering/shared-settings.ts'
 import { planWorkload } from '../rendering/workload.ts'
 
 export function assembleMcpRemoteProxy(

@@ -3,9 +3,16 @@ import { backendFindings } from '../../../dataplane/config/check/gateway.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
-import { backendHeaders, checkCredential, checkRemoteUrl, httpTransport, mayBePrivate } from '../rendering/backend.ts'
 import { setReadiness } from '../configs/config.ts'
-import { definitionEvents, type PinState, memberPinning, pinningMode, readGatewayPinning, reportDefinitions, serverPinning } from '../configs/mcp-pin.ts'
+import {
+  definitionEvents,
+  memberPinning,
+  type PinState,
+  pinningMode,
+  readGatewayPinning,
+  reportDefinitions,
+  serverPinning,
+} from '../configs/mcp-pin.ts'
 import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
 import {
   type Conditions,
@@ -17,6 +24,7 @@ import {
   startProblems,
 } from '../outcome/plan.ts'
 import { caBundleFile, type Resolver, startResolver } from '../references/references.ts'
+import { backendHeaders, checkCredential, checkRemoteUrl, httpTransport, mayBePrivate } from '../rendering/backend.ts'
 
 /** Builds a gateway's backend from an entry, with its CA bundle and header files in the gateway's pod. */
 export function entryBackend(

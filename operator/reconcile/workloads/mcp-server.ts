@@ -10,10 +10,16 @@ import type { ClusterView } from '../../model/view.ts'
 import { type Outbound, outboundNetwork, outboundProblem, sidecarListeners } from '../../render/network/network.ts'
 import { hashValue } from '../../render/object/canonical.ts'
 import { dataPlaneContainerName, renderConfig } from '../../render/object/object.ts'
-import { dataPlaneContainer, isPinned, listening, type Mounts, resourceDefaults, serverContainer } from '../../render/pod/containers.ts'
+import {
+  dataPlaneContainer,
+  isPinned,
+  listening,
+  type Mounts,
+  resourceDefaults,
+  serverContainer,
+} from '../../render/pod/containers.ts'
 import { ownEnvironment } from '../../render/pod/workload.ts'
 import { attachRights } from '../../render/rights.ts'
-import { buildEra, forwardedCredential, httpTransport, type OutgoingCredential, proxyCredential, stdioBackend, withCredential } from '../rendering/backend.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { reportDefinitions } from '../configs/mcp-pin.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
@@ -25,9 +31,39 @@ import {
   startProblems,
 } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
-import { assembleProxy, type Assembly, readProxyPins, PROXY_ORIGINS, PROXY_PLACES, warnOfLogins } from '../rendering/proxy.ts'
-import { checkName, checkPullSecrets, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
-import { gatewayPeers, readLimited, reportProofs, warnOfOpenToAll, warnOfProxyHeaders, warnOfRateLimits, warnOfSessions } from '../rendering/shared-settings.ts'
+import {
+  buildEra,
+  forwardedCredential,
+  httpTransport,
+  type OutgoingCredential,
+  proxyCredential,
+  stdioBackend,
+  withCredential,
+} from '../rendering/backend.ts'
+import {
+  type Assembly,
+  assembleProxy,
+  PROXY_ORIGINS,
+  PROXY_PLACES,
+  readProxyPins,
+  warnOfLogins,
+} from '../rendering/proxy.ts'
+import {
+  checkName,
+  checkPullSecrets,
+  containerResources,
+  noteFindings,
+  renderChildren,
+} from '../rendering/rendering.ts'
+import {
+  gatewayPeers,
+  readLimited,
+  reportProofs,
+  warnOfOpenToAll,
+  warnOfProxyHeaders,
+  warnOfRateLimits,
+  warnOfSessions,
+} from '../rendering/shared-settings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 
 const MCP_PORT = 8080

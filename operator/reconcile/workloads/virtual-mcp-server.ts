@@ -9,13 +9,20 @@ import type { BackendObservation, ClusterView, WorkloadObservation } from '../..
 import { gatewayListeners } from '../../render/network/network.ts'
 import { configMapName } from '../../render/object/object.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
-import { authServerSettings, checkIssuer, checkReplicas, reportGrants, reportTrustedIssuers, warnOfLosses, warnOfNoIdentity } from '../configs/auth-server.ts'
-import { checkCredential, credentialInForce, listUpstreamProviders } from '../rendering/backend.ts'
-import { providersServed } from '../configs/mcp-external-auth-config.ts'
+import {
+  authServerSettings,
+  checkIssuer,
+  checkReplicas,
+  reportGrants,
+  reportTrustedIssuers,
+  warnOfLosses,
+  warnOfNoIdentity,
+} from '../configs/auth-server.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
+import { providersServed } from '../configs/mcp-external-auth-config.ts'
 import { oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
-import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { type PinState, readGatewayPinning, reportDefinitions } from '../configs/mcp-pin.ts'
+import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
 import {
   type Conditions,
@@ -26,10 +33,27 @@ import {
   startProblems,
   warnOfNoEffect,
 } from '../outcome/plan.ts'
-import { mounted, type MountPlace, type Resolver, startResolver } from '../references/references.ts'
-import { buildAddresses, buildAudit, buildCors, buildEndpoint, buildRateLimits, buildServerCard, buildSessionStorage, buildUsage, checkProofs, reportProofs, type SessionStorageSpec, spelledBy, warnOfOpenToAll, warnOfRateLimits, warnOfSessions } from '../rendering/shared-settings.ts'
-import { checkName, checkPullSecrets, noteFindings, renderGatewayPods } from '../rendering/rendering.ts'
+import { type MountPlace, mounted, type Resolver, startResolver } from '../references/references.ts'
+import { checkCredential, credentialInForce, listUpstreamProviders } from '../rendering/backend.ts'
 import type { Assembly } from '../rendering/proxy.ts'
+import { checkName, checkPullSecrets, noteFindings, renderGatewayPods } from '../rendering/rendering.ts'
+import {
+  buildAddresses,
+  buildAudit,
+  buildCors,
+  buildEndpoint,
+  buildRateLimits,
+  buildServerCard,
+  buildSessionStorage,
+  buildUsage,
+  checkProofs,
+  reportProofs,
+  type SessionStorageSpec,
+  spelledBy,
+  warnOfOpenToAll,
+  warnOfRateLimits,
+  warnOfSessions,
+} from '../rendering/shared-settings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 import { buildAggregation } from './aggregation.ts'
 import { buildCatalogGate, reportCatalogGate, unusedGateSettings } from './catalog-gate.ts'

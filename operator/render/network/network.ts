@@ -1,9 +1,9 @@
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
+import type { networkPeers } from '../../../crds/settings/pod/network-peer.ts'
 import type { service, serviceType } from '../../../crds/settings/pod/service.ts'
 import type { Static } from '../../../crds/settings/schema.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { buildLabels, buildSelector, child, childName, serviceName, type Workload } from '../object/object.ts'
-import type { networkPeers } from '../../../crds/settings/pod/network-peer.ts'
 
 interface Network {
   readonly address: string

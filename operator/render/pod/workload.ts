@@ -1,7 +1,15 @@
 import type { KubernetesObject } from '../../model/view.ts'
 import type { HttpRoute, NetworkPeers, ServiceSettings, ServiceType } from '../network/network.ts'
 import { hashValue } from '../object/canonical.ts'
-import { buildLabels, buildSelector, child, childName, serviceName, stringMap, type Workload } from '../object/object.ts'
+import {
+  buildLabels,
+  buildSelector,
+  child,
+  childName,
+  serviceName,
+  stringMap,
+  type Workload,
+} from '../object/object.ts'
 import { GRACE_SECONDS, podSecurityContext, withoutUsers } from './containers.ts'
 import { mergePodTemplate, type PodTemplate } from './pod-template.ts'
 

@@ -1,9 +1,9 @@
+import { createPrivateKey, randomBytes, X509Certificate } from 'node:crypto'
 import type { Logger } from 'pino'
 import { ApiError, type ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { pause } from '../queue/pause.ts'
-import { createPrivateKey, randomBytes, X509Certificate } from 'node:crypto'
-import { issue, type Issued } from './issue.ts'
+import { type Issued, issue } from './issue.ts'
 
 const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
 const CONFIGURATIONS = {

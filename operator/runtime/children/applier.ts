@@ -3,9 +3,17 @@ import { isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { childResource, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 import { formatKey } from '../queue/queue.ts'
-import { findController, findStanding, type Owner, type Standing } from './ownership.ts'
-import { type ChildChanges, ChildMemories, type ChildMemory, ChildWriter, NameHeldError, noteChange, type WriterOptions } from './child-writer.ts'
 import { type ChildProblem, nameTaken, terminating } from './child-problem.ts'
+import {
+  type ChildChanges,
+  ChildMemories,
+  type ChildMemory,
+  ChildWriter,
+  NameHeldError,
+  noteChange,
+  type WriterOptions,
+} from './child-writer.ts'
+import { findController, findStanding, type Owner, type Standing } from './ownership.ts'
 
 interface ApplierOptions extends WriterOptions {
   readonly isGone: (owner: OwnerReference, namespace: string) => boolean

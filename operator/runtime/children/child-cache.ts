@@ -1,10 +1,11 @@
 import type { KubernetesObject } from '../../model/view.ts'
 import { formatKey } from '../queue/queue.ts'
 import type { ReflectedStore } from '../watch/reflector.ts'
-import { findController, findWorkload } from './ownership.ts'
 import { keptEntries } from './managed-fields.ts'
+import { findController, findWorkload } from './ownership.ts'
 
-const formatObjectKey = ({ kind, metadata }: KubernetesObject) => formatKey(kind, metadata.namespace ?? '', metadata.name)
+const formatObjectKey = ({ kind, metadata }: KubernetesObject) =>
+  formatKey(kind, metadata.namespace ?? '', metadata.name)
 
 const formatScope = (kind: string, namespace = '') => `${kind}/${namespace}`
 

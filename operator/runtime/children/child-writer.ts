@@ -1,13 +1,23 @@
-import type { KubernetesObject } from '../../model/view.ts'
-import { type ChildProblem, formatTitle, notServed } from './child-problem.ts'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { childResource } from '../../cluster/kubernetes/resource.ts'
+import type { KubernetesObject } from '../../model/view.ts'
 import { canonicalJson, hashValue } from '../../render/object/canonical.ts'
 import { NamespaceGoingError, type Namespaces, saysNamespaceGoes } from '../watch/namespaces.ts'
-import { type ChildCache, keptChild, dropContents } from './child-cache.ts'
-import { findController } from './ownership.ts'
-import { type FieldPaths, foreignManagers, hasForeignFields, conflictingFields, holdsReplicas, MANAGER, ownFields, REPLICAS_MANAGER, takenOver } from './managed-fields.ts'
+import { type ChildCache, dropContents, keptChild } from './child-cache.ts'
+import { type ChildProblem, formatTitle, notServed } from './child-problem.ts'
+import {
+  conflictingFields,
+  type FieldPaths,
+  foreignManagers,
+  hasForeignFields,
+  holdsReplicas,
+  MANAGER,
+  ownFields,
+  REPLICAS_MANAGER,
+  takenOver,
+} from './managed-fields.ts'
 import { asWritten, matches } from './matches.ts'
+import { findController } from './ownership.ts'
 
 /** Waits after a refused write in milliseconds, doubled each time. */
 const REFUSAL_WAITS = { first: 1_000, longest: 60_000 }

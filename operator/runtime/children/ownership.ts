@@ -1,7 +1,7 @@
 import { kinds } from '../../../crds/index.ts'
-import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { World } from '../../model/index.ts'
+import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 import { buildLabels } from '../../render/object/object.ts'
 import { ownFields } from './managed-fields.ts'
 

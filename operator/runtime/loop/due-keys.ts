@@ -6,7 +6,7 @@ import { lacksStatus } from '../../reconcile/outcome/plan.ts'
 import { findController, findWorkload, type WorkloadName } from '../children/ownership.ts'
 import type { Observers } from '../pods/observers.ts'
 import type { Debounce } from '../queue/debounce.ts'
-import { type KeyedQueue, formatKey, splitKey } from '../queue/queue.ts'
+import { formatKey, type KeyedQueue, splitKey } from '../queue/queue.ts'
 import { type Dependency, type DependencyGraph, onOwnWorkload } from '../watch/dependencies.ts'
 
 interface DueKeysOptions {

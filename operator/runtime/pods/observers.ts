@@ -1,19 +1,28 @@
 import type { Logger } from 'pino'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
+import type { RouteObservation } from '../../model/view.ts'
 import { configMapName } from '../../render/object/object.ts'
 import { ChildCache } from '../children/child-cache.ts'
 import { lastApplied } from '../children/managed-fields.ts'
 import { formatKey } from '../queue/queue.ts'
 import { type Dependency, onWorkload } from '../watch/dependencies.ts'
 import { ConfigDelivery, type WantedConfig } from './config-delivery.ts'
-import { PodAnswers, type ReadPodStatus } from './read-pod-status.ts'
+import { observeWorkload } from './observation.ts'
 import { PodCache } from './pod-cache.ts'
 import { PodEvents } from './pod-events.ts'
-import { gatewayReportIn, hasMuchToReport, type PodReports, reportReader, seldom, sourcesReader, StatusObserver, together } from './status-observer.ts'
-import { isObject } from '../../../crds/settings/json.ts'
-import type { KubernetesObject, RouteObservation } from '../../model/view.ts'
-import { observeWorkload } from './observation.ts'
+import { PodAnswers, type ReadPodStatus } from './read-pod-status.ts'
+import {
+  gatewayReportIn,
+  hasMuchToReport,
+  type PodReports,
+  reportReader,
+  StatusObserver,
+  seldom,
+  sourcesReader,
+  together,
+} from './status-observer.ts'
 
 interface ObserversOptions {
   readonly api: ApiServer

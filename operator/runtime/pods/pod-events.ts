@@ -3,7 +3,7 @@ import { type ApiServer, listAll } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { findWorkload, type WorkloadName } from '../children/ownership.ts'
-import { handleEach, KeyedQueue, formatKey, splitKey } from '../queue/queue.ts'
+import { formatKey, handleEach, KeyedQueue, splitKey } from '../queue/queue.ts'
 import { isBeingPrepared, newestPods, type Pod, type Trouble } from './observation.ts'
 
 /** The StatefulSet controller and kubelets write core/v1 Events. */

@@ -1,3 +1,4 @@
+import type { Logger } from 'pino'
 import { request } from 'undici'
 import { isReportedStatus, type ReportedStatus } from '../../../dataplane/config/status.ts'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
@@ -5,9 +6,8 @@ import { buildPath, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { dataPlaneContainerName } from '../../render/object/object.ts'
 import { findWorkload, type WorkloadName } from '../children/ownership.ts'
-import type { Pod } from './observation.ts'
-import type { Logger } from 'pino'
 import { formatKey } from '../queue/queue.ts'
+import type { Pod } from './observation.ts'
 
 export const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
 const STATUS_TIMEOUT_MS = 2_000

@@ -1,12 +1,12 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { ReportedStatus } from '../../../dataplane/config/status.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
-import { KeyedQueue, formatKey, splitKey } from '../queue/queue.ts'
-import type { PodCache } from './pod-cache.ts'
-import { isPollable, type ReadPodStatus } from './read-pod-status.ts'
-import { isDeepStrictEqual } from 'node:util'
 import { problemsIn, reportedBackends, reportedSources } from '../../model/reported.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
+import { formatKey, KeyedQueue, splitKey } from '../queue/queue.ts'
 import { type Dependency, onSources } from '../watch/dependencies.ts'
+import type { PodCache } from './pod-cache.ts'
+import { isPollable, type ReadPodStatus } from './read-pod-status.ts'
 
 /** The interval between two polls of a workload: short while its status is incomplete, longer afterwards. */
 const SOON_MS = 2_000

@@ -1,5 +1,5 @@
-import { type Backoff, backoffDelay } from '../../../dataplane/retry/backoff.ts'
 import type { Logger } from 'pino'
+import { type Backoff, backoffDelay } from '../../../dataplane/retry/backoff.ts'
 
 /** Returns the key of an object in queues and maps: `kind/namespace/name`. */
 export const formatKey = (kind: string, namespace: string, name: string): string => `${kind}/${namespace}/${name}`

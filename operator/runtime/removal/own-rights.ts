@@ -1,11 +1,11 @@
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest, type RequestOptions } from 'node:https'
+import type { KubeConfig } from '@kubernetes/client-node'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
 import { buildPath, METADATA_ONLY, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { OPERATOR_LEASE_ROLE, OPERATOR_NAME, operatorName } from '../../render/network/network.ts'
-import { type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'
-import { request as httpsRequest, type RequestOptions } from 'node:https'
-import type { KubeConfig } from '@kubernetes/client-node'
 
 const STRATEGIC = 'application/strategic-merge-patch+json'
 const TRIES = 3

@@ -3,8 +3,8 @@ import type { Reading } from '../../../dataplane/telemetry/metrics/family.ts'
 import { counter } from '../../../dataplane/telemetry/metrics/family.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
-import { findController } from '../children/ownership.ts'
 import type { ChildWrite } from '../children/child-writer.ts'
+import { findController } from '../children/ownership.ts'
 
 /**
  * The reasons why a workload's pods are replaced: `image` of a server; `operator` (its data plane's image or

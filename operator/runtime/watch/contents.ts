@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto'
+import type { Logger } from 'pino'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { SecretPresence, World } from '../../model/index.ts'
@@ -7,8 +9,6 @@ import { splitKey } from '../queue/queue.ts'
 import { type Dependency, onObject, trackedView } from './dependencies.ts'
 import type { ReflectedStore } from './reflector.ts'
 import type { Watches } from './watches.ts'
-import { randomBytes } from 'node:crypto'
-import type { Logger } from 'pino'
 
 interface ContentObject extends KubernetesObject {
   readonly data?: Record<string, string>

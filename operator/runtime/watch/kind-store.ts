@@ -1,8 +1,7 @@
-import type { KubernetesObject } from '../../model/view.ts'
-import { canonicalJson } from '../../render/object/canonical.ts'
 import { ResourceEventType } from '@dot-i/k8s-operator'
 import type { Logger } from 'pino'
 import type { KubernetesObject, ObjectName, World } from '../../model/index.ts'
+import { canonicalJson } from '../../render/object/canonical.ts'
 import { type Dependency, onList, onObject, onReferrers } from './dependencies.ts'
 import type { ReflectedStore } from './reflector.ts'
 

@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { type ObjectId, objectKey } from '../../cluster/files/index.ts'
+import type { NamedObservation } from '../../model/index.ts'
 import type { ReportedProblems } from '../../model/reported.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
 import { listenError } from '../ports/local-ports.ts'
@@ -9,7 +10,6 @@ import { Child, type ChildOptions, type ProcessSpec } from '../process/child.ts'
 import { fetchStatus, GatewayPoller } from '../status/gateway-poller.ts'
 import { removeSecrets, writeMounts } from './mounts.ts'
 import type { LocalPod } from './workload.ts'
-import type { NamedObservation } from '../../model/index.ts'
 
 /** Milliseconds after which a data plane that has not loaded its new configuration has refused it. */
 const CONFIG_TIMEOUT_MS = 5_000

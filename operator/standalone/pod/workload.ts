@@ -6,8 +6,8 @@ import type { KubernetesObject } from '../../model/view.ts'
 import { MOUNT_ROOT } from '../../render/pod/containers.ts'
 import type { WorkloadPorts } from '../ports/local-ports.ts'
 import type { ProcessSpec } from '../process/child.ts'
-import { buildEnvironment, type Container, findPod, PodProblem, type Sources, splitContainers } from './pod.ts'
 import { buildMounts, type MountedFolder } from './mounts.ts'
+import { buildEnvironment, type Container, findPod, PodProblem, type Sources, splitContainers } from './pod.ts'
 
 export interface LocalCommand {
   readonly command: string

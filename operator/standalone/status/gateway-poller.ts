@@ -1,4 +1,9 @@
-import { isReportedBackend, isReportedStatus, type ReportedBackend, type ReportedStatus } from '../../../dataplane/config/status.ts'
+import {
+  isReportedBackend,
+  isReportedStatus,
+  type ReportedBackend,
+  type ReportedStatus,
+} from '../../../dataplane/config/status.ts'
 import { problemsIn, type ReportedProblems } from '../../model/reported.ts'
 
 const TIMEOUT_MS = 2_000

@@ -5,10 +5,10 @@ import { dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { describeAddition, describeChange } from '../../../cli/pin/diff.ts'
-import { codePoints, decodeTags, escapeHidden, hasHidden } from '../../../cli/pin/suspicious-text.ts'
 import { planPins, writePlan } from '../../../cli/pin/index.ts'
 import { digestText, type Shown, shownBy } from '../../../cli/pin/pinned.ts'
-import { digestOfFile, fileName, pinTextFindings, plainText, prettyDefinition } from '../../../cli/pin/text-files.ts'
+import { codePoints, decodeTags, escapeHidden, hasHidden } from '../../../cli/pin/suspicious-text.ts'
+import { digestFile, fileName, pinTextFindings, plainText, prettyDefinition } from '../../../cli/pin/text-files.ts'
 import { checkManifests, readManifests } from '../../../operator/cluster/files/index.ts'
 
 const tags = (text: string) => [...text].map((one) => String.fromCodePoint(0xe0000 + one.charCodeAt(0))).join('')
@@ -22,7 +22,7 @@ test('every hidden character is written as an escape, and the digest of the file
     const content = prettyDefinition(text)
     assert.ok(content.includes(`x\\u{${code.toString(16)}}y`), code.toString(16))
     assert.not.ok(hasHidden(content))
-    assert.is(digestOfFile('tools', content), digestText('tools', text), code.toString(16))
+    assert.is(digestFile('tools', content), digestText('tools', text), code.toString(16))
   }
   for (const text of [
     tool('a literal \\u{200b} and a backslash \\ before \u200b'),
@@ -30,7 +30,7 @@ test('every hidden character is written as an escape, and the digest of the file
     '{"name":"a","description":"lone \\udead","x":[1.0,1e30,12345678901234567890,-0,{"":null}]}',
     '{"name":"a","kind":"MCPServer","apiVersion":"portico.dev/v1beta1","metadata":{"name":"x"},"spec":{}}',
   ])
-    assert.is(digestOfFile('tools', prettyDefinition(text)), digestText('tools', text), text)
+    assert.is(digestFile('tools', prettyDefinition(text)), digestText('tools', text), text)
 })
 
 test('a definition that passes for a manifest is no JSON to anybody else', () => {
@@ -90,7 +90,7 @@ test('pins keep what is approved, add what is new, and write nothing twice', () 
     }
     assert.equal(approve(first), ['instructions  added', 'tools a added', 'tools b/c added'])
     assert.is(read('mcpserver-weather/instructions.txt'), 'Be kind.\\u{200b}\\u{5c}u{41}\n\n')
-    assert.is(digestOfFile('instructions', read('mcpserver-weather/instructions.txt')), first[0]?.digest)
+    assert.is(digestFile('instructions', read('mcpserver-weather/instructions.txt')), first[0]?.digest)
     assert.equal([...plan(first).writes], [])
     // Another text: both are approved, and the plain name has the new one.
     const second = [first[0] as Shown, show('tools', 'a', tool('two')), first[2] as Shown]

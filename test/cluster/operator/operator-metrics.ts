@@ -4,8 +4,8 @@
  */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ruleGroups } from '../../../operator/deploy/monitoring.ts'
 import { dashboards } from '../../../operator/deploy/dashboards.ts'
+import { ruleGroups } from '../../../operator/deploy/monitoring.ts'
 import { type PrometheusServer, startPrometheus } from '../../support/telemetry/prometheus-server.ts'
 import { installWebhook } from '../support/admission.ts'
 import { newCluster } from '../support/cluster.ts'

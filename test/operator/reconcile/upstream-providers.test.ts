@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
-import { formatApiVersion, DEFAULT_GROUP, validateObject } from '../../../crds/index.ts'
+import { DEFAULT_GROUP, formatApiVersion, validateObject } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { providerProblem } from '../../../operator/reconcile/rendering/backend.ts'
 import { configText, plansOfText } from '../../support/operator/plans.ts'

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
-import { formatApiVersion, DEFAULT_GROUP } from '../../../crds/index.ts'
+import { DEFAULT_GROUP, formatApiVersion } from '../../../crds/index.ts'
 
 export interface CorpusCase {
   readonly title: string

@@ -6,7 +6,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { encodeData, type Kept, readKept, renewed, served, trusted } from '../../../../operator/runtime/admission/certificate-keeper.ts'
+import {
+  encodeData,
+  type Kept,
+  readKept,
+  renewed,
+  served,
+  trusted,
+} from '../../../../operator/runtime/admission/certificate-keeper.ts'
 import { issue } from '../../../../operator/runtime/admission/issue.ts'
 
 const HOST = 'portico-operator-admission.portico-system.svc'

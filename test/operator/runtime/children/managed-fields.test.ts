@@ -1,8 +1,18 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { KubernetesObject } from '../../../../operator/model/view.ts'
-import { type FieldSet, foreignManagers, hasForeignFields, conflictingFields, holdsReplicas, lastApplied, type ManagedFields, ownFields, takenOver } from '../../../../operator/runtime/children/managed-fields.ts'
 import { keptChild } from '../../../../operator/runtime/children/child-cache.ts'
+import {
+  conflictingFields,
+  type FieldSet,
+  foreignManagers,
+  hasForeignFields,
+  holdsReplicas,
+  lastApplied,
+  type ManagedFields,
+  ownFields,
+  takenOver,
+} from '../../../../operator/runtime/children/managed-fields.ts'
 
 const port = (number: number) => ({ name: 'mcp', port: number, protocol: 'TCP', targetPort: 'mcp' })
 const service = (number: number, entries: readonly ManagedFields[] = [], spec: object = {}): KubernetesObject => ({

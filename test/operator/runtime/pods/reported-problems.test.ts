@@ -4,7 +4,12 @@ import * as assert from 'uvu/assert'
 import type { ReportedStatus } from '../../../../dataplane/config/status.ts'
 import type { KubernetesObject } from '../../../../operator/model/index.ts'
 import { problemsIn } from '../../../../operator/model/reported.ts'
-import { hasMuchToReport, type PodReports, reportReader, seldom } from '../../../../operator/runtime/pods/status-observer.ts'
+import {
+  hasMuchToReport,
+  type PodReports,
+  reportReader,
+  seldom,
+} from '../../../../operator/runtime/pods/status-observer.ts'
 import { condition, plansOfText } from '../../../support/operator/plans.ts'
 
 const problem = (code: string, message: string) => ({ severity: 'warning', code, message })

@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { KubernetesObject } from '../../../../operator/model/view.ts'
-import { letContentsGo } from '../../../../operator/runtime/children/child-cache.ts'
+import { dropContents } from '../../../../operator/runtime/children/child-cache.ts'
 import { Rollouts } from '../../../../operator/runtime/report/rollouts.ts'
 
 const OURS = 'portico:2'
@@ -76,7 +76,7 @@ function causesWhere(
   }
   const rollouts = new Rollouts({ group: 'portico.dev', image: OURS, findOwner: () => owner })
   const live = deployment(before)
-  if (!mayBeEdited) letContentsGo(live)
+  if (!mayBeEdited) dropContents(live)
   rollouts.written({ rendered: deployment(after), live, written: deployment(written), isKnown, mayBeEdited })
   return rollouts
     .readings()

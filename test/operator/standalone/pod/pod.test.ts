@@ -2,8 +2,8 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from '
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { buildEnvironment, type Container, type Sources, type Volume } from '../../../../operator/standalone/pod/pod.ts'
 import { buildMounts, removeSecrets, writeMounts } from '../../../../operator/standalone/pod/mounts.ts'
+import { buildEnvironment, type Container, type Sources, type Volume } from '../../../../operator/standalone/pod/pod.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
 
 const values = (entries: Record<string, string>) =>
