@@ -39,7 +39,7 @@ function writerTo(target: Target, mostWaiting?: number) {
 
 const lines = (path = file.path) => readFileSync(path, 'utf8').split('\n').slice(0, -1)
 
-test('lines come in their order, in a file for its owner alone', async () => {
+test('lines are written in order, to a file that only its owner can read', async () => {
   const { writer, counts } = writerTo(new FileTarget(file.path))
   for (let index = 0; index < 1000; index++) writer.take(`${index}\n`)
   await eventually('all is written', () => counts.written === 1000)
@@ -51,7 +51,7 @@ test('lines come in their order, in a file for its owner alone', async () => {
   assert.is(counts.lost, 0)
 })
 
-test('a file that was renamed goes on under its name, and no line is cut or lost', async () => {
+test('after a rotation by rename, lines go to a new file, and none is cut or lost', async () => {
   const { writer, counts } = writerTo(new FileTarget(file.path))
   writer.take('before\n')
   await eventually('it is written', () => counts.written === 1)
@@ -66,7 +66,7 @@ test('a file that was renamed goes on under its name, and no line is cut or lost
   assert.equal(all, ['before', ...Array.from({ length: told - 1 }, (_, index) => `${index + 1}`)])
 })
 
-test('a file that can’t be written: a problem that is told once; lines wait, and come when it can', async () => {
+test('if the file can’t be written, the problem is reported once, and the lines are written later', async () => {
   mkdirSync(file.path)
   const { writer, counts, logged } = writerTo(new FileTarget(file.path))
   writer.take('one\n')
@@ -83,7 +83,7 @@ test('a file that can’t be written: a problem that is told once; lines wait, a
   assert.is(about.filter((text) => /written again/.test(String(text))).length, 1)
 })
 
-test('a folder that takes no file is a problem with its reason', async () => {
+test('a folder in which no file can be made is reported with the reason', async () => {
   const folder = join(file.directory, 'no', 'such', 'audit.log')
   const { writer } = writerTo(new FileTarget(folder))
   writer.take('one\n')
@@ -96,7 +96,7 @@ test('a folder that takes no file is a problem with its reason', async () => {
   chmodSync(file.directory, 0o700)
 })
 
-test('while it is slow so many bytes wait; what is beyond them is lost, counted, and told of in the log itself', async () => {
+test('a slow target holds a bounded number of bytes; lines beyond that are lost, counted, and reported in the audit log', async () => {
   const written: string[] = []
   const gate = Promise.withResolvers<void>()
   const slow: Target = {
@@ -120,7 +120,7 @@ test('while it is slow so many bytes wait; what is beyond them is lost, counted,
   assert.equal(written.join('').split('\n').slice(0, -1), expected)
 })
 
-test('a write that fails in the middle of a line goes on there', async () => {
+test('after a write that fails in the middle of a line, the rest of that line is written', async () => {
   let fails = 2
   let text = ''
   const { writer, counts } = writerTo({
@@ -139,7 +139,7 @@ test('a write that fails in the middle of a line goes on there', async () => {
   assert.is(writer.problem, undefined)
 })
 
-test('an end does not wait for a target that stands still', async () => {
+test('closing does not wait for a target that hangs', async () => {
   const { writer, counts } = writerTo({
     ready: () => new Promise(() => undefined),
     write: async () => 0,
@@ -156,7 +156,7 @@ test('an end does not wait for a target that stands still', async () => {
   assert.is(counts.lost, 2)
 })
 
-test('what is no file is an error, not a wait without an end', async () => {
+test('a target that is not a regular file is an error, not an endless wait', async () => {
   const server = createServer().listen(file.path)
   await once(server, 'listening')
   ends.push(async () => void server.close())

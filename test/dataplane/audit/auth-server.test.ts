@@ -189,7 +189,7 @@ test('the request id of the answer is that of the line', async () => {
   assert.equal([event?.client, event?.subject], [{ id: client.id }, undefined])
 })
 
-test('a consent that is refused, and one that is answered elsewhere', async () => {
+test('a consent that is refused, and one that is answered in another browser', async () => {
   client.agent.forget(new URL(server.issuer).host)
   client.agent.answer = 'deny'
   assert.is((await client.authorize({ resource: server.resource })).get('error'), 'access_denied')
@@ -203,7 +203,7 @@ test('a consent that is refused, and one that is answered elsewhere', async () =
   await told('oauth_consent failure invalid_request')
 })
 
-test('a request that is refused before its user is asked is told of, with the client that it names', async () => {
+test('a request that is refused before its user is asked is logged with the client that it names', async () => {
   const answered = await client.authorize({ scope: 'a-query', resource: server.resource })
   assert.is(answered.get('error'), 'invalid_scope')
   const withoutChallenge = await client.authorize({ code_challenge: undefined, resource: server.resource })
@@ -235,7 +235,7 @@ test('a login that fails at the provider, and an answer of a provider to nobody'
   await told('oauth_provider_login failure invalid_request')
 })
 
-test('a login that ends in another browser is told of, with its client and nobody else', async () => {
+test('a login that ends in another browser is logged with its client and without a user', async () => {
   client.agent.forget(new URL(server.issuer).host)
   const url = client.authorizeUrl({ resource: server.resource })
   const end = await client.agent.follow(url, (at) => at.startsWith(`${server.issuer}/oauth/callback`))
@@ -245,7 +245,7 @@ test('a login that ends in another browser is told of, with its client and nobod
   assert.equal([leg?.client, leg?.subject, leg?.target?.['provider']], [{ id: client.id }, undefined, 'corp'])
 })
 
-test('a refresh; a token that has been replaced is told of as used again, with whose it is', async () => {
+test('a refresh, and the reuse of a replaced token with the user whose it is', async () => {
   const first = await login()
   await told(...LOGIN, 'oauth_token_issue success')
   const second = await tokensOf(await client.refresh(first.refresh_token))
@@ -266,7 +266,7 @@ test('a refresh; a token that has been replaced is told of as used again, with w
   assert.equal([reused?.subject?.id, reused?.client], [sub, { id: client.id }])
 })
 
-test('a revocation says what has ended; a client that is not known is told of by its own account', async () => {
+test('a revocation says what has ended; an unknown client is logged under the id that it gave', async () => {
   const { refresh_token } = await login()
   await told(...LOGIN, 'oauth_token_issue success')
   const revoke = (token: string, id = client.id) => client.post('revoke', { client_id: id, token })
@@ -285,7 +285,7 @@ test('a revocation says what has ended; a client that is not known is told of by
   assert.equal(unknown?.client, { id: 'nobody' })
 })
 
-test('who asks about a token is told of, with whom it is about where they learn that', async () => {
+test('an introspection is logged with the client, and with the user if the client is told who that is', async () => {
   const { access_token } = await login()
   await told(...LOGIN, 'oauth_token_issue success')
   const other = await TestClient.register(server.issuer, { client_name: 'Other' })
@@ -310,7 +310,7 @@ test('who asks about a token is told of, with whom it is about where they learn 
   )
 })
 
-test('an exchange tells for whom who acts; one that is refused, for whom', async () => {
+test('a token exchange is logged with its user and its actor; a refused one with its user', async () => {
   const own = await login()
   await told(...LOGIN, 'oauth_token_issue success')
   const exchange = (more: Record<string, string> = {}) =>
@@ -334,7 +334,7 @@ test('an exchange tells for whom who acts; one that is refused, for whom', async
   assert.is(unknown?.subject, undefined)
 })
 
-test('an assertion that is redeemed, and redeemed again', async () => {
+test('an assertion that is redeemed, and a second attempt to redeem it', async () => {
   const assertion = await idp.mint({ sub: 'ci', aud: server.issuer })
   unwritten.add(assertion)
   const redeem = () => new TestClient(server.issuer).post('token', { grant_type: BEARER, assertion })
@@ -368,7 +368,7 @@ test('an assertion that is redeemed, and redeemed again', async () => {
   assert.equal(targetOf(misspelt), { reason: 'issuer_spelling' })
 })
 
-test('a client that comes with other keys than before is told of once, with how many have stayed', async () => {
+test('a client that shows other keys than before is logged once, with the number of keys that stayed', async () => {
   const make = async (kid: string) => ({ kid, ...(await generateKeyPair('ES256')) })
   const [one, two, three] = [await make('a'), await make('b'), await make('c')]
   const show = async (...shown: readonly (typeof one)[]) => {

@@ -99,7 +99,7 @@ async function configure(more: AuditSettings): Promise<void> {
   )
 }
 
-test('a call tells who has called what, where from, how it ended and how long it took', async () => {
+test('a call is logged with caller, tool, address, outcome and duration', async () => {
   const headers = {
     ...(await guarded.bearer(alice)),
     ...TRACED,
@@ -139,7 +139,7 @@ test('a call tells who has called what, where from, how it ended and how long it
   assert.is(backend.seen.at(-1)?.headers['x-request-id'], 'mine-1')
 })
 
-test('how calls end: with a tool’s error, with the backend’s, by a policy, for want of a tool', async () => {
+test('the outcome of a call: a tool’s error, a backend’s error, a denial by policy, an unknown tool', async () => {
   for (const name of ['bad', 'large', 'broken']) await guarded.modern(alice, 'tools/call', { name })
   await guarded.modern(eve, 'tools/call', { name: 'good' })
   await guarded.modern(alice, 'tools/call', { name: 'none' })
@@ -184,7 +184,7 @@ test('a session of the legacy era, from its start to its end, under one digest',
   for (const headers of [session, eves]) assert.not.ok(file.text.includes(String(headers['mcp-session-id'])))
 })
 
-test('who is not let in at all, and what is no message', async () => {
+test('callers who are not let in, and bodies that are no message', async () => {
   const bearer = await guarded.bearer(alice)
   const token = String(bearer['authorization'])
   await post(guarded.url, rpc('tools/list'), { authorization: `${token.slice(0, -4)}AAAA` })
@@ -219,7 +219,7 @@ test('events are chosen by their names; an exclusion wins', async () => {
   assert.equal((await file.next(2)).map(summary), ['session_started success', 'mcp_tool_call success'])
 })
 
-test('what was sent and answered is written where that is wanted, masked and cut', async () => {
+test('arguments and results are logged if that is configured, masked and cut', async () => {
   await configure({
     // It comes a moment after the configuration is in force.
     excludeEventTypes: ['config_reload'],
@@ -273,7 +273,7 @@ test('a change of the configuration is an event, and so is one that is refused',
   assert.equal(told.slice(-2), ['config_reload success', 'config_reload failure config_refused'])
 })
 
-test('a file that can’t be written shows in the status, and calls go on', async () => {
+test('if the file can’t be written, the status says so and calls go on', async () => {
   await configure({ logFile: '/proc/no/audit.log' })
   assert.is((await guarded.modern(alice, 'tools/call', { name: 'good' })).status, 200)
   const status = async () =>

@@ -28,7 +28,7 @@ test('a name that is escaped is the same name', () => {
   assert.not.match(maskedJson('{"pass\\u0077ord" : "hunter2", "x\\q": "hunter2"}', 1024).text, /hunter2/)
 })
 
-test('credentials inside of texts, and keys of URLs, are left out', () => {
+test('credentials inside texts, and keys in URLs, are left out', () => {
   const { text } = masked({
     note: 'use Bearer abcdefghijklmnop, or eyJhbGciOiJIUzI1.eyJzdWIiOiJ4.c2ln',
     at: 'https://user:hunter2@host/path?key=hunter2#hunter2',
@@ -125,7 +125,7 @@ test('it is cut at bytes, never within a character', () => {
   }
 })
 
-test('what is no JSON is masked as far as it looks like it', () => {
+test('a text that is not valid JSON is masked as far as it looks like JSON', () => {
   for (const text of [
     '{"password":"hunter2',
     '{"token": [[[["hunter2"',
@@ -140,7 +140,7 @@ test('a secret that would be cut is left out as well', () => {
   for (const bytes of [8, 100, 2000]) assert.not.match(masked({ long }, bytes).text, /xxxx/)
 })
 
-test('the time is linear in what is written, and in what is left out', () => {
+test('the time grows linearly with what is written and with what is left out', () => {
   const hostile = [
     `{"a":"${'eyJaaaaaaaa-'.repeat(400_000)}"}`,
     `{"password":${'['.repeat(2_000_000)}`,

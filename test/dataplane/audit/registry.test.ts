@@ -33,13 +33,13 @@ test.before.each(() => file.skip())
 const summary = ({ type, outcome, error, target }: Audited) =>
   [type, outcome, error, target?.['operation']].filter((part) => part !== undefined).join(' ')
 
-test('syncs are told of by their source', () => {
+test('syncs are logged with their source', () => {
   const syncs = file.all.filter(({ type }) => type === 'registry_sync')
   assert.ok(syncs.every(({ outcome, target }) => outcome === 'success' && typeof target?.['source'] === 'string'))
   assert.ok(syncs.some(({ target }) => Number(target?.['servers']) > 0))
 })
 
-test('a read tells who has read what', async () => {
+test('a read is logged with the caller and the entry', async () => {
   const token = await fixture.tokenOf('platform-writer')
   const headers = {
     authorization: `Bearer ${token}`,
@@ -70,7 +70,7 @@ test('a read tells who has read what', async () => {
   assert.not.ok(file.text.includes(token.split('.')[2] as string))
 })
 
-test('writes tell what was changed, with what; refusals tell who', async () => {
+test('writes are logged with the object and the change, refusals with the caller', async () => {
   const source = { name: 'mine', managed: {}, claims: { org: 'acme' } }
   await fixture.as('platform-admin', 'POST', '/v1/sources', source)
   await fixture.as('outsider', 'POST', '/v1/sources', source)

@@ -51,7 +51,7 @@ async function leadsTo(url: string): Promise<string> {
 }
 const error = (location: string) => new URL(location).searchParams.get('error')
 
-test('who is not known, or asks to be answered elsewhere, is not redirected', async () => {
+test('an unknown client, or one with another redirect URI, is not redirected', async () => {
   for (const changes of [
     { client_id: undefined },
     { redirect_uri: undefined },
@@ -110,7 +110,7 @@ test('a public client may take any port of a loopback address that it has regist
     assert.is(await leadsTo(client.authorizeUrl({ redirect_uri: uri })), '400', uri)
 })
 
-test('what else is wrong is told to the client, at its own port, with its state and our issuer', async () => {
+test('all other errors go to the client’s redirect URI, at its own port, with its state and our issuer', async () => {
   const redirect = 'http://127.0.0.1:50123/callback'
   for (const [changes, code] of [
     [{ response_type: 'token' }, 'unsupported_response_type'],
@@ -146,7 +146,7 @@ test('what else is wrong is told to the client, at its own port, with its state 
   }
 })
 
-test('nobody is sent on to a site or an app by a link that is refused: a page comes first', async () => {
+test('a refused link leads to a page first, and to no site or app by itself', async () => {
   for (const redirect of ['https://app.example/cb', 'cursor://anysphere/cb', 'https://localhost.example/cb'])
     for (const [changes, code] of [
       [{ scope: 'unknown' }, 'invalid_scope'],
@@ -184,7 +184,7 @@ test('a parameter that comes twice is refused', async () => {
     )
 })
 
-test('a token is for the resource that was asked for, and for this gateway where none was', async () => {
+test('a token is for the requested resource, or for this gateway if none was requested', async () => {
   const spellings = [`${server.resource}/`, server.resource.replace('http', 'HTTP')]
   for (const resource of [undefined, '', server.resource, ...spellings]) {
     const { access_token: token } = await client.login({ resource })
@@ -194,7 +194,7 @@ test('a token is for the resource that was asked for, and for this gateway where
   assert.is(await refusal(client.exchange(code, { resource: 'https://other.example/mcp' })), '400 invalid_target')
 })
 
-test('scopes are those that were asked for and are there, and those of the gateway where none were', async () => {
+test('scopes are the requested ones that exist, or the gateway’s if none were requested', async () => {
   const scopeOf = async (scope: string | undefined) => (await client.login({ scope })).scope
   assert.is(await scopeOf('tools:read'), 'tools:read')
   assert.is(await scopeOf('tools:read unknown openid'), 'tools:read openid')

@@ -42,20 +42,20 @@ test('each login has a state, a nonce and a verifier of its own', async () => {
   }
 })
 
-test('an answer is used once', async () => {
+test('a provider’s answer works once', async () => {
   const url = await toCallback()
   assert.is((await client.agent.get(url)).status, 303)
   assert.is(await statusAt(url), 400)
 })
 
-test('of many requests with one answer one gets the code', async () => {
+test('of many requests with the same answer, one gets the code', async () => {
   const url = await toCallback()
   const answers = await Promise.all(Array.from({ length: 8 }, () => client.agent.get(url)))
   assert.equal(answers.map(({ status }) => status).sort(), [303, ...Array(7).fill(400)])
   for (const answer of answers) await answer.body?.cancel()
 })
 
-test('an answer that is brought by another browser, or by none that is known, is refused and used up', async () => {
+test('an answer that arrives from another or an unknown browser is refused and used up', async () => {
   for (const other of [new UserAgent(), new UserAgent()]) {
     const url = await toCallback()
     // Somebody's own cookie is no better than none.
@@ -66,7 +66,7 @@ test('an answer that is brought by another browser, or by none that is known, is
   assert.is(await statusAt(await toCallback(), new UserAgent()), 400)
 })
 
-test('what is malformed or belongs to no login is told to the person, and never redirected', async () => {
+test('a malformed answer, or one of no login, shows the person a page and redirects nowhere', async () => {
   const url = await toCallback()
   for (const query of [
     '',
@@ -85,7 +85,7 @@ test('what is malformed or belongs to no login is told to the person, and never 
   assert.is((await client.agent.get(url)).status, 303)
 })
 
-test('a person who refuses, or a provider that does, is told to the client without its words', async () => {
+test('if the person or the provider refuses, the client gets an error without the provider’s text', async () => {
   server.upstream.user = undefined
   const answer = await new TestClient(server.issuer, client.id).authorize()
   assert.is(answer.get('error'), 'access_denied')
@@ -99,7 +99,7 @@ test('a person who refuses, or a provider that does, is told to the client witho
   assert.is(elsewhere.get('error'), 'access_denied')
 })
 
-test('no cache keeps an answer, and no page that is linked from one is told where it was', async () => {
+test('answers are not cached, and send no referrer to linked pages', async () => {
   const isPrivate = async (url: string) => {
     const { status, headers } = await client.agent.get(url)
     assert.is(headers.get('cache-control'), 'no-store', url)
@@ -113,7 +113,7 @@ test('no cache keeps an answer, and no page that is linked from one is told wher
   assert.is(await isPrivate(await toCallback()), 303)
 })
 
-test('an answer of another issuer is refused (mix-up), and so is one that names none where the provider always does', async () => {
+test('an answer of another issuer is refused (mix-up), and so is one without an issuer if the provider always sends it', async () => {
   for (const change of [
     (query: URLSearchParams) => query.set('iss', 'https://evil.example'),
     (query: URLSearchParams) => query.delete('iss'),
@@ -127,7 +127,7 @@ test('an answer of another issuer is refused (mix-up), and so is one that names 
   }
 })
 
-test('a provider whose token endpoint fails or lies is told by a page, and no other of its words are in a log', async () => {
+test('if a provider’s token endpoint fails or lies, a page says so, and none of its text is logged', async () => {
   const canary = 'words-of-the-provider'
   const bodies = [
     [500, 'text/html', `<p>${canary}</p>`],

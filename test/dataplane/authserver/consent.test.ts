@@ -53,7 +53,7 @@ async function question(client: TestClient, agent: UserAgent = client.agent, cha
   return { page, ...form }
 }
 
-test('who follows a stranger’s link is asked before anything goes to the provider', async () => {
+test('a person who follows a link is asked before anything goes to the provider', async () => {
   const victim = await register('Known program')
   await victim.login()
   const stranger = await register('Free gifts', ['https://gifts.example.com/cb'])
@@ -97,7 +97,7 @@ test('an answer is remembered for the client, its redirect URI and its scopes', 
   assert.is(client.agent.questions.length, length)
 })
 
-test('where any program on the computer may take the answer, each login is asked for', async () => {
+test('if any program on the computer could receive the answer, consent is asked for at each login', async () => {
   for (const redirect of [REDIRECT, 'com.example.app:/cb', 'cursor://anysphere.mcp/cb', 'https://localhost:1/cb']) {
     const client = await register('On this computer', [redirect, SITE])
     const site = await isAsked(client)
@@ -111,7 +111,7 @@ test('where any program on the computer may take the answer, each login is asked
   assert.ok(await isAsked(other, { redirect_uri: 'http://127.0.0.1:8888/callback' }))
 })
 
-test('an answer is for one resource, which the page names', async () => {
+test('consent is for one resource, which the page names', async () => {
   const second = 'https://second.example.com/mcp'
   const two = await startAuthServer({ authServer: { allowedAudiences: [second] } })
   try {
@@ -126,7 +126,7 @@ test('an answer is for one resource, which the page names', async () => {
   }
 })
 
-test('what one user has allowed counts for nobody else at the same browser', async () => {
+test('the consent of one user does not count for another user of the same browser', async () => {
   const client = await register('Shared computer', [SITE])
   const alice = await client.login({ redirect_uri: SITE })
   client.agent.forget(new URL(server.upstream.issuer).host)
@@ -147,7 +147,7 @@ test('what one user has allowed counts for nobody else at the same browser', asy
   assert.is(client.agent.questions.length, 3)
 })
 
-test('a page is answered in the browser that it was shown in, and each answer begins a login of its own', async () => {
+test('a consent page can be answered in its own browser only, and each answer begins a login of its own', async () => {
   const client = await register('Once')
   const stranger = await register('Another browser')
   const first = await question(client)
@@ -177,7 +177,7 @@ test('several pages open at once don’t disturb each other', async () => {
   }
 })
 
-test('what is no plain yes is a no, or no answer at all', async () => {
+test('only a plain yes is consent', async () => {
   const client = await register('Odd forms')
   for (const decision of ['', 'Allow', 'allow ', 'yes', 'true']) {
     const { action, token } = await question(client)

@@ -21,7 +21,7 @@ const json = async (url: string) => {
 const ecKey = () =>
   generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' })
 
-test('an issuer with a path has its metadata at every place, and its endpoints below the path', async () => {
+test('an issuer with a path serves its metadata at every well-known place, and its endpoints below the path', async () => {
   const server = await startAuthServer({
     path: '/t',
     authServer: { authorizationEndpointBaseUrl: 'https://login.example/x' },
@@ -100,7 +100,7 @@ test('an issuer with a path has its metadata at every place, and its endpoints b
   await server.close()
 })
 
-test('pages of other origins may call what has no cookie, and nothing of what a Host says is answered', async () => {
+test('pages of other origins may call endpoints without cookies, and no answer repeats the Host header', async () => {
   const server = await startAuthServer()
   for (const endpoint of ['token', 'register', 'revoke', 'introspect']) {
     const response = await fetch(`${server.issuer}/oauth/${endpoint}`, {
@@ -137,7 +137,7 @@ test('pages of other origins may call what has no cookie, and nothing of what a 
   await server.close()
 })
 
-test('keys: all are published without their private half, the first signs, and files are read anew', async () => {
+test('keys: public halves are published, the first key signs, and changed files are read again', async () => {
   const [one, two] = [ecKey(), ecKey()]
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs1', format: 'pem' })
   const server = await startAuthServer({
@@ -185,7 +185,7 @@ test('keys: all are published without their private half, the first signs, and f
   await server.close()
 })
 
-test('without files the log warns of it, and a reload that changes something else keeps keys and logins', async () => {
+test('without key files the log warns, and a reload of other settings keeps keys and logins', async () => {
   // An empty list is as absent.
   const server = await startAuthServer({ authServer: { signingKeyFiles: [], hmacSecretFiles: [] } })
   try {
@@ -209,7 +209,7 @@ test('without files the log warns of it, and a reload that changes something els
   }
 })
 
-test('a login whose tokens are being fetched while the configuration changes goes on', async () => {
+test('a login that is fetching tokens while the configuration changes goes on', async () => {
   const server = await startAuthServer()
   try {
     const client = await TestClient.register(server.issuer)

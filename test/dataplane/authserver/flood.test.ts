@@ -26,7 +26,7 @@ const statuses = async (answers: readonly Promise<Response>[]) => {
 }
 const count = (found: readonly number[], status: number) => found.filter((one) => one === status).length
 
-test('logins that have begun elsewhere go on', async () => {
+test('logins that others have begun go on during a flood', async () => {
   const { id } = await TestClient.register(server.issuer)
   using _clock = stoppedClock()
   const client = new TestClient(server.issuer, id)
@@ -41,7 +41,7 @@ test('logins that have begun elsewhere go on', async () => {
   assert.ok((await client.login()).access_token)
 })
 
-test('a long request counts as several', async () => {
+test('a long authorization request counts as several', async () => {
   const { id } = await TestClient.register(server.issuer)
   const url = new TestClient(server.issuer, id).authorizeUrl({ state: 's'.repeat(15_000) })
   using _clock = stoppedClock()
@@ -49,7 +49,7 @@ test('a long request counts as several', async () => {
   assert.ok(count(found, 200) >= 2 && count(found, 200) < 10, `${count(found, 200)} have begun`)
 })
 
-test('so does a registration that is long', async () => {
+test('a long registration counts as several', async () => {
   const register = (address: string, uris: number) => {
     const redirects = Array.from({ length: uris }, (_, index) => `${REDIRECT}/${index}${'x'.repeat(700)}`)
     const body = JSON.stringify({ redirect_uris: redirects })
@@ -65,7 +65,7 @@ test('so does a registration that is long', async () => {
   assert.is((await register('198.51.100.3', 1)).status, 201)
 })
 
-test('registrations of one address fill no memory that others need', async () => {
+test('registrations from one address do not use up the memory for others', async () => {
   const gateway = { trustProxyHeaders: true, allowedHosts: ['gateway.example'] }
   const small = await startAuthServer({ gateway, memoryBytes: 128 * 1024 * 1024 })
   const redirect_uris = Array.from({ length: 2 }, (_, index) => `${REDIRECT}/${index}${'x'.repeat(850)}`)
@@ -111,7 +111,7 @@ for (const [path, type] of [
   ['/oauth/token', 'application/x-www-form-urlencoded'],
   ['/oauth/register', 'application/json'],
 ] as const)
-  test(`bodies for ${path} byte by byte take as much memory as one caller may, and give it back`, async () => {
+  test(`bodies for ${path} that arrive byte by byte take at most one caller’s memory, and release it`, async () => {
     const address = '192.0.2.4'
     // Each takes 7 MiB of memory, of which one caller may take 48.
     const sent = Array.from({ length: 10 }, () => trickle(address, path, type))

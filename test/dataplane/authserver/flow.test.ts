@@ -44,7 +44,7 @@ test('a user logs in at the provider, and the gateway lets the client’s token 
   assert.is((await ask(refreshed.access_token)).status, 200)
 })
 
-test('a code that is used twice ends what it was exchanged for', async () => {
+test('a second use of a code revokes the tokens of the first', async () => {
   const client = await TestClient.register(server.issuer)
   const code = (await client.authorize()).get('code') as string
   const tokens = await tokensOf(await client.exchange(code))

@@ -51,7 +51,7 @@ test('the cookie is Secure, for all paths, and names no domain', async () => {
   assert.match(cookie, COOKIE)
 })
 
-test('a whole login over TLS, with the tokens that it ends in', async () => {
+test('a complete login over TLS, with its tokens', async () => {
   const answer = await client.authorize()
   assert.is(answer.get('iss'), server.issuer)
   const tokens = await tokensOf(await client.exchange(answer.get('code') as string))
@@ -63,7 +63,7 @@ test('a whole login over TLS, with the tokens that it ends in', async () => {
     if (name.endsWith('_endpoint') || name.endsWith('_uri')) assert.ok(url.startsWith(`${server.issuer}/`), name)
 })
 
-test('its own tokens are checked in the process: nobody asks at its address for keys', async () => {
+test('the gateway checks its own tokens without fetching keys from its own address', async () => {
   const answer = await client.authorize()
   const { access_token: token } = await tokensOf(await client.exchange(answer.get('code') as string))
   const { port } = new URL(server.gateway.base)
@@ -78,7 +78,7 @@ test('its own tokens are checked in the process: nobody asks at its address for 
   assert.is(front.connections(Number(port)), before)
 })
 
-test('Chromium takes the cookie, and brings it back from two providers', async () => {
+test('Chromium stores the cookie, and sends it on return from two providers', async () => {
   const { publicKey } = new X509Certificate(authority.cert)
   const pin = hash('sha256', publicKey.export({ type: 'spki', format: 'der' }), 'base64')
   const browser: Browser = await startBrowser(`--ignore-certificate-errors-spki-list=${pin}`)
@@ -105,7 +105,7 @@ test('Chromium takes the cookie, and brings it back from two providers', async (
   }
 })
 
-test('a cookie of another name is nobody’s: without the prefix other hosts and plain http may set it', async () => {
+test('a cookie without the __Host- prefix is ignored, since other hosts and plain http may set it', async () => {
   for (const name of ['portico-login', '__Secure-portico-login', '__host-portico-login', 'x__Host-portico-login']) {
     const agent = new UserAgent()
     const url = await toCallback(agent, client.authorizeUrl())
@@ -119,7 +119,7 @@ test('a cookie of another name is nobody’s: without the prefix other hosts and
   }
 })
 
-test('an issuer of http sets no cookie with the prefix, and takes none', async () => {
+test('an http issuer neither sets nor accepts a cookie with the prefix', async () => {
   const other = await TestClient.register(plain.issuer)
   const agent = new UserAgent()
   const { headers } = await agent.get(other.authorizeUrl())

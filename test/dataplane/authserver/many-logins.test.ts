@@ -128,7 +128,7 @@ async function wrongCalls(): Promise<string[]> {
 const credentials = () =>
   new Set(backends.flatMap((backend) => backend.calls('tools/call').map(({ headers }) => headers.authorization ?? '')))
 
-test('all are logged in, each with what both providers gave them and nobody else', async () => {
+test('every user is logged in with the tokens that both providers gave that user', async () => {
   const { id } = await TestClient.register(server.issuer)
   people = await Promise.all(
     PEOPLE.map(async (name) => {
@@ -148,7 +148,7 @@ test('all are logged in, each with what both providers gave them and nobody else
   assert.equal(exchanges(), [0, 0])
 })
 
-test('all refresh at once, and none is signed out', async () => {
+test('all users refresh at once, and none is logged out', async () => {
   forget()
   await Promise.all(
     people.map(async (person) => {
@@ -159,7 +159,7 @@ test('all refresh at once, and none is signed out', async () => {
   assert.equal(exchanges(), [0, 0])
 })
 
-test('all tokens of the providers are refused at once: each is refreshed once, whichever replica asks', async () => {
+test('if all provider tokens are refused at once, each is refreshed once, whichever replica asks', async () => {
   for (const credential of credentials()) refused.add(credential)
   forget()
   assert.equal(await wrongCalls(), [])
@@ -171,7 +171,7 @@ test('all tokens of the providers are refused at once: each is refreshed once, w
   assert.equal(exchanges(), [0, 0])
 })
 
-test('both replicas had their part, and no log has a credential', () => {
+test('both replicas took part, and no log has a credential', () => {
   for (const { base } of [server.gateway, replica]) assert.ok(front.connections(Number(new URL(base).port)) > 10)
   for (const { lines } of [server.gateway, replica])
     for (const credential of refused) assert.not.ok(JSON.stringify(lines).includes(credential.slice('Bearer '.length)))

@@ -60,7 +60,7 @@ const keepUp = (lines: readonly Record<string, unknown>[]) => {
   return told.at(-1)?.startsWith('no replica') !== true
 }
 
-test('a failover under load ends no login, forgets no client, and lets people log in', async () => {
+test('a failover under load loses no login and no client, and people can log in', async () => {
   const set = await startSentinelSet()
   cleanups.push(set.close)
   const server = await serve({ mode: 'sentinel', addresses: [...set.sentinels], masterName: MASTER_NAME })
@@ -154,7 +154,7 @@ test('a failover under load ends no login, forgets no client, and lets people lo
   }
 })
 
-test('an answer that a client relies on waits for a replica, while there is one', async () => {
+test('an answer that a client relies on waits until a Redis replica has the data, if there is one', async () => {
   const set = await startSentinelSet()
   cleanups.push(set.close)
   const server = await serve({ mode: 'sentinel', addresses: [...set.sentinels], masterName: MASTER_NAME })
@@ -262,7 +262,7 @@ for (const [what, settings, said] of [
     /NOPERM|ACL failure|script can't/,
   ],
 ] as const)
-  test(`${what} is told in the log, before anybody logs in`, async () => {
+  test(`${what} is reported in the log before anybody logs in`, async () => {
     const redis = await startRedis({ settings: ['user default off', settings] })
     cleanups.push(redis.stop)
     const server = await serve({ addresses: [redis.address], usernameFile: 'username', passwordFile: 'password' })
@@ -276,7 +276,7 @@ for (const [what, settings, said] of [
     )
   })
 
-test('a Redis without memory is told in the log once, and goes on when it has some', async () => {
+test('a Redis that runs out of memory is logged once, and logins go on when it has some', async () => {
   const redis = await startRedis({ settings: ['maxmemory 1', 'maxmemory-policy noeviction'] })
   cleanups.push(redis.stop)
   const server = await serve({ addresses: [redis.address] })

@@ -24,13 +24,13 @@ const pem = () =>
   generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string
 const hmac = secret(randomBytes(32).toString('base64url'))
 
-test('a gateway without one tells so', async () => {
+test('a gateway without an authorization server says so in its status', async () => {
   const gateway = await startGateway({ backends: [] })
   assert.is((await statusAt(gateway.adminUrl)).status, null)
   await gateway.close()
 })
 
-test('trusted issuers that are out of reach, or call themselves otherwise, are told of until they are mended', async () => {
+test('trusted issuers that can’t be reached, or name another issuer, are reported until that is mended', async () => {
   const [away, misspelt] = [await startIdentityProvider(), await startIdentityProvider({ path: '/t' })]
   away.behaviour = 'error'
   const jwtBearerGrant = { maxAssertionAge: '5m', subjectBindings: [{ subject: 'ci', allowedResources: ['x'] }] }
@@ -62,7 +62,7 @@ test('trusted issuers that are out of reach, or call themselves otherwise, are t
   }
 })
 
-test('issuer, storage, keys, and how each provider has answered', async () => {
+test('the status has issuer, storage, keys, and the last answer of each provider', async () => {
   const redis = await startRedis()
   const [first, second] = [pem(), pem()]
   const server = await startAuthServer({
@@ -129,7 +129,7 @@ test('issuer, storage, keys, and how each provider has answered', async () => {
   }
 })
 
-test('keys that can’t be read are none, and the rest is told', async () => {
+test('unreadable keys are left out of the status, and the rest is there', async () => {
   const server = await startAuthServer({
     authServer: { signingKeyFiles: ['first.pem'] },
     prepare: (directory) => writeFile(join(directory, 'first.pem'), 'no key'),

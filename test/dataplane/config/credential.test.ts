@@ -46,7 +46,7 @@ test('tokens and secrets go over https, to loopback, or over plain http by choic
     assert.equal(findings(exchange({ tokenUrl })), ['/tokenExchange/tokenUrl'], tokenUrl)
 })
 
-test('a URL that is none, has a user or a fragment, or leads to an address inside is refused', () => {
+test('an invalid URL, one with a user or fragment, or one with an internal address is refused', () => {
   const wrong = [
     ...['', 'i.example', 'ftp://i.example/t', 'file:///etc/passwd', 'https://', 'https://u:p@i.example/t'],
     ...['https://u@i.example/t', 'https://i.example/t#f', 'https://10.0.0.1/t', 'https://169.254.169.254/t'],

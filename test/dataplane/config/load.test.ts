@@ -236,7 +236,7 @@ test('no check throws on a wrong type in any place', () => {
       assert.ok(findings(JSON.stringify({ ...config, [name]: wrong })) !== undefined)
 })
 
-test('YAML that can’t be read', () => {
+test('unreadable YAML is reported', () => {
   assert.match(findings('name: [').join(), /^gateway\.yaml:1: /)
   assert.match(findings('a: 1\na: 2\n').join(), /^gateway\.yaml:2: .*unique/)
   assert.equal(findings(''), ['gateway.yaml: the file is empty'])
@@ -268,7 +268,7 @@ test('the time for many keys is linear', () => {
   }
 })
 
-test('aliases are followed as long as they are few', () => {
+test('a few aliases are followed, and many are refused', () => {
   const map = `&a {${many(3_000, (i) => `k${i}: 1,`)}}`
   assert.equal(findings(`${good}more: [&a 1${many(101, () => ', *a')}]\n`), ['gateway.yaml: has more than 100 aliases'])
   assert.equal(findings(`${good}more: ${map}\nless: [${many(99, () => '{<<: *a},')}${many(200_000, () => '1,')}]\n`), [
@@ -300,13 +300,13 @@ test('a repeated key is found at any depth, and a merge is not one', () => {
   ])
 })
 
-test('text stays text: no, 1.10 and dates keep their type', () => {
+test('plain scalars keep their type: no, 1.10 and dates are text', () => {
   assert.is(parse(good.replace('demo', 'no')).name, 'no')
   assert.is(parse(good.replace('demo', '2025-11-25')).name, '2025-11-25')
   assert.equal(findings(good.replace('demo', '1.10')), ['gateway.yaml:1: /name: must be of type string'])
 })
 
-test('no finding holds the value that is wrong: it may be a secret in the wrong place', () => {
+test('findings do not contain wrong values, which may be secrets in the wrong place', () => {
   const text = good.replace('name: one', 'name: { password: hunter2-hunter2 }').replace('http://', 'hunter2-hunter2://')
   assert.ok(findings(text).length > 0)
   assert.not.match(findings(text).join(), /hunter2/)

@@ -120,7 +120,7 @@ test('a file that is deleted and written anew', async () => {
   assert.is(refusals.length, 1)
 })
 
-test('a link to a file elsewhere: changes there are no event here, the poll finds them', async () => {
+test('changes behind a link to another folder are found by polling', async () => {
   const [here, elsewhere] = [await folder(), await folder()]
   await writeFile(join(elsewhere, 'real.yaml'), 'value: 1')
   await symlink(join(elsewhere, 'real.yaml'), join(here, 'c.yaml'))
@@ -141,7 +141,7 @@ test('a folder that is replaced as a whole', async () => {
   await arrives(values, 2)
 })
 
-test('an invalid file is reported once with all findings; the old one stays in force, and recovery is reported', async () => {
+test('an invalid file is reported once with all findings, the old one stays in force, and recovery is reported', async () => {
   const volume = await mountVolume({ 'c.yaml': 'value: 1' })
   cleanups.push(volume.remove)
   const { values, refusals } = await follow(join(volume.directory, 'c.yaml'))

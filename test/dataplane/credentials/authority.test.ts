@@ -52,7 +52,7 @@ const sameInOrder: typeof alike = [
 ]
 
 for (const config of configs({}))
-  test(`${config.type}: a token that is good for something else gets a credential of its own`, async () => {
+  test(`${config.type}: a token with other rights gets a credential of its own`, async () => {
     const strategy = createStrategy(config, { directory: '.' })
     const variantsOf = (all: typeof alike) => new Set(all.map((claims) => keyOf({ sub: 'alice', ...claims })))
     const keyOf = (claims: (typeof alike)[0]) =>
@@ -64,7 +64,7 @@ for (const config of configs({}))
   })
 
 for (const config of configs({ subjectProviderName: 'corp' }))
-  test(`${config.type} of a login’s token: the token that the caller brings is nothing to it`, async () => {
+  test(`${config.type} of a login’s token: the caller’s own token does not matter`, async () => {
     const strategy = createStrategy(config, { directory: '.' })
     const ofPeople = different.filter(({ act }) => act === undefined)
     const ofActors = different.filter(({ act }) => act !== undefined)

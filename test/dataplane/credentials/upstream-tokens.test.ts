@@ -39,11 +39,11 @@ test('with subjectProviderName the subject is that provider’s token of the sam
   await endpoint.close()
 })
 
-test('without an authorization server nobody has such a token', async () => {
+test('without an authorization server there are no provider tokens', async () => {
   await assertRejects(noUpstreamTokens.accessToken(holderOf(caller('alice')), 'github'), 'you have to log in')
 })
 
-test('a user’s key is for the user: who acts without their login, clients and strangers get none, and no link', async () => {
+test('a user’s key is for the user alone: actors without the login, clients and strangers get no key and no link', async () => {
   const issuer = 'https://i.example'
   const asked: string[] = []
   const tokens = storedUpstreamTokens(createMemoryTokenStore(), {

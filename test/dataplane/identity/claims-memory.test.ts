@@ -82,7 +82,7 @@ const refusalOf = (error: unknown): string => {
   return `${(error as PublicError).code}: ${(error as PublicError).message}`
 }
 
-test('what is kept of tokens is counted as it lies in memory, not as it came', async () => {
+test('cached tokens are counted by their size in memory, not by the length of their text', async () => {
   const { outcomes, held } = await sendTokens(600, crumbs(4_000))
   assert.equal(outcomes, ['authenticated'])
   assert.ok(held < 96 * MIB, `${(held / MIB).toFixed(0)} MiB are held`)
@@ -94,7 +94,7 @@ test('a user may be in a thousand groups', async () => {
   assert.equal(outcomes, ['authenticated'])
 })
 
-test('claims that are larger than most are counted the same way', async () => {
+test('large claims are counted the same way', async () => {
   const { outcomes, held } = await sendTokens(20, crumbs(20_000))
   assert.equal(outcomes, ['authenticated'])
   assert.ok(held < 64 * MIB, `${(held / MIB).toFixed(0)} MiB are held`)

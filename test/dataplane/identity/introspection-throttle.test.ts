@@ -47,7 +47,7 @@ test('an address has a bounded number of open requests, and another address gets
   assert.is(count(await Promise.all(many), 'rate_limited') > 230, true)
 })
 
-test('where too many wait in all, the next one is told to retry', async () => {
+test('if too many wait in all, the next one is told to retry', async () => {
   const { ask, letGo } = throttled()
   const all = Array.from({ length: 60 }, (_, index) => ask(`203.0.113.${index}`, 20)).flat()
   await new Promise(setImmediate)
@@ -57,7 +57,7 @@ test('where too many wait in all, the next one is told to retry', async () => {
   assert.is(count(outcomes, 'refused'), 1008)
 })
 
-test('all of a /48 have as much as four addresses, and leave others their turn', async () => {
+test('a /48 has as much as four addresses, and leaves others their turn', async () => {
   const { ask, letGo, begun } = throttled()
   const all = Array.from({ length: 256 }, (_, net) => ask(`2001:db8:0:${net.toString(16)}::1`, 5)).flat()
   const near = Array.from({ length: 4 }, (_, net) => ask(`2001:db8:1:${net.toString(16)}::1`, 100)).flat()
@@ -68,7 +68,7 @@ test('all of a /48 have as much as four addresses, and leave others their turn',
   assert.ok(count(await Promise.all(near), 'refused') <= 128, 'another /56')
 })
 
-test('where too many wait, those of a network that asks little find a place, and are sent first', async () => {
+test('if too many wait, networks with few requests still get a place and go first', async () => {
   const throttle = new IntrospectionThrottle()
   const { promise: isOver, resolve: letGo } = Promise.withResolvers<VerifiedToken | undefined>()
   const begun: string[] = []

@@ -51,7 +51,7 @@ test.after(async () => {
   folder[Symbol.dispose]()
 })
 
-test('an opaque token that the issuer stands for gives its claims, and is asked about once', async () => {
+test('an opaque token that the issuer confirms gives its claims, and is introspected once', async () => {
   const token = idp.grant({ aud: ['other', AUDIENCE], sub: 'carol', team: 'platform' })
   const before = asks()
   const [caller] = await Promise.all([call(token), call(token)])
@@ -84,7 +84,7 @@ for (const [what, claims] of [
     assert.match(headers?.['WWW-Authenticate'] ?? '', /error="invalid_token"/)
   })
 
-test('optional claims that are null are as absent', async () => {
+test('optional claims that are null count as absent', async () => {
   assert.is((await call(idp.grant({ aud: AUDIENCE, nbf: null, iss: null, token_use: null }))).kind, 'authenticated')
 })
 
@@ -102,11 +102,11 @@ test('the clocks may differ by half a minute', async () => {
   assert.is((await call(idp.grant({ aud: AUDIENCE, exp: now() - 5 }))).kind, 'authenticated')
 })
 
-test('a token that nobody knows is refused', async () => {
+test('an unknown token is refused', async () => {
   assert.is((await refusal('no-such-token')).code, 'unauthenticated')
 })
 
-test('a JWT that fails is never asked about', async () => {
+test('an invalid JWT is not introspected', async () => {
   const before = asks()
   for (const token of [
     await idp.mint({ aud: 'https://other.example' }),
@@ -129,14 +129,14 @@ const outcomeOf = async (by: Authenticate, token: string, address: string) => {
   }
 }
 
-test('a token that is refused is asked about once in a while, however often it comes', async () => {
+test('a refused token is introspected once in a while, however often it is sent', async () => {
   using _clock = stoppedClock()
   const before = asks()
   for (let time = 0; time < 20; time++) assert.is((await refusal('wrong-again-and-again')).code, 'unauthenticated')
   assert.is(asks() - before, 1)
 })
 
-test('an address that brings many wrong tokens is held to some of them, and nobody else is', async () => {
+test('an address that sends many wrong tokens is limited, and no other address is', async () => {
   using _clock = stoppedClock()
   const own = verifier(provider())
   const before = asks()
@@ -157,7 +157,7 @@ test('an address that brings many wrong tokens is held to some of them, and nobo
   await own.close()
 })
 
-test('the same at once, from all addresses of one network of IPv6', async () => {
+test('all addresses of an IPv6 network together are limited in the same way', async () => {
   using _clock = stoppedClock()
   const own = verifier(provider())
   const before = asks()
@@ -169,7 +169,7 @@ test('the same at once, from all addresses of one network of IPv6', async () => 
   await own.close()
 })
 
-test('good tokens cost an address nothing, and wrong ones push none of them out', async () => {
+test('good tokens do not count against an address, and wrong ones evict none of them', async () => {
   using _clock = stoppedClock()
   const own = verifier(provider())
   const tokens = Array.from({ length: 60 }, () => idp.grant({ aud: AUDIENCE }))
@@ -183,7 +183,7 @@ test('good tokens cost an address nothing, and wrong ones push none of them out'
   await own.close()
 })
 
-test('strangers behind the same address shut nobody out whose token was good', async () => {
+test('wrong tokens from the same address do not lock out callers with known tokens', async () => {
   using clock = stoppedClock()
   const own = verifier(provider())
   const token = idp.grant({ aud: AUDIENCE })
@@ -200,7 +200,7 @@ test('strangers behind the same address shut nobody out whose token was good', a
   await own.close()
 })
 
-test('the endpoint is found by discovery where it is not named', async () => {
+test('the endpoint is discovered if it is not configured', async () => {
   const found = verifier(provider({ introspection: { clientId: introspectionClient.id, clientSecretFile } }))
   assert.is((await call(idp.grant({ aud: AUDIENCE }), found)).kind, 'authenticated')
   await found.close()
@@ -229,13 +229,13 @@ test('an endpoint that has moved is found again', async () => {
   }
 })
 
-test('without a client no opaque token is accepted', async () => {
+test('without a configured client no opaque token is accepted', async () => {
   const without = verifier(provider({ introspection: undefined }))
   assert.is((await refusal(idp.grant({ aud: AUDIENCE }), without)).code, 'unauthenticated')
   await without.close()
 })
 
-test('an issuer that does not answer as specified is away; the next provider is asked all the same', async () => {
+test('an issuer with an invalid answer counts as down, and the next provider is still asked', async () => {
   const other = await startIdentityProvider()
   const both = verifier(
     provider(),

@@ -25,7 +25,7 @@ const opened = async (...servers: Promise<ProtectedServer>[]) => {
 }
 const statusOf = async (server: ProtectedServer, token: string) => (await server.ask(`Bearer ${token}`)).status
 
-test('a key of one issuer signs nothing in the name of another, whatever key id it takes', async () => {
+test('a key of one issuer can’t sign for another, whatever its key id', async () => {
   const [one, two] = [await start(), await start()]
   const issuers = [one, two].map(({ issuer }) => ({ issuer, audience: AUDIENCE }))
   const [registry] = (await opened(protectedRegistry(...issuers))) as [ProtectedServer]
@@ -38,7 +38,7 @@ test('a key of one issuer signs nothing in the name of another, whatever key id 
     }
 })
 
-test('a token for one server is not let in at another of the same issuer', async () => {
+test('a token for one server is refused at another of the same issuer', async () => {
   const { issuer, mint } = await start()
   const servers = await opened(
     protectedGateway({ issuer, audience: 'https://one.example' }),
@@ -49,7 +49,7 @@ test('a token for one server is not let in at another of the same issuer', async
   assert.equal([await statusOf(one, token), await statusOf(two, token)], [200, 401])
 })
 
-test('the same subject of another issuer is somebody else: it gets no session of the first', async () => {
+test('the same subject of another issuer is another user, who gets no session of the first', async () => {
   const [one, two] = [await start(), await start()]
   const config = (issuer: string) => ({
     backends: [],
@@ -77,7 +77,7 @@ for (const [what, jwksUri] of [
   ['plain http', 'http://192.0.2.1/keys'],
   ['a file', 'file:///etc/passwd'],
 ] as const)
-  test(`keys that metadata put at ${what} are not fetched: 503 for that issuer, and no word of where`, async () => {
+  test(`keys at ${what} are not fetched: 503 for that issuer, without the address`, async () => {
     const [bad, good] = [await start({ jwksUri }), await start()]
     const issuers = [bad, good].map(({ issuer }) => ({ issuer, audience: AUDIENCE }))
     const servers = await opened(
@@ -93,7 +93,7 @@ for (const [what, jwksUri] of [
     assert.is(await statusOf(registry, await good.mint({ aud: AUDIENCE })), 200, 'the other issuer’s callers')
   })
 
-test('keys that are known serve on while the issuer is away; a new one gets 503 until it is back', async () => {
+test('known keys stay in use while the issuer is down; a new one gets 503 until it is back', async () => {
   const idp = await start()
   const issuer = { issuer: idp.issuer, audience: AUDIENCE }
   const servers = await opened(protectedGateway(issuer), protectedRegistry(issuer))

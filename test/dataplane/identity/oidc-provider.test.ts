@@ -30,7 +30,7 @@ test.after(async () => {
 
 const statusOf = async (server: ProtectedServer, token: string) => (await server.ask(`Bearer ${token}`)).status
 
-test('a JWT is let in where it is for that server, and nowhere else', async () => {
+test('a JWT is accepted by its own server and by no other', async () => {
   const token = await provider.token(JWT, 'tools:call')
   assert.is(decodeProtectedHeader(token).typ, 'at+jwt')
   assert.is(decodeJwt(token).aud, JWT)
@@ -38,14 +38,14 @@ test('a JWT is let in where it is for that server, and nowhere else', async () =
   for (const server of servers.opaque) assert.is(await statusOf(server, token), 401, server.kind)
 })
 
-test('an opaque token is let in where it is for that server, and nowhere else', async () => {
+test('an opaque token is accepted by its own server and by no other', async () => {
   const token = await provider.userToken('alice', OPAQUE, 'tools:call tools:read')
   assert.not.ok(token.includes('.'))
   for (const server of servers.opaque) assert.is(await statusOf(server, token), 200, server.kind)
   for (const server of servers.jwt) assert.is(await statusOf(server, token), 401, server.kind)
 })
 
-test('a token without the scope is stepped up, whether it states other scopes or none', async () => {
+test('a token without the scope gets a step-up challenge, whether it has other scopes or none', async () => {
   const [gateway] = servers.jwt as [ProtectedServer]
   for (const scope of ['tools:read', '']) {
     const { status, challenge } = await gateway.ask(`Bearer ${await provider.token(JWT, scope)}`)
@@ -56,12 +56,12 @@ test('a token without the scope is stepped up, whether it states other scopes or
   assert.is(await statusOf(opaque, await provider.userToken('alice', OPAQUE, 'tools:read')), 403)
 })
 
-test('an opaque token without a subject, as clients get by their own credentials, is refused', async () => {
+test('an opaque token without a subject, as of client credentials, is refused', async () => {
   const token = await provider.token(OPAQUE, 'tools:call')
   for (const server of servers.opaque) assert.is(await statusOf(server, token), 401, server.kind)
 })
 
-test('a revoked opaque token is refused where it was not known before', async () => {
+test('a revoked opaque token is refused if it was not cached', async () => {
   const token = await provider.userToken('alice', OPAQUE, 'tools:call')
   await provider.revoke(token)
   for (const server of servers.opaque) assert.is(await statusOf(server, token), 401, server.kind)

@@ -44,7 +44,7 @@ const codeOf = async (attempt: () => unknown): Promise<string> => {
   }
 }
 
-test('callers in turn on one connection are told apart, and so is a header that differs in one character', async () => {
+test('callers on one connection are told apart, also if the headers differ in one character', async () => {
   const [verify, request] = [verifierOf({}), connection()]
   const headers = { ann: await bearer({ sub: 'ann' }), bob: await bearer({ sub: 'bob' }) }
   for (let round = 0; round < 3; round++)
@@ -63,7 +63,7 @@ test('callers in turn on one connection are told apart, and so is a header that 
   assert.is(await codeOf(() => verify(headers.bob.slice(0, -1), request)), 'unauthenticated')
 })
 
-test('what is known of it ends as it does elsewhere', async () => {
+test('a token cached for a connection expires as it does elsewhere', async () => {
   using clock = stoppedClock()
   const [verify, request, header] = [verifierOf({}), connection(), await bearer()]
   for (let times = 0; times < 3; times++) await verify(header, request)
@@ -72,7 +72,7 @@ test('what is known of it ends as it does elsewhere', async () => {
   assert.instance(verify(header, request), Promise, 'it is verified again')
 })
 
-test('a token that was revoked is refused on the connection that it came on', async () => {
+test('a revoked token is refused on its own connection too', async () => {
   let isRevoked = false
   const { keys } = (await (await fetch(`${idp.issuer}/keys`)).json()) as JSONWebKeySet
   const findKey = createLocalJWKSet({ keys })

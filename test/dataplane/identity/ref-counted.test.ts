@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { RefCounted } from '../../../dataplane/identity/issuers.ts'
 
-test('a resource is made once for all its owners, and closed when the last one has released it', async () => {
+test('a resource is made once for all its owners, and closed when the last one releases it', async () => {
   const events: string[] = []
   const resources = new RefCounted<{ close(): Promise<void> }>()
   let made = 0

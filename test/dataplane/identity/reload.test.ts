@@ -41,7 +41,7 @@ const codeOf = async (attempt: () => unknown): Promise<string> => {
   }
 }
 
-test('keys that are known are known after a reload too, while the issuer is away', async () => {
+test('known keys survive a reload while the issuer is down', async () => {
   const [idp, other] = [await start(), await start()]
   const issuers = new Issuers()
   const before = verifierOf(issuers, { issuer: idp.issuer })
@@ -56,7 +56,7 @@ test('keys that are known are known after a reload too, while the issuer is away
   assert.is(idp.requests.get('/keys'), 1)
 })
 
-test('tokens that were let in are let in still, but not by a provider that has changed or gone', async () => {
+test('cached tokens are still accepted, but not for a provider that was changed or removed', async () => {
   const idp = await start()
   const issuers = new Issuers()
   const authorization = `Bearer ${await idp.mint({ aud: AUDIENCE })}`
@@ -69,7 +69,7 @@ test('tokens that were let in are let in still, but not by a provider that has c
   assert.is(await codeOf(() => verifierOf(issuers, away)(authorization)), 'unauthenticated')
 })
 
-test('a token that one configuration refused is asked about under the next one', async () => {
+test('a token that was refused is introspected again under the next configuration', async () => {
   const idp = await start()
   const issuers = new Issuers()
   const client = { url: idp.introspectionUrl }
@@ -88,7 +88,7 @@ test('a token that one configuration refused is asked about under the next one',
   assert.is(await codeOf(() => introspecting('b')(authorization)), 'ok')
 })
 
-test('what was replaced ends later, so that a question on its way is answered', async () => {
+test('a replaced provider is closed later, so that running introspections finish', async () => {
   let asked: ServerResponse | undefined
   const { promise: isAsked, resolve } = Promise.withResolvers<void>()
   const server = createServer((_request, response) => {

@@ -29,7 +29,7 @@ for (const [resource, url] of [
 ] as const)
   test(`the metadata of ${resource}`, () => assert.is(resourceMetadataUrl(resource), url))
 
-test('it is served on the bare path and on the resource’s own, whatever Host says', async () => {
+test('the metadata is served on the bare path and on the resource’s own, whatever Host says', async () => {
   let current: ProtectedResourceMetadata | undefined = metadataOf('https://gateway.example/team/mcp')
   const app = resourceMetadataRoutes({ current: () => current })
   const get = (path: string, init?: RequestInit) =>

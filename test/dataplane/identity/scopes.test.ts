@@ -66,20 +66,20 @@ for (const [what, claims, header] of tooFew)
     assert.is(JSON.parse(text).error.code, 403)
   })
 
-test('an issuer that states no scopes in its tokens locks nobody out; the log says so once', async () => {
+test('an issuer without scopes in its tokens locks nobody out; the log says so once', async () => {
   const own = await protectedGateway(issuer(), { scopes: SCOPES })
   for (let time = 0; time < 3; time++) assert.is(await outcome(await mint({}), own), 200)
   assert.is(own.log().split('neither scope nor scp').length, 2)
   await own.close()
 })
 
-test('scopes of OpenID Connect are told and not required', async () => {
+test('scopes of OpenID Connect are in the challenge and not required', async () => {
   const own = await protectedGateway(issuer(), { scopes: ['openid', 'profile', 'email', 'offline_access'] })
   assert.is(await outcome(await mint({ scope: 'other' }), own), 200)
   await own.close()
 })
 
-test('a scope below the audience is found under its short name, as Entra ID states it', async () => {
+test('a scope below the audience matches by its short name, as Entra ID states it', async () => {
   const id = '6f1a5ed2-7d0b-4a53-9d0e-5b6a6f0f0d11'
   const scopes = [`api://${id}/access_as_user`]
   const own = await protectedGateway({ ...issuer(), audience: id }, { scopes })
@@ -88,13 +88,13 @@ test('a scope below the audience is found under its short name, as Entra ID stat
   await own.close()
 })
 
-test('a scope of another resource is not found under a short name', async () => {
+test('a scope of another resource does not match by its short name', async () => {
   const own = await protectedGateway(issuer(), { scopes: ['api://other/tools'] })
   assert.is(await outcome(await mint({ scp: 'tools' }), own), 403)
   await own.close()
 })
 
-test('an opaque token that lacks a scope is introspected once, however often it comes', async () => {
+test('an opaque token without a scope is introspected once, however often it is sent', async () => {
   const token = idp.grant({ aud: AUDIENCE, scope: 'tools:read' })
   const before = idp.requests.get('/introspect') ?? 0
   for (let time = 0; time < 5; time++) assert.is(await outcome(token), 403)
@@ -102,7 +102,7 @@ test('an opaque token that lacks a scope is introspected once, however often it 
   assert.is(await outcome(idp.grant({ aud: AUDIENCE, scope: 'tools:read tools:call' })), 200)
 })
 
-test('a token that is wrong in another way is not stepped up', async () => {
+test('a token that is invalid in another way gets no step-up challenge', async () => {
   for (const claims of [{ aud: 'https://other.example' }, { exp: 1 }])
     assert.is(await outcome(await mint({ scope: 'tools:read', ...claims })), 401)
 })

@@ -84,7 +84,7 @@ function folderWithToken() {
   return folder.path
 }
 
-test('a mounted token goes to the configured issuer, not to where its metadata say the keys are', async () => {
+test('a mounted token is sent to the configured issuer, not to the keys’ address in its metadata', async () => {
   const keys = await startServer(() => ({ '/keys': jwks }))
   const issuer = await startServer((origin) => ({
     '/.well-known/openid-configuration': { issuer: origin, jwks_uri: `${keys.origin}/keys` },
@@ -99,7 +99,7 @@ test('a mounted token goes to the configured issuer, not to where its metadata s
   assert.equal(keys.asked, [{ path: '/keys', authorization: undefined, body: '' }])
 })
 
-test('access tokens without aud are for whom another claim names (Cognito)', async () => {
+test('the audience of tokens without aud is in another claim (Cognito)', async () => {
   const issuer = await startServer((origin) => ({
     '/.well-known/openid-configuration': { issuer: origin, jwks_uri: `${origin}/keys` },
     '/keys': jwks,
@@ -124,7 +124,7 @@ test('access tokens without aud are for whom another claim names (Cognito)', asy
   assert.is(await own.codeOf(await mint(issuer.origin)), 'unauthenticated')
 })
 
-test('nor does it follow a redirect', async () => {
+test('a mounted token does not follow a redirect', async () => {
   const thief = await startServer(() => ({ '/keys': jwks }))
   const issuer = await startServer(() => ({ '/keys': `${thief.origin}/keys` }))
   const folder = folderWithToken()
@@ -136,7 +136,7 @@ test('nor does it follow a redirect', async () => {
   assert.equal(thief.asked, [])
 })
 
-test('a link out of the folder for tokens is not read; links inside are, as Kubernetes mounts them', async () => {
+test('a link out of the token folder is not followed; links inside are, as Kubernetes mounts them', async () => {
   const issuer = await startServer((origin) => ({
     '/.well-known/openid-configuration': { issuer: origin, jwks_uri: `${origin}/keys` },
     '/keys': jwks,
@@ -162,7 +162,7 @@ test('a link out of the folder for tokens is not read; links inside are, as Kube
   assert.is(issuer.asked.length, before, 'nobody was asked')
 })
 
-test('a client secret and callers’ tokens go to an introspection endpoint at the issuer’s own origin alone', async () => {
+test('a client secret and callers’ tokens are sent only to an introspection endpoint at the issuer’s own origin', async () => {
   const thief = await startServer(() => ({ '/introspect': { active: true } }))
   const issuer = await startServer((origin) => ({
     '/.well-known/openid-configuration': {
@@ -191,7 +191,7 @@ const startCluster = (state: { issuer: unknown; jwks?: object }) =>
     '/openid/v1/jwks': state.jwks ?? jwks,
   }))
 
-test('issuer and keys of a cluster are read from its API server, which alone gets the token', async () => {
+test('issuer and keys of a cluster come from its API server, and only that gets the token', async () => {
   const state = { issuer: 'https://oidc.cloud.example/id/1' as unknown }
   const server = await startCluster(state)
   const tokenFile = join(folderWithToken(), 'other/token')
@@ -207,7 +207,7 @@ test('issuer and keys of a cluster are read from its API server, which alone get
   assert.is(await codeOf(await mint('')), 'unauthenticated')
 })
 
-test('another issuer of the cluster is noticed with its first token, and strangers cost no question each', async () => {
+test('a changed cluster issuer is noticed with its first token, and unknown issuers cause no request each', async () => {
   const state = { issuer: 'https://one.example' as unknown }
   const server = await startCluster(state)
   const tokenFile = join(folderWithToken(), 'other/token')
@@ -223,7 +223,7 @@ test('another issuer of the cluster is noticed with its first token, and strange
 })
 
 for (const issuer of [undefined, null, '', 7, {}, [], 'x'.repeat(3000)])
-  test(`an API server that names ${JSON.stringify(issuer)?.slice(0, 20)} as its issuer lets nobody in`, async () => {
+  test(`with an API server that names ${JSON.stringify(issuer)?.slice(0, 20)} as its issuer every token is refused`, async () => {
     const server = await startCluster({ issuer })
     const { codeOf } = authenticate({
       cluster: { apiServer: server.origin, tokenFile: join(folderWithToken(), 'other/token') },
@@ -232,7 +232,7 @@ for (const issuer of [undefined, null, '', 7, {}, [], 'x'.repeat(3000)])
     assert.is(await codeOf(await mint('x'.repeat(3000))), 'unavailable')
   })
 
-test('one ServiceAccount is let in, or those of one namespace', async () => {
+test('a rule admits one ServiceAccount, or those of one namespace', async () => {
   const server = await startCluster({ issuer: 'https://one.example' })
   const cluster = { apiServer: server.origin, tokenFile: join(folderWithToken(), 'other/token') }
   const of = (sub: string) => mint('https://one.example', { sub: `system:serviceaccount:${sub}` })
@@ -246,7 +246,7 @@ test('one ServiceAccount is let in, or those of one namespace', async () => {
   assert.is(await all.codeOf(await mint('https://one.example', { sub: 'agents:reader' })), 'unauthenticated')
 })
 
-test('opaque tokens of a cluster are asked about without credentials, and the subject counts', async () => {
+test('opaque tokens of a cluster are introspected without credentials, and the subject decides', async () => {
   const until = Math.floor(Date.now() / 1000) + 300
   const answer = { active: true, sub: 'system:serviceaccount:agents:writer', aud: AUDIENCE, exp: until }
   const server = await startCluster({ issuer: 'https://one.example' })
@@ -319,7 +319,7 @@ for (const [what, oidc, says] of refused)
     }
   })
 
-test('a configuration file with the cluster’s API server or a mounted token is taken', () => {
+test('a configuration file with the cluster’s API server or a mounted token is accepted', () => {
   configOf({ cluster: { tokenFile: '../cluster/token' } })
   configOf({
     cluster: { apiServer: 'https://kubernetes.default.svc.cluster.local', tokenFile: 't' },

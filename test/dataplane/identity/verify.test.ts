@@ -199,7 +199,7 @@ test('rotated keys are found with one fetch, however many tokens ask', async () 
   assert.is(idp.requests.get('/keys'), before + 1)
 })
 
-test('a new key that can’t be fetched now is not called invalid', async () => {
+test('a new key that can’t be fetched now gets 503, not 401', async () => {
   const idp = await start()
   const verify = authenticate([idp])
   await verify(`Bearer ${await idp.mint({ aud: AUDIENCE })}`)
@@ -209,7 +209,7 @@ test('a new key that can’t be fetched now is not called invalid', async () => 
     assert.is((await refusal(verify(`Bearer ${await idp.mint({ aud: AUDIENCE })}`))).code, 'unavailable')
 })
 
-test('invented key ids don’t make us fetch again and again', async () => {
+test('invented key ids don’t cause a fetch each', async () => {
   using _clock = stoppedClock()
   const idp = await start()
   const verify = authenticate([idp])
@@ -250,7 +250,7 @@ for (const behaviour of ['error', 'rubbish', 'redirects', 'huge'] as const)
     assert.is(kept.lines.filter(({ level }) => level === 'info').length, 1)
   })
 
-test('an issuer that is away at the start is found when it comes', async () => {
+test('an issuer that is down at the start is found when it comes up', async () => {
   const idp = await startIdentityProvider()
   const token = await idp.mint({ aud: AUDIENCE })
   const { port, issuer } = idp
@@ -268,7 +268,7 @@ test('an issuer that is away at the start is found when it comes', async () => {
   )
 })
 
-test('known keys go on being used while the issuer is away', async () => {
+test('known keys stay in use while the issuer is down', async () => {
   const idp = await start()
   const verify = authenticate([idp])
   const [first, second] = [await idp.mint({ aud: AUDIENCE }), await idp.mint({ aud: AUDIENCE })]
@@ -277,7 +277,7 @@ test('known keys go on being used while the issuer is away', async () => {
   await verify(`Bearer ${second}`)
 })
 
-test('a token is tried with the providers of its own issuer alone', async () => {
+test('a token is checked only by the providers of its own issuer', async () => {
   const [one, two] = [await start(), await start()]
   const verify = authenticate([
     { issuer: one.issuer },
@@ -293,7 +293,7 @@ test('a token is tried with the providers of its own issuer alone', async () => 
   await verify(`Bearer ${await one.mint({ aud: AUDIENCE })}`)
 })
 
-test('a provider whose keys can’t be had does not hide another of the same issuer', async () => {
+test('a provider whose keys can’t be fetched does not affect another one of the same issuer', async () => {
   const idp = await start()
   const gone = { issuer: idp.issuer, jwksUrl: `${idp.issuer}/nowhere`, audience: 'first' }
   const verify = authenticate([gone, { issuer: idp.issuer, audience: 'second' }])
@@ -301,7 +301,7 @@ test('a provider whose keys can’t be had does not hide another of the same iss
   assert.is((await refusal(verify(`Bearer ${await idp.mint({ aud: 'first' })}`))).code, 'unavailable')
 })
 
-test('a verified token is not kept beyond its end', async () => {
+test('a verified token is not cached beyond its expiry', async () => {
   using clock = stoppedClock()
   const idp = await start()
   const verify = authenticate([idp])
@@ -314,7 +314,7 @@ test('a verified token is not kept beyond its end', async () => {
   assert.is((await refusal(verify(`Bearer ${token}`))).code, 'unauthenticated')
 })
 
-test('neither tokens nor what is wrong with them in detail reach the log above debug', async () => {
+test('tokens are not logged, and the details of their errors only at debug', async () => {
   const idp = await start()
   const kept = keptLog()
   const verify = authenticate([idp], kept.log)

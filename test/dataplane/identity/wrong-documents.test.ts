@@ -154,7 +154,7 @@ const UNUSABLE: readonly string[] = [
   JSON.stringify({ keys: new Array(101).fill(jwk) }),
 ]
 
-test('keys that are known outlive an answer that is no usable set of keys', async () => {
+test('known keys outlive an unusable answer', async () => {
   await Promise.all(
     UNUSABLE.map(async (text) => {
       const issuer = wrongIssuer('keys', { what: text, answer: (response) => response.end(text) }, false)
@@ -175,14 +175,14 @@ test('one bad key among good ones is left out', async () => {
   await mixed.close()
 })
 
-test('members of a key that are null are as absent', async () => {
+test('null members of a key count as absent', async () => {
   const keys = { keys: [{ ...jwk, use: null, alg: null, key_ops: null, x5c: null }] }
   const nulls = wrongIssuer('keys', { what: 'nulls', answer: (response) => response.end(JSON.stringify(keys)) })
   assert.is(await nulls.come(), 'ok')
   await nulls.close()
 })
 
-test('an empty set of keys is believed after a minute, and keys that come back are', async () => {
+test('an empty set of keys takes effect after a minute, and keys that come back at once', async () => {
   using clock = stoppedClock()
   const issuer = wrongIssuer('keys', { what: 'empty', answer: (response) => response.end('{"keys":[]}') }, false)
   assert.is(await issuer.come(), 'ok')

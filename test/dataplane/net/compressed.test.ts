@@ -58,7 +58,7 @@ for (const [what, read] of Object.entries({ 'a provider’s document': fetched, 
       assert.is(await read(encoding), TEXT)
       assert.is(asked, 'gzip')
     })
-  test(`${what} is held against its bounds when it is decoded`, async () => {
+  test(`${what} is checked against its limits after decoding`, async () => {
     await read('large').then(
       () => assert.unreachable(),
       (error: Error) => assert.match(error.message, /100000 bytes|larger|100,000|bytes/),

@@ -115,7 +115,7 @@ test('all addresses of a name are checked, and the checked ones are what is conn
   assert.match(String(await resolve([], {}, false)), /no address/)
 })
 
-test('a name that isn’t there is an error of its own', async () => {
+test('an unknown name is an error of its own', async () => {
   const error = await failure(get('http://does-not-exist.invalid'))
   assert.match(String(error.code), /ENOTFOUND|EAI_AGAIN/)
 })
@@ -143,7 +143,7 @@ test('a private CA is trusted besides the others, and followed as it changes', a
   )
 })
 
-test('a CA bundle that isn’t there or is none is an error, not a crash', async () => {
+test('a missing or invalid CA bundle is an error, not a crash', async () => {
   const { port } = await serve((_request, response) => response.end('in'))
   const origin = `https://127.0.0.1:${port}`
   const error = await failure(get(origin, { allowLoopback: true, caBundleFile: '/nowhere/ca.pem' }))

@@ -59,13 +59,13 @@ const outcome = (pending: Promise<unknown>): Promise<string> =>
     (error: Error & { code?: string }) => error.code ?? error.name,
   )
 
-test('the machine is reached by this name where nothing guards it', async () => {
+test('without a guard the machine is reached by this name', async () => {
   answers = [['127.0.0.1']]
   assert.is(await (await fetch(`http://${NAME}:${port}/`)).text(), 'secret')
 })
 
 for (const bad of PRIVATE)
-  test(`a document: one look decides and is what is connected to, and a later one that gives ${bad} is refused`, async () => {
+  test(`a document: the checked address is the one connected to, and a later look-up that gives ${bad} is refused`, async () => {
     answers = [[PUBLIC], [bad]]
     const guardedFetch = createGuardedFetch({ connectTimeoutMs: 100, timeoutMs: 2_000 })
     const url = `http://${NAME}:${port}/`
@@ -76,7 +76,7 @@ for (const bad of PRIVATE)
     await guardedFetch.close()
   })
 
-test('a pool to one server looks anew at each connection, and a mixed answer is refused whole', async () => {
+test('a pool resolves the name at each connection, and a mixed answer is refused', async () => {
   answers = [[PUBLIC], ['127.0.0.1'], [PUBLIC, '127.0.0.1'], ['127.0.0.1', PUBLIC]]
   const origin = `http://${NAME}:${port}`
   const dispatcher = createDispatcher({ origin, connectTimeoutMs: 100 })
@@ -86,7 +86,7 @@ test('a pool to one server looks anew at each connection, and a mixed answer is 
   await dispatcher.destroy()
 })
 
-test('an identity provider whose name turns to this machine ends the login, and is not called', async () => {
+test('if an identity provider’s name changes to this machine, the login ends without a request', async () => {
   answers = [[PUBLIC], ['127.0.0.1']]
   const server = await startAuthServer({
     authServer: {

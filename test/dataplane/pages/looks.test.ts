@@ -132,7 +132,7 @@ test.after(async () => {
   close?.()
 })
 
-test('the style sheet is that of the console up to its own parts, and small', () => {
+test('the style sheet equals the console’s up to its own parts, and is small', () => {
   for (const style of [STYLE, CONSOLE_STYLE]) assert.ok(style.startsWith(BASE_STYLE))
   const own = [STYLE, CONSOLE_STYLE].map((style) => style.slice(BASE_STYLE.length))
   for (const text of own) {
@@ -143,7 +143,7 @@ test('the style sheet is that of the console up to its own parts, and small', ()
   assert.ok(gzipSync(STYLE).length <= 3 * 1024, `${gzipSync(STYLE).length}`)
 })
 
-test('every page can be used by everybody, asks for nothing else, and fits into a narrow window', async () => {
+test('every page is accessible, loads nothing else, and fits into a narrow window', async () => {
   const page = await browser.newPage()
   const asked: string[] = []
   const said: string[] = []

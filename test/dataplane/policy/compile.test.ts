@@ -69,7 +69,7 @@ for (const [what, [policy, says]] of Object.entries(wrong))
     assert.ok(problems.join().length < 2_000, 'a message of bounded length')
   })
 
-test('each broken policy is told, at its place', () => {
+test('each invalid policy is reported at its place', () => {
   const problems = problemsOf(['permit(', 'permit(principal, action, resource);', 'forbid('])
   assert.equal(
     problems.map((text) => text.slice(0, 11)),
@@ -84,7 +84,7 @@ test('thousands of policies are refused, and soon', () => {
   assert.ok(performance.now() - started < 20_000)
 })
 
-test('quotes that nothing closes are read once, as closed ones are', () => {
+test('unclosed quotes are read in linear time', () => {
   const took = (policy: string) => {
     const started = performance.now()
     assert.match(problemsOf([policy]).join(), /^\/policies\/0: line 1, column 1: /)
@@ -96,7 +96,7 @@ test('quotes that nothing closes are read once, as closed ones are', () => {
   assert.ok(took(`"${escaped}`) < 100 * closed)
 })
 
-test('more texts than there may be policies are refused as a whole, whatever is in them', () => {
+test('too many texts are refused as a whole, whatever is in them', () => {
   for (const text of ['', 'x', 'permit(principal, action, resource);'])
     assert.match(
       problemsOf(Array(text.length > 1 ? 5_000 : 260_000).fill(text)).join('\n'),
@@ -180,7 +180,7 @@ for (const [what, [json, says]] of Object.entries(entities))
   test(`entities: ${what}`, () =>
     assert.match(problemsOf(['permit(principal, action, resource);'], { entitiesJson: json }).join(), says))
 
-test('as many groups in groups as an organisation has', () => {
+test('the nested groups of a large organisation', () => {
   const policies = ['permit(principal, action, resource);']
   // Ten thousand entities, five levels; and a chain just within the bound.
   const tree = groups(10_000, (id) => (id === 0 ? [] : [Math.floor((id - 1) / 8)]))
@@ -188,7 +188,7 @@ test('as many groups in groups as an organisation has', () => {
   assert.equal(problemsOf(policies, { entitiesJson: groups(440, (id) => [id + 1]) }), [])
 })
 
-test('policies of one text are named in their order, whatever stands in them', () => {
+test('policies of one text are named in their order, whatever their content', () => {
   const policies = [...Array(12).keys()].map((id) => `permit(principal, action, resource == Tool::"${id};") // ;\n;`)
   const made = new Policies({ policies: [`// All of them;\n${policies.join('\n')} // the end`] }, 's')
   const subject = { action: 'call_tool', type: 'Tool', id: '2;', key: '', backend: '', attributes: {} }
@@ -204,7 +204,7 @@ test('a group type that means something else is refused', () => {
     assert.match(problemsOf(['permit(principal, action, resource);'], { groupEntityType }).join(), /groupEntityType/)
 })
 
-test('what was checked is put in force without compiling it once more, and once', () => {
+test('checked policies take effect once, without being compiled again', () => {
   const source = { policies: [fine['attributes and tests for them'] as string] }
   assert.equal(policyProblems(source), [])
   const { run } = engine

@@ -21,7 +21,7 @@ const permitWhen = (condition: string) => `permit(principal, action, resource) w
 const forbidWhen = (condition: string) => `forbid(principal, action, resource) when { ${condition} };`
 const ALL = 'permit(principal, action, resource);'
 
-test('a missing attribute denies, even where another policy permits', () => {
+test('a missing attribute denies, even if another policy permits', () => {
   const may = withPolicies([ALL, permitWhen('principal.claim_email like "*@example.com"')])
   assert.ok(may({ email: 'a@example.com' }))
   assert.not(may({}))
@@ -29,7 +29,7 @@ test('a missing attribute denies, even where another policy permits', () => {
   assert.ok(careful({}))
 })
 
-test('an e-mail address that the token calls unverified is not there', () => {
+test('an unverified e-mail address is absent', () => {
   const may = withPolicies([permitWhen('principal has claim_email && principal.claim_email == "a@x"')])
   for (const email_verified of [true, 'true', undefined]) assert.ok(may({ email: 'a@x', email_verified }))
   for (const email_verified of [false, 'false']) assert.not(may({ email: 'a@x', email_verified }))
@@ -112,7 +112,7 @@ test('the gateway and the backend are parents; annotations count where they are 
   assert.not(may({ groups: ['c'] }))
 })
 
-test('arguments: what a policy reads is judged, whatever its type', () => {
+test('arguments: those that a policy reads are judged, whatever their type', () => {
   const may = withPolicies([ALL, forbidWhen('context has arg_amount && context.arg_amount > 100')])
   assert.ok(may({}, { amount: 100 }))
   assert.not(may({}, { amount: 101 }))
@@ -146,7 +146,7 @@ test('arguments that are too large to be judged are denied, and soon', () => {
   assert.ok(performance.now() - started < 20_000)
 })
 
-test('huge, nested and odd claims cost nothing where no policy reads them', () => {
+test('huge, nested and odd claims cost nothing if no policy reads them', () => {
   const may = withPolicies(['permit(principal in Group::"eng", action, resource);'])
   const deep = JSON.parse(`${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}`)
   const groups = Array.from({ length: 100_000 }, (_, index) => `group-${index}`)
@@ -154,14 +154,14 @@ test('huge, nested and odd claims cost nothing where no policy reads them', () =
   assert.not(may({ deep, groups }))
 })
 
-test('claims that are read and can’t be judged deny everything', () => {
+test('claims that a policy reads and that can’t be represented deny everything', () => {
   const may = withPolicies([ALL, forbidWhen('principal has claim_x && principal.claim_x == 1')])
   assert.ok(may({ x: 2 }))
   const deep = JSON.parse(`${'{"a":'.repeat(500)}1${'}'.repeat(500)}`)
   for (const x of [deep, 'a'.repeat(100_000), 1.23456789, 2 ** 60, { __entity: {} }]) assert.not(may({ x }))
 })
 
-test('names that are long or no text Cedar has are denied or judged, never thrown', () => {
+test('very long or odd names are judged or denied without an exception', () => {
   const may = withPolicies([ALL])
   assert.not(may({}, {}, tool('a'.repeat(10_000))))
   for (const id of ['', '"', '\\', '\0', '\ud800', '::"', 'ä😀', '__proto__', '*']) assert.ok(may({}, {}, tool(id)), id)
@@ -170,7 +170,7 @@ test('names that are long or no text Cedar has are denied or judged, never throw
   assert.not(exact({}, {}, tool('a')))
 })
 
-test('callers that policies can’t tell apart share decisions; those that they name do not', () => {
+test('callers that policies can’t tell apart share decisions; callers named in policies do not', () => {
   const made = new Policies({ policies: ['permit(principal in Group::"a", action, resource);'] }, 'gw')
   const of = (sub: string, groups: string[]) => made.principalOf(sub, { groups }).digest
   assert.is(of('x', ['a', 'b']), of('y', ['a', 'c']))

@@ -151,7 +151,7 @@ function withEverything(
   return answer.response.decision === 'allow' && answer.response.diagnostics.errors.length === 0
 }
 
-test('what is left out changes no decision', () => {
+test('leaving policies out of a slice changes no decision', () => {
   const random = numbersOf(20261123)
   const pick = <T>(items: readonly T[]): T => items[random(items.length)] as T
   const seen = { true: 0, false: 0 }

@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { backoffDelay } from '../../../dataplane/retry/backoff.ts'
 
-test('waits double up to the limit and stay between half and whole', () => {
+test('waits double up to the limit, each between half and all of it', () => {
   const at = (attempt: number, random: number) =>
     backoffDelay(attempt, { first: 100, longest: 1000, random: () => random })
   assert.equal(

@@ -14,7 +14,7 @@ const codeOf = (take: () => void): string => {
 }
 const budget = () => new Budget({ total: 10 * MIB, share: 6 * MIB, reserve: 2 * MIB })
 
-test('a holder has its share, and may have it again when it has let go', () => {
+test('a holder has its share, and can use it again after releasing it', () => {
   const share = budget().shareOf('a')
   share.take(5 * MIB)
   assert.is(
@@ -30,7 +30,7 @@ test('a holder has its share, and may have it again when it has let go', () => {
   share.take(6 * MIB)
 })
 
-test('all together have no more than the total, and who holds little is served beyond it', () => {
+test('all together stay within the total, and holders of little are served beyond their share', () => {
   const all = budget()
   all.shareOf('a').take(6 * MIB)
   all.shareOf('b').take(4 * MIB)
@@ -53,7 +53,7 @@ test('all together have no more than the total, and who holds little is served b
   assert.is(all.held, 12 * MIB)
 })
 
-test('what was refused is not counted', () => {
+test('a refused request is not counted', () => {
   const all = budget()
   const reservation = new Reservation(all.shareOf('a'))
   assert.ok(reservation.resize(3 * MIB))
@@ -65,7 +65,7 @@ test('what was refused is not counted', () => {
   assert.is(all.held, 0)
 })
 
-test('holders that hold nothing are forgotten, the others never', () => {
+test('holders of nothing are forgotten, others never', () => {
   const all = budget()
   const first = all.shareOf('first')
   first.take(10)
@@ -74,7 +74,7 @@ test('holders that hold nothing are forgotten, the others never', () => {
   assert.ok(all.size < 10_000, String(all.size))
 })
 
-test('a /48 of IPv6 has one share, with its calls, however many of its addresses ask', () => {
+test('an IPv6 /48 has one share for all its addresses', () => {
   const all = budget()
   const shares = Array.from({ length: 8 }, (_, net) => all.shareOfAddress(`2001:db8:0:${(net << 6).toString(16)}::1`))
   assert.is(new Set(shares).size, 8)

@@ -15,7 +15,7 @@ import { type Listener, listen } from '../../../dataplane/server/listen/listen.t
 import { type RequestVariables, requestIds } from '../../../dataplane/server/request-id.ts'
 import { keptLog } from '../../support/kept-log.ts'
 
-test('the HTTP face: code, text, details, headers; nothing else', async () => {
+test('an HTTP error has code, text, details and headers, and nothing else', async () => {
   const response = errorResponse(
     new PublicError('invalid_request', {
       details: [{ pointer: '/a', message: 'is required' }],
@@ -33,7 +33,7 @@ test('the HTTP face: code, text, details, headers; nothing else', async () => {
   })
 })
 
-test('anything unforeseen is internal for the caller and whole in the log', async () => {
+test('an unexpected error is internal for the caller and complete in the log', async () => {
   const { log, lines } = keptLog()
   for (const thrown of [new Error('secret detail'), 'secret detail', undefined, { code: 'secret detail' }]) {
     const text = await errorResponse(thrown, log).text()
@@ -45,7 +45,7 @@ test('anything unforeseen is internal for the caller and whole in the log', asyn
   assert.match(JSON.stringify(lines[0]), /secret detail/)
 })
 
-test('the JSON-RPC face', () => {
+test('a JSON-RPC error has code, text and details', () => {
   const errorOf = (id: string | undefined, error: PublicError) => JSON.parse(errorText(id, error))
   assert.equal(errorOf('"a"', new PublicError('method_not_found')), {
     jsonrpc: '2.0',
@@ -59,7 +59,7 @@ test('the JSON-RPC face', () => {
   assert.is(errorResponse(failed).status, 502, 'plain HTTP has no 200 for a failure')
 })
 
-test('texts of the table hold nothing that a header or a line could not', () => {
+test('error texts have no characters that a header or a log line could not have', () => {
   for (const [code, { http, text }] of Object.entries(errorTable)) {
     assert.match(code, /^[a-z_]+$/)
     assert.match(text, /^[^\n]+[.]$/)
@@ -67,7 +67,7 @@ test('texts of the table hold nothing that a header or a line could not', () => 
   }
 })
 
-test('the admin listener', async () => {
+test('the admin listener serves health, readiness and status', async () => {
   let ready: true | { reason: string } = { reason: 'no configuration yet' }
   let metrics: { text: string; contentType: string } | undefined
   await using listener = await disposable(
@@ -118,7 +118,7 @@ test('the target of a probe may be a whole URL', async () => {
   socket.destroy()
 })
 
-test('a status that fails is internal, and the probe goes on', async () => {
+test('a failing status is an internal error, and probes still work', async () => {
   const { log, lines } = keptLog()
   await using listener = await disposable(
     listenAdmin('127.0.0.1:0', {
@@ -137,7 +137,7 @@ test('a status that fails is internal, and the probe goes on', async () => {
   assert.is((await fetch(`${listener.url}/healthz`)).status, 200)
 })
 
-test('an app for later is made once, by the first request', async () => {
+test('a lazy app is made once, by the first request', async () => {
   let made = 0
   const answer = later(async () => {
     made++
@@ -149,7 +149,7 @@ test('an app for later is made once, by the first request', async () => {
   assert.is(made, 1)
 })
 
-test('an app for later that could not be made is made again by the next request', async () => {
+test('a lazy app that could not be made is made by the next request', async () => {
   const kept = keptLog()
   let made = 0
   const answer = later(async () => {
@@ -223,14 +223,14 @@ for (const [host, origin, status] of [
     if (status === 403) assert.is(((await response.json()) as { error: string }).error, 'forbidden_host')
   })
 
-test('all hosts where that is configured; any origin where things are public', async () => {
+test('all hosts are accepted if configured, and any origin for public routes', async () => {
   const headers = { host: 'evil.example', origin: 'https://evil.example' }
   assert.is((await guarded({ allowed: () => hostNames([], ['*']) }).request('/', { headers })).status, 200)
   assert.is((await guarded({ origins: 'any' }).request('/', { headers })).status, 403)
   assert.is((await guarded({ origins: 'any' }).request('/', { headers: { ...headers, host: 'svc' } })).status, 200)
 })
 
-test('bodies: whole, at the limit, above it, whatever Content-Length says', async () => {
+test('bodies are read whole up to the limit, whatever Content-Length says', async () => {
   const app = new Hono().post('/', async (c) => c.json({ size: (await readBody(c, 1000)).length }))
   app.onError((error) => errorResponse(error))
   const listener = await listen(app.fetch, '127.0.0.1:0')
@@ -288,7 +288,7 @@ test('each request has an id, in the answer and in its log lines', async () => {
   assert.is(lines.at(-1)?.['requestId'], failed.headers.get('x-request-id'))
 })
 
-test('pages of other origins may read', async () => {
+test('pages of other origins may read public answers', async () => {
   const app = new Hono()
   app.use(allowOrigins(['https://a.example']))
   app.get('/', (c) => c.text('hello'))

@@ -5,7 +5,7 @@ import { hostOf } from '../../../dataplane/server/hosts.ts'
 /** As the URL standard reads an authority. */
 const byUrl = (host: string) => URL.parse(`http://${host}`)?.hostname.replace(/\.$/, '') || undefined
 
-test('a Host header means the host that a URL with it would go to', () => {
+test('a Host header means the host that a URL with it would reach', () => {
   const names = [
     'a.example',
     'A.Example',
@@ -23,7 +23,7 @@ test('a Host header means the host that a URL with it would go to', () => {
       assert.is(hostOf(`${name}${port}`), byUrl(`${name}${port}`), `${name}${port}`)
 })
 
-test('what is no host is none', () => {
+test('an invalid host is refused', () => {
   for (const header of ['', ' ', 'a b', 'a/b', 'user@a', 'a?b', 'a#b', '%61', ':80'])
     assert.is(hostOf(header), undefined)
 })

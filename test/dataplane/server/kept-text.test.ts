@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { keptBytes, latin1, ONE_WRITE } from '../../../dataplane/server/kept-text.ts'
 
-test('the text is the bytes as they are, and what is kept of it is counted', () => {
+test('the text equals the bytes, and its size is counted', () => {
   for (const [size, kept] of [
     [100, 100],
     [1_000, 2_000],

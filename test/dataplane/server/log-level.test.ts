@@ -97,7 +97,7 @@ class Served {
 }
 
 for (const role of ['gateway', 'registry'] as const)
-  test(`a ${role} goes by its configuration, and tells more for as long as a signal says`, async () => {
+  test(`a ${role} logs at its configured level, and at a lower one as long as a signal asks for it`, async () => {
     using folder = temporaryFolder()
     const served = new Served(role, folder.path, await freePort())
     try {
@@ -130,7 +130,7 @@ for (const role of ['gateway', 'registry'] as const)
     }
   })
 
-test('what whoever has started it says goes before the configuration', async () => {
+test('the log level of the command line goes before the configuration', async () => {
   using folder = temporaryFolder()
   const served = new Served('registry', folder.path, await freePort(), 'error')
   try {

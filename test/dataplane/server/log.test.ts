@@ -28,7 +28,7 @@ for (const [what, write] of [
   ['a text with a JSON Web Token', { note: `it was ${TOKEN}, they said` }],
   ['an error', { err: new Error(`refused ${TOKEN}`, { cause: new Error(`Bearer hunter2-hunter2`) }) }],
 ] as const)
-  test(`secrets don’t reach the log: ${what}`, () => {
+  test(`secrets are not logged: ${what}`, () => {
     const { log, text } = keptLog()
     log.error(write, 'a line')
     log.child(write).error('a line of a child')
@@ -36,7 +36,7 @@ for (const [what, write] of [
     assert.match(text(), /\[redacted\]/)
   })
 
-test('a line without secrets stays as it is, texts that look like fields too', () => {
+test('a line without secrets is unchanged, also if its texts look like fields', () => {
   const { log, text } = keptLog()
   log.info({ note: 'sent {"password":"x"}', count: 12345678901234567890n.toString() }, 'a "token": none')
   assert.match(

@@ -8,7 +8,7 @@ import { uniqueId } from '../../../dataplane/server/request-id.ts'
 const UUID_8 = /^[\da-f]{8}-[\da-f]{4}-8[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/
 
 if (process.send === undefined) {
-  test('ids have the form of UUIDs of version 8, and none comes twice', () => {
+  test('ids are UUIDs of version 8, and none repeats', () => {
     const ids = Array.from({ length: 10_000 }, uniqueId)
     for (const id of ids) assert.match(id, UUID_8)
     assert.is(new Set(ids).size, ids.length)

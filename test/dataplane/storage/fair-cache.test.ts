@@ -23,7 +23,7 @@ function fill(cache: FairCache<string>, holder: Holder, count: number, size = 10
 const kept = (cache: FairCache<string>, names: readonly string[]) =>
   names.filter((name) => cache.get(name) !== undefined)
 
-test('whoever adds without end pushes out their own, those first that were not used for longest', () => {
+test('a holder that adds endlessly evicts its own entries, the least recently used first', () => {
   const cache = open(10_000)
   const bob = fill(cache, ['bob'], 3)
   const first = fill(cache, ['alice'], 50)
@@ -35,7 +35,7 @@ test('whoever adds without end pushes out their own, those first that were not u
   assert.is(cache.held, 10_000)
 })
 
-test('who comes late gets as much as the others, and takes it from whoever has most', () => {
+test('a late holder gets as much as the others, from the one that has most', () => {
   const cache = open(10_000)
   const alice = fill(cache, ['alice'], 80)
   const bob = fill(cache, ['bob'], 20)
@@ -51,7 +51,7 @@ test('who comes late gets as much as the others, and takes it from whoever has m
   }
 })
 
-test('of those who hold little the one goes first who was away for longest', () => {
+test('among holders of little, the one that was inactive longest is evicted first', () => {
   const cache = open(100_000, { even: 1_000 })
   const people = Array.from({ length: 500 }, (_, index) => fill(cache, [`p${index}`], 2))
   assert.equal(kept(cache, people[0] as string[]), people[0])
@@ -61,7 +61,7 @@ test('of those who hold little the one goes first who was away for longest', () 
   assert.equal(kept(cache, people.at(-1) as string[]).length, 2)
 })
 
-test('a /64, a /56 and a /48 of IPv6 count together, and their neighbours lose nothing', () => {
+test('an IPv6 /64, /56 and /48 count together, and their neighbours lose nothing', () => {
   const cache = open(10_000)
   const v4 = fill(cache, networkHolder('192.0.2.1'), 5)
   const neighbour = fill(cache, networkHolder('2001:db8:0:100::1'), 5)
@@ -77,7 +77,7 @@ test('a /64, a /56 and a /48 of IPv6 count together, and their neighbours lose n
   for (const names of [v4, other]) assert.equal(kept(cache, names), names)
 })
 
-test('what is held by more than the one who needs room is said', () => {
+test('the cache says when room has to come from other holders', () => {
   const cache = open(1_000)
   assert.is(cache.leaver(['bob'], 100), undefined)
   const [first] = fill(cache, ['alice'], 10)
@@ -88,7 +88,7 @@ test('what is held by more than the one who needs room is said', () => {
   assert.is(even.leaver(['late'], 100)?.isHeldByMore, false)
 })
 
-test('what has ended is there no more, and makes room before anything else', () => {
+test('expired entries are gone, and make room before anything else', () => {
   const cache = open(1_000)
   fill(cache, ['alice'], 5)
   now += 60_001
@@ -101,7 +101,7 @@ test('what has ended is there no more, and makes room before anything else', () 
   assert.equal([cache.size, cache.held, cache.heldBy(['bob'])], [0, 0, 0])
 })
 
-test('holders count with what they take themselves, as long as they have something', () => {
+test('holders count with their own size as long as they have an entry', () => {
   const cache = open(10_000, { holderSize: 100 })
   const [name = ''] = fill(cache, networkHolder('2001:db8::1'), 1)
   assert.is(cache.held, 400)
@@ -114,7 +114,7 @@ test('holders count with what they take themselves, as long as they have somethi
   assert.is(cache.size, 50)
 })
 
-test('an entry stays with its holder, unless another one is named; one that is too large is not kept', () => {
+test('an entry stays with its holder unless another is given; a too large one is not kept', () => {
   const cache = open(1_000)
   cache.set('a', 'one', { ...TTL, size: 100, holder: ['alice'] })
   cache.set('a', 'two', { ...TTL, size: 200 })
@@ -125,7 +125,7 @@ test('an entry stays with its holder, unless another one is named; one that is t
   assert.equal([cache.get('a'), cache.get('b')], ['three', undefined])
 })
 
-test('it keeps its bound with many holders', () => {
+test('it stays within its limit with many holders', () => {
   const cache = open(1_000_000, { even: 1 })
   for (let index = 0; index < 100_000; index++)
     cache.set(`e${index}`, '', { ...TTL, size: 1 + (index % 97), holder: [`h${index % 20_011}`] })

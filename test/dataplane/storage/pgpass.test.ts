@@ -27,7 +27,7 @@ test('an escaped colon does not end a field', () => {
   assert.is(pgpassPassword('a\\:b:5432:catalog:portico:secret', { ...key, host: 'a:b' }), 'secret')
 })
 
-test('a connection asks the file each time; where it has nothing, the error names the place and no password', async () => {
+test('the file is read for each connection; if it has no match, the error names the server and no password', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'portico-pgpass-'))
   const file = join(directory, 'pgpass')
   try {

@@ -78,7 +78,7 @@ test('a server with TLS', async () => {
   )
 })
 
-test('the mode and the CA in the URL count where the configuration says nothing', async () => {
+test('the mode and the CA in the URL apply if the configuration has none', async () => {
   await serve(true)
   const root = `sslrootcert=${encodeURIComponent(ca(own))}`
   assert.is(await asked({ url }), 'tls')
@@ -103,7 +103,7 @@ test('a server without TLS', async () => {
   await subscription.close()
 })
 
-test('a server that lets nobody in without TLS, or nobody with it', async () => {
+test('a server that requires TLS, and one that refuses it', async () => {
   await serve(true, ['hostssl all all all trust'])
   await told({ disable: 'refused', allow: 'tls', prefer: 'tls' }, (sslMode) => asked({ url, sslMode }))
   await serve(true, ['hostnossl all all all trust'])

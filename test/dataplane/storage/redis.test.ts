@@ -63,14 +63,14 @@ test('nothing is connected before the first command', async () => {
   assert.is(client.status, 'wait')
 })
 
-test('a single server, in the database that was named', async () => {
+test('a single server, in the named database', async () => {
   const server = await start()
   const client = connect({ addresses: [server.address], db: 3 })
   assert.ok(await works(client))
   assert.is(await connect({ addresses: [server.address] }).get('k'), null)
 })
 
-test('a server that goes away gives 503 at once with one log line, and is found again', async () => {
+test('a server that goes down causes 503 at once and one log line, and is found again', async () => {
   const server = await start()
   const kept = keptLog()
   const client = connect({ addresses: [server.address] }, kept.log)
@@ -90,7 +90,7 @@ test('a server that goes away gives 503 at once with one log line, and is found 
   assert.is(kept.lines.filter(({ level }) => level === 'info').length, 1)
 })
 
-test('a server that is away at the start is found when it comes', async () => {
+test('a server that is down at the start is found when it comes up', async () => {
   const port = await freePort()
   const client = connect({ addresses: [`127.0.0.1:${port}`] })
   assert.is((await refused(client)).code, 'unavailable')
@@ -98,7 +98,7 @@ test('a server that is away at the start is found when it comes', async () => {
   await eventually('it works', () => works(client))
 })
 
-test('a thousand who wait for a connection share its attempt', async () => {
+test('a thousand commands that wait for a connection share one attempt', async () => {
   const server = await start()
   const client = connect({ addresses: [server.address] })
   const answers = Promise.all(Array.from({ length: 1000 }, () => works(client)))
@@ -107,7 +107,7 @@ test('a thousand who wait for a connection share its attempt', async () => {
   assert.ok((await answers).every(Boolean))
 })
 
-test('credentials are read when a connection is opened: a rotated password is found', async () => {
+test('credentials are read for each connection, so that a rotated password works', async () => {
   const acl = (password: string) => ['user default off', `user portico on >${password} ~portico:* ~k +@all`]
   const server = await start({ settings: acl('one-one-one') })
   const volume = await mountVolume({ username: 'portico', password: 'one-one-one\n' })
@@ -131,7 +131,7 @@ test('credentials are read when a connection is opened: a rotated password is fo
   assert.not.match(kept.text(), /one-one-one|two-two-two/)
 })
 
-test('secrets that are not there don’t keep it from connecting later', async () => {
+test('missing secrets do not prevent a later connection', async () => {
   const server = await start({ settings: ['requirepass three-three-three'] })
   const volume = await mountVolume({ other: '' })
   cleanups.push(volume.remove)
@@ -141,7 +141,7 @@ test('secrets that are not there don’t keep it from connecting later', async (
   await eventually('it works', () => works(client))
 })
 
-test('TLS with a private CA, which may come later', async () => {
+test('TLS works with a private CA, which may appear later', async () => {
   const authority = await createAuthority()
   cleanups.push(authority.remove)
   const port = await freePort()

@@ -56,7 +56,7 @@ const failure = (work: Promise<unknown>) =>
 const answers = async () =>
   assert.equal((await sql<{ two: number }>`select 2 as two`.execute(database)).rows, [{ two: 2 }])
 
-test('a connection that is cut while it is used fails what is asked, and the next one answers', async () => {
+test('a connection that is cut during a query fails the query, and the next one works', async () => {
   await answers()
   const asked = failure(sql`select pg_sleep(30)`.execute(database))
   const isAsked = async () => {
@@ -69,7 +69,7 @@ test('a connection that is cut while it is used fails what is asked, and the nex
   await answers()
 })
 
-test('one that is cut in the middle of a transaction, too', async () => {
+test('a connection that is cut in the middle of a transaction fails it, and the next one works', async () => {
   const error = await failure(
     database.transaction().execute(async (transaction) => {
       await sql`create table half (id integer)`.execute(transaction)
@@ -83,7 +83,7 @@ test('one that is cut in the middle of a transaction, too', async () => {
   assert.equal((await sql`select 1 from pg_class where relname = 'half'`.execute(database)).rows, [])
 })
 
-test('a connection whose server says nothing any more is given up, with what was begun on it', async () => {
+test('a connection to a silent server is given up, with its transaction', async () => {
   const transact = () => database.transaction().execute((transaction) => sql`select 1`.execute(transaction))
   await transact()
   proxy.freeze()
@@ -94,7 +94,7 @@ test('a connection whose server says nothing any more is given up, with what was
   assert.is(rows.length, 1)
 })
 
-test('a transaction in the midst of which the server says nothing any more has failed with it', async () => {
+test('a transaction fails if the server falls silent in the middle', async () => {
   const error = await failure(
     database.transaction().execute(async (transaction) => {
       await sql`select 1`.execute(transaction)
@@ -107,7 +107,7 @@ test('a transaction in the midst of which the server says nothing any more has f
   await answers()
 })
 
-test('a transaction of a process that stands still holds others up for half as long as these wait', async () => {
+test('a transaction of a stopped process blocks others for half of their timeout', async () => {
   await sql`create table held (id integer)`.execute(database)
   let through = false
   const error = await failure(

@@ -32,7 +32,7 @@ const failure = (work: Promise<unknown>) =>
     (error: unknown) => error,
   )
 
-test('rows go in and out, also many by one statement', async () => {
+test('rows are written and read, also many by one statement', async () => {
   const rows = Array.from({ length: 1000 }, (_, id) => ({ id, text: `text ${id}` }))
   await database.insertInto('thing').values(rows).execute()
   assert.equal(await database.selectFrom('thing').selectAll().orderBy('id').execute(), rows)

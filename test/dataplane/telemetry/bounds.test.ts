@@ -48,7 +48,7 @@ test('five thousand names leave 2000 series, of which one has all the others', a
   assert.is(telemetry.status().telemetry, undefined)
 })
 
-test('a share of the traces is sampled, and all that is within one goes with it', async () => {
+test('a fraction of the traces is sampled, each with all its spans', async () => {
   await start({ tracing: { enabled: true, samplingRate: '0.25' } }, 5)
   const flags = new Map<string, number>()
   for (let index = 0; index < 2000; index++) {
@@ -67,7 +67,7 @@ test('a share of the traces is sampled, and all that is within one goes with it'
   assert.ok(sampled > 380 && sampled < 630, `${sampled}`)
 })
 
-test('what ends twice counts once; values of callers are cut', async () => {
+test('a span that ends twice counts once; values of callers are cut', async () => {
   await start({ tracing: { enabled: true, samplingRate: '1.0' }, metrics: { enabled: true } }, 5)
   const huge = 'x'.repeat(100_000)
   const request = telemetry.observe(REQUEST, { details: () => ({ 'gen_ai.tool.name': huge }), target: () => huge })

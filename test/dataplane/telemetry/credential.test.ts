@@ -7,7 +7,7 @@ import { exchanged, respond } from '../../support/network/token-endpoint.ts'
 import { answer, startRawServer, tool } from '../../support/servers/raw-server.ts'
 import { startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
 
-test('an exchange is a span within that of the call; one that fails has its error', async () => {
+test('a token exchange is a span within the call’s; a failed one has its error', async () => {
   const receiver = await startOtlpReceiver()
   const raw = await startRawServer({
     era: 'modern',

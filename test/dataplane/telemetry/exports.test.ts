@@ -140,7 +140,7 @@ test('resource attributes, older names and the service name are as configured', 
   assert.is(receiver.metricsResource['team'], 'a')
 })
 
-test('older names are there as well unless they are switched off, and the rate decides where no caller has', async () => {
+test('older names are exported unless switched off, and the rate applies if the caller has not decided', async () => {
   const older = [
     'mcp.method',
     'mcp.tool.name',
@@ -171,7 +171,7 @@ test('older names are there as well unless they are switched off, and the rate d
   assert.equal(await sent({ tracing: { enabled: true, samplingRate: '0.0' } }, 0), [])
 })
 
-test('another endpoint is in use without a restart, and telemetry that is switched off ends', async () => {
+test('another endpoint is used without a restart, and telemetry that is switched off ends', async () => {
   const [first, second] = [await receiverOf(), await receiverOf()]
   const gateway = await gatewayOf({ ...both, endpoint: first.url, insecure: true })
   await call(gateway, 'good')
@@ -188,7 +188,7 @@ test('another endpoint is in use without a restart, and telemetry that is switch
   assert.is.not((await gateway.status()).config, config)
 })
 
-test('over TLS with a CA of one’s own and a secret header, both of which are replaced while it runs', async () => {
+test('exports go over TLS with a private CA and a secret header, both replaced at run time', async () => {
   const { sender, receiver } = await assertSecured(
     async (openTelemetry, files) => {
       const gateway = await gatewayOf(openTelemetry, files)
@@ -231,7 +231,7 @@ test('over TLS with a CA of one’s own and a secret header, both of which are r
   assert.is((await sender.act()).status, 200)
 })
 
-test('an endpoint that is away or says no costs calls nothing; what is not taken is counted', async () => {
+test('an endpoint that is down or refuses does not affect calls; lost telemetry is counted', async () => {
   const receiver = await receiverOf()
   const gateway = await gatewayOf({ ...both, endpoint: receiver.url, insecure: true })
   receiver.status = 400

@@ -116,7 +116,7 @@ test('sessions, streams and calls are counted while they last', async () => {
   await assertReads(gateway, 'portico.streams', ['session 0', 'listen 0'])
 })
 
-test('a backend is in one state and its circuit in one, while it is away and when it is back', async () => {
+test('a backend and its circuit breaker are in one state each, while it is down and when it is back', async () => {
   const port = await freePort()
   const backends = [
     { name: 'b', url: backend.url },
@@ -148,7 +148,7 @@ test('a backend is in one state and its circuit in one, while it is away and whe
   await assertReads(gateway, 'portico.backend.tools', ['b 2', 'later 2'])
 })
 
-test('tokens that have to be checked are counted by how that ends; those that are known are not', async () => {
+test('token checks are counted by outcome; cached tokens are not', async () => {
   const guarded = await GuardedGateway.start(
     [{ name: 'b', url: backend.url }],
     { policies: ['permit(principal, action, resource);'] },

@@ -66,7 +66,7 @@ for (const [list, shown] of [
   ['resources', 2],
   ['resources/templates', 0],
 ] as const)
-  test(`${list}/list: one span says how many of how many are allowed, also when the list was made before`, async () => {
+  test(`${list}/list: one span says how many of how many entries are allowed, also for a cached list`, async () => {
     const items = await listed('all', list)
     assert.ok(items > shown)
     for (const [sub, allowed] of [
@@ -83,7 +83,7 @@ for (const [list, shown] of [
     }
   })
 
-test('what is not sampled, or not filtered, has no such span', async () => {
+test('unsampled or unfiltered lists have no such span', async () => {
   await listed('some', 'prompts')
   await listed('some', 'prompts', { traceparent: SAMPLED.replace(/1$/, '0') })
   await guarded.enforce(undefined)

@@ -74,7 +74,7 @@ test('a gateway: calls that fail, also those of a step', async () => {
   }
 })
 
-test('without telemetry there are no traces, and each request has its id all the same', async () => {
+test('without telemetry there are no traces, and each request still has its id', async () => {
   const gateway = await startCalled()
   try {
     const ids: unknown[] = []
@@ -96,7 +96,7 @@ test('without telemetry there are no traces, and each request has its id all the
   }
 })
 
-test('an authorization server: what clients are refused, by whichever endpoint, though there is no audit log', async () => {
+test('an authorization server: refusals of every endpoint, although there is no audit log', async () => {
   const served = await startAuthServer({ gateway: { telemetry: telemetry() } })
   try {
     for (const [method, path] of [
@@ -117,7 +117,7 @@ test('an authorization server: what clients are refused, by whichever endpoint, 
   }
 })
 
-test('an authorization server: a login that its provider fails, at its beginning and when the user comes back', async () => {
+test('an authorization server: a login that fails at its provider, before and after the user was there', async () => {
   const served = await startAuthServer({ gateway: { telemetry: telemetry() } })
   try {
     const { gateway, upstream, issuer } = served
@@ -148,7 +148,7 @@ test('an authorization server: a login that its provider fails, at its beginning
   }
 })
 
-test('a registry: a body that is none, and a read while the store is away', async () => {
+test('a registry: an invalid body, and a read while the store is down', async () => {
   const registry = await startRegistry({ own: registryFile([server('a/b')]) }, { telemetry: telemetry() })
   try {
     const ask = async (requestId: string, path: string, init: RequestInit = {}) => {

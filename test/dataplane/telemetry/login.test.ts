@@ -48,7 +48,7 @@ test.before.each(() => {
 
 const named = (name: string) => receiver.spans.find((span) => span.name === name) as ReceivedSpan
 
-test('each leg is a request of its own, which refers to the one that began the login', async () => {
+test('each step is a request of its own, linked to the one that began the login', async () => {
   const { refresh_token } = await client.login({ resource: server.resource })
   assert.is((await client.refresh(refresh_token)).status, 200)
   await receiver.received(7)
@@ -76,7 +76,7 @@ test('each leg is a request of its own, which refers to the one that began the l
   assert.equal(named('exchange').resource['service.name'], 'test')
 })
 
-test('a refusal is told of where it happens: by the person, by us, at the token endpoint', async () => {
+test('a refusal is recorded where it happens: by the person, by the gateway, at the token endpoint', async () => {
   client.agent.answer = 'deny'
   assert.is((await client.authorize({ resource: server.resource })).get('error'), 'access_denied')
   assert.is((await client.authorize({ scope: 'none' })).get('error'), 'invalid_scope')
@@ -94,7 +94,7 @@ test('a refusal is told of where it happens: by the person, by us, at the token 
   assert.not.match(JSON.stringify(receiver.spans), /hunter2|no-code/)
 })
 
-test('who decides that a request is not sampled is followed, and what the provider is asked has no span either', async () => {
+test('an unsampled caller’s request is not sampled, and neither are its requests to the provider', async () => {
   client.agent.headers['traceparent'] = UNSAMPLED
   const code = (await client.authorize({ resource: server.resource })).get('code') ?? ''
   assert.is((await client.exchange(code)).status, 200)
@@ -111,7 +111,7 @@ test('who decides that a request is not sampled is followed, and what the provid
   assert.equal(named('POST /oauth/token authorization_code').links, [])
 })
 
-test('all of it is counted, sampled or not', async () => {
+test('every step is counted, sampled or not', async () => {
   const lines = (points: Awaited<ReturnType<OtlpReceiver['counted']>>) =>
     points
       .map(({ attributes, count }) =>
@@ -138,7 +138,7 @@ test('all of it is counted, sampled or not', async () => {
   ])
 })
 
-test('what is done on the page of what is linked refers to the sign-in', async () => {
+test('actions on the sessions page are linked to the sign-in', async () => {
   const page = SessionsPage.of(server, client.agent)
   assert.ok((await page.signIn()).isSignedIn)
   const { token } = await page.open()
@@ -167,7 +167,7 @@ test('what is done on the page of what is linked refers to the sign-in', async (
   )
 })
 
-test('a link refers to the login that it is for, and what comes of it to the link', async () => {
+test('an account link is linked to its login, and the following requests to the account link', async () => {
   const call = (request: RawRequest) => answer(request, OK_RESULT.replace('{', '{"resultType":"complete",'))
   const raw = await startRawServer({ era: 'modern', call })
   const linking = await startAuthServer({

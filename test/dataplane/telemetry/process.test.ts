@@ -23,12 +23,12 @@ const toldOf = (text: Scraped, name: string): number => {
   return value as number
 }
 
-test('what callers may make it hold is three sixteenths of its memory, and an eighth of that in reserve', async () => {
+test('callers may hold three sixteenths of the memory, with an eighth of that in reserve', async () => {
   const text = await scrape(gateway.adminUrl)
   assert.is(toldOf(text, 'portico_memory_limit_bytes'), (MEMORY / 16) * 3 * (1 + 1 / 8))
 })
 
-test('how long it runs is told as of when it is asked', async () => {
+test('the uptime is measured when it is read', async () => {
   for (let time = 0; time < 2; time++) {
     const before = process.uptime()
     const told = toldOf(await scrape(gateway.adminUrl), 'process_uptime_seconds')
@@ -61,7 +61,7 @@ function block(seconds: number): void {
   }
 }
 
-test('p50 of the event loop’s delay is late where most turns are, and is not for a single one', async () => {
+test('p50 of the event loop’s delay is high if most turns are late, and not after a single one', async () => {
   await eventually('most turns are late', async () => {
     for (let turn = 0; turn < 20; turn++) {
       block(2 * LATE_S)

@@ -159,7 +159,7 @@ test('calls, denials, errors and slow answers are exactly these counts and sums,
   }
 })
 
-test('without OpenTelemetry, in both formats, under the names of Prometheus', async () => {
+test('without OpenTelemetry both formats have the names of Prometheus', async () => {
   const resourceAttributes = { 'a.b': '1', a_b: 'two"\\\n', __name__: 'x', '': 'y' }
   const served = await started(
     configOf({
@@ -202,7 +202,7 @@ test('without OpenTelemetry, in both formats, under the names of Prometheus', as
   assert.is(open.value(`${SERVER}_count`, METHOD), 1)
 })
 
-test('off it is not found; it is switched without a restart, and a backend that is removed is gone from it', async () => {
+test('a disabled endpoint is not found; it is switched without a restart, and loses removed backends', async () => {
   const served = await started(configOf({ prometheus: { enabled: false } }))
   const status = async () => (await fetch(`${served.adminUrl}/metrics`)).status
   assert.is(await status(), 404)
@@ -226,7 +226,7 @@ test('off it is not found; it is switched without a restart, and a backend that 
   await eventually('they are off', async () => (await status()) === 404)
 })
 
-test('what Redis is asked is counted, and that it was away', async () => {
+test('Redis commands and outages are counted', async () => {
   const redis = await startRedis()
   try {
     const sessionStorage = { redis: { addresses: [redis.address] } }
@@ -252,7 +252,7 @@ test('what Redis is asked is counted, and that it was away', async () => {
   }
 })
 
-test('a call is decided once, also while a backend has never answered', async () => {
+test('a call counts as one policy decision, also while a backend has never answered', async () => {
   const silent = createServer(() => {
     // Whoever connects waits.
   })
@@ -280,7 +280,7 @@ test('a call is decided once, also while a backend has never answered', async ()
   }
 })
 
-test('well-known methods are named, answers of clients as well; what is not known is other', async () => {
+test('known methods and answers of clients are named; unknown ones are other', async () => {
   const served = await started(configOf({ prometheus: { enabled: true } }))
   const session = await openSession(served.url)
   const known = ['initialized', 'cancelled', 'progress', 'roots/list_changed'].map((name) => `notifications/${name}`)

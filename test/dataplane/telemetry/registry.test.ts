@@ -37,7 +37,7 @@ test.after(async () => {
   await receiver.close()
 })
 
-test('syncs and requests are spans and counts, by names of ours alone', async () => {
+test('syncs and requests are spans and counts with fixed names', async () => {
   const traceparent = SAMPLED
   for (let index = 0; index < 3; index++) await registry.get('/servers?search=hunter2', { traceparent })
   await registry.get('/servers?limit=0', { traceparent })
@@ -102,7 +102,7 @@ test('syncs and requests are spans and counts, by names of ours alone', async ()
   assert.not.match(JSON.stringify(receiver.spans), /hunter2/)
 })
 
-test('Prometheus has the same counts, and how the sources stand', async () => {
+test('Prometheus has the same counts, and the state of the sources', async () => {
   const text = await scrape(registry.adminUrl)
   const requests = (labels: Record<string, string>) =>
     text.value('portico_registry_request_duration_seconds_count', labels)
@@ -123,7 +123,7 @@ test('Prometheus has the same counts, and how the sources stand', async () => {
   assert.not.match(text.text, /hunter2/)
 })
 
-test('over TLS with a CA of one’s own and a secret header, both of which are replaced while it runs', async () => {
+test('exports go over TLS with a private CA and a secret header, both replaced at run time', async () => {
   const ends: (() => Promise<unknown>)[] = []
   const telemetryOf = (openTelemetry: object) => ({ telemetry: { openTelemetry: { enabled: true, ...openTelemetry } } })
   try {

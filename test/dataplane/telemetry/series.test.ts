@@ -31,7 +31,7 @@ const sizeOf = (family: Family): number => ('points' in family ? family.points :
 const read = (metrics: Metrics) => scraped(prometheusText(metrics.read(), {}).text)
 const TOOLS = 'portico_tool_calls_total'
 
-test('a hundred thousand tools and names over a day leave a bounded number of series, and after it none', () => {
+test('a hundred thousand tools and names leave a limited number of series, and none a day later', () => {
   const { clock, metrics, durations } = start()
   let most = 0
   let last = ''
@@ -58,7 +58,7 @@ test('a hundred thousand tools and names over a day leave a bounded number of se
   )
 })
 
-test('a backend with many tools takes no room from another, and all its calls are counted', () => {
+test('a backend with many tools does not affect another, and all its calls are counted', () => {
   const { metrics, durations } = start()
   for (let index = 0; index < 5_000; index++) durations.record(callOf('a', `tool-${index}`), OK, 1)
   durations.record(callOf('b', 'one'), OK, 1)
@@ -68,7 +68,7 @@ test('a backend with many tools takes no room from another, and all its calls ar
   assert.is(text.samples.filter(({ name }) => name === TOOLS).length, 502)
 })
 
-test('requests are counted by the tool or prompt that they use; many of them take no room from other methods', () => {
+test('requests are counted by tool or prompt; many of them do not affect other methods', () => {
   const { metrics, durations } = start()
   const request = (name: string) => ({ kind: 'request', name }) as const
   const [toolCall, promptGet, list] = [request('tools/call'), request('prompts/get'), request('tools/list')]
@@ -93,7 +93,7 @@ test('requests are counted by the tool or prompt that they use; many of them tak
   assert.ok(counted.length <= 1_503, `${counted.length}`)
 })
 
-test('series of a backend end with it; its calls that end later and its return begin anew', () => {
+test('series of a removed backend end; calls that end later, and its return, begin new ones', () => {
   const backends = ['a', 'b']
   const { metrics, durations } = start(backends)
   const [a, b] = [callOf('a', 't'), callOf('b', 't')]

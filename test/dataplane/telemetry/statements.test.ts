@@ -102,7 +102,7 @@ for (const { system, conflict, open } of [
     },
   },
 ])
-  test(`${system}: each statement is counted once, by what it is and how it ends, and no value is told`, async () => {
+  test(`${system}: each statement is counted once, by kind and outcome, without its values`, async () => {
     const telemetry = await startTelemetry()
     const database = openDatabase<Tables>({ ...(await open()), observe: observeStatements(telemetry.observe) })
     try {
@@ -139,7 +139,7 @@ for (const { system, conflict, open } of [
     }
   })
 
-test('a database that is away is told of as a connection that could not be had', async () => {
+test('a database that is down is counted as a failed connection', async () => {
   const telemetry = await startTelemetry()
   const url = 'postgres://nobody:hunter2@127.0.0.1:1/none'
   const observe = observeStatements(telemetry.observe)
@@ -164,7 +164,7 @@ test('a database that is away is told of as a connection that could not be had',
   }
 })
 
-test('those of the thread that writes are counted when its job is answered', async () => {
+test('statements of the writing thread are counted when its job ends', async () => {
   const folder = await registryFolder()
   const config = configOf({}, { telemetry: telemetrySettings(), auth: { mode: 'anonymous' } })
   await folder.configure({

@@ -7,7 +7,7 @@ import { sampledBelow, TraceIds, traceIn } from '../../../dataplane/telemetry/sd
 /** More than are made at once, three times. */
 const COUNT = 1_000
 
-test('no id comes twice, and each is one that W3C Trace Context takes', () => {
+test('ids do not repeat, and each is valid in W3C Trace Context', () => {
   const ids = new TraceIds()
   const traces = Array.from({ length: COUNT }, () => ids.next())
   for (const { traceparent } of traces) assert.match(traceparent, /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/)
@@ -17,7 +17,7 @@ test('no id comes twice, and each is one that W3C Trace Context takes', () => {
   assert.is(new Set(spans).size, 2 * COUNT)
 })
 
-test('the traces that are sampled are those that the SDK would take', () => {
+test('the sampled traces are those that the SDK would sample', () => {
   const ids = new TraceIds()
   const sampler = new TraceIdRatioBasedSampler(0.25)
   const limit = sampledBelow(0.25)

@@ -80,7 +80,7 @@ const sentTo = (backend: RawServer) => {
   return { header: sent?.headers['traceparent'], state: sent?.headers['tracestate'], meta: meta?.['traceparent'] }
 }
 
-test('calls of two backends: a server span each, a client span below it, and who called, and may, is checked within', async () => {
+test('each call of two backends is a server span with a client span and its checks of token and policy', async () => {
   assert.is((await call('one_alpha', { traceparent: SAMPLED, tracestate: 'vendor=1' })).status, 200)
   assert.is((await call('two_beta', { traceparent: SAMPLED })).status, 200)
   await receiver.received(8)
@@ -132,7 +132,7 @@ test('a context in _meta counts where the headers have none, and is replaced on 
   assert.match(String(one.calls('tools/call')[0]?.body), /"kept":1/)
 })
 
-test('what is not sampled goes on as it came, or as a trace of its own that nobody samples; no span tells of it', async () => {
+test('an unsampled call keeps its trace context, or gets an unsampled one, and has no span', async () => {
   await call('one_alpha', { traceparent: UNSAMPLED, tracestate: 'vendor=1' })
   await call('two_beta', {})
   assert.equal(sentTo(one), { header: UNSAMPLED, state: 'vendor=1', meta: UNSAMPLED })
@@ -145,7 +145,7 @@ test('what is not sampled goes on as it came, or as a trace of its own that nobo
   assert.is(receiver.spans.length, 4)
 })
 
-test('what is no trace context is passed over, of whatever type and size', async () => {
+test('an invalid trace context is ignored, whatever its type and size', async () => {
   const meta: readonly unknown[] = [1, null, [SAMPLED], { a: 1 }, '', 'x'.repeat(100_000), SAMPLED.toUpperCase()]
   const headers = ['00-0-0-01', `ff${SAMPLED.slice(2)}`, `00-${'0'.repeat(32)}-${PARENT}-01`, `${SAMPLED}, ${SAMPLED}`]
   for (const traceparent of meta) assert.is((await call('one_alpha', {}, { traceparent })).status, 200)
@@ -158,7 +158,7 @@ test('what is no trace context is passed over, of whatever type and size', async
   assert.equal([receiver.spans.length, sentTo(two).state], [4, undefined])
 })
 
-test('whatever _meta there is, it stays, with the context in it, and the body stays JSON', async () => {
+test('any _meta is kept, with the context added, and the body stays JSON', async () => {
   const session = await openSession(guarded.url, await guarded.bearer(alice))
   const metas = [
     '{}',
@@ -179,7 +179,7 @@ test('whatever _meta there is, it stays, with the context in it, and the body st
   }
 })
 
-test('a tool’s error result fails the spans of both sides and is no good point of the metrics; one within a result does not', async () => {
+test('a tool’s error result marks both spans and the metrics as failed; an error inside a result does not', async () => {
   const ended = async () => {
     const text = await scrape(guarded.gateway.adminUrl)
     return (metric: string, labels: object) => text.value(metric, { error_type: 'tool_error', ...labels }) ?? 0
@@ -207,7 +207,7 @@ test('a tool’s error result fails the spans of both sides and is no good point
   }
 })
 
-test('an error of a backend is told by its code, on both sides; one of ours by the code that is answered', async () => {
+test('a backend’s error has its code on both spans; the gateway’s own has the code of the answer', async () => {
   for (const name of ['one_broken', 'two_broken']) {
     receiver.spans.length = 0
     await call(name, { traceparent: SAMPLED })
@@ -225,7 +225,7 @@ test('an error of a backend is told by its code, on both sides; one of ours by t
   assert.equal([attributes['error.type'], attributes['rpc.response.status_code']], ['forbidden', '403'])
 })
 
-test('a client span tells the id of its own request', async () => {
+test('a client span has the id of its own request', async () => {
   const bearer = await guarded.bearer(alice)
   for (const id of [7, 'seven "7"']) {
     receiver.spans.length = 0
@@ -250,7 +250,7 @@ test('a client span tells the id of its own request', async () => {
   )
 })
 
-test('a denied call is a failed server span of the method alone, without one of a backend', async () => {
+test('a denied call is a failed server span with the method alone, and without a client span', async () => {
   const session = await openSession(guarded.url, await guarded.bearer({ sub: 'eve' }))
   const { status } = await post(guarded.url, rpc('tools/call', { name: 'one_alpha' }, 1), {
     ...session,

@@ -55,7 +55,7 @@ const tokens = (more: Partial<UpstreamTokenSet> = {}): UpstreamTokenSet => ({
 })
 
 for (const [name, open] of Object.entries(stores)) {
-  test(`${name}: a set comes back as it was, for its own login and provider alone`, async () => {
+  test(`${name}: a token set is read unchanged, by its own login and provider alone`, async () => {
     const store = open()
     const at = place()
     const version = await store.put(at, tokens(), LIFE)
@@ -68,7 +68,7 @@ for (const [name, open] of Object.entries(stores)) {
     assert.equal(await store.get(other), { ...least, version: stored })
   })
 
-  test(`${name}: of two who replace one version, one does; and nothing comes back that was removed`, async () => {
+  test(`${name}: of two concurrent replacements one succeeds, and a removed set does not come back`, async () => {
     const store = open()
     const at = place()
     const first = await store.put(at, tokens(), LIFE)
@@ -86,7 +86,7 @@ for (const [name, open] of Object.entries(stores)) {
     assert.is((await store.get(at))?.accessToken, 'again')
   })
 
-  test(`${name}: one provider is forgotten, and the others of the login stay as they are`, async () => {
+  test(`${name}: removing one provider keeps the login’s others`, async () => {
     const store = open()
     const at = place('github')
     const version = await store.put(at, tokens(), LIFE)
@@ -102,7 +102,7 @@ for (const [name, open] of Object.entries(stores)) {
     await store.remove(place())
   })
 
-  test(`${name}: a login is forgotten with all its providers, and no other one`, async () => {
+  test(`${name}: removing a login removes all its providers, and no other login`, async () => {
     const store = open()
     const [one, other] = [place('github'), place('github')]
     await store.put(one, tokens(), LIFE)
@@ -114,7 +114,7 @@ for (const [name, open] of Object.entries(stores)) {
     assert.ok(await store.get(other))
   })
 
-  test(`${name}: a login ends with the longest time that was said`, async () => {
+  test(`${name}: a login expires with its longest lifetime`, async () => {
     const store = open()
     const [short, long] = [place(), place()]
     await store.put(short, tokens(), { ttlMs: 50 })
@@ -124,7 +124,7 @@ for (const [name, open] of Object.entries(stores)) {
     assert.ok(await store.get(long))
   })
 
-  test(`${name}: one holds a lock at a time, until it lets go or the time is over`, async () => {
+  test(`${name}: a lock has one holder at a time, until it is released or expires`, async () => {
     const store = open()
     const at = place()
     const mine = await store.lock(at, 60_000)
@@ -142,7 +142,7 @@ for (const [name, open] of Object.entries(stores)) {
     assert.ok(await store.lock(at, 10))
   })
 
-  test(`${name}: what is too large is not kept`, async () => {
+  test(`${name}: a too large token set is not stored`, async () => {
     const store = open()
     const at = place()
     await store.put(at, tokens({ idToken: 'é'.repeat(40_000) }), LIFE)
@@ -158,7 +158,7 @@ for (const [name, open] of Object.entries(stores)) {
   })
 }
 
-test('memory has a bound in all: the logins go that were not used for longest', async () => {
+test('memory is limited in all: the least recently used logins are evicted', async () => {
   const store = createMemoryTokenStore({ mostBytes: 100_000 })
   const used = place()
   await store.put(used, tokens(), LIFE)
@@ -172,7 +172,7 @@ test('memory has a bound in all: the logins go that were not used for longest', 
   assert.ok(kept.at(-1))
 })
 
-test('Redis sees no token and no login, keys have one slot and an end', async () => {
+test('Redis sees no token and no login, and keys have one slot and an expiry', async () => {
   const client = connect()
   // Keys of other tests end while they are looked at.
   const prefix = redisKeyPrefix({ kind: 'gateway', namespace: 'team', name: 'seen' })
@@ -193,7 +193,7 @@ test('Redis sees no token and no login, keys have one slot and an end', async ()
   await lock?.release()
 })
 
-test('a secret is replaced: the first one writes, all of them read, one that is unknown opens nothing', async () => {
+test('after a rotation the first secret writes, all read, and an unknown one opens nothing', async () => {
   const [old, next] = ['the old secret, of thirty-two bytes.', 'the next secret, of thirty-two bytes']
   let secrets = [old]
   const rotating = createRedisTokenStore({ client: connect(), prefix: PREFIX, secrets: () => secrets })
@@ -209,7 +209,7 @@ test('a secret is replaced: the first one writes, all of them read, one that is 
   assert.ok(await inRedis([next]).get(before))
 })
 
-test('what lies under another name, was changed or is no set opens nowhere', async () => {
+test('a set that was moved, altered or made up can’t be opened', async () => {
   const client = connect()
   const store = inRedis()
   const [mine, yours] = [place(), place()]
@@ -252,7 +252,7 @@ test('what lies under another name, was changed or is no set opens nowhere', asy
   assert.is(await inRedis([SECRET], 'portico:{gateway/team/other}:').get(mine), undefined, 'of another gateway')
 })
 
-test('short secrets, and none, seal nothing', async () => {
+test('short or missing secrets are refused', async () => {
   for (const secrets of [['too short'], []]) {
     const refused = await inRedis(secrets)
       .put(place(), tokens(), LIFE)
@@ -262,7 +262,7 @@ test('short secrets, and none, seal nothing', async () => {
   }
 })
 
-test('a Redis that is away refuses at once, as passing', async () => {
+test('if Redis is down, requests fail at once with a temporary error', async () => {
   const own = await startRedis()
   const client = connectRedis({ mode: 'standalone', addresses: [own.address] }, keptLog().log)
   clients.push(client)
@@ -283,7 +283,7 @@ test('a Redis that is away refuses at once, as passing', async () => {
   }
 })
 
-test('a login is a short text of the claims', () => {
+test('a login id is a short text in the claims', () => {
   assert.is(loginOf({ tsid: 'l-1' }), 'l-1')
   for (const tsid of [undefined, null, '', 1, true, ['l'], { l: 1 }, 'x'.repeat(129)])
     assert.is(loginOf({ tsid }), undefined)

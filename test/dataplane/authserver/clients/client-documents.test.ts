@@ -91,7 +91,7 @@ test.before.each(() => {
 const letIn = async (token: string) =>
   (await postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status === 200
 
-test('a client with a document logs in without registering, and is asked about by its host', async () => {
+test('a client with a metadata document logs in without registering, and consent names its host', async () => {
   answers.set('/flow.json', json({ grant_types: ['authorization_code', 'refresh_token', 'urn:of:another:server'] }))
   const client = new TestClient(server.issuer, `${plain}/flow.json`)
   const tokens = await client.login()
@@ -162,7 +162,7 @@ for (const [what, changed] of [
     assert.is(agent.questions.length, 3)
   })
 
-test('the metadata says so only where it is on', async () => {
+test('the metadata announces metadata documents only if they are on', async () => {
   const read = async (issuer: string) =>
     (await (await fetch(`${issuer}/.well-known/oauth-authorization-server`)).json()) as Record<string, unknown>
   assert.is((await read(server.issuer))['client_id_metadata_document_supported'], true)
@@ -193,7 +193,7 @@ test('SDK 2 prefers its document to registering', async () => {
   assert.is(asked.get('/sdk.json'), 1)
 })
 
-test('openid-client is content with the whole flow', async () => {
+test('openid-client completes the whole flow', async () => {
   // Few documents are fetched at a time for one address, and the tests before have asked for many.
   const own = await startAuthServer(WITH_DOCUMENTS)
   ends.push(() => own.close())
@@ -219,7 +219,7 @@ test('openid-client is content with the whole flow', async () => {
   assert.is((await openid.tokenIntrospection(config, tokens.access_token)).active, true)
 })
 
-test('a document that is not as it should be makes no client, and is not asked for again', async () => {
+test('an invalid document makes no client, and is not fetched again', async () => {
   const other = (path: string) => json({ client_id: `${plain}${path}` })
   const wrong: Record<string, Answer> = {
     type: json({}, { 'content-type': 'text/html' }),
@@ -264,7 +264,7 @@ test('a document that is not as it should be makes no client, and is not asked f
   assert.is((await documents().find(`${plain}/subtype`, ''))?.token_endpoint_auth_method, 'none')
 })
 
-test('a host that is slow, silent, too talkative or broken gives nothing, and is left alone for a while', async () => {
+test('a host that is slow, silent or broken, or sends too much, gives no client and is not asked for a while', async () => {
   using _clock = stoppedClock()
   const broken: Record<string, Answer> = {
     huge: (_request, response) =>
@@ -302,7 +302,7 @@ test('a host that is slow, silent, too talkative or broken gives nothing, and is
   )
 })
 
-test('whoever asks for many addresses is stopped, and of many who ask for one, one fetches it', async () => {
+test('a caller who names many addresses is stopped; many callers who name one cause one fetch', async () => {
   using _clock = stoppedClock()
   const log = pino({ level: 'silent' })
   const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
@@ -325,7 +325,7 @@ test('whoever asks for many addresses is stopped, and of many who ask for one, o
   assert.is(asked.get('/one'), 1)
 })
 
-test('whoever names many pushes out no document that others have named', async () => {
+test('a caller who names many documents evicts none of other callers', async () => {
   using clock = stoppedClock()
   const log = pino({ level: 'silent' })
   const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
@@ -346,7 +346,7 @@ test('whoever names many pushes out no document that others have named', async (
   }
 })
 
-test('as many documents as a number can say are no more memory when there are none', () => {
+test('remembering documents that do not exist takes no memory', () => {
   const log = pino({ level: 'silent' })
   const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
   const before = process.memoryUsage().rss
@@ -355,7 +355,7 @@ test('as many documents as a number can say are no more memory when there are no
   assert.ok(process.memoryUsage().rss - before < 64 * 1024 * 1024)
 })
 
-test('a document is kept as long as it says, within bounds, and serves on while its host is away', async () => {
+test('a document is cached as long as it says, within bounds, and stays in use while its host is down', async () => {
   using clock = stoppedClock()
   const log = pino({ level: 'silent' })
   const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
@@ -385,7 +385,7 @@ test('a document is kept as long as it says, within bounds, and serves on while 
   assert.ok(await find('/usual'))
 })
 
-test('no address inside is called for a stranger, however it is written', async () => {
+test('internal addresses are not called, however they are written', async () => {
   const connections: string[] = []
   const listener = createTcpServer((socket) => {
     connections.push(String(socket.remoteAddress))
@@ -415,7 +415,7 @@ test('no address inside is called for a stranger, however it is written', async 
   }
 })
 
-test('ids that are no plain URL of a document are none', () => {
+test('client ids that are no plain https URL of a document are refused', () => {
   for (const id of [
     'https://client.example/a',
     'https://client.example/a/b.json?x=1',
@@ -455,7 +455,7 @@ test('ids that are no plain URL of a document are none', () => {
     assert.not(isDocumentUrl(id, true), id)
 })
 
-test('what a document says of names and scopes that are unknown here is left out', () => {
+test('unknown members and scopes of a document are left out', () => {
   const rules = {
     scopes: ['openid', 'tools:call'],
     baselineScopes: [],
@@ -472,7 +472,7 @@ test('what a document says of names and scopes that are unknown here is left out
   assert.is(read({}).application_type, 'web')
 })
 
-test('a client that names somebody else’s document gets no further than that client’s redirect URIs', async () => {
+test('a client that names another client’s document can only use that client’s redirect URIs', async () => {
   answers.set('/victim.json', json())
   const client = new TestClient(server.issuer, `${plain}/victim.json`)
   const url = client.authorizeUrl({ redirect_uri: 'https://evil.example/cb' })

@@ -139,7 +139,7 @@ async function ask(id: string, more: Record<string, string>, base = server.gatew
 const KNOWN = '400 invalid_grant'
 const UNKNOWN = '401 invalid_client'
 
-test('a client with a key logs in, refreshes, introspects and revokes, and without its assertion does nothing', async () => {
+test('a client with a key logs in, refreshes, introspects and revokes, and can do none of it without its assertion', async () => {
   const keys = { keys: [await shown(rsa, { kid: 'k', alg: 'RS256', use: 'sig' })] }
   served.set('/keys', () => keys)
   const id = publish('chat', { jwks_uri: `${origin}/keys` })
@@ -178,7 +178,7 @@ test('a client that registers a key logs in by it at another replica, and by the
   assert.is(await refusal(ask(client.id, { client_secret: 'x' }, replica.base)), UNKNOWN)
 })
 
-test('clients register with keys only where that is allowed, and metadata say so', async () => {
+test('clients can register with keys only if that is allowed, and the metadata says so', async () => {
   const metadataOf = async (issuer: string) =>
     (await (await fetch(`${issuer}/.well-known/oauth-authorization-server`)).json()) as Record<
       string,
@@ -239,7 +239,7 @@ test('openid-client logs in by its key', async () => {
   assert.is((await openid.tokenIntrospection(config, tokens.access_token)).active, true)
 })
 
-test('an assertion is good once, at whichever replica', async () => {
+test('an assertion works once, at whichever replica', async () => {
   const id = publish('once', { jwks: { keys: [await shown(rsa, { kid: 'k' })] } })
   const given = await proof(id)
   const bases = [server.gateway.base, replica.base]
@@ -250,7 +250,7 @@ test('an assertion is good once, at whichever replica', async () => {
   assert.is(await refusal(ask(id, given, replica.base)), UNKNOWN)
 })
 
-test('what is not for this server, of this client, short and signed by its key is refused', async () => {
+test('an assertion for another server, of another client, with a long life or a wrong signature is refused', async () => {
   const id = publish('strict', { jwks: { keys: [await shown(rsa, { kid: 'k' })] } })
   const other = await generateKeyPair('RS256')
   const symmetric = new TextEncoder().encode(JSON.stringify(await exportJWK(rsa.publicKey)))
@@ -337,7 +337,7 @@ test('each algorithm that the metadata lists works, and weak keys do not', async
   assert.is(await refusal(ask(id, { client_assertion: assertion, client_assertion_type: TYPE })), UNKNOWN)
 })
 
-test('the plural field says all that a client can do; one that offers both does either', async () => {
+test('the plural field lists the ways of a client; a client that lists both may use either', async () => {
   const jwks = { keys: [await shown(rsa, { kid: 'k' })] }
   const both = publish('both', { token_endpoint_auth_methods_supported: ['none', 'private_key_jwt'], jwks })
   assert.is(await refusal(ask(both, await proof(both))), KNOWN)
@@ -369,7 +369,7 @@ test('the plural field says all that a client can do; one that offers both does 
     assert.throws(() => readDocument({ ...document, ...keys }, id, RULES), /private_key_jwt|jwks/, what)
 })
 
-test('keys are fetched as documents are: bounded, without redirects, and not again at once', async () => {
+test('keys are fetched like documents: bounded, without redirects, and not again at once', async () => {
   const log = pino({ level: 'silent' })
   const keys = new ClientKeys({ isLocal: true, log: () => log })
   const fails = (url: string, of = keys) =>
@@ -396,7 +396,7 @@ test('keys are fetched as documents are: bounded, without redirects, and not aga
   assert.is(asked.get('/inside'), undefined)
 })
 
-test('a key that is withdrawn is good for five minutes at most, and a new one is looked for at once, now and then', async () => {
+test('a withdrawn key works for five minutes at most; an unknown key id causes an occasional fetch at once', async () => {
   const log = pino({ level: 'silent' })
   using clock = stoppedClock()
   const keys = new ClientKeys({ isLocal: true, log: () => log })

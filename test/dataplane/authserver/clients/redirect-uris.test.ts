@@ -47,12 +47,12 @@ const REFUSED: readonly (readonly [registered: string, asked: string])[] = [
   ['http://localhost/cb', 'http://localhost:1\\@evil.example/cb'],
 ]
 
-test('a public client takes any port of a loopback address that it has registered', () => {
+test('a public client may use any port of a loopback address that it has registered', () => {
   for (const [registered, asked] of ALLOWED)
     assert.ok(isRedirectAllowed([registered], asked, true), `${registered} ${asked}`)
 })
 
-test('only https to another computer leads to a web site', () => {
+test('only an https address of another computer counts as a web site', () => {
   for (const uri of [
     'https://app.example/cb',
     'https://localhost.example/cb',
@@ -78,18 +78,18 @@ test('only https to another computer leads to a web site', () => {
   for (const uri of [...others, ...more]) assert.not.ok(isWebSite(uri), uri)
 })
 
-test('everything else is as it was registered', () => {
+test('every other redirect URI must equal a registered one', () => {
   for (const [registered, asked] of REFUSED) {
     assert.not.ok(isRedirectAllowed([registered], asked, true), `${registered} ${asked}`)
     assert.ok(isRedirectAllowed([asked], asked, true), asked)
   }
 })
 
-test('a client with a secret takes none', () => {
+test('a client with a secret may not use another port', () => {
   for (const [registered, asked] of ALLOWED) assert.not.ok(isRedirectAllowed([registered], asked, false), asked)
 })
 
-test('the one that is the same counts in whatever order they stand', () => {
+test('an equal redirect URI is found in whatever order they are registered', () => {
   const uris = ['http://localhost/cb', 'http://localhost:3000/cb', 'https://app.example/cb']
   for (const registered of [uris, uris.toReversed()])
     for (const asked of [...uris, 'http://localhost:1/cb']) assert.ok(isRedirectAllowed(registered, asked, true), asked)

@@ -167,7 +167,7 @@ test('a client registers with keys only where that is allowed, and with keys tha
   assert.not.ok('jwks' in registered || 'jwks_uri' in registered)
 })
 
-test('a client gets what there is of what it asks for, and null is nothing asked for', () => {
+test('a client gets what is supported of what it asks for, and null counts as absent', () => {
   const registered = readRegistration(
     {
       ...ok,
@@ -251,7 +251,7 @@ test('clients with a secret, where they are allowed', async () => {
     )
 })
 
-test('over HTTP: the answer, bodies that are none, and a bound on how many', async () => {
+test('over HTTP: the answer, invalid bodies, and a limit on registrations', async () => {
   using _clock = stoppedClock()
   const server = await startAuthServer()
   const client = new TestClient(server.issuer)
@@ -282,7 +282,7 @@ test('over HTTP: the answer, bodies that are none, and a bound on how many', asy
   await server.close()
 })
 
-test('one network registers one client a second, others are not affected, all together are', () => {
+test('a network may register one client a second without affecting others, up to a limit for all', () => {
   let now = 0
   const limit = new NetworkLimit({ now: () => now })
   const taken = (address: string, times: number) =>
@@ -303,7 +303,7 @@ test('one network registers one client a second, others are not affected, all to
   assert.not.ok(limit.take('198.51.100.1'))
 })
 
-test('neither a wide network of IPv6 nor ten addresses take what is left for others', () => {
+test('neither a wide IPv6 network nor ten addresses use up what is left for others', () => {
   const ipv6 = (host: number, group: string) => `2001:db8:1:${group}${host.toString(16).padStart(2, '0')}::1`
   const floods: Readonly<Record<string, (host: number) => string>> = {
     'a /64': (host) => `2001:db8:1:1::${host.toString(16)}`,

@@ -35,7 +35,7 @@ const visits = () =>
 /** The newest authorization request at each provider. */
 const sent = (name: string) => server.upstreams.map(({ authorizations }) => authorizations.at(-1)?.get(name))
 
-test('who is logged in at the providers does not log in again where nobody asks for it', async () => {
+test('a user with a session at the providers does not log in again unless the client asks for it', async () => {
   await client.login()
   const before = visits()
   await client.login()
@@ -44,7 +44,7 @@ test('who is logged in at the providers does not log in again where nobody asks 
 })
 
 for (const asked of [{ prompt: 'login' }, { max_age: '0' }])
-  test(`${Object.keys(asked)[0]} has the user log in anew at each provider`, async () => {
+  test(`${Object.keys(asked)[0]} makes the user log in again at each provider`, async () => {
     await client.login()
     const before = visits()
     const since = nowS()
@@ -57,7 +57,7 @@ for (const asked of [{ prompt: 'login' }, { max_age: '0' }])
     assert.ok(Number(at) >= since && Number(at) <= nowS())
   })
 
-test('max_age is handed on, and the ID token says when the user logged in there', async () => {
+test('max_age is passed on, and the ID token has the time of the login at the provider', async () => {
   const at = nowS() - 3600
   server.upstream.loggedInAt = at
   assert.is(decodeJwt(await idToken({ max_age: '7200' }))['auth_time'], at)
@@ -65,7 +65,7 @@ test('max_age is handed on, and the ID token says when the user logged in there'
   assert.equal(sent('prompt'), [null, null])
 })
 
-test('a login at a provider that is older than that is none', async () => {
+test('a login at a provider that is older than max_age is refused', async () => {
   for (const upstream of server.upstreams)
     for (const asked of [{ prompt: 'login' }, { max_age: '0' }, { max_age: '60' }]) {
       for (const one of server.upstreams) one.loggedInAt = one === upstream ? nowS() - 3600 : undefined
@@ -79,7 +79,7 @@ test('a login at a provider that is older than that is none', async () => {
   assert.ok((await client.authorize({ scope, prompt: 'login' })).get('code'))
 })
 
-test('a provider that says it is later than it is, is believed no more than the clock', async () => {
+test('a login time in the future counts as now', async () => {
   server.upstream.loggedInAt = nowS() + 3600
   const { auth_time: at } = decodeJwt(await idToken({ max_age: '60' }))
   assert.ok(Number(at) <= nowS(), `${at}`)
@@ -93,7 +93,7 @@ function becomes(user: string): void {
   }
 }
 
-test('a client that asks for one user gets no code for another', async () => {
+test('a client that asks for a certain user gets no code for another one', async () => {
   const hint = await idToken()
   // Bob has allowed the client himself, in this browser too.
   becomes('bob')
@@ -115,13 +115,13 @@ test('a client that asks for one user gets no code for another', async () => {
   assert.is(decodeJwt(await idToken({ id_token_hint: hint })).sub, decodeJwt(hint).sub)
 })
 
-test('an ID token of another client names nobody here', async () => {
+test('an ID token hint of another client is refused', async () => {
   const hint = await idToken()
   client = await TestClient.register(server.issuer)
   assert.is((await client.authorize({ scope, id_token_hint: hint })).get('error'), 'invalid_request')
 })
 
-test('prompt=consent asks a user who has allowed it before', async () => {
+test('prompt=consent asks again although the user has consented before', async () => {
   const site = { redirect_uri: SITE }
   await client.login(site)
   await client.login(site)
@@ -132,7 +132,7 @@ test('prompt=consent asks a user who has allowed it before', async () => {
   assert.is((await client.authorize({ ...site, prompt: 'consent' })).get('error'), 'access_denied')
 })
 
-test('prompt=none is nobody’s login, whoever has logged in before', async () => {
+test('prompt=none is answered with an error, whoever has logged in before', async () => {
   const hint = await idToken()
   const before = server.upstream.authorizations.length
   for (const asked of [{}, { id_token_hint: hint }, { max_age: '3600' }])

@@ -40,7 +40,7 @@ for (const [name, values, code] of [
   ['scope', ['\0', long, '%'], 'invalid_scope'],
   ['resource', ['\0', 'x', '__proto__', 'https://other.example/mcp'], 'invalid_target'],
 ] as const)
-  test(`${name}: ${code} where it can’t be had, told to the client`, async () => {
+  test(`${name}: the client gets ${code} if it can’t be satisfied`, async () => {
     for (const value of values) {
       const answer = await client.authorize({ scope, [name]: value })
       const what = `${name} = ${JSON.stringify(value).slice(0, 40)}`
@@ -51,13 +51,13 @@ for (const [name, values, code] of [
     }
   })
 
-test('the state comes back as it was, whatever it is', async () => {
+test('any state comes back unchanged', async () => {
   for (const state of ['\0', '\r\nSet-Cookie: a=b', '%00&code=x', '"><script>', '\u202e😀', 's'.repeat(4_000)])
     assert.is((await client.authorize({ state })).get('state'), state, JSON.stringify(state).slice(0, 40))
 })
 
 // The provider may know the user from a moment ago: max_age says how old that login may be.
-test('a login with max_age says when it was', async () => {
+test('a login with max_age has its time in the ID token', async () => {
   for (const age of [0, 1, 3600]) {
     const before = Math.floor(Date.now() / 1000)
     const { id_token: token = '' } = await client.login({ scope, max_age: `${age}` })
@@ -74,7 +74,7 @@ test('a nonce comes back in the ID token', async () => {
 })
 
 // RFC 6749 section 3.1: what a server does not know it ignores; OpenID Connect Core 5.5: claims may be such.
-test('what only asks for more than there is takes nothing away', async () => {
+test('a request for more than is supported still succeeds', async () => {
   for (const more of [
     { claims: '{"id_token":{"email":{"essential":true}}}' },
     { claims: '{"__proto__":{"id_token":[]}}' },
@@ -95,7 +95,7 @@ test('what only asks for more than there is takes nothing away', async () => {
   }
 })
 
-test('nothing of it has failed here', () => {
+test('the log has no failure of the gateway’s own', () => {
   assert.equal(
     server.gateway.lines.filter(({ level }) => level === 'error'),
     [],

@@ -68,7 +68,7 @@ test('a code, a refresh token and an assertion at the token endpoint', async () 
   assert.equal(await notRefused({ url, fields: assertion }, isOAuthError), [])
 })
 
-test('what is revoked and introspected', async () => {
+test('tokens at revocation and introspection', async () => {
   const { access_token: token } = await client.login()
   const fields = { client_id: client.id, token }
   for (const endpoint of ['revoke', 'introspect']) {
@@ -92,7 +92,7 @@ async function asked(): Promise<{ readonly action: string; readonly token: strin
   return question
 }
 
-test('the answer of the consent page', async () => {
+test('the form of the consent page', async () => {
   const { action: url, token } = await asked()
   const fields = { token, decision: 'allow' }
   assert.equal(await notRefused({ url, fields, free: ['decision'], headers: browser() }, isProblemPage), [])
@@ -100,7 +100,7 @@ test('the answer of the consent page', async () => {
   assert.ok(new URL((await client.agent.follow(onwards, isRedirect)).url).searchParams.has('code'))
 })
 
-test('an answer of the consent page that is not plainly yes is no', async () => {
+test('a decision on the consent page that is not exactly yes is a no', async () => {
   for (const [what, value] of Object.entries(VALUES)) {
     const { action, token } = await asked()
     const location = (await post(action, encoded({ token }, { decision: value }))).headers.get('location') ?? ''
@@ -109,7 +109,7 @@ test('an answer of the consent page that is not plainly yes is no', async () => 
   }
 })
 
-test('the form of a link', async () => {
+test('the form of the link page', async () => {
   const { access_token: token } = await client.login()
   const call = () =>
     postModern(server.gateway.url, 'tools/call', { name: 'hub_t' }, { authorization: `Bearer ${token}` })
@@ -120,7 +120,7 @@ test('the form of a link', async () => {
   assert.ok((await call()).json.result.content)
 })
 
-test('the forms of what is linked', async () => {
+test('the forms of the sessions page', async () => {
   await client.login()
   const page = SessionsPage.of(server, client.agent)
   const { token, ...shown } = await page.signIn()
@@ -135,7 +135,7 @@ test('the forms of what is linked', async () => {
   assert.match((await page.send({ token, ...buttonOf(shown, 'Revoke Editor') })).text, 'Access is revoked.')
 })
 
-test('nothing of it has failed here', async () => {
+test('the log has no failure of the gateway’s own', async () => {
   assert.equal(
     server.gateway.lines.filter(({ level }) => level === 'error'),
     [],

@@ -73,7 +73,7 @@ async function answered(login: ChainLogin, step: LoginStep, browser = BROWSER) {
   return login.callback(new URLSearchParams({ state, code: 'code' }), browser)
 }
 
-test('all tokens of a login are kept under one name', async () => {
+test('all providers’ tokens of a login are stored under one login', async () => {
   const { chain, places, tokens } = start([upstream('a'), upstream('b')])
   const done = await answered(chain, await answered(chain, await chain.begin(PENDING, BROWSER)))
   assert.is(done.kind, 'done')
@@ -86,7 +86,7 @@ test('all tokens of a login are kept under one name', async () => {
   for (const set of sets) assert.is(set?.owner, done.kind === 'done' && done.user.subject)
 })
 
-test('the one that is named says who the user is, and until then nobody owns anything', async () => {
+test('the primary provider says who the user is, and until then the tokens belong to nobody', async () => {
   const { login, tokens, places } = start([])
   const providers = [upstream('a'), upstream('b'), upstream('c')]
   const subjects: string[] = []
@@ -106,7 +106,7 @@ test('the one that is named says who the user is, and until then nobody owns any
   assert.is(new Set(subjects).size, 3)
 })
 
-test('another provider that says who the user is, put in force in the middle of a login, ends it', async () => {
+test('a change of the primary provider in the middle of a login ends the login', async () => {
   const { login } = start([])
   const providers = [upstream('a'), upstream('b'), upstream('c')]
   for (const [before, after] of [
@@ -123,7 +123,7 @@ test('another provider that says who the user is, put in force in the middle of 
   }
 })
 
-test('who only wants to see what is linked is asked at the primary provider, and nothing is kept of it', async () => {
+test('a sign-in to the sessions page visits the primary provider alone and stores no tokens', async () => {
   const { login, places } = start([])
   const providers = [upstream('a'), upstream('b')]
   const flow = { purpose: 'account', uid: '', providers: ['b'] } as const
@@ -139,7 +139,7 @@ test('who only wants to see what is linked is asked at the primary provider, and
   assert.is(late.kind, 'failed')
 })
 
-test('tokens that are lost in the middle of a login end it', async () => {
+test('a login ends if its earlier tokens are lost meanwhile', async () => {
   const { chain, places, tokens } = start([upstream('a'), upstream('b')])
   const second = await answered(chain, await chain.begin(PENDING, BROWSER))
   await tokens.removeLogin((places[0] as Place).login)
@@ -157,7 +157,7 @@ for (const [why, fail, error] of [
   ['refuses', () => new UpstreamDenied('no'), 'access_denied'],
   ['fails', () => new Error('away'), 'server_error'],
 ] as const)
-  test(`a later provider that ${why} leaves nothing of the earlier ones`, async () => {
+  test(`a later provider that ${why} removes the tokens of the earlier ones`, async () => {
     const { chain, places, tokens } = start([upstream('a'), upstream('b', fail), upstream('c')])
     const failed = await answered(chain, await answered(chain, await chain.begin(PENDING, BROWSER)))
     assert.equal(failed, { kind: 'failed', purpose: 'authorize', uid: 'u', error })
@@ -165,7 +165,7 @@ for (const [why, fail, error] of [
     assert.is(await tokens.get(places[0] as Place), undefined)
   })
 
-test('another browser in the middle ends the login, and leaves nothing', async () => {
+test('a login that changes the browser ends, and its tokens are removed', async () => {
   const { chain, places, tokens } = start([upstream('a'), upstream('b')])
   const onwards = await answered(chain, await chain.begin(PENDING, BROWSER))
   assert.equal(await answered(chain, onwards, { id: 'another-browser' }), { kind: 'refused' })
@@ -173,7 +173,7 @@ test('another browser in the middle ends the login, and leaves nothing', async (
   assert.equal(await answered(chain, onwards), { kind: 'refused' })
 })
 
-test('a store that is away when the second set is written leaves nothing of the first', async () => {
+test('if the store fails at the second provider, the tokens of the first are removed', async () => {
   const tokens = createMemoryTokenStore()
   const failing: UpstreamTokenStore = {
     ...tokens,
@@ -186,7 +186,7 @@ test('a store that is away when the second set is written leaves nothing of the 
   assert.is(await tokens.get(places[0] as Place), undefined)
 })
 
-test('what earlier logins have left need not be there to log in', async () => {
+test('a login succeeds although tokens of earlier logins are gone', async () => {
   const tokens = createMemoryTokenStore()
   const failing: UpstreamTokenStore = {
     ...tokens,
@@ -196,7 +196,7 @@ test('what earlier logins have left need not be there to log in', async () => {
   assert.is((await answered(chain, await chain.begin(PENDING, BROWSER))).kind, 'done')
 })
 
-test('providers that were configured anew meanwhile don’t make somebody else of the user', async () => {
+test('a change of the providers during a login does not change who the user is', async () => {
   const { login, chain } = start([upstream('a'), upstream('b')])
   const onwards = await answered(chain, await chain.begin(PENDING, BROWSER))
   const turned = login([upstream('b'), upstream('a')])

@@ -18,7 +18,7 @@ function start() {
   return { consents, pass, rotate }
 }
 
-test('who revokes a client is asked again in every browser, for that client alone', async () => {
+test('after revoking a client, the user is asked again in every browser, for that client alone', async () => {
   const { consents } = start()
   for (const browser of [HERE, THERE]) for (const asked of [ASKED, OTHER]) await consents.keep(browser, asked, 'alice')
   await consents.forgetUser('bob', 'c')
@@ -36,7 +36,7 @@ test('who revokes a client is asked again in every browser, for that client alon
   for (const asked of [ASKED, OTHER]) assert.is(await consents.find(HERE, asked), undefined)
 })
 
-test('scopes that were revoked do not come back with others', async () => {
+test('consent to other scopes does not bring back revoked ones', async () => {
   const { consents } = start()
   await consents.keep(HERE, { ...ASKED, scopes: ['a', 'b'] }, 'alice')
   await consents.forgetUser('alice', 'c')
@@ -44,13 +44,13 @@ test('scopes that were revoked do not come back with others', async () => {
   assert.is(await consents.find(HERE, { ...ASKED, scopes: ['b'] }), undefined)
 })
 
-test('it is for one resource', async () => {
+test('consent is for one resource', async () => {
   const { consents } = start()
   await consents.keep(HERE, ASKED, 'alice')
   assert.is(await consents.find(HERE, { ...ASKED, resource: 'https://other.example/mcp' }), undefined)
 })
 
-test('each use keeps it for another thirty days, through a change of secrets', async () => {
+test('each use extends consent by thirty days, also after a change of secrets', async () => {
   const { consents, pass, rotate } = start()
   await consents.keep(HERE, ASKED, 'alice')
   for (const secrets of [[OLD], [OLD, NEW], [NEW, OLD], [NEW]]) {

@@ -89,7 +89,7 @@ const outcomeOf = (answer: Promise<Response>) =>
 const lettingIn = (token: string) =>
   postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })
 
-test('whoever has a code of it, or is between two steps, goes on at the other one', async () => {
+test('a login with a code of the killed replica, or between two steps, goes on at the other one', async () => {
   const [issued, asked, atFirst, atSecond] = [person('alice'), person('ann'), person('ben'), person('cid')]
   const { url: answered } = await issued.agent.follow(
     there(await toCallback(issued, there(await toCallback(issued, there(issued.authorizeUrl()))))),
@@ -127,7 +127,7 @@ test('whoever has a code of it, or is between two steps, goes on at the other on
   }
 })
 
-test('a code is redeemed at most once where it is killed while it redeems it', async () => {
+test('a code is redeemed at most once if the replica is killed while redeeming it', async () => {
   const client = person('alice')
   const code = (await client.authorize()).get('code') as string
   const fields = { client_id: client.id, redirect_uri: REDIRECT, code_verifier: client.verifier, code }
@@ -149,7 +149,7 @@ test('a code is redeemed at most once where it is killed while it redeems it', a
   assert.is((await lettingIn((await client.login()).access_token)).status, 200)
 })
 
-test('whoever it was just asking a provider for begins anew, and nothing of the half login is of use', async () => {
+test('a login that was fetching tokens when the replica was killed begins again, and its parts are useless', async () => {
   for (const upstream of server.upstreams) upstream.user = ({ headers }) => String(headers['x-person'])
   const [atFirst, atSecond] = [person('dan'), person('eve')]
   const second = await toCallback(atSecond, there(await toCallback(atSecond, there(atSecond.authorizeUrl()))))

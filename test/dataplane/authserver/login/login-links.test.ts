@@ -87,7 +87,7 @@ function start(onDemand = ['github', 'wiki']) {
   }
 }
 
-test('a thousand who ask at once get one link, and another login or provider another one', async () => {
+test('a thousand requests at once get one link; another login or provider gets another one', async () => {
   const { offer, ticketOf } = start()
   const all = await Promise.all(Array.from({ length: 1000 }, () => offer(WANTED)))
   assert.is(new Set(all.map(({ url }) => url)).size, 1)
@@ -96,7 +96,7 @@ test('a thousand who ask at once get one link, and another login or provider ano
   assert.is(new Set(await Promise.all(others.map((wanted) => ticketOf(wanted)))).size, 3)
 })
 
-test('it is good for ten minutes, and whoever asks gets one that is good for five at least', async () => {
+test('a link is valid for ten minutes, and each request gets one with at least five left', async () => {
   const { links, ticketOf, begin, pass } = start()
   const first = await ticketOf()
   pass(299_000)
@@ -115,7 +115,7 @@ test('it is good for ten minutes, and whoever asks gets one that is good for fiv
   assert.is((await begin(third)).kind, 'respond')
 })
 
-test('it leads to the provider that says who users are first, and names who it has to be', async () => {
+test('a link leads to the primary provider first, and names the user whom it is for', async () => {
   const { ticketOf, begin, flows } = start()
   await begin(await ticketOf())
   const [{ uid, ...flow }] = flows as [LoginFlow]
@@ -123,7 +123,7 @@ test('it leads to the provider that says who users are first, and names who it h
   assert.match(uid, /^[\w-]{43}$/)
 })
 
-test('after it was used another one is made, and the used one stays used', async () => {
+test('after a link was used, the next request gets a new one, and the old one stays used', async () => {
   const { ticketOf, begin } = start()
   const first = await ticketOf()
   assert.is((await begin(first)).kind, 'respond')
@@ -133,7 +133,7 @@ test('after it was used another one is made, and the used one stays used', async
   assert.is((await begin(second)).kind, 'respond')
 })
 
-test('what was given goes to the login that asked, and to its user', async () => {
+test('the provider’s tokens are stored for the login that asked, and for its user', async () => {
   const { links, done, of } = start()
   assert.is(await links.finish(await done()), 'github')
   const { version: _, ...set } = (await of(WANTED.login)) ?? { version: '' }
@@ -144,7 +144,7 @@ test('what was given goes to the login that asked, and to its user', async () =>
   assert.is(await of('passing', 'corp'), undefined)
 })
 
-test('nothing is kept for anybody else, a login that has ended, or one of another user', async () => {
+test('nothing is stored for another person, an ended login, or the login of another user', async () => {
   const spoils: [string, (parts: ReturnType<typeof start>) => unknown, string?][] = [
     ['another user', () => undefined, 'somebody-else'],
     ['revoked', ({ ended }) => ended.add(WANTED.login)],
@@ -163,7 +163,7 @@ test('nothing is kept for anybody else, a login that has ended, or one of anothe
   }
 })
 
-test('a login that ends at the very moment keeps nothing', async () => {
+test('a login that ends while a link is completed stores nothing', async () => {
   const parts = start()
   const step = await parts.done()
   const { tokens, grants, links, of } = parts
@@ -177,7 +177,7 @@ test('a login that ends at the very moment keeps nothing', async () => {
   assert.is((await of(`of user ${ALICE}`))?.refreshToken, undefined)
 })
 
-test('a way through the providers counts once, and one that no link has begun not at all', async () => {
+test('a visit to the providers completes a link once, and only if a link has begun it', async () => {
   const { links, done, of } = start()
   const step = await done()
   assert.is(await links.finish({ ...step, uid: 'u'.repeat(43) }), undefined)
@@ -187,7 +187,7 @@ test('a way through the providers counts once, and one that no link has begun no
   assert.is(await links.finish(again), undefined)
 })
 
-test('a provider that gives no refresh token this time goes on with the one that the user had', async () => {
+test('if a provider sends no refresh token, the user’s earlier one stays in use', async () => {
   const { links, tokens, done, of } = start()
   await links.finish(await done())
   const step = await done()
@@ -197,7 +197,7 @@ test('a provider that gives no refresh token this time goes on with the one that
   assert.is((await of(WANTED.login))?.refreshToken, GIVEN.refreshToken)
 })
 
-test('a provider that is on demand no more is linked by nobody', async () => {
+test('a provider that is no longer on demand can’t be linked', async () => {
   const { begin, ticketOf } = start([])
   assert.is((await begin(await ticketOf())).kind, 'refused')
 })

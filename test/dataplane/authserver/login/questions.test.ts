@@ -21,7 +21,7 @@ const open = (secrets: readonly string[] = [OLD], salt = 'tools', lifeS = 600, p
     { page, lifeS },
   )
 
-test('it comes back as it was, and nobody reads it', () => {
+test('a sealed question comes back unchanged, and can’t be read', () => {
   const token = open().seal(ASKED, HERE)
   assert.equal(open().open(token, HERE), ASKED)
   assert.match(token, /^[\w.-]+$/)
@@ -29,7 +29,7 @@ test('it comes back as it was, and nobody reads it', () => {
   assert.is.not(open().seal(ASKED, HERE), token)
 })
 
-test('in another browser, at another gateway, on another page, or too late it is nothing', () => {
+test('a sealed question is refused in another browser, at another gateway, on another page, or too late', () => {
   const token = open().seal(ASKED, HERE)
   assert.is(open().open(token, { id: 'another-browser' }), undefined)
   assert.is(open([OLD], 'others').open(token, HERE), undefined)
@@ -37,13 +37,13 @@ test('in another browser, at another gateway, on another page, or too late it is
   assert.is(open([OLD], 'tools', 0).open(open([OLD], 'tools', 0).seal(ASKED, HERE), HERE), undefined)
 })
 
-test('a secret that is rotated ends no page; one that is gone does', () => {
+test('rotating a secret keeps open pages valid; removing it ends them', () => {
   const token = open([OLD]).seal(ASKED, HERE)
   assert.equal(open([NEW, OLD]).open(token, HERE), ASKED)
   assert.is(open([NEW]).open(token, HERE), undefined)
 })
 
-test('texts that somebody has made up are none', () => {
+test('made-up texts are refused', () => {
   const [nonce = '', key = '', text = ''] = open().seal(ASKED, HERE).split('.')
   for (const token of [
     '',

@@ -84,7 +84,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     return { place, before: (await tokens.get(place)) as StoredTokenSet }
   }
 
-  test('two replicas and many callers refresh once', async () => {
+  test('two replicas with many callers refresh a token once', async () => {
     const { provider, used } = rotating()
     const [one, two] = [replica(make(), provider), replica(make(), provider)]
     const { place, before } = await put(make())
@@ -100,7 +100,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     assert.equal(used, ['refresh-0', 'refresh-1'])
   })
 
-  test('a rotated refresh token is the one that later logins of the user go on with', async () => {
+  test('later logins of the user use the rotated refresh token', async () => {
     const tokens = make()
     const { provider } = rotating()
     const { place, before } = await put(tokens)
@@ -119,7 +119,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     assert.is((await completed({})).refreshToken, 'fresh')
   })
 
-  test('an answer that won’t do keeps the refresh token that came with it, and the login', async () => {
+  test('an unusable answer keeps the login, and the refresh token that came with the answer', async () => {
     for (const spoil of [
       ({ refreshToken }: RefreshAnswer) => ({
         ...(refreshToken && { refreshToken }),
@@ -142,7 +142,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     }
   })
 
-  test('an answer that is too large to be kept keeps the refresh token that came with it', async () => {
+  test('an answer that is too large to store keeps the refresh token that came with it', async () => {
     const tokens = make()
     const { place, before } = await put(tokens)
     const { provider } = rotating((answer) =>
@@ -158,7 +158,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     assert.equal([kept?.accessToken, kept?.refreshToken], ['access-0', 'refresh-1'])
   })
 
-  test('a refresh token that is good no more is asked with once', async () => {
+  test('a refresh token that is no longer valid is sent once', async () => {
     const tokens = make()
     const { provider, used } = rotating()
     const place = { login: randomBytes(16).toString('base64url'), provider: 'p' }
@@ -182,7 +182,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     assert.is((await tokens.get(place))?.accessToken, 'access-0')
   })
 
-  test('a login that is removed meanwhile does not come back', async () => {
+  test('a login that is removed during a refresh does not come back', async () => {
     const tokens = make()
     const { place, before } = await put(tokens)
     const { provider, used } = rotating(undefined, () => tokens.removeLogin(place.login))
@@ -191,7 +191,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     assert.is(await tokens.get(place), undefined)
   })
 
-  test('a store that fails to write at first loses nothing', async () => {
+  test('a refreshed token is not lost if the first write to the store fails', async () => {
     const tokens = make()
     const { provider } = rotating()
     const { place, before } = await put(tokens)

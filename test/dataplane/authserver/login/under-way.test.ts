@@ -18,7 +18,7 @@ import { consentOf } from '../../../support/identity/user-agent.ts'
 const KIB = 1024
 const LONGEST_MS = 600_000
 
-test('a network gets half of what is free, and less the more others do the same', () => {
+test('a network gets at most half of the free room, and less if others do the same', () => {
   let now = 0
   const logins = new LoginsUnderWay({ mostBytes: 100 * KIB, longestMs: LONGEST_MS, now: () => now })
   let names = 0
@@ -107,7 +107,7 @@ function answerOf(step: LoginStep): URLSearchParams {
   return new URLSearchParams({ state, code: 'c' })
 }
 
-test('logins at a provider, pages that wait, and people who come later get through a flood', async () => {
+test('logins at a provider, open pages, and later visitors succeed during a flood', async () => {
   const { store, login, asked, requests } = start(1024 * KIB)
   const victim: Browser = { id: 'victim', address: '203.0.113.1' }
   const atProvider = answerOf(await login.decide(await asked(victim), true, victim))
@@ -135,7 +135,7 @@ test('logins at a provider, pages that wait, and people who come later get throu
 
 const from = (address: string, cookie = '') => ({ 'x-forwarded-for': address, cookie })
 
-test('what is revoked while its login is under way is asked for again', async () => {
+test('consent that is revoked during a login is asked for again', async () => {
   const { login, asked, requests } = start(1024 * KIB)
   const browser: Browser = { id: 'b', address: '203.0.113.1' }
   const first = await login.callback(answerOf(await login.decide(await asked(browser), true, browser)), browser)
@@ -148,7 +148,7 @@ test('what is revoked while its login is under way is asked for again', async ()
   assert.is((await login.callback(other, browser)).kind, 'ask')
 })
 
-test('the same over HTTP, in a small container', async () => {
+test('a flood over HTTP in a small container', async () => {
   const server = await startAuthServer({ gateway: { trustProxyHeaders: true }, memoryBytes: 64 * KIB * KIB })
   try {
     const { id } = await TestClient.register(server.issuer)

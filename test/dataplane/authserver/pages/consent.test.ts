@@ -128,7 +128,7 @@ test('denies by keyboard', async () => {
   assert.equal(posted, ['token=one-time-token&decision=deny'])
 })
 
-test('has a heading and two buttons with names for those who don’t see it', async () => {
+test('has a heading and two named buttons for screen readers', async () => {
   await open()
   const tree = await page.accessibility.snapshot()
   const all = (node: SerializedAXNode): readonly SerializedAXNode[] => [node, ...(node.children ?? []).flatMap(all)]
@@ -144,7 +144,7 @@ test('is shown in no frame', async () => {
   assert.is(inner?.url(), 'chrome-error://chromewebdata/')
 })
 
-test('what clients call themselves stays text', async () => {
+test('names of clients are shown as text', async () => {
   shown = {
     ...QUESTION,
     client: { name: '</title><script>alert(1)</script><b>x', document: 'https://client.example.com/meta.json' },
@@ -170,7 +170,7 @@ test('an app’s own scheme is named as such', async () => {
   assert.match(said, 'the app that opens cursor: links')
 })
 
-test('looks as it should at every size; a failure is a page of the same make', async () => {
+test('fits every window size, and an error page has the same style', async () => {
   for (const [path, options] of [
     ['/consent', {}],
     ['/consent', { width: 380, dark: true }],

@@ -64,7 +64,7 @@ test('names the account, the provider, and where one logs in', async () => {
   assert.match(said, 'If somebody else has sent you this link, close the page.')
 })
 
-test('goes on by keyboard, without scripts', async () => {
+test('continues by keyboard, without scripts', async () => {
   await open()
   const focused = async () => String(await page.evaluate('document.activeElement.textContent'))
   for (let tabs = 0; tabs < 5 && (await focused()) !== 'Log in'; tabs++) await page.keyboard.press('Tab')
@@ -73,7 +73,7 @@ test('goes on by keyboard, without scripts', async () => {
   assert.equal(posted, ['ticket=the-ticket&token=the-token'])
 })
 
-test('what providers say of people stays text, and what they don’t say is not made up', async () => {
+test('what providers say of people is shown as text, and nothing is made up', async () => {
   shown = { ...QUESTION, account: { name: '<script>alert(1)</script><b>x' }, ticket: '"><script>alert(2)</script>' }
   await open()
   assert.is(await page.$('script'), null)
@@ -83,7 +83,7 @@ test('what providers say of people stays text, and what they don’t say is not 
   assert.match(await text(), 'the one that your program uses')
 })
 
-test('looks as it should at every size', async () => {
+test('fits every window size', async () => {
   for (const options of [{}, { width: 380, dark: true }]) {
     const { console: said, dom } = await look(`${origin}/oauth/link`, { ...options, browser })
     assert.is(said, '')

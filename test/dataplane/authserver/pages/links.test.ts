@@ -137,7 +137,7 @@ test('signs in, unlinks, revokes, revokes everything and signs out by keyboard, 
   assert.equal(posted.at(-1), 'token=page-token&action=revoke-all')
 })
 
-test('has headings in order, and buttons of which each has a name of its own', async () => {
+test('has headings in order, and each button has a name of its own', async () => {
   shown = { ...LINKED, done: 'revoked' }
   await page.goto(`${origin}/links`)
   const tree = await page.accessibility.snapshot()
@@ -157,7 +157,7 @@ test('has headings in order, and buttons of which each has a name of its own', a
 })
 const SAID_REVOKED = 'Access is revoked. The program has to ask you again.'
 
-test('what others have named themselves stays text', async () => {
+test('names that others chose are shown as text', async () => {
   const bad = '"><script>alert(1)</script><b a="'
   const [first] = LINKED.links as [LinkedToUser['links'][number]]
   shown = {
@@ -184,7 +184,7 @@ test('what others have named themselves stays text', async () => {
   assert.match(await text(), 'xn--exmple-cua.com')
 })
 
-test('says that there is nothing, that there may be more, and which client is known no more', async () => {
+test('says when there is nothing, when there may be more, and which client is no longer known', async () => {
   shown = { ...LINKED, links: [], user: {} }
   await page.goto(`${origin}/links`)
   assert.match(await text(), 'No program may act for you here.')
@@ -205,7 +205,7 @@ test('is shown in no frame', async () => {
   assert.is(inner?.url(), 'chrome-error://chromewebdata/')
 })
 
-test('text is told apart from what is behind it in both colour schemes', async () => {
+test('text has enough contrast in both colour schemes', async () => {
   await page.setJavaScriptEnabled(true)
   for (const value of ['light', 'dark']) {
     await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }])
@@ -216,7 +216,7 @@ test('text is told apart from what is behind it in both colour schemes', async (
   }
 })
 
-test('looks as it should at every size', async () => {
+test('fits every window size', async () => {
   for (const [path, options] of [
     ['/links', {}],
     ['/links', { width: 380, height: 1600, dark: true }],

@@ -76,7 +76,7 @@ test('SDK 1 does the same', async () => {
   await again.close()
 })
 
-test('openid-client is content with metadata, issuer, code, ID token, refresh, introspection and revocation', async () => {
+test('openid-client accepts metadata, issuer, code, ID token, refresh, introspection and revocation', async () => {
   const { id } = await TestClient.register(server.issuer)
   const config = await openid.discovery(new URL(server.issuer), id, undefined, openid.None(), {
     execute: [openid.allowInsecureRequests],

@@ -6,7 +6,7 @@ import { failuresOf, runAuthorizationScenarios } from '../../../support/gateway/
 import { startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
 import { freePort } from '../../../support/network/free-port.ts'
 
-test('all of them, none skipped', async () => {
+test('every scenario passes and none is skipped', async () => {
   const server = await startAuthServer()
   try {
     const port = await freePort()

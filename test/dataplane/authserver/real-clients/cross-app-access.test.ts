@@ -147,7 +147,7 @@ test('the SDK’s client lists and calls tools, at a server where nobody logs in
   await client.close()
 })
 
-test('where the identity provider denies it, no login is begun in its place', async () => {
+test('if the identity provider denies it, no login is begun instead', async () => {
   await connect(['sales']).then(
     () => assert.unreachable(),
     (error: Error) => assert.match(error.message, /access_denied/),

@@ -92,7 +92,7 @@ test('it registers, logs a person in at two providers, and calls a tool', async 
   assert.match(raw.calls('tools/call').at(-1)?.headers.authorization ?? '', /^Bearer /)
 })
 
-test('the next time it goes on with the tokens that it has kept', async () => {
+test('the next time it uses the tokens that it has stored', async () => {
   const { client, isVisited } = await connect(new UserAgent())
   assert.is((await client.listTools()).tools.length, 1)
   assert.not.ok(isVisited())

@@ -31,7 +31,7 @@ test('a session ends after fifteen minutes, however much it is used', async () =
   assert.is(await sessions.find(secret, HERE), undefined)
 })
 
-test('it is of one browser, and of whoever has its secret', async () => {
+test('a session belongs to one browser', async () => {
   const sessions = open()
   const { secret } = await sessions.begin(USER, HERE)
   assert.is(await sessions.find(secret, { id: 'another' }), undefined)
@@ -42,7 +42,7 @@ test('it is of one browser, and of whoever has its secret', async () => {
   assert.is(await sessions.find(secret, HERE), undefined)
 })
 
-test('what is kept of it has not its secret', async () => {
+test('the stored session does not have its secret', async () => {
   const store = createMemoryStore()
   const written: string[] = []
   const { set } = store
@@ -59,7 +59,7 @@ test('what is kept of it has not its secret', async () => {
   assert.not.match(written.join(), HERE.id)
 })
 
-test('a proof is of one thing of one session', async () => {
+test('a form token is for one action of one session', async () => {
   const sessions = open()
   const [mine, other] = [await sessions.begin(USER, HERE), await sessions.begin(USER, HERE)]
   const proof = sessions.makeProof(mine, 'unlink', 'grant', 'corp')
@@ -75,7 +75,7 @@ test('a proof is of one thing of one session', async () => {
   for (const wrong of ['', 'x', `${proof}=`]) assert.not.ok(sessions.isProof(wrong, mine, 'unlink', 'grant', 'corp'))
 })
 
-test('a secret that is rotated ends no session and no page', async () => {
+test('rotating a secret ends no session and no page', async () => {
   const sessions = open()
   const session = await sessions.begin(USER, HERE)
   const proof = sessions.makeProof(session, 'page')
@@ -86,7 +86,7 @@ test('a secret that is rotated ends no session and no page', async () => {
   assert.is(await sessions.find(session.secret, HERE), undefined)
 })
 
-test('over https its cookie can be set by this very host alone, and is taken away again', async () => {
+test('over https only this host can set its cookie, and signing out removes it', async () => {
   const accounts = open()
   const parts = { settings: { isSecure: true }, accounts } as unknown as EndpointParts
   const session = await accounts.begin(USER, HERE)

@@ -58,7 +58,7 @@ const post = (cookies: Record<string, string>, body: URLSearchParams | string, t
 const revoking = ({ token, ...page }: OpenPage) =>
   new URLSearchParams({ token, ...buttonOf({ html: page.html }, 'Revoke Editor') })
 
-test('the button of another user’s page does nothing', async () => {
+test('a form of another user’s page does nothing', async () => {
   const [alice, bob] = [await person('alice'), await person('bob')]
   const stolen = buttonOf(bob.shown, 'Revoke Editor')
   const answer = await alice.page.send({ token: alice.shown.token, ...stolen })
@@ -71,7 +71,7 @@ test('the button of another user’s page does nothing', async () => {
   assert.ok((await bob.works()) && (await alice.works()))
 })
 
-test('a page counts in its own browser and session alone', async () => {
+test('a form works only in its own browser and session', async () => {
   const [alice, mallory] = [await person('alice'), await person('mallory')]
   const [hers, his] = [cookiesOf(alice.agent), cookiesOf(mallory.agent)]
   const tries: Record<string, string>[] = [
@@ -100,7 +100,7 @@ test('a page counts in its own browser and session alone', async () => {
   assert.not.ok(await alice.works())
 })
 
-test('nothing happens without the token of this very page', async () => {
+test('a form without the token of its page does nothing', async () => {
   const alice = await person('alice')
   const cookies = cookiesOf(alice.agent)
   const button = buttonOf(alice.shown, 'Revoke Editor')
@@ -138,7 +138,7 @@ test('odd forms are refused', async () => {
   assert.ok(await alice.works())
 })
 
-test('nobody is sent to a provider but from the own page', async () => {
+test('only the user’s own page leads to a provider', async () => {
   const [agent, other] = [new UserAgent(), new UserAgent()]
   const own = (await SessionsPage.of(server, agent).open()).token
   const theirs = (await SessionsPage.of(server, other).open()).token
@@ -152,7 +152,7 @@ test('nobody is sent to a provider but from the own page', async () => {
   assert.is(server.upstream.authorizations.length, before)
 })
 
-test('what was shown before signing out, or before another one signed in, is of no use', async () => {
+test('pages from before signing out, or before another user signed in, no longer work', async () => {
   const alice = await person('alice')
   const before = cookiesOf(alice.agent)
   await alice.page.send({ token: alice.shown.token, action: 'sign-out' })
@@ -189,7 +189,7 @@ test('each sign-in has a session of its own: one that was planted, or there befo
   assert.ok((await alice.page.open()).isSignedIn)
 })
 
-test('a sign-in counts in the browser that began it: nobody is signed in as somebody else', async () => {
+test('a sign-in works only in the browser that began it', async () => {
   const victim = new UserAgent()
   await SessionsPage.of(server, victim).open()
   const mallory = new UserAgent()
@@ -204,7 +204,7 @@ test('a sign-in counts in the browser that began it: nobody is signed in as some
   assert.is((await mallory.get(url)).status, 400, 'and once alone')
 })
 
-test('a sign-in gives no client a code, and a client’s login signs nobody in', async () => {
+test('a sign-in gives a client no code, and a client’s login is no sign-in', async () => {
   const agent = new UserAgent()
   server.upstream.user = 'alice'
   await agent.follow(editor.authorizeUrl(), (at) => at.startsWith(REDIRECT))
@@ -213,7 +213,7 @@ test('a sign-in gives no client a code, and a client’s login signs nobody in',
   assert.not.ok(agent.visited.some((url) => url.startsWith(REDIRECT)))
 })
 
-test('cookies are for this host and its own pages', async () => {
+test('cookies are for this host and its pages alone', async () => {
   const agent = new UserAgent()
   server.upstream.user = 'alice'
   const { token } = await SessionsPage.of(server, agent).open()
@@ -226,7 +226,7 @@ test('cookies are for this host and its own pages', async () => {
   assert.is(answer.headers.get('location'), 'sessions')
 })
 
-test('a link has nothing said that has not happened', async () => {
+test('a made-up link shows no message that is not true', async () => {
   const alice = await person('alice')
   const bob = await person('bob')
   const done = (await bob.page.send(Object.fromEntries(revoking(bob.shown)))).url.split('done=')[1] as string
@@ -237,7 +237,7 @@ test('a link has nothing said that has not happened', async () => {
     )
 })
 
-test('sign-ins are as many as logins may be', async () => {
+test('sign-ins count against the limit of logins', async () => {
   using _clock = stoppedClock()
   const agent = new UserAgent()
   const page = SessionsPage.of(server, agent)

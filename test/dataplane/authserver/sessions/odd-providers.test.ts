@@ -7,7 +7,7 @@ import { oauth2Upstream, startOAuth2Provider, writeSecret } from '../../../suppo
 import { UserAgent } from '../../../support/identity/user-agent.ts'
 import { buttonOf, SessionsPage } from './pages.ts'
 
-test('where each login is a user of its own there is nothing to sign in to', async () => {
+test('if each login is a user of its own, there is no sign-in', async () => {
   const provider = await startOAuth2Provider()
   const server = await startAuthServer({
     authServer: { upstreamProviders: [oauth2Upstream('code', provider)] },
@@ -22,7 +22,7 @@ test('where each login is a user of its own there is nothing to sign in to', asy
   await provider.close()
 })
 
-test('where callbacks are at another host all takes place there', async () => {
+test('if callbacks are at another host, the pages are served there', async () => {
   const server = await startAuthServer()
   const other = server.issuer.replace('127.0.0.1', 'localhost')
   const upstreamProviders = (server.config().authServer?.upstreamProviders ?? []).map((provider) => ({
@@ -48,7 +48,7 @@ test('where callbacks are at another host all takes place there', async () => {
   await server.close()
 })
 
-test('below a path of the issuer it is served there', async () => {
+test('if the issuer has a path, the pages are below it', async () => {
   const server = await startAuthServer({ path: '/team/tools' })
   const page = SessionsPage.of(server, new UserAgent())
   const shown = await page.signIn()

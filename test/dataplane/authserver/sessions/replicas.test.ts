@@ -72,7 +72,7 @@ const ask = async (token: string, url: string) =>
   (await postModern(url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status
 const keysWith = async (part: string) => (await commands.keys('*')).filter((name) => name.includes(part))
 
-test('who has signed in at one replica revokes at the other, and both refuse what was revoked', async () => {
+test('a user who signed in at one replica revokes at the other, and both refuse the revoked login', async () => {
   const client = await TestClient.register(server.issuer, { client_name: 'Editor' })
   const tokens = await client.login()
   const kept = await client.login()
@@ -101,7 +101,7 @@ test('who has signed in at one replica revokes at the other, and both refuse wha
   assert.equal(await commands.zrange(set, '0', '-1'), [decodeJwt(kept.access_token)['tsid']])
 })
 
-test('a set of logins lasts as long as the login that was used last, and goes with it', async () => {
+test('a user’s list of logins lasts as long as the login that was used last', async () => {
   server.upstream.user = 'bob'
   const client = await TestClient.register(server.issuer)
   const tokens = await client.login()
@@ -116,7 +116,7 @@ test('a set of logins lasts as long as the login that was used last, and goes wi
   assert.equal(await keysWith(`user:${sub}`), [])
 })
 
-test('everything revoked leaves nothing of what providers gave, for later logins either', async () => {
+test('revoking everything removes all provider tokens, so that later logins find none', async () => {
   server.upstream.user = 'erin'
   const before = new Set(await keysWith(':upstream:'))
   const added = async () => (await keysWith(':upstream:')).filter((name) => !before.has(name))
@@ -130,7 +130,7 @@ test('everything revoked leaves nothing of what providers gave, for later logins
   assert.equal(await added(), [])
 })
 
-test('the end of everything reaches what is not listed, at both replicas and at one that starts later', async () => {
+test('revoking everything ends unlisted logins too, at both replicas and at one that starts later', async () => {
   const client = await TestClient.register(server.issuer)
   const bystander = await client.login()
   server.upstream.user = 'fay'
@@ -176,14 +176,14 @@ test('the end of everything reaches what is not listed, at both replicas and at 
   await late.close()
 })
 
-test('everything that is kept ends by itself', async () => {
+test('every stored key expires', async () => {
   const names = await commands.keys('*')
   assert.ok(names.length > 0)
   // -1: it has no end. What has ended since then has none either, and is told apart.
   for (const name of names) assert.is.not(await commands.pttl(name), -1, name)
 })
 
-test('a grant that a killed process has not written, or not taken from the list, is shown to nobody', async () => {
+test('a grant that a killed process left half written or half removed is not shown', async () => {
   server.upstream.user = 'carol'
   const client = await TestClient.register(server.issuer, { client_name: 'Editor' })
   const { sub, tsid } = decodeJwt((await client.login()).access_token)
@@ -196,7 +196,7 @@ test('a grant that a killed process has not written, or not taken from the list,
   assert.match((await SessionsPage.of(server, client.agent).open()).text, 'No program may act for you here.')
 })
 
-test('without Redis nobody is told that something is revoked', async () => {
+test('without Redis a revocation fails, and the page does not claim otherwise', async () => {
   server.upstream.user = 'dora'
   const client = await TestClient.register(server.issuer, { client_name: 'Editor' })
   await client.login()

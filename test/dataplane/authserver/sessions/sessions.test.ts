@@ -73,7 +73,7 @@ async function works(token: string, name?: string): Promise<boolean> {
   return result !== undefined && result.isError !== true
 }
 
-test('nobody sees anything without signing in, and looking begins nothing', async () => {
+test('without signing in a visitor sees nothing, and a visit begins nothing', async () => {
   const agent = browserOf('alice')
   const before = server.upstream.authorizations.length
   const response = await agent.get(`${server.issuer}/oauth/sessions`)
@@ -84,7 +84,7 @@ test('nobody sees anything without signing in, and looking begins nothing', asyn
   assert.is(server.upstream.authorizations.length, before)
 })
 
-test('who signs in sees the own clients, what these may, and their accounts; at the primary provider alone', async () => {
+test('a user signs in at the primary provider and sees the clients, their rights and their accounts', async () => {
   const agent = browserOf('alice')
   await logIn(editor, agent)
   await logIn(chat, browserOf('bob'))
@@ -113,7 +113,7 @@ test('who signs in sees the own clients, what these may, and their accounts; at 
   assert.not.match(text, 'Editor')
 })
 
-test('what the provider gave at the sign-in is not kept, and no refresh token of another login is lost', async () => {
+test('tokens of the sign-in are not stored, and no other login loses its refresh token', async () => {
   const agent = browserOf('carol')
   const tokens = await logIn(editor, agent)
   const before = server.upstream.requests.length
@@ -124,7 +124,7 @@ test('what the provider gave at the sign-in is not kept, and no refresh token of
   assert.ok(await works(tokens.access_token))
 })
 
-test('no page tells what names a login, a user or a token', async () => {
+test('no page contains an id of a login, a user or a token', async () => {
   const agent = browserOf('dora')
   const tokens = await logIn(editor, agent)
   const { html } = await SessionsPage.of(server, agent).signIn()
@@ -136,7 +136,7 @@ test('no page tells what names a login, a user or a token', async () => {
     assert.not.match(html, String(hidden))
 })
 
-test('revoking a client ends its login alone: 401, no refresh, and it is asked for again', async () => {
+test('revoking a client ends only its login: 401, no refresh, and consent is asked for again', async () => {
   const agent = browserOf('erin')
   const ended = await logIn(editor, agent, SITE)
   const kept = await logIn(chat, agent, SITE)
@@ -158,7 +158,7 @@ test('revoking a client ends its login alone: 401, no refresh, and it is asked f
   assert.is(agent.questions.length, asked + 1)
 })
 
-test('unlinking an account fails its own backend, and no other one', async () => {
+test('unlinking an account affects its own backend and no other one', async () => {
   const agent = browserOf('fay')
   const tokens = await logIn(editor, agent)
   const others = await logIn(chat, agent)
@@ -179,7 +179,7 @@ test('unlinking an account fails its own backend, and no other one', async () =>
   assert.not.ok(await works(next.access_token, 'code'))
 })
 
-test('everything at once: all clients of the user, and of nobody else', async () => {
+test('revoking everything ends all clients of the user, and of no other user', async () => {
   const agent = browserOf('gina')
   const ended = [await logIn(editor, agent), await logIn(editor, agent), await logIn(chat, agent)]
   const other = await logIn(editor, browserOf('hugo'))
@@ -193,7 +193,7 @@ test('everything at once: all clients of the user, and of nobody else', async ()
   assert.ok(await works(other.access_token))
 })
 
-test('a login that is refused or fails signs nobody in', async () => {
+test('a refused or failed login is no sign-in', async () => {
   const agent = browserOf('ivy')
   server.upstream.user = undefined
   const page = await SessionsPage.of(server, agent).signIn()

@@ -48,7 +48,7 @@ const refusal = async (pending: Promise<unknown>) => {
 }
 
 for (const [kind, open] of Object.entries(stores)) {
-  test(`${kind}: beyond the bound the oldest goes, but none that has just come`, async () => {
+  test(`${kind}: over the limit the oldest client is evicted, but no new one`, async () => {
     const store = open()
     for (const name of ['a', 'b', 'c']) {
       await store.addClient(name, name, TTL_S)
@@ -61,7 +61,7 @@ for (const [kind, open] of Object.entries(stores)) {
     assert.equal(await Promise.all(['a', 'b', 'c', 'd'].map((name) => isThere(store, name))), [false, true, true, true])
   })
 
-  test(`${kind}: one that has been used stays, whoever registers others`, async () => {
+  test(`${kind}: a client that has been used stays, however many others register`, async () => {
     const store = open()
     await store.addClient('used', 'used', TTL_S)
     await store.useClient('used', TTL_S)
@@ -76,7 +76,7 @@ for (const [kind, open] of Object.entries(stores)) {
     assert.not.ok(await isThere(store, 'other-0'))
   })
 
-  test(`${kind}: who registers most makes room for others, of IPv6 the /48, in it the /56, in that the /64`, async () => {
+  test(`${kind}: the network with most registrations makes room: of IPv6 the /48, in it the /56, in that the /64`, async () => {
     const store = open({ mostClients: 12 })
     const add = (name: string, address: string) => {
       now += 1000
@@ -106,7 +106,7 @@ for (const [kind, open] of Object.entries(stores)) {
     store.close()
   })
 
-  test(`${kind}: the bytes of clients of one network have a bound; of its own the oldest goes, and of nobody else’s`, async () => {
+  test(`${kind}: a network has a limit in bytes, over which its own oldest client is evicted`, async () => {
     const store = open({ mostClients: 1_000, newBytes: 120_000 })
     const add = (name: string, address: string, bytes = 10) => {
       now += 1000
@@ -124,7 +124,7 @@ for (const [kind, open] of Object.entries(stores)) {
     store.close()
   })
 
-  test(`${kind}: one that is not there is not used`, async () => {
+  test(`${kind}: an unknown client can’t be marked as used`, async () => {
     const store = open()
     await store.useClient('nobody', TTL_S)
     assert.not.ok(await isThere(store, 'nobody'))
@@ -149,7 +149,7 @@ test('memory: clients have one bound in bytes, used or not', async () => {
   store.close()
 })
 
-test('redis: those of a version that knew no holders go when they are the oldest', async () => {
+test('redis: clients that an older version stored without a holder are evicted when they are the oldest', async () => {
   const own = prefix()
   const fresh = `${own}as:newClient:`
   const store = createRedisStore({ client, prefix: own, ...bounds })
@@ -164,7 +164,7 @@ test('redis: those of a version that knew no holders go when they are the oldest
   await store.addClient('g', 'g', TTL_S, networkHolder('192.0.2.2'))
 })
 
-test('redis: what is counted is what there is, whatever happened before', async () => {
+test('redis: the counts match the stored clients, whatever happened before', async () => {
   const own = prefix()
   const fresh = `${own}as:newClient:`
   const store = createRedisStore({ client, prefix: own, mostClients: 20, now: () => now })
@@ -208,7 +208,7 @@ test('redis: what is counted is what there is, whatever happened before', async 
   assert.is(expected.size, 0)
 })
 
-test('redis: what tells their age ends with them', async () => {
+test('redis: the records of their age expire with the clients', async () => {
   const own = prefix()
   const store = createRedisStore({ client, prefix: own, ...bounds })
   await store.addClient('a', 'a', 60)

@@ -33,7 +33,7 @@ const names = async (store: RecordStore, name: string) =>
   (await store.members('user', name)).map(({ member }) => member)
 
 for (const [kind, open] of Object.entries(stores)) {
-  test(`${kind}: members are listed by their end, each once, and of one set alone`, async () => {
+  test(`${kind}: members of a set are listed once each, in the order of their expiry`, async () => {
     const store = open()
     await store.addMember('user', 'alice', 'long', 300)
     await store.addMember('user', 'alice', 'short', 100)
@@ -51,7 +51,7 @@ for (const [kind, open] of Object.entries(stores)) {
     assert.equal(await names(store, 'nobody'), [])
   })
 
-  test(`${kind}: of those that end at about the same time the last one comes first`, async () => {
+  test(`${kind}: among members that expire at about the same time, the newest comes first`, async () => {
     const store = open()
     for (const member of ['first', 'second', 'third']) {
       await store.addMember('user', 'alice', member, 100)
@@ -60,14 +60,14 @@ for (const [kind, open] of Object.entries(stores)) {
     assert.equal(await names(store, 'alice'), ['third', 'second', 'first'])
   })
 
-  test(`${kind}: members that are added at once are all there`, async () => {
+  test(`${kind}: members that are added concurrently are all there`, async () => {
     const store = open()
     const added = Array.from({ length: 50 }, (_, index) => `m${index}`)
     await Promise.all(added.map((member) => store.addMember('user', 'alice', member, 100)))
     assert.equal((await names(store, 'alice')).toSorted(), added.toSorted())
   })
 
-  test(`${kind}: beyond the bound those leave that would end first`, async () => {
+  test(`${kind}: over the limit, the members that expire first are evicted`, async () => {
     const store = open()
     for (let index = 0; index < MOST_MEMBERS + 5; index++)
       await store.addMember('user', 'alice', `m${index}`, 1_000 + index * 10)
@@ -77,7 +77,7 @@ for (const [kind, open] of Object.entries(stores)) {
     assert.is(found.at(-1), 'm5')
   })
 
-  test(`${kind}: a member that ends is there no more, and the others stay`, async () => {
+  test(`${kind}: an expired member is gone, and the others stay`, async () => {
     const store = open()
     await store.addMember('user', 'alice', 'stays', 100)
     await store.addMember('user', 'alice', 'ends', 50)
@@ -87,7 +87,7 @@ for (const [kind, open] of Object.entries(stores)) {
   })
 }
 
-test('redis: a set is there no longer than its last member', async () => {
+test('redis: a set expires with its last member', async () => {
   const prefix = `p:{${randomBytes(6).toString('hex')}}:`
   const store = createRedisStore({ client, prefix })
   const keys = () => client.keys(`${prefix}*`)
@@ -102,7 +102,7 @@ test('redis: a set is there no longer than its last member', async () => {
   await eventually('nothing is left', async () => (await keys()).length === 0)
 })
 
-test('redis: a user’s logins and clients without end push out that user’s own', async () => {
+test('redis: a user’s endless logins and clients evict only that user’s own', async () => {
   const prefix = `p:{${randomBytes(6).toString('hex')}}:`
   let clock = Date.now()
   const store = createRedisStore({ client, prefix, mostMembers: 5, mostUsed: 3, now: () => clock++ })
@@ -147,7 +147,7 @@ test('redis: a user’s logins and clients without end push out that user’s ow
   revocations.close()
 })
 
-test('memory: a set counts as what it takes', async () => {
+test('memory: a set counts with the bytes that it takes', async () => {
   const store = createMemoryStore({ mostBytes: { grants: 20_000 } })
   for (let user = 0; user < 100; user++)
     for (let login = 0; login < 5; login++) await store.addMember('user', `user-${user}`, 'x'.repeat(43), 100)

@@ -27,7 +27,7 @@ function inAll(memoryBytes?: number): number {
   )
 }
 
-test('a small container keeps less, a large one no more than there is use for', () => {
+test('a small container keeps less, and a large one no more than is useful', () => {
   for (const [memory, most] of [
     [64, 16],
     [192, 16],
@@ -74,7 +74,7 @@ async function kept(memoryBytes: number | undefined): Promise<readonly number[]>
   return [grants, sets].map((found) => found.filter((one) => one !== undefined).length)
 }
 
-test('it is that of the process which a server keeps to', async () => {
+test('the limit follows the memory of the process', async () => {
   const [grants, sets] = (await kept(256 * MIB)) as [number, number]
   assert.ok(grants > 5_000 && grants < 15_000, `${grants} grants`)
   assert.ok(sets > 2_000 && sets < 6_000, `${sets} sets of tokens`)

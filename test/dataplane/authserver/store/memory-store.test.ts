@@ -8,7 +8,7 @@ import { eventually } from '../../../support/eventually.ts'
 
 const MINUTE_MS = 60_000
 
-test('nothing of any kind is there after its lifetime, though nobody asks for it', async () => {
+test('records of every kind are removed after their lifetime without being read', async () => {
   let now = Date.now()
   const store = createMemoryStore({ now: () => now, purgeMs: 5 })
   const all = Object.keys(kinds) as Kind[]
@@ -22,7 +22,7 @@ test('nothing of any kind is there after its lifetime, though nobody asks for it
   store.close()
 })
 
-test('marks of used assertions push out no grant, nor each other', async () => {
+test('records of used assertions evict neither grants nor each other', async () => {
   let now = Date.now()
   const store = createMemoryStore({ now: () => now, mostBytes: { marks: 5_000, grants: 5_000 } })
   await store.set('grant', 'alice', 'granted', 3600)

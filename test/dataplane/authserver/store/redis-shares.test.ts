@@ -50,7 +50,7 @@ const refusal = (pending: Promise<unknown>) =>
     ({ code }) => code as string,
   )
 
-test('consents of one user have a bound; the newest stay, and so do those of others', async () => {
+test('consents of one user are limited; the newest stay, and so do those of others', async () => {
   const consents = createConsents(open(), () => keyedHash(['s'.repeat(32)]))
   const asked = { clientId: 'c', redirectUri: 'https://c.example/cb', resource: 'r', scopes: ['s'] }
   await consents.keep({ id: 'bobs' }, asked, 'bob')
@@ -66,7 +66,7 @@ test('consents of one user have a bound; the newest stay, and so do those of oth
   for (const key of await client.keys('p:*')) assert.not.match(key, /mallory|bob/)
 })
 
-test('consents have a bound in bytes', async () => {
+test('consents have a limit in bytes', async () => {
   const store = open()
   await each(300, (index) => store.set('consent', `c${index}`, 'x'.repeat(10_000), { ttlS: TTL_S, by: ['mallory'] }))
   const kept = await count('consent')
@@ -78,7 +78,7 @@ test('consents have a bound in bytes', async () => {
   assert.ok(await store.get('consent', 'same'))
 })
 
-test('marks of one subject, and of one issuer, leave room for others; none is forgotten', async () => {
+test('used assertions of one subject or issuer leave room for others, and none is forgotten', async () => {
   const store = open()
   const mark = (name: string, issuer: string, subject: string) =>
     store.add('assertion', name, '1', { ttlS: 300, by: [issuer, subject] })
@@ -112,7 +112,7 @@ test('marks of one subject, and of one issuer, leave room for others; none is fo
   assert.is(await mark('m0', 'a', 'mallory'), false)
 })
 
-test('keys that clients were seen with: one network has a bound, a /48 four times as much', async () => {
+test('seen client keys: a network has a limit, and a /48 four times as much', async () => {
   const store = open()
   const see = (name: string, address: string) =>
     store.set('clientKeys', name, 'x'.repeat(200), { ttlS: TTL_S, by: networkHolder(address) })
@@ -131,7 +131,7 @@ const given = (owner: string, bytes: number): UpstreamTokenSet => ({
 })
 const SECONDS = { ttlMs: TTL_S * 1000 }
 
-test('what providers gave one user has a bound; keys that last longer stay, and so does what is others’', async () => {
+test('provider tokens of one user are limited; longer-lived keys and those of others stay', async () => {
   const tokens = openTokens()
   const put = (login: string, owner: string, provider = 'corp') =>
     tokens.put({ login, provider }, given(owner, 6_000), SECONDS)
@@ -159,7 +159,7 @@ test('what providers gave one user has a bound; keys that last longer stay, and 
   assert.is((await client.keys('p:?gateway?:upstream:*')).length, 1_501)
 })
 
-test('logins of which nobody knows whose they are count for their network, also when they are used', async () => {
+test('logins without a known user count for their network, also when they are used', async () => {
   const tokens = openTokens()
   await each(1_700, async (index) => {
     const place = { login: `n${index}`, provider: 'corp' }
@@ -172,7 +172,7 @@ test('logins of which nobody knows whose they are count for their network, also 
   assert.is((await client.keys('p:?gateway?:upstream-share:*')).length, 2)
 })
 
-test('logins of a /64 of IPv6 leave room for those of its neighbours, and those of a /48 for those of others', async () => {
+test('logins of an IPv6 /64 leave room for its neighbours, and those of a /48 for other networks', async () => {
   const tokens = openTokens()
   const put = (login: string, address: string) =>
     tokens.put({ login, provider: 'corp' }, given(`nobody-${login}`, 48_000), {
@@ -237,7 +237,7 @@ const smallStores: Readonly<Record<string, () => readonly RecordStore[]>> = {
     ),
 }
 for (const [kind, open] of Object.entries(smallStores))
-  test(`${kind}: logins of users whom nobody knows push out those of their network, first of their own /64`, async () => {
+  test(`${kind}: logins of unknown users evict those of their own network, first of their own /64`, async () => {
     const stores = open()
     const { logIn, lives, close } = logins(stores)
     const others = [
@@ -255,7 +255,7 @@ for (const [kind, open] of Object.entries(smallStores))
     close()
   })
 
-test('what is counted of a network is what there is of it, and ends with it', async () => {
+test('the count of a network matches its records, and expires with them', async () => {
   const store = (one: RedisClient, most: number) =>
     createRedisStore({ client: one, prefix: 'p:{gateway}:', ofNetwork: { count: most, bytes: MIB } })
   const { logIn, lives, end, close } = logins([store(client, 8), store(ofOther, 8)])
@@ -277,7 +277,7 @@ test('what is counted of a network is what there is of it, and ends with it', as
   close()
 })
 
-test('clients that users whom nobody knows were the first to use count for their network', async () => {
+test('clients that were first used by an unknown user count for that user’s network', async () => {
   const bounds = { ofNetwork: { count: 20, bytes: MIB } }
   const store = createRedisStore({ client, prefix: 'p:{gateway}:', ...bounds })
   const use = async (name: string, by: readonly string[] | { readonly network: readonly string[] }) => {
@@ -294,7 +294,7 @@ test('clients that users whom nobody knows were the first to use count for their
   for (const name of ['alices', 'others', 'neighbours', 'm29']) assert.ok(await store.get('client', name), name)
 })
 
-test('clients that one user was the first to use have a bound in bytes', async () => {
+test('clients that one user was the first to use have a limit in bytes', async () => {
   const store = open()
   const use = async (name: string, user: string) => {
     await store.addClient(name, 'x'.repeat(15_000), TTL_S, networkHolder('192.0.2.1'))

@@ -73,7 +73,7 @@ function start() {
   }
 }
 
-test('registrations of one network, one a second, leave room for everybody else', async () => {
+test('one registration a second from a network leaves room for everybody else', async () => {
   const { register, clients, pass, store } = start()
   const early = await register('198.51.100.1')
   const used = await register('198.51.100.2')
@@ -92,7 +92,7 @@ test('registrations of one network, one a second, leave room for everybody else'
   assert.ok(store.size < 6_000)
 })
 
-test('a /48 of IPv6 takes no more than one address, and leaves its neighbours alone', async () => {
+test('an IPv6 /48 takes no more than one address, and does not affect its neighbours', async () => {
   const { register, clients, pass } = start()
   const neighbour = await register('2001:db8:0:100::1')
   for (let count = 0; count < 5_000; count++) {
@@ -103,7 +103,7 @@ test('a /48 of IPv6 takes no more than one address, and leaves its neighbours al
   assert.ok(await clients.find(neighbour))
 })
 
-test('one user who uses clients without end pushes out nobody’s, and leaves room for new ones', async () => {
+test('a user with endless clients evicts no client of others, and leaves room for new ones', async () => {
   const { register, clients, pass } = start()
   const used = await register('198.51.100.2')
   await clients.renew(used, ['alice'])
@@ -117,7 +117,7 @@ test('one user who uses clients without end pushes out nobody’s, and leaves ro
   for (let index = 0; index < 100; index++) assert.ok(await clients.find(await register(`203.0.113.${index}`)))
 })
 
-test('three thousand logins of one account push out no one else’s', async () => {
+test('three thousand logins of one account evict no other account’s', async () => {
   const { logIn, lives } = start()
   const bobs = await logIn('bob')
   const mallorys: string[] = []
@@ -130,7 +130,7 @@ test('three thousand logins of one account push out no one else’s', async () =
   for (const grant of [bobs, ...late]) assert.ok(await lives(grant))
 })
 
-test('logins of which nobody knows whose they are count for their network', async () => {
+test('logins without a known user count for their network', async () => {
   const { logIn, lives } = start()
   const bobs = await logIn('bob')
   for (let count = 0; count < 3_000; count++) await logIn(`nobody-${count}`, ['192.0.2.1'])
@@ -138,7 +138,7 @@ test('logins of which nobody knows whose they are count for their network', asyn
   for (const grant of [bobs, theirs]) assert.ok(await lives(grant))
 })
 
-test('pages of one user push out no page of others, and no login under way', async () => {
+test('pages of one user evict no page of others, and no login under way', async () => {
   const { accounts, store } = start()
   const [browser, other] = [{ id: 'browser' }, { id: 'other' }]
   const bobs = await accounts.begin({ subject: 'bob' }, browser)
@@ -149,7 +149,7 @@ test('pages of one user push out no page of others, and no login under way', asy
   assert.is(await store.get('login', 'under-way'), 'x')
 })
 
-test('marks of one subject leave room for those of others', async () => {
+test('used assertions of one subject leave room for those of others', async () => {
   const { store } = start()
   let used = 0
   const mark = (name: string, who: string) => store.add('assertion', name, '1', { ttlS: 300, by: [who] })
@@ -166,7 +166,7 @@ for (const [who, kind, holderOf] of [
   ['one /48 of IPv6', 'clientAssertion', (index: number) => networkHolder(`2001:db8:0:${index.toString(16)}::1`)],
   ['one /48 of IPv6', 'proof', (index: number) => networkHolder(`2001:db8:0:${index.toString(16)}::1`)],
 ] as const)
-  test(`${kind}: marks of ${who} leave room for those of others`, async () => {
+  test(`${kind}: used assertions of ${who} leave room for those of others`, async () => {
     const { store } = start()
     let used = 0
     while (!(await refused(store.add(kind, `m${used}`, '1', { ttlS: 300, by: holderOf(used) })))) used++
@@ -176,7 +176,7 @@ for (const [who, kind, holderOf] of [
     assert.is(await store.add(kind, 'm0', '1', { ttlS: 300, by: holderOf(0) }), false)
   })
 
-test('what one user ends does not make what another one has ended good again', async () => {
+test('revocations by one user do not undo those of another', async () => {
   const { revocations, store } = start()
   await revocations.add('bobs', ['bob'])
   for (let count = 0; count < 210_000; count++) await revocations.add(`m${count}`, ['mallory'])

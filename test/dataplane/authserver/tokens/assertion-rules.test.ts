@@ -204,7 +204,7 @@ const callAs = async (claims: object) => {
   return (await postModern(server.gateway.url, 'tools/call', { name: 'b_t' }, headers)).status
 }
 
-test('one rule over groups admits whoever is in the group, and a beginning whoever has it', async () => {
+test('a rule over groups admits members of the group, and a prefix rule whatever begins so', async () => {
   for (const sub of ['anna', 'zoe', 'a#b', 'x'.repeat(512)]) {
     const found = await outcome({ sub, groups: ['eng', 'all'], scope: 'tools:call' })
     assert.equal(found, { aud: server.resource, scope: 'tools:call', sub: `${idp.issuer}#${sub}`, groups: ['eng'] })
@@ -221,7 +221,7 @@ test('one rule over groups admits whoever is in the group, and a beginning whoev
     assert.is(await outcome({ sub }), '400 invalid_grant', sub)
 })
 
-test('all rules that fit count: the resources of all, and the scopes of those that have the resource', async () => {
+test('all matching rules count: the resources of all, and the scopes of those with the resource', async () => {
   const scope = 'tools:read tools:call admin'
   assert.equal(await outcome({ sub: 'user-eng-7', scope, resource: OTHER }), {
     aud: OTHER,
@@ -236,7 +236,7 @@ test('all rules that fit count: the resources of all, and the scopes of those th
   assert.is(await outcome({ scope, resource: THIRD }), '400 invalid_grant')
 })
 
-test('scopes are those asked for and stated; without any stated they are the default ones', async () => {
+test('scopes are those that are both asked for and stated; without stated ones they are the defaults', async () => {
   const eng = { sub: 'anna', groups: ['eng'] }
   const scopeOf = async (claims: object, scope?: string) => {
     const found = await outcome({ ...eng, ...claims }, scope === undefined ? {} : { scope })
@@ -249,7 +249,7 @@ test('scopes are those asked for and stated; without any stated they are the def
   for (const scope of ['', 7, ['tools:call']]) assert.is(await scopeOf({ scope }), '400 invalid_grant')
 })
 
-test('of several resources the asked one counts; none or a third is refused', async () => {
+test('of several resources the requested one counts; a request for none or another is refused', async () => {
   const two = { sub: 'user-eng-7', scope: 'admin', resource: [OTHER, THIRD] }
   const audOf = async (resource?: string) => {
     const found = await outcome(two, resource === undefined ? {} : { resource })
@@ -286,7 +286,7 @@ test('groups are copied as they are or not at all', async () => {
   for (const nothing of [undefined, null, 'roles', [], { roles: null }]) assert.is(await roles(nothing), undefined)
 })
 
-test('one assertion is good once, whichever replica it comes to, fifty times at once', async () => {
+test('an assertion works once although it is sent fifty times at once to two replicas', async () => {
   const token = await jag({ sub: 'anna', groups: ['eng'] })
   const body = () =>
     new URLSearchParams({ grant_type: BEARER, assertion: token, client_id: 'agent', client_secret: agentSecret })
@@ -302,7 +302,7 @@ test('one assertion is good once, whichever replica it comes to, fifty times at 
     assert.is(await refusal(fetch(`${base}/oauth/token`, { method: 'POST', body: body() })), '400 invalid_grant')
 })
 
-test('an assertion that lacks something, or is meant for something else, is refused', async () => {
+test('an assertion that lacks a claim, or is meant for another purpose, is refused', async () => {
   const iat = now()
   for (const [name, claims] of Object.entries({
     'no jti': { jti: undefined },
@@ -341,11 +341,11 @@ test('an assertion that lacks something, or is meant for something else, is refu
   )
 })
 
-test('a plain assertion is no ID-JAG where only those are accepted', async () => {
+test('a plain assertion is refused if only ID-JAGs are accepted', async () => {
   assert.is(await refusal(redeem(await jag({ client_id: undefined }, idp, {}))), '400 invalid_grant')
 })
 
-test('a public client with a metadata document redeems where any client may, and nowhere else', async () => {
+test('a public client with a metadata document redeems an assertion only if any client may', async () => {
   const app = new TestClient(server.issuer, document)
   const claims = { sub: 'anna', groups: ['eng'], client_id: document }
   const tokens = await tokensOf(await app.token({ grant_type: BEARER, assertion: await jag(claims) }))
@@ -360,7 +360,7 @@ test('a public client with a metadata document redeems where any client may, and
   assert.is(await refusal(open.token({ grant_type: BEARER, assertion: own })), '401 invalid_client')
 })
 
-test('a tenant is a part of the person, and one that is not listed is not let in', async () => {
+test('the tenant is a part of a person’s identity, and an unlisted tenant is refused', async () => {
   const sub = async (claims: object) => {
     const found = await outcome({ sub: 'anna', ...claims }, {}, shared)
     return typeof found === 'string' ? found : found.sub
@@ -380,7 +380,7 @@ test('a tenant is a part of the person, and one that is not listed is not let in
   assert.is(((await outcome({ sub: 'anna' }, {}, other)) as { sub: string }).sub, `${other.issuer}#anna`)
 })
 
-test('a plain assertion may be reusable; an ID-JAG of the same issuer is good once', async () => {
+test('a plain assertion can be allowed to be reused; an ID-JAG of the same issuer works once', async () => {
   const pod = { sub: 'system:serviceaccount:a:job', client_id: undefined, iat: now() - 80_000, exp: now() + 3000 }
   const plain = await jag(pod, workloads, {})
   const send = () => agent.post('token', { grant_type: BEARER, assertion: plain })
@@ -474,7 +474,7 @@ test('a value of any kind in any claim is refused or ignored, and breaks nothing
       }
 })
 
-test('the metadata name the profile, and no issuer', async () => {
+test('the metadata names the profile and no issuer', async () => {
   const text = await (await fetch(`${server.issuer}/.well-known/oauth-authorization-server`)).text()
   assert.equal(JSON.parse(text).authorization_grant_profiles_supported, ['urn:ietf:params:oauth:grant-profile:id-jag'])
   for (const { issuer } of [idp, other, shared, workloads]) assert.not.match(text, new RegExp(issuer))

@@ -114,7 +114,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.is((await redeem(await mint({ jti: undefined }, { algorithm: 'ES256' }))).status, 200)
   })
 
-  test('an assertion is good once, at whichever replica', async () => {
+  test('an assertion works once, at whichever replica', async () => {
     const token = await mint()
     // A request that is refused uses nothing up.
     assert.is(await refusal(redeem(token, { resource: 'https://evil.example' })), '400 invalid_target')
@@ -144,7 +144,7 @@ for (const type of ['memory', 'redis'] as const) {
     }
   })
 
-  test('what is not meant for this, or by nobody who may, is refused', async () => {
+  test('an assertion for another audience, or of an issuer that is not trusted for it, is refused', async () => {
     const stranger = await startIdentityProvider()
     try {
       const forged = await stranger.mint({ sub: 'ci', aud: server.issuer, iss: idp.issuer })
@@ -194,7 +194,7 @@ for (const type of ['memory', 'redis'] as const) {
     }
   })
 
-  test('resources and scopes are those of the subject and of the assertion', async () => {
+  test('resources and scopes are bounded by the subject’s rule and by the assertion', async () => {
     const ask = async (claims: object, more: Record<string, string> = {}) => {
       const response = await redeem(await mint(claims), more)
       if (response.status !== 200) return refusal(response)
@@ -221,7 +221,7 @@ for (const type of ['memory', 'redis'] as const) {
       assert.is(await ask({}, { scope }), '400 invalid_scope')
   })
 
-  test('an assertion for a client is redeemed by this client alone, with its secret', async () => {
+  test('an assertion for a client can be redeemed only by this client, with its secret', async () => {
     const jag = (claims: object = {}) => mint({ client_id: 'agent', ...claims }, ID_JAG)
     const tokens = await tokensOf(await agent.token(fields(await jag({ scope: 'tools:call', resource: OTHER }))))
     assert.is(decodeJwt(tokens.access_token)['client_id'], 'agent')
@@ -243,7 +243,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.is(((await asked.json()) as { active: boolean }).active, false)
   })
 
-  test('an assertion for a client says all that it has to, and its scopes and resources bound what is asked', async () => {
+  test('an assertion for a client needs all its claims, and its scopes and resources bound the request', async () => {
     const jag = async (claims: object, more: Record<string, string> = {}, header: object = {}) => {
       const options = { header: { ...ID_JAG.header, ...header } }
       const response = await agent.token(fields(await mint({ client_id: 'agent', ...claims }, options), more))
@@ -321,7 +321,7 @@ for (const type of ['memory', 'redis'] as const) {
   })
 
   if (type === 'redis')
-    test('what is kept of an assertion is a digest, and no longer than the assertion could be used', async () => {
+    test('the store keeps a digest of an assertion, as long as the assertion could be used', async () => {
       const client = openRedis(redis?.port ?? 0)
       try {
         const token = await mint({ exp: now() + 60 })

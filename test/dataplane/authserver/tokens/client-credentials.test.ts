@@ -237,7 +237,7 @@ test('clients of the SDK get tokens and call tools, by secret, by key and by an 
   }
 })
 
-test('what is wrong is told by its code, and nothing comes of it', async () => {
+test('each mistake gets its error code and no token', async () => {
   await use({})
   for (const [what, response, expected] of [
     ['a wrong secret', ask({}, basic('job', secrets.other)), '401 invalid_client'],
@@ -285,14 +285,14 @@ test('what is wrong is told by its code, and nothing comes of it', async () => {
   assert.equal([bare.scope, decodeJwt(bare.access_token)['scope']], [undefined, ''])
 })
 
-test('nobody logs in for such a client', async () => {
+test('no login is possible for a machine client', async () => {
   await use({})
   const client = new TestClient(server.issuer, 'job')
   const response = await client.agent.get(client.authorizeUrl({}))
   assert.is(response.status, 400)
 })
 
-test('an assertion of a client is good once, at whichever replica', async () => {
+test('a client’s assertion works once, at whichever replica', async () => {
   await use({})
   const given = await proof('robot')
   const bases = [server.gateway.base, replica.base]
@@ -302,7 +302,7 @@ test('an assertion of a client is good once, at whichever replica', async () => 
   assert.is(await refusal(ask(given, {}, replica.base)), '401 invalid_client')
 })
 
-test('the subject decides policies, and no person has it', async () => {
+test('policies see the client as the subject, which no person can have', async () => {
   const rule = 'permit(principal == Client::"client#job", action, resource);'
   await use({ authz: { policies: [rule] } })
   const machine = (await tokensOf(await askAs('job'))).access_token
@@ -324,13 +324,13 @@ test('the subject decides policies, and no person has it', async () => {
   server.upstream.user = 'alice'
 })
 
-test('groups of the configuration decide policies', async () => {
+test('policies see the groups of the configuration', async () => {
   await use({ authz: { policies: ['permit(principal in Group::"machines", action, resource);'] } })
   assert.is((await call((await tokensOf(await askAs('job'))).access_token)).status, 200)
   assert.is((await call((await tokensOf(await ask(await proof('robot')))).access_token)).status, 403)
 })
 
-test('a machine gets a clear error where a backend wants the token of a login, and nothing is sent', async () => {
+test('if a backend needs the token of a login, a machine gets a clear error and nothing is sent', async () => {
   await use({})
   const before = calls
   const { access_token: token } = await tokensOf(await askAs('job'))
@@ -364,7 +364,7 @@ test('a client revokes and introspects its token; when the client is gone, so is
   assert.equal(await asked.json(), { active: false })
 })
 
-test('a secret and keys are read anew when their files change', async () => {
+test('secrets and keys are read again when their files change', async () => {
   await use({})
   const write = async (name: string, text: string) => {
     await writeFile(join(server.gateway.directory, `${name}.new`), text)
@@ -401,7 +401,7 @@ async function svid(
 const withSvid = async (text: string, fields: Record<string, string> = {}, base?: string) =>
   ask({ client_assertion: text, client_assertion_type: SPIFFE, ...fields }, {}, base)
 
-test('a workload of SPIFFE gets a token by its SVID, again and again; nobody else’s does', async () => {
+test('a SPIFFE workload gets tokens by its SVID repeatedly; other SVIDs are refused', async () => {
   const publish = async (folder: string) => {
     const key = await exportJWK(keys.robot.publicKey)
     const bundle = {
@@ -499,7 +499,7 @@ test('a workload of SPIFFE gets a token by its SVID, again and again; nobody els
   assert.equal(methodsListed, ['none', 'spiffe_jwt'])
 })
 
-test('metadata name the grant and the ways that there are, and nothing of it where there are none', async () => {
+test('metadata lists the grant and its authentication methods only if there are machine clients', async () => {
   await use({})
   const listed = await metadata()
   assert.ok(listed['grant_types_supported']?.includes('client_credentials'))

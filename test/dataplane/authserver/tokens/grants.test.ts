@@ -25,7 +25,7 @@ async function loggedIn() {
   return { grants, store, tokens, carried, revocations, close: () => revocations.close() }
 }
 
-test('a login that has been ended leaves later ones no refresh token', async () => {
+test('a revoked login leaves no refresh token for later ones', async () => {
   const { grants, tokens, carried, close } = await loggedIn()
   assert.is((await carried.completed('corp', set)).refreshToken, 'one')
   await grants.end('first')
@@ -34,7 +34,7 @@ test('a login that has been ended leaves later ones no refresh token', async () 
   close()
 })
 
-test('what another login has brought since then stays', async () => {
+test('tokens that another login has stored since then stay', async () => {
   const { grants, tokens, carried, close } = await loggedIn()
   await tokens.put({ login: 'second', provider: 'corp' }, { ...set, refreshToken: 'two' }, TTL)
   await carried.keep('corp', { ...set, refreshToken: 'two' })
@@ -47,7 +47,7 @@ test('what another login has brought since then stays', async () => {
 const grant = (clientId: string) => ({ accountId: 'us', clientId })
 const idsOf = async ({ ofUser }: Pick<Grants, 'ofUser'>, subject = 'us') => (await ofUser(subject)).map(({ id }) => id)
 
-test('a user has those that were used last before the others, until they end', async () => {
+test('a user’s grants are listed by last use until they expire', async () => {
   const { grants, close } = await loggedIn()
   for (const id of ['one', 'two', 'three']) await grants.keep(id, grant(id))
   await grants.keep('theirs', { ...grant('x'), accountId: 'them' })
@@ -63,7 +63,7 @@ test('a user has those that were used last before the others, until they end', a
   close()
 })
 
-test('a process that ends in the middle leaves no grant that its user can’t see', async () => {
+test('a process that is killed in the middle leaves no grant that its user can’t see', async () => {
   const { grants, store, close } = await loggedIn()
   const { set, addMember, delete: remove } = store
   const away = () => Promise.reject(new Error('killed'))
@@ -83,7 +83,7 @@ test('a process that ends in the middle leaves no grant that its user can’t se
   close()
 })
 
-test('the end of everything of a user includes logins that are not listed and tokens without a login, none that come after', async () => {
+test('revoking everything of a user ends unlisted logins and tokens without a login, and nothing later', async () => {
   const { grants, store, revocations, close } = await loggedIn()
   const now = Math.floor(Date.now() / 1000)
   const before = { ...grant('x'), iat: now }
@@ -111,7 +111,7 @@ test('the end of everything of a user includes logins that are not listed and to
   close()
 })
 
-test('a set of a user that names somebody else’s grant shows nothing of it', async () => {
+test('a user’s list that names another user’s grant does not show it', async () => {
   const { grants, store, close } = await loggedIn()
   await grants.keep('theirs', { ...grant('x'), accountId: 'them' })
   await store.addMember('user', 'us', 'theirs', 60)

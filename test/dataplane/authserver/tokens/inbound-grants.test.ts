@@ -132,7 +132,7 @@ test('a policy of the grant lets a client exchange a token, and an issuer withou
   assert.is(await refusal(exchange(await quiet.mint({ aud: LISTED }))), '400 invalid_request')
 })
 
-test('a tenant is a part of the person also where a token is exchanged', async () => {
+test('the tenant is a part of a person’s identity in token exchange too', async () => {
   const of = (claims: object) => shared.mint({ sub: 'anna', aud: LISTED, ...claims })
   const { access_token } = await tokensOf(await exchange(await of({ tid: 't1' })))
   assert.is(decodeJwt(access_token).sub, `${shared.issuer}#t1#anna`)
@@ -140,7 +140,7 @@ test('a tenant is a part of the person also where a token is exchanged', async (
     assert.is(await refusal(exchange(await of(claims))), '400 invalid_request', JSON.stringify(claims))
 })
 
-test('where nobody logs in, the metadata offers no login, and its pages say so', async () => {
+test('without login providers the metadata offers no login, and the pages say so', async () => {
   const metadata = (await (await fetch(`${server.issuer}/.well-known/oauth-authorization-server`)).json()) as Record<
     string,
     unknown

@@ -156,14 +156,14 @@ const ABANDONED: Readonly<Record<string, { leave(): Promise<unknown>; left: read
 }
 
 for (const [where, { leave, left }] of Object.entries(ABANDONED))
-  test(`a login that is given up ${where} leaves nothing after it could have been gone on with`, async () => {
+  test(`a login that is abandoned ${where} leaves nothing once it has expired`, async () => {
     await leave()
     assert.equal(await keptKinds(), ['client', ...left].sort())
     assert.equal(await later(LOGIN_S + MARGIN_S + 1), ['client'])
     assert.equal(await later(30 * DAY_S), [])
   })
 
-test('a code that nobody fetches leaves nothing after the tokens that it would have given', async () => {
+test('a code that is never redeemed leaves nothing once its tokens would have expired', async () => {
   await client.authorize(AWAY)
   assert.ok((await keptKinds()).includes('grant'))
   const left = await later(LOGIN_S + MARGIN_S + 1)
@@ -200,14 +200,14 @@ test('tokens that are minted, refreshed and revoked leave no key behind', async 
   assert.equal(await later(30 * DAY_S), [])
 })
 
-test('tokens that are just not used any more leave none either', async () => {
+test('unused tokens leave no key behind either', async () => {
   const { refresh_token: token } = await client.login(AWAY)
   await tokensOf(await client.refresh(token))
   assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent'])
   assert.equal(await later(30 * DAY_S), [])
 })
 
-test('a code that is used twice leaves no key of what it gave', async () => {
+test('a code that is used twice leaves no key of its tokens', async () => {
   const code = (await client.authorize(AWAY)).get('code') as string
   await tokensOf(await client.exchange(code, AWAY))
   assert.is(await refusal(client.exchange(code, AWAY)), '400 invalid_grant')

@@ -116,7 +116,7 @@ test('an equal e-mail address, the same name elsewhere, and an issuer without a 
   assert.is(alice, deriveSubject(server.issuer, 'corp', corp.issuer, 'alice'))
 })
 
-test('where `sub` differs from client to client, another claim names the person, at logins and in assertions', async () => {
+test('if `sub` differs by client, another claim identifies the person at logins and in assertions', async () => {
   const providers = (server.config().authServer?.upstreamProviders ?? []).map(({ oidcConfig, ...provider }) => ({
     ...provider,
     ...(oidcConfig && { oidcConfig: { ...oidcConfig, subjectClaim: 'name' } }),
@@ -130,7 +130,7 @@ test('where `sub` differs from client to client, another claim names the person,
   await use({ trustedIssuers: [linkedTo('corp', corp), linkedTo(undefined, partner)] })
 })
 
-test('a token of an assertion is nobody’s login: it refreshes nothing, and its client is not its person', async () => {
+test('a token from an assertion is no login: it can’t be refreshed, and its client is not its person', async () => {
   const answered = await tokensOf(await redeem(corp, { sub: 'alice' }))
   assert.is(answered.refresh_token, undefined)
   const assertion = await corp.mint({ aud: server.issuer, sub: 'alice' }, 'JWT')
@@ -141,7 +141,7 @@ test('a token of an assertion is nobody’s login: it refreshes nothing, and its
   assert.is(tsid, undefined)
 })
 
-test('a person who revokes everything ends what assertions have got for them, and may get later by older ones', async () => {
+test('revoking everything ends tokens from assertions, and older assertions get none later', async () => {
   const call = async (token: string) =>
     (await postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status
   const [hers, theirs] = [await byAssertion(corp, { sub: 'carol' }), await byAssertion(corp, { sub: 'dan' })]

@@ -119,7 +119,7 @@ for (const type of ['memory', 'redis'] as const) {
     >
   }
 
-  test('a code that comes with a proof gives a token that is bound to its key, and a plain one without', async () => {
+  test('a code with a proof gives a token bound to its key, and a code without one a plain token', async () => {
     const bound = await login(client, key)
     assert.is(bound.token_type, 'DPoP')
     assert.equal(decodeJwt(bound.access_token)['cnf'], { jkt: key.jkt })
@@ -128,7 +128,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.not('cnf' in decodeJwt(plain.access_token))
   })
 
-  test('the gateway itself takes its own bound token with a proof alone', async () => {
+  test('the gateway accepts its own bound tokens only with a proof', async () => {
     const { access_token: token } = await login(client, key)
     const incoming = server.config().incomingAuth as { type: 'oidc' }
     const url = server.resource
@@ -143,7 +143,7 @@ for (const type of ['memory', 'redis'] as const) {
     await server.gateway.configure(server.config())
   })
 
-  test('a refresh token of a public client is bound: another key, or none, is refused, also within ten seconds', async () => {
+  test('a public client’s refresh token is bound: another key, or none, is refused, also within ten seconds', async () => {
     const first = await login(client, key)
     for (const prover of [thief, undefined])
       assert.is(await refusal(ask(client, refreshFields(first.refresh_token), prover)), '400 invalid_grant')
@@ -181,7 +181,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.ok((await tokensOf(await ask(confidential, refreshFields(won?.refresh_token ?? '')))).access_token)
   })
 
-  test('a code with dpop_jkt is redeemed with that key alone, and nobody else uses it up', async () => {
+  test('a code with dpop_jkt can be redeemed only with that key, and another key does not use it up', async () => {
     const code = (await client.authorize({ dpop_jkt: key.jkt, resource: server.resource })).get('code')
     for (const prover of [thief, undefined])
       assert.is(await refusal(ask(client, codeFields(client, code), prover)), '400 invalid_grant')
@@ -195,7 +195,7 @@ for (const type of ['memory', 'redis'] as const) {
       )
   })
 
-  test('an exchanged token and that of a machine are bound to the key of their own request', async () => {
+  test('exchanged tokens and tokens of machines are bound to the key of their own request', async () => {
     const { access_token: subject } = await login(client)
     const agent = new TestClient(server.issuer, 'agent')
     agent.secret = agentSecret
@@ -209,7 +209,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.equal([own.token_type, jktOf(own.access_token)], ['DPoP', key.jkt])
   })
 
-  test('a bound token is exchanged by whoever proves to have its key, as subject and as actor', async () => {
+  test('a bound token, as subject or actor, can be exchanged only with a proof of its key', async () => {
     const agent = new TestClient(server.issuer, 'agent')
     agent.secret = agentSecret
     const [{ access_token: bound }, { access_token: plain }] = [await login(client, key), await login(client)]
@@ -222,7 +222,7 @@ for (const type of ['memory', 'redis'] as const) {
     }
   })
 
-  test('an ID-JAG that is bound to a key needs its proof; a plain assertion may not be bound', async () => {
+  test('an ID-JAG bound to a key needs a proof; a plain assertion may not be bound', async () => {
     const agent = new TestClient(server.issuer, 'agent')
     agent.secret = agentSecret
     const mint = (cnf: unknown, typ = 'oauth-id-jag+jwt') =>
@@ -260,7 +260,7 @@ for (const type of ['memory', 'redis'] as const) {
     'iat 400 s ahead': () => ({ claims: { iat: now() + 400 } }),
     'no iat': () => ({ claims: { iat: undefined } }),
   }
-  test('a wrong proof is refused by its own code, and so is one that comes twice', async () => {
+  test('wrong and repeated proofs are refused with their own code', async () => {
     const { refresh_token: token } = await login(client, key)
     for (const [name, odd] of Object.entries(wrong))
       assert.is(await refusal(ask(client, refreshFields(token), key, odd())), '400 invalid_dpop_proof', name)
@@ -302,7 +302,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.is(jktOf(refreshed.access_token), await DPoP.calculateThumbprint())
   })
 
-  test('where proofs are required nobody gets a token without, and a nonce is given and asked for', async () => {
+  test('if proofs are required, no token is issued without one, and nonces are given and required', async () => {
     const strict = await startAuthServer({
       authServer: { dpop: { mode: 'required', nonce: 'required' }, hmacSecretFiles: ['hmac'] },
       prepare,
@@ -329,7 +329,7 @@ for (const type of ['memory', 'redis'] as const) {
     }
   })
 
-  test('where proofs are not read, the header and dpop_jkt are ignored', async () => {
+  test('if proofs are off, the header and dpop_jkt are ignored', async () => {
     const plain = await startAuthServer({ prepare })
     try {
       const user = await TestClient.register(plain.issuer)
@@ -343,7 +343,7 @@ for (const type of ['memory', 'redis'] as const) {
   })
 
   if (type === 'redis')
-    test('a proof that one replica has seen the other refuses', async () => {
+    test('a proof that one replica has seen is refused by the other', async () => {
       const replica = await startGateway(server.config(), async (folder) => {
         await prepare(folder)
         await writeFile(join(folder, 'upstream-secret'), 'not used here')

@@ -16,7 +16,7 @@ function setUp(secrets = [secretText()]) {
   return { store, tokens, secrets, pass: (ms: number) => (now += ms) }
 }
 
-test('the one that is current is good; one that was replaced is called used, whenever it comes', async () => {
+test('the current refresh token works; a replaced one is recognised as reused at any time', async () => {
   const { tokens, pass } = setUp()
   const issued: string[] = []
   for (let rotation = 0; rotation < 4; rotation++) {
@@ -34,7 +34,7 @@ test('the one that is current is good; one that was replaced is called used, whe
   assert.is(await tokens.find(tokens.make(secretText(), 0)), undefined)
 })
 
-test('one that was replaced a moment ago, without an answer having been kept, is good for ten seconds', async () => {
+test('a token that was just replaced works for ten seconds if its answer was not stored', async () => {
   const { tokens, pass } = setUp()
   const [first, second] = [tokens.make(GRANT, 0), tokens.make(GRANT, 1)]
   await tokens.keep(first, {}, 3600)
@@ -59,7 +59,7 @@ test('a grant takes one record, however often its token is rotated', async () =>
   assert.ok(most < 400, String(most))
 })
 
-test('a rotated secret still reads what the one before has made; one that is gone does not', async () => {
+test('tokens of an earlier secret work after a rotation, until that secret is removed', async () => {
   const { tokens, store, secrets } = setUp()
   const token = tokens.make(GRANT, 0)
   await tokens.keep(token, {}, 3600)

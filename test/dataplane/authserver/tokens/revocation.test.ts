@@ -109,7 +109,7 @@ test('a refresh at the other replica works, and the same answer comes from both'
   await other.close()
 })
 
-test('who may ask about what', async () => {
+test('a client may introspect and revoke only tokens that concern it', async () => {
   const client = await TestClient.register(server.issuer)
   const stranger = await TestClient.register(server.issuer)
   const server2 = await TestClient.register(server.issuer, {
@@ -144,7 +144,7 @@ test('who may ask about what', async () => {
   assert.is(await refusal(client.post('introspect', { client_id: client.id })), '400 invalid_request')
 })
 
-test('what was not issued here is not active, and revoking it does nothing', async () => {
+test('a token of another issuer is inactive, and revoking it does nothing', async () => {
   const client = await TestClient.register(server.issuer)
   const tokens = await client.login()
   const { privateKey } = await generateKeyPair('ES256', { extractable: true })

@@ -122,7 +122,7 @@ test('a client acts for a user who has logged in', async () => {
   assert.ok(await letIn(tokens.access_token))
 })
 
-test('a token reaches what providers gave at login where the user’s own does, and nowhere else', async () => {
+test('an exchanged token has access to provider tokens wherever the user’s own has, and nowhere else', async () => {
   const own = await login()
   const same = await tokensOf(await exchange(agent, own.access_token, { audience: server.resource }))
   const other = await tokensOf(await exchange(agent, own.access_token, { resource: OTHER }))
@@ -153,7 +153,7 @@ test('a token reaches what providers gave at login where the user’s own does, 
   assert.is(raw.calls('tools/call').length, length)
 })
 
-test('whose login ends, ends what was exchanged for it; who acts ends only the own token', async () => {
+test('the end of a login ends its exchanged tokens; the actor can revoke only its own', async () => {
   const own = await login()
   const [first, second] = await Promise.all(
     [1, 2].map(async () => tokensOf(await exchange(agent, own.access_token, { resource: server.resource }))),
@@ -183,7 +183,7 @@ test('whose login ends, ends what was exchanged for it; who acts ends only the o
   assert.is(await refusal(exchange(agent, other.access_token, { resource: OTHER })), '400 invalid_request')
 })
 
-test('only clients of the configuration exchange tokens, with their secret, and they do nothing else', async () => {
+test('only configured clients exchange tokens, with their secret, and they can do nothing else', async () => {
   const own = await login()
   assert.is(await refusal(exchange(user, own.access_token)), '400 unauthorized_client')
   assert.is(await refusal(exchange(new TestClient(server.issuer, 'agent'), own.access_token)), '401 invalid_client')
@@ -204,7 +204,7 @@ test('only clients of the configuration exchange tokens, with their secret, and 
   assert.is((await agent.agent.get(agent.authorizeUrl())).status, 400)
 })
 
-test('a secret that changes is in force without a reload, and one that is gone lets nobody in', async () => {
+test('a changed secret works without a reload, and a removed one no longer does', async () => {
   const own = await login()
   const [path, next] = [join(directory, 'bot'), secret(randomBytes(24).toString('base64url'))]
   await writeFile(path, next)
@@ -220,7 +220,7 @@ test('a secret that changes is in force without a reload, and one that is gone l
   await eventually('the old secret', async () => (await exchange(bot, own.access_token)).status === 200)
 })
 
-test('audiences and scopes are the client’s, and of our tokens no more than they have', async () => {
+test('audiences and scopes are the client’s, and never more than the exchanged token’s', async () => {
   const own = await login()
   const narrow = await login({ scope: 'tools:read' })
   const ask = async (client: TestClient, token: string, more: Record<string, string>) => {
@@ -256,7 +256,7 @@ test('audiences and scopes are the client’s, and of our tokens no more than th
     )
 })
 
-test('what is no access token of ours is no subject', async () => {
+test('only access tokens of this gateway or of a trusted issuer can be exchanged', async () => {
   const own = await login({ scope: 'openid tools:call' })
   const [header, payload, signature] = own.access_token.split('.') as [string, string, string]
   const keys = (await (await fetch(`${server.issuer}/.well-known/jwks.json`)).json()) as { keys: [object, ...object[]] }
@@ -283,7 +283,7 @@ test('what is no access token of ours is no subject', async () => {
     assert.is(await refusal(exchange(bot, secret(token))), '400 invalid_request', token.slice(0, 20))
 })
 
-test('tokens of a trusted issuer are exchanged under a name that nobody else has', async () => {
+test('the user of a trusted issuer’s token has a name that no other user has', async () => {
   const exp = Math.floor(Date.now() / 1000) + 60
   const token = await mint({ sub: 'alice#1', exp, act: { sub: 'gateway', act: { sub: 'web' } } })
   const tokens = await tokensOf(await exchange(agent, token, { resource: server.resource }))
@@ -300,7 +300,7 @@ test('tokens of a trusted issuer are exchanged under a name that nobody else has
   assert.is((await exchange(agent, await mint({ aud: ['x', AUDIENCE] }), { resource: OTHER })).status, 200)
 })
 
-test('tokens of a trusted issuer that won’t do are refused', async () => {
+test('unusable tokens of a trusted issuer are refused', async () => {
   const stranger = await startIdentityProvider()
   try {
     const resource = { resource: OTHER }
@@ -331,7 +331,7 @@ test('tokens of a trusted issuer that won’t do are refused', async () => {
   }
 })
 
-test('the issuer says who may act', async () => {
+test('a token’s may_act claim decides who may act', async () => {
   const ask = async (claims: object, more: Record<string, string> = {}) => {
     const response = await exchange(agent, await mint(claims), { resource: OTHER, ...more })
     if (response.status !== 200) return refusal(response)
@@ -417,7 +417,7 @@ test('an actor is who its own issuer says it is', async () => {
   }
 })
 
-test('a chain of actors is cut where it grows too long, and what is no actor ends it', async () => {
+test('a chain of actors is cut if it grows too long, and at an invalid actor', async () => {
   let act: object = { sub: 'first' }
   for (let index = 0; index < 30; index++) act = { sub: `a${index}`, act }
   const lengthOf = async (claims: object) => {
@@ -435,7 +435,7 @@ test('a chain of actors is cut where it grows too long, and what is no actor end
   assert.is(await lengthOf({ act: { sub: 'x'.repeat(5_000) } }), 1)
 })
 
-test('an issuer that is away is waited for, and its keys live through a reload', async () => {
+test('an exchange waits for an issuer that is down, and its keys survive a reload', async () => {
   await exchange(agent, await mint(), { resource: OTHER })
   const token = await mint()
   idp.behaviour = 'error'

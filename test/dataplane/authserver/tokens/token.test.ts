@@ -51,7 +51,7 @@ for (const type of ['memory', 'redis'] as const) {
   const isLetIn = async (token: string) =>
     (await postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status === 200
 
-  test('a request without what it needs is refused by its name', async () => {
+  test('a request without a required parameter is refused with its name', async () => {
     const good = await code()
     for (const [fields, expected] of [
       [{}, '400 invalid_request'],
@@ -84,7 +84,7 @@ for (const type of ['memory', 'redis'] as const) {
     await tokensOf(await client.refresh(tokens.refresh_token))
   })
 
-  test('bodies of another kind, too large ones, repeated parameters and unknown clients are refused', async () => {
+  test('bodies of another type or too large, repeated parameters and unknown clients are refused', async () => {
     const form = { grant_type: 'authorization_code', client_id: client.id, code: 'x' }
     assert.is(await refusal(client.post('token', JSON.stringify(form))), '400 invalid_request')
     assert.is(await refusal(client.post('token', { ...form, x: 'y'.repeat(70_000) })), '413 invalid_request')
@@ -113,13 +113,13 @@ for (const type of ['memory', 'redis'] as const) {
     assert.is((await fetch(`${server.issuer}/oauth/token`)).status, 405)
   })
 
-  test('a public client that sends a secret too is tolerated', async () => {
+  test('a public client may send a secret', async () => {
     const response = await client.exchange(await code(), { client_secret: 'whatever-that-is' })
     assert.is(response.status, 200)
     await tokensOf(response)
   })
 
-  test('a refresh token works once; the same within ten seconds is answered alike, also at once and often', async () => {
+  test('a refresh token works once; within ten seconds it gets the same answer, however often', async () => {
     const { refresh_token: first, access_token: token } = await client.login()
     const answers = await Promise.all(Array.from({ length: 6 }, async () => tokensOf(await client.refresh(first))))
     assert.is(new Set(answers.map(({ refresh_token: next }) => next)).size, 1)
@@ -132,7 +132,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.ok(await isLetIn(token))
   })
 
-  test('a refresh token that comes back two rotations later ends the login', async () => {
+  test('the reuse of a refresh token two rotations later ends the login', async () => {
     const { refresh_token: first } = await client.login()
     const second = await tokensOf(await client.refresh(first))
     const third = await tokensOf(await client.refresh(second.refresh_token))
@@ -146,7 +146,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.not.ok(await isLetIn(second.access_token))
   })
 
-  test('a code that comes back ends what it gave: access token, refresh token, and what came of that', async () => {
+  test('the reuse of a code revokes its access token, its refresh token, and their successors', async () => {
     const used = await code()
     const first = await tokensOf(await client.exchange(used))
     const second = await tokensOf(await client.refresh(first.refresh_token))
@@ -160,7 +160,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.ok(await isLetIn(other.access_token))
   })
 
-  test('a client is kept for another 30 days each time that it gets tokens', async () => {
+  test('a client is kept for 30 days after each time that it gets tokens', async () => {
     if (redis === undefined) return
     const commands = openRedis(redis.port)
     const kept = async () => {
@@ -199,7 +199,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.is(tokens.refresh_token, undefined)
   })
 
-  test('a changed refresh token is none, and ends nothing', async () => {
+  test('an altered refresh token is refused, and ends no login', async () => {
     const { refresh_token: token } = await client.login()
     const [grant, rotation, random, mac] = token.split('.') as [string, string, string, string]
     for (const forged of [
@@ -217,7 +217,7 @@ for (const type of ['memory', 'redis'] as const) {
     await tokensOf(await client.refresh(token))
   })
 
-  test('a login leaves nothing behind that is a secret, and every key ends', async () => {
+  test('a login stores no secret, and every key expires', async () => {
     if (redis === undefined) return
     const redirect = 'https://app.example/cb'
     const tokens = await client.login()
@@ -246,7 +246,7 @@ for (const type of ['memory', 'redis'] as const) {
     commands.disconnect()
   })
 
-  test('storage that fails while a code is redeemed is told as such, and the code is good afterwards', async () => {
+  test('if storage fails while a code is redeemed, the error says so, and the code works afterwards', async () => {
     if (redis === undefined) return
     const good = await code()
     const commands = openRedis(redis.port)
@@ -261,7 +261,7 @@ for (const type of ['memory', 'redis'] as const) {
     await tokensOf(await client.exchange(good))
   })
 
-  test('while the storage is away the answer says so, and it goes on afterwards', async () => {
+  test('while storage is down the answer says so, and requests succeed afterwards', async () => {
     if (redis === undefined) return
     const { refresh_token: token } = await client.login()
     await redis.stop()

@@ -90,7 +90,7 @@ const signed = async (text: string, header: object = {}, key = privateKey) =>
   )
 const good = (more: object = {}) => signed(JSON.stringify({ ...claims(), ...more }))
 
-test('what is right works', async () => {
+test('a correct exchange succeeds', async () => {
   for (const fields of [exchange(await good()), bearer(await good())]) {
     const { access_token: token } = await tokensOf(await send(fields))
     assert.is(decodeJwt(token).sub, `${idp.issuer}#ci`)
@@ -232,7 +232,7 @@ for (const [name, fieldsOf] of [
   ['actor_token', (token: string) => ({ ...exchange(token), actor_token: token, actor_token_type: JWT })],
   ['assertion', bearer],
 ] as const)
-  test(`signatures that are none: ${name}`, async () => {
+  test(`invalid signatures: ${name}`, async () => {
     const evil = await startIdentityProvider()
     try {
       for (const [what, token] of Object.entries(await forgeries(evil.issuer))) {
@@ -247,7 +247,7 @@ for (const [name, fieldsOf] of [
     }
   })
 
-test('nothing of it has failed here', () => {
+test('the log has no failure of the gateway’s own', () => {
   assert.equal(
     server.gateway.lines.filter(({ level }) => level === 'error'),
     [],

@@ -39,7 +39,7 @@ async function configured(base: string, redirectUri: string): Promise<string> {
 
 const at = (endpoint: string, url: string) => endpoint + new URL(url).search
 
-test('the browser is sent to the host of the callback once, before it gets its cookie', async () => {
+test('the browser is redirected to the callback’s host once, before it gets its cookie', async () => {
   const table = [
     [other, `${server.issuer}/oauth/callback`],
     [server.issuer, `${other}/oauth/callback`],
@@ -77,7 +77,7 @@ test('an authorization endpoint below a path of its own is served where the meta
   }
 })
 
-test('a Host header changes nothing of where the browser is sent', async () => {
+test('the Host header does not change where the browser is redirected', async () => {
   const endpoint = await configured(other, `${server.issuer}/oauth/callback`)
   for (const headers of [{ 'x-forwarded-host': 'evil.example' }, { forwarded: 'host=evil.example' }] as Record<
     string,
@@ -90,7 +90,7 @@ test('a Host header changes nothing of where the browser is sent', async () => {
   assert.is(long.status, 400)
 })
 
-test('what is wrong with the request is told at the host of the callback, as anywhere', async () => {
+test('errors in the request are shown at the callback’s host too', async () => {
   const endpoint = `${other}/oauth/authorize`
   const wrong = at(endpoint, client.authorizeUrl({ client_id: 'A'.repeat(22) }))
   const end = await client.agent.follow(wrong, () => false)

@@ -48,7 +48,7 @@ const call = (name: string, token: string) =>
 /** The bearer tokens that a backend was called with. */
 const sent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
 
-test('in order, with one JWT at the end; each backend gets the token of its provider', async () => {
+test('a login visits the providers in order and ends with one JWT; each backend gets its provider’s token', async () => {
   const { access_token: token } = await client.login()
   const own = new URL(server.issuer).host
   assert.equal(
@@ -112,7 +112,7 @@ test('another provider may say who the user is; the order stays, and so do its t
 })
 
 for (const [index, name] of PROVIDERS.entries())
-  test(`a user who refuses at ${name} is logged in nowhere, and later providers are not asked`, async () => {
+  test(`a user who refuses at ${name} is not logged in, and later providers are not visited`, async () => {
     const upstream = server.upstreams[index] as LoginProvider
     upstream.user = undefined
     const refused = await client.authorize()
@@ -137,7 +137,7 @@ test('a provider that fails in the middle ends the login', async () => {
   assert.not.match(JSON.stringify(server.gateway.lines), 'secret details')
 })
 
-test('callbacks are good for the provider that they were made for, once', async () => {
+test('a callback works once, and only for the provider that it was made for', async () => {
   const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
   const first = await client.agent.follow(client.authorizeUrl(), isCallback)
   const onwards = await client.agent.get(first.url)
@@ -171,7 +171,7 @@ test('the second half of a login belongs to the browser of the first', async () 
   assert.is((await client.agent.get(second.url)).status, 400)
 })
 
-test('a filter sends users on by a claim of the first provider, and a backend of a provider that was not visited says so', async () => {
+test('a filter chooses providers by a claim of the first one, and a backend of a skipped provider says so', async () => {
   const [corp] = server.upstreams as readonly [LoginProvider, LoginProvider]
   const upstreamFilter = {
     claim: 'groups',

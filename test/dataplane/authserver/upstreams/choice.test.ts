@@ -99,7 +99,7 @@ async function loggedIn(...choices: Record<string, string>[]) {
   }
 }
 
-test('a domain leads to its provider; the others follow, and the same name at two of them is two users', async () => {
+test('a domain leads to its provider, then to the others; one name at two providers is two users', async () => {
   const corp = await loggedIn({ email: 'somebody@corp.example' })
   assert.equal(corp.visits, ['corp', 'code'])
   const partner = await loggedIn({ email: ' Some.Body@PARTNER.example ' })
@@ -114,7 +114,7 @@ test('a domain leads to its provider; the others follow, and the same name at tw
   }
 })
 
-test('an unknown domain, one below a known one, and no address are shown the list', async () => {
+test('an unknown domain, a subdomain of a known one, or no address shows the list', async () => {
   for (const email of ['a@elsewhere.example', 'a@sub.corp.example', 'corp.example@', '']) {
     const client = new TestClient(server.issuer, id)
     client.agent.choices.push({ email })
@@ -164,7 +164,7 @@ test('a person types an address, then chooses from the list, in Chromium: by key
   }
 })
 
-test('an address that is typed is no identity, and goes nowhere', async () => {
+test('a typed address is no identity, and is passed to nobody', async () => {
   const { name, email, sub, client, token } = await loggedIn({ email: ADDRESS })
   assert.equal([name, email].includes(ADDRESS), false)
   assert.is(sub, (await loggedIn({ provider: 'corp' })).sub)
@@ -173,7 +173,7 @@ test('an address that is typed is no identity, and goes nowhere', async () => {
   assert.not.match(said, 'no-identity')
 })
 
-test('the page goes on at the other replica, in its browser alone; each answer is good for its own provider', async () => {
+test('the page works at the other replica, in its own browser; each answer fits its own provider', async () => {
   const client = new TestClient(server.issuer, id)
   const { response } = await client.agent.follow(client.authorizeUrl(), (at) => at.startsWith(REDIRECT))
   const page = (await response?.text()) ?? ''

@@ -92,7 +92,7 @@ test('subject and claims are those of the ID token of that provider', async () =
   assert.is(await call(dev), 200, 'and neither changes what the other may')
 })
 
-test('the gateway’s own subject and claims count for nothing', async () => {
+test('the gateway’s own subject and claims are not used', async () => {
   const token = await loginAs('dev', 'other')
   const { sub, email } = decodeJwt(token)
   assert.is(email, 'dev@example.com')
@@ -101,7 +101,7 @@ test('the gateway’s own subject and claims count for nothing', async () => {
   assert.equal(await listed(token), [])
 })
 
-test('a token of an assertion is judged by what the assertion says of its person, while its provider is the one that judges', async () => {
+test('a token from an assertion is judged by the assertion’s claims if its provider is the judging one', async () => {
   const [corp, code] = server.upstreams as [LoginProvider, LoginProvider]
   const issuer = ({ issuer: issuerUrl }: LoginProvider, linkTo?: string) => ({
     issuerUrl,
@@ -160,7 +160,7 @@ test('a token of an assertion is judged by what the assertion says of its person
   assert.is(await statusOf(corp, { sub: 'dev', team: 'x', more: 'x'.repeat(8192) }), 403)
 })
 
-test('an e-mail address that its provider does not vouch for decides nothing', async () => {
+test('policies don’t see an e-mail address that the provider has not verified', async () => {
   const forEmail =
     'permit(principal, action, resource) when { principal has claim_email && principal.claim_email == "dev@example.com" };'
   for (const provider of [undefined, 'code']) {
@@ -181,7 +181,7 @@ test('an e-mail address that its provider does not vouch for decides nothing', a
   for (const upstream of server.upstreams) upstream.isEmailVerified = true
 })
 
-test('a login without that provider may nothing, whatever is permitted', async () => {
+test('a login without the judging provider is denied everything', async () => {
   const { upstreamProviders } = server.config().authServer as NonNullable<GatewayConfig['authServer']>
   await use({}, { upstreamProviders: upstreamProviders.slice(0, 1) })
   const token = await loginAs('alice', 'dev')
@@ -195,7 +195,7 @@ test('a login without that provider may nothing, whatever is permitted', async (
   assert.is(await call(token), 200)
 })
 
-test('while what providers gave can’t be read nobody is let in, and nothing is denied for good', async () => {
+test('while provider tokens can’t be read, calls fail for the moment and nothing is denied for good', async () => {
   await judge(FOR_DEV)
   const token = await loginAs('alice', 'dev')
   await redis.stop()
@@ -205,7 +205,7 @@ test('while what providers gave can’t be read nobody is let in, and nothing is
   redis = await startRedis({ port: redis.port })
 })
 
-test('it is explained by the claims that are asked about', async () => {
+test('POST /explain uses the claims in its request', async () => {
   await judge(FOR_DEV)
   const explain = async (caller: object | undefined) => {
     const body = JSON.stringify({ caller, tool: 'b_t' })
@@ -224,7 +224,7 @@ test('it is explained by the claims that are asked about', async () => {
   assert.match(nobody.reason, /has not logged in at "code"/)
 })
 
-test('a provider that has no ID tokens, or is none, is refused with the configuration', async () => {
+test('a judging provider that does not exist, or has no ID tokens, makes the configuration invalid', async () => {
   for (const provider of ['other', 'corp']) {
     const oauth2 = {
       name: 'corp',
@@ -246,7 +246,7 @@ test('a provider that has no ID tokens, or is none, is refused with the configur
   }
 })
 
-test('a provider of which nobody has a token after a login is refused with the configuration', async () => {
+test('a judging provider that no login visits makes the configuration invalid', async () => {
   const { upstreamProviders = [] } = server.config().authServer ?? {}
   const later = {
     ...(upstreamProviders[0] as (typeof upstreamProviders)[number]),

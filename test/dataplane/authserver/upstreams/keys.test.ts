@@ -122,7 +122,7 @@ const sentKeys = () => raw.calls('tools/call').map(({ headers }) => headers['x-a
 
 const forget = () => deleteKey(client.agent, server.issuer)
 
-test('the first call gives a link in the form of its era; after entry it succeeds with the header of the template', async () => {
+test('the first call gets a link in the form of its era; after the key is entered it succeeds with the templated header', async () => {
   const asked = await call({ _meta: META })
   assert.is(asked.json.result.resultType, 'input_required')
   const inSession = await openSession(server.gateway.url, authorization())
@@ -189,7 +189,7 @@ test('the gateway’s page and its explanations say that tools need a key, and w
   assert.equal(await explained('open_t'), [login])
 })
 
-test('SDK 1 and SDK 2 walk from the missing key to the call that succeeds, each in the form that it takes', async () => {
+test('SDK 1 and SDK 2 get from a missing key to a successful call, each in its own form', async () => {
   const headers = authorization()
   const url = new URL(server.gateway.url)
   const clientInfo = { name: 'test', version: '1' }
@@ -290,7 +290,7 @@ test('another person who follows the link is refused, and nothing is kept', asyn
   assert.is((await call()).json.result.isError, true)
 })
 
-test('a form token that is missing, foreign or used keeps nothing', async () => {
+test('a missing, foreign or used form token stores no key', async () => {
   const url = keyLinkIn((await call()).json)
   const { form } = await openKey(client.agent, url)
   const { action, fields } = given(form)
@@ -315,7 +315,7 @@ test('a form token that is missing, foreign or used keeps nothing', async () => 
   assert.match(String(sentKeys().at(-1)), GOOD)
 })
 
-test('a key of another form is refused with the reason, and the one before stays', async () => {
+test('a key with a wrong pattern is refused with the reason, and the earlier one stays', async () => {
   const url = `${server.issuer}/oauth/key?provider=jira`
   const wrong: readonly [string, RegExp][] = [
     ['jira-a\r\nx-evil: 1', /on one line/],
@@ -335,7 +335,7 @@ test('a key of another form is refused with the reason, and the one before stays
   assert.match(String(sentKeys().at(-1)), GOOD)
 })
 
-test('a key that the server refuses when it is tried is not kept; one that can not be tried neither', async () => {
+test('a key that the server refuses on trial, or that can’t be tried, is not stored', async () => {
   await forget()
   await configure({ verify: { url: `${verifying.url}/me` } })
   const page = await enterKey(client.agent, `${server.issuer}/oauth/key?provider=jira`, OTHER)
@@ -357,7 +357,7 @@ test('a key that the server refuses when it is tried is not kept; one that can n
   await configure()
 })
 
-test('a key that the backend refuses is asked for again: one request there, no other credential', async () => {
+test('if the backend refuses a key, it is asked for again after one request, without another credential', async () => {
   await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
   refusals = 0
   refusedKey = GOOD
@@ -376,7 +376,7 @@ test('a key that the backend refuses is asked for again: one request there, no o
   assert.match(String(sentKeys().at(-1)), OTHER)
 })
 
-test('a key that is refused after it was replaced or deleted leaves what came then as it is', async () => {
+test('the refusal of an old key does not affect the key that replaced it', async () => {
   const url = `${server.issuer}/oauth/key?provider=jira`
   await enterKey(client.agent, url, GOOD)
   await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
@@ -407,7 +407,7 @@ test('a key that is refused after it was replaced or deleted leaves what came th
   assert.not.match(await (await client.agent.get(`${server.issuer}/oauth/sessions`)).text(), 'name="delete-key"')
 })
 
-test('signs of every kind in a key reach the backend as they were typed, wherever the template has the key', async () => {
+test('every character of a key reaches the backend as typed, wherever the template has the key', async () => {
   const odd = secret<string>(`$& $1 $\` {key} %s\\ "'<&>;=,~ 0123456789`)
   await configure({ pattern: undefined, valueTemplate: 'user={key}; pass="{key}"' })
   const page = await enterKey(client.agent, `${server.issuer}/oauth/key?provider=jira`, ` ${odd}\t`)
@@ -425,7 +425,7 @@ test('signs of every kind in a key reach the backend as they were typed, whereve
   await eventually('the call', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
 })
 
-test('a deleted key is used no more; one with a lifetime ends, and says so before', async () => {
+test('a deleted key is no longer used; a key with a lifetime expires, and the page says so before', async () => {
   assert.match((await forget()) ?? '', 'done=')
   await eventually('no key', async () => (await call()).json.result.isError === true)
   await configure({ maxLifetime: '3s', remindBefore: '1h' })
@@ -449,7 +449,7 @@ test('a deleted key is used no more; one with a lifetime ends, and says so befor
   await configure()
 })
 
-test('a login that ends leaves the key, and a short key shows none of its characters', async () => {
+test('the end of a login keeps the key, and a short key shows none of its characters', async () => {
   await enterKey(client.agent, `${server.issuer}/oauth/key?provider=jira`, 'jira-short')
   const page = await (await client.agent.get(`${server.issuer}/oauth/sessions`)).text()
   assert.not.match(page, 'short')
@@ -460,7 +460,7 @@ test('a login that ends leaves the key, and a short key shows none of its charac
   await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
 })
 
-test('a key belongs to one issuer, whoever else has its owner’s name', async () => {
+test('a key belongs to a user of one issuer, not to the same name at another', async () => {
   const tokens = createMemoryTokenStore()
   const [ours, theirs] = [server.issuer, 'https://other.example'].map(
     (issuer) =>
@@ -516,7 +516,7 @@ test('below a path of the issuer, links, pages and forms are below it; a deleted
   }
 })
 
-test('a key that takes long to match holds nobody up', async () => {
+test('a key that takes long to match delays no other request', async () => {
   using _ = bePatient()
   const keys = new UserKeys({
     settings: { issuer: server.issuer, keyEndpoint: '' },
@@ -547,7 +547,7 @@ async function assertRefused(pending: Promise<unknown>, text: RegExp): Promise<v
   assert.match((refused as KeyRefused).text, text)
 }
 
-test('what is configured wrongly is refused with its place', async () => {
+test('mistakes in the configuration are refused with their place', async () => {
   const findings = async (more: object, provider: object = {}) => {
     const { checkGateway } = await import('../../../../dataplane/config/check/gateway.ts')
     const whole = config(more) as unknown as Parameters<typeof checkGateway>[0]

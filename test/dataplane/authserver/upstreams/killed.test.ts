@@ -135,7 +135,7 @@ const outcomeOf = (pending: Promise<Response>) =>
     () => 'no answer',
   )
 
-test('of fifty who redeem one assertion at most one gets a token, and the next assertion is redeemed', async () => {
+test('of fifty requests with one assertion at most one gets a token, and the next assertion works', async () => {
   const assertion = await assertionOf('alice')
   await commands.call('CLIENT', 'PAUSE', '60000', 'WRITE')
   let outcomes: Promise<string>[]
@@ -164,7 +164,7 @@ test('of fifty who redeem one assertion at most one gets a token, and the next a
   keyLinkIn(await call(await tokenOf('alice'), 'tickets_t'))
 })
 
-test('a link of the killed replica, and one that was half followed there, lead to the account at the other one', async () => {
+test('links of the killed replica, also half followed ones, work at the other one', async () => {
   const people = ['ada', 'ben', 'cid'] as const
   const tokens = await Promise.all(people.map(tokenOf))
   const [ada, ben, cid] = tokens as [string, string, string]
@@ -209,7 +209,7 @@ test('a link of the killed replica, and one that was half followed there, lead t
   assert.is(new Set(raw.calls('tools/call').map(({ headers }) => headers.authorization)).size, 3)
 })
 
-test('a key whose page was shown at the killed replica, or that it was trying, is entered at the other one', async () => {
+test('a key whose page the killed replica showed, or that it was trying, can be entered at the other one', async () => {
   const keys = { dan: secret('jira-dan-0123456789'), eve: secret('jira-eve-0123456789') }
   const [dan, eve] = [await tokenOf('dan'), await tokenOf('eve')]
   const browsers = { dan: browser(), eve: browser() }

@@ -56,14 +56,14 @@ async function assertUnlinked(): Promise<void> {
   assert.is(raw.calls('tools/call').length, 0)
 }
 
-test('looking at a link uses nothing up', async () => {
+test('opening a link does not use it up', async () => {
   for (let looks = 0; looks < 10; looks++) assert.is((await openLink(new UserAgent(), link)).status, 200)
   assert.is((await fetch(link, { method: 'HEAD' })).status, 200)
   assert.is((await follow(client.agent, link)).status, 200)
   assert.ok((await call()).json.result.content)
 })
 
-test('it is used once, whoever is first', async () => {
+test('a link is used once, by the first visitor', async () => {
   const { form } = await openLink(client.agent, link)
   const pages = await Promise.all(Array.from({ length: 10 }, () => sendForm(client.agent, form, isCallback)))
   assert.is(pages.filter(({ status }) => status === 0).length, 1)
@@ -72,7 +72,7 @@ test('it is used once, whoever is first', async () => {
   assert.is.not(linkIn((await call()).json), link)
 })
 
-test('a link that an attacker sends gets the attacker nothing of whoever follows it', async () => {
+test('an attacker who sends a link gains nothing from those who follow it', async () => {
   server.upstream.user = 'bob'
   const victim = new UserAgent()
   const page = await openLink(victim, link)
@@ -86,7 +86,7 @@ test('a link that an attacker sends gets the attacker nothing of whoever follows
   await assertUnlinked()
 })
 
-test('who logs in as the right person elsewhere can’t have somebody else end it', async () => {
+test('a login as the right person in one browser can’t be completed in another', async () => {
   const { form } = await openLink(client.agent, link)
   const { url } = await sendForm(client.agent, form, isGithub)
   const victim = new UserAgent()
@@ -96,7 +96,7 @@ test('who logs in as the right person elsewhere can’t have somebody else end i
   await assertUnlinked()
 })
 
-test('the form is of the browser in which it was shown', async () => {
+test('the form works only in the browser in which it was shown', async () => {
   const { form } = await openLink(client.agent, link)
   const other = new UserAgent()
   await openLink(other, link)
@@ -108,7 +108,7 @@ test('the form is of the browser in which it was shown', async () => {
   assert.is((await sendForm(client.agent, form)).status, 200)
 })
 
-test('nothing but the page’s own form begins anything', async () => {
+test('only the page’s own form begins a link', async () => {
   const { form } = await openLink(client.agent, link)
   const { action, fields } = form ?? { action: '', fields: {} }
   const { ticket = '', token = '' } = fields
@@ -143,7 +143,7 @@ test('nothing but the page’s own form begins anything', async () => {
   assert.is((await sendForm(client.agent, form)).status, 200)
 })
 
-test('a login that was ended meanwhile gets nothing, before and in the middle of it', async () => {
+test('a login that ends before or during a link gets no tokens', async () => {
   const { form } = await openLink(client.agent, link)
   const { url } = await sendForm(client.agent, form, isGithub)
   assert.is((await client.post('revoke', { client_id: client.id, token: tokens.refresh_token })).status, 200)
@@ -152,14 +152,14 @@ test('a login that was ended meanwhile gets nothing, before and in the middle of
   assert.match((await response?.text()) ?? '', 'The login that the link belongs to has ended.')
 })
 
-test('a login that is ended takes what was linked with it', async () => {
+test('the end of a login ends its links', async () => {
   await follow(client.agent, link)
   assert.ok((await call()).json.result.content)
   assert.is((await client.post('revoke', { client_id: client.id, token: tokens.refresh_token })).status, 200)
   await eventually('its end', async () => (await call()).status === 401)
 })
 
-test('a person who refuses, or a provider that fails, links nothing', async () => {
+test('if the person refuses or the provider fails, nothing is linked', async () => {
   const github = server.upstreams[1] as LoginProvider
   github.user = undefined
   const end = await follow(client.agent, link)
@@ -177,7 +177,7 @@ test('another user of the same gateway gets a link of their own, and nothing of 
   assert.is.not(linkIn((await call(token)).json.result), link)
 })
 
-test('a provider that is visited by every login now, or is there no more, is linked by nobody', async () => {
+test('a provider that every login visits by now, or that was removed, can’t be linked', async () => {
   const { form } = await openLink(client.agent, link)
   const { url } = await sendForm(client.agent, form, isGithub)
   const { upstreamProviders = [] } = server.config().authServer ?? {}
@@ -191,7 +191,7 @@ test('a provider that is visited by every login now, or is there no more, is lin
   await assertUnlinked()
 })
 
-test('nothing of a link is in the log', () => {
+test('the log contains nothing of a link', () => {
   assert.not.match(JSON.stringify(server.gateway.lines), 'ticket')
 })
 

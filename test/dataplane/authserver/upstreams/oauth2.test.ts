@@ -117,7 +117,7 @@ test('Slack: the token and the user are inside the answer', () =>
     assert.is(decodeJwt((await client.login()).access_token).sub, decodeJwt(token).sub)
   }))
 
-test('nested tokens are refreshed as they are given, and what has ended is told once', async () => {
+test('nested tokens are refreshed, and an ended grant is reported once', async () => {
   using clock = stoppedClock()
   const short: Flavour = {
     ...slack,
@@ -147,7 +147,7 @@ test('nested tokens are refreshed as they are given, and what has ended is told 
   })
 })
 
-test('a provider that gives a refresh token once: later logins of the same user go on with it', async () => {
+test('if a provider gives a refresh token once, later logins of the same user use it', async () => {
   using clock = stoppedClock()
   let logins = 0
   const once: Flavour = {
@@ -169,7 +169,7 @@ test('a provider that gives a refresh token once: later logins of the same user 
   })
 })
 
-test('public clients send their id; answers as forms are read', () =>
+test('public clients send their id; form-encoded answers are read', () =>
   withGateway(
     {
       ways: ['none'],
@@ -194,7 +194,7 @@ test('public clients send their id; answers as forms are read', () =>
     },
   ))
 
-test('with several providers each has a callback of its own, where the code of no other one is taken', async () => {
+test('with several providers each has its own callback, which accepts no code of another one', async () => {
   const hostile = await startOAuth2Provider()
   const server = await startAuthServer({
     authServer: {
@@ -232,7 +232,7 @@ test('with several providers each has a callback of its own, where the code of n
   }
 })
 
-test('where nothing says who the user is each login is a user of its own, and is asked each time', () =>
+test('if nothing identifies the user, each login is a user of its own and asks for consent', () =>
   withGateway({}, {}, async (server, client) => {
     const first = await client.login()
     const second = await client.login()
@@ -243,7 +243,7 @@ test('where nothing says who the user is each login is a user of its own, and is
     assert.ok(server.gateway.lines.some(({ msg }) => String(msg).includes('each login counts as a new user')))
   }))
 
-test('an ID token beside the tokens is not taken, and not kept; its claims may be read where they are named', () => {
+test('an ID token beside the tokens is neither trusted nor stored; only configured fields of it are read', () => {
   const payload = Buffer.from(JSON.stringify({ sub: 'U7', 'https://example.com/name': 'Seven' })).toString('base64url')
   const flavour: Flavour = {
     tokens: ({ accessToken }) => ({
@@ -257,7 +257,7 @@ test('an ID token beside the tokens is not taken, and not kept; its claims may b
   })
 })
 
-test('answers that won’t do end the login, in fixed words', () => {
+test('unusable answers end the login with fixed words', () => {
   const token = 'words-of-the-provider'
   const at = (changes: object) => ({ body: { access_token: token, token_type: 'Bearer', ...changes } })
   const answers: Flavour[] = [
@@ -313,7 +313,7 @@ test('answers that won’t do end the login, in fixed words', () => {
   })
 })
 
-test('lifetimes and optional parts of any kind are no obstacle', () =>
+test('lifetimes and optional members of any type are tolerated', () =>
   withGateway({}, userAt(), async (server, client) => {
     for (const changes of [
       { expires_in: -1 },

@@ -82,7 +82,7 @@ async function everything(): Promise<string[]> {
 }
 const kept = async (part: string) => (await store.keys('*')).filter((name) => name.includes(part))
 
-test('a thousand calls at two replicas leave one link, which serves both', async () => {
+test('a thousand calls at two replicas create one link, which works at both', async () => {
   const client = await TestClient.register(server.issuer)
   const { access_token: token, refresh_token: refresh } = await client.login()
   const links = new Set<string>()
@@ -121,7 +121,7 @@ test('a thousand calls at two replicas leave one link, which serves both', async
   await eventually('its tokens’ end', async () => (await kept(':upstream:')).length === 1)
 })
 
-test('a key that one replica has been given serves at the other, and opens under its own name alone', async () => {
+test('a key entered at one replica works at the other, and can be opened under its own name alone', async () => {
   const KEY = secret('desk-0123456789-abcdefgh')
   const plain = server.config()
   const keys = { title: 'Desk', headerName: 'X-Api-Key', valueTemplate: '{key}' }

@@ -74,14 +74,14 @@ async function callInSession(capabilities: object, more: object = {}, protocolVe
   return post(server.gateway.url, rpc('tools/call', { name: 'hub_t', ...more }), { ...authorization(), ...session })
 }
 
-test('a login does not visit it, and consent does not speak of it', async () => {
+test('a login does not visit an on-demand provider, and consent does not mention it', async () => {
   assert.not.ok(github().requests.some((request) => request.includes('/auth')))
   const host = new URL(github().issuer).host
   for (const page of client.agent.questions) assert.not.match(page, host)
   assert.ok((await call('own_t')).json.result.content)
 })
 
-test('a call says as text where to log in, where the client takes nothing else', async () => {
+test('a call gets the login link as text if the client supports no other form', async () => {
   const answers = [
     (await call()).json.result,
     (await callInSession({})).json.result,
@@ -100,7 +100,7 @@ test('a call says as text where to log in, where the client takes nothing else',
   assert.is(raw.calls('tools/call').length, 0)
 })
 
-test('a client in a session that opens URLs gets the error that has one', async () => {
+test('a session client that supports URLs gets the error with the URL', async () => {
   const { status, json } = await callInSession({ elicitation: { url: {} } })
   assert.is(status, 200)
   assert.is(json.error.code, -32042)
@@ -112,12 +112,12 @@ test('a client in a session that opens URLs gets the error that has one', async 
   assert.not.match(url, elicitationId)
 })
 
-test('a call of a task gets an error, for its result would be none', async () => {
+test('a task call gets an error, since its result would be no task', async () => {
   const { json } = await callInSession({}, { task: { ttl: 1000 } })
   assert.ok(json.error)
 })
 
-test('a modern client that opens URLs is asked, and asked once', async () => {
+test('a modern client that supports URLs is asked once', async () => {
   const first = (await call('hub_t', { _meta: META })).json.result
   assert.is(first.resultType, 'input_required')
   const [key, { method, params }] = questionOf(first)
@@ -134,7 +134,7 @@ test('a modern client that opens URLs is asked, and asked once', async () => {
   for (const { body } of raw.calls('tools/call')) assert.not.match(body, 'inputResponses')
 })
 
-test('what a backend has asked itself is answered to it, beside our question', async () => {
+test('answers to a backend’s own questions reach it, beside the gateway’s question', async () => {
   const inputResponses = { 'portico.login': { action: 'accept' }, name: { action: 'accept', content: { a: 1 } } }
   const first = (await call('hub_t', { _meta: META, requestState: 'of the backend' })).json.result
   assert.is(first.requestState, 'of the backend')
@@ -169,14 +169,14 @@ test('the page names the account, the provider and where to log in; then calls s
   assert.is.not(raw.calls('tools/call').at(-1)?.headers.authorization, sent[0])
 })
 
-test('the next login of the same user is a login of its own', async () => {
+test('the next login of the same user has to link again', async () => {
   await follow(client.agent, linkIn((await call()).json))
   assert.not.ok((await call()).json.result.isError)
   token = (await client.login()).access_token
   linkIn((await call()).json.result)
 })
 
-test('a backend that shows nothing without a credential is absent until then, and others are there', async () => {
+test('a backend that lists nothing without a credential is absent until then, and others are listed', async () => {
   assert.equal(await tools(), ['hub_t', 'open_t', 'own_t'])
   const { json } = await call('vault_t')
   assert.is(json.result.isError, true)
@@ -185,7 +185,7 @@ test('a backend that shows nothing without a credential is absent until then, an
   assert.ok((await call('vault_t')).json.result.content)
 })
 
-test('where only the whole is wanted, it is no missing part', async () => {
+test('with partialFailureMode fail, a backend that waits for a login does not fail the list', async () => {
   await server.gateway.configure(
     server.config(
       {},
@@ -200,13 +200,13 @@ test('where only the whole is wanted, it is no missing part', async () => {
   await eventually('the lists', async () => (await tools()).includes('hub_t'))
 })
 
-test('calls that wait for a login are no failures of the backend', async () => {
+test('calls that need a login do not count as failures of the backend', async () => {
   for (let calls = 0; calls < 20; calls++) linkIn((await call()).json.result)
   await follow(client.agent, linkIn((await call()).json))
   assert.not.ok((await call()).json.result.isError)
 })
 
-test('what is not refreshed any more is asked for again, for its own backend alone', async () => {
+test('if a token can’t be refreshed any more, a login is asked for, for its own backend alone', async () => {
   // Short, also where the first call is so late that it gets another one.
   github().accessTokenS = 5
   await follow(client.agent, linkIn((await call()).json))

@@ -57,7 +57,7 @@ async function loggedIn(accessTokenS: number): Promise<string> {
   return token
 }
 
-test('a token that is about to end is refreshed once, for all who call meanwhile', async () => {
+test('a token that is about to expire is refreshed once for all concurrent calls', async () => {
   const token = await loggedIn(LIFE_S)
   clock.pass(LIFE_S * 1000)
   const answers = await Promise.all(Array.from({ length: 30 }, () => call(token)))
@@ -66,7 +66,7 @@ test('a token that is about to end is refreshed once, for all who call meanwhile
   assert.is(new Set(sent()).size, 1)
 })
 
-test('a token that lives for a minute is not refreshed at each call', async () => {
+test('a token with a life of a minute is not refreshed at each call', async () => {
   const token = await loggedIn(LIFE_S)
   for (let calls = 0; calls < 3; calls++) assert.ok((await call(token)).result)
   assert.is(refreshes(), 0)
@@ -81,7 +81,7 @@ test('a token that the backend refuses is replaced once, and the call succeeds',
   assert.not.ok(refused.has(sent().at(-1)))
 })
 
-test('each refresh is with the refresh token of the one before', async () => {
+test('each refresh uses the refresh token of the one before', async () => {
   const token = await loggedIn(LIFE_S)
   for (let turn = 1; turn <= 3; turn++) {
     server.upstream.accessTokenS = turn === 3 ? 3600 : LIFE_S
@@ -91,7 +91,7 @@ test('each refresh is with the refresh token of the one before', async () => {
   }
 })
 
-test('a provider that refreshes no more leaves its backend without a credential, and is asked once', async () => {
+test('a provider that refuses to refresh is asked once, and its backend has no credential', async () => {
   const token = await loggedIn(LIFE_S)
   server.upstream.before = (request, response) => {
     if (request.url !== '/token') return false
@@ -109,7 +109,7 @@ test('a provider that refreshes no more leaves its backend without a credential,
   assert.not.match(JSON.stringify(server.gateway.lines), 'secret details')
 })
 
-test('a provider that is away is asked again by a later call', async () => {
+test('a provider that was down is asked again by a later call', async () => {
   const token = await loggedIn(LIFE_S)
   server.upstream.before = (request, response) => {
     if (request.url !== '/token') return false
@@ -171,7 +171,7 @@ for (const [what, status, body] of [
     })
   })
 
-test('a login that was revoked is refreshed no more', async () => {
+test('a revoked login is no longer refreshed', async () => {
   const client = await TestClient.register(server.issuer)
   server.upstream.accessTokenS = LIFE_S
   const tokens = await client.login()

@@ -73,7 +73,7 @@ for (const error of [
   ...['invalid_scope', 'unauthorized_client', 'invalid_request', 'server_error', 'temporarily_unavailable'],
   ...['login_required', 'org_internal', 'AADSTS50105'],
 ])
-  test(`${error} from the authorization endpoint is a page, a line and a status`, async () => {
+  test(`${error} from the authorization endpoint is shown on a page, in the log and in the status`, async () => {
     sendingBack({ error, error_description: `Words\r\nabout ${error}: see https://a:b@x.example/y?key=hunter2` })
     const { code, line, lastError } = await fault()
     assert.is(code, error)
@@ -84,7 +84,7 @@ for (const error of [
     }
   })
 
-test('access_denied goes to the client at once, and is told all the same', async () => {
+test('access_denied goes to the client at once, and is logged too', async () => {
   sendingBack({ error: 'access_denied', error_description: 'User is not assigned to the client application.' })
   assert.is((await client.authorize()).get('error'), 'access_denied')
   assert.is(client.faults.length, 0)
@@ -96,7 +96,7 @@ test('access_denied goes to the client at once, and is told all the same', async
   assert.is(line?.['errorDescription'], 'User is not assigned to the client application.')
 })
 
-test('each way in which an answer of the token endpoint won’t do has a code and a step of its own', async () => {
+test('each unusable answer of the token endpoint has its own code and step', async () => {
   const json = (status: number, body: object) => (_: IncomingMessage, response: ServerResponse) =>
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   const payload = (claims: object) =>
@@ -155,7 +155,7 @@ test('each way in which an answer of the token endpoint won’t do has a code an
   assert.not.match(JSON.stringify(server.gateway.lines), /secret-nonce|<p>secret/)
 })
 
-test('a description repeats nothing that was sent, and no token', async () => {
+test('an error description repeats nothing that was sent, and no token', async () => {
   const sent: string[] = []
   server.upstream.before = async (request, response) => {
     if (request.url !== '/token') return false
@@ -173,7 +173,7 @@ test('a description repeats nothing that was sent, and no token', async () => {
   for (const secret of sent) assert.not.ok(told.includes(secret))
 })
 
-test('a provider whose metadata is of another issuer, or away, is told before anybody is sent there', async () => {
+test('metadata of another issuer, or none, is reported before the user is redirected', async () => {
   const other = await startAuthServer({})
   try {
     other.upstream.before = (request, response) => {
@@ -250,7 +250,7 @@ test('an OpenID provider’s tokens are read in other forms, too', async () => {
   assert.ok((await client.authorize()).has('code'), 'the secret in the form')
 })
 
-test('so are its metadata and keys', async () => {
+test('an OpenID provider’s metadata and keys are read in other forms, too', async () => {
   const odd = await startAuthServer()
   const nulls = { registration_endpoint: null, token_endpoint_auth_methods_supported: null, scopes_supported: null }
   const metadata = edited('/.well-known/', (body) => ({

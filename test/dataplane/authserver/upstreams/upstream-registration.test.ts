@@ -11,7 +11,7 @@ import { startLoginProvider } from '../../../support/identity/login-provider.ts'
 import { freePort } from '../../../support/network/free-port.ts'
 import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-server.ts'
 
-test('with an initial access token, by its metadata; once for all logins', async () => {
+test('the gateway registers once, with an initial access token, by the provider’s metadata', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const provider = await startLoginProvider([`http://127.0.0.1:${await freePort()}/unused`])
   // Null members are as absent.

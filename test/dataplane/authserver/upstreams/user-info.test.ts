@@ -42,7 +42,7 @@ function reply(response: ServerResponse): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
 }
 
-test('what is said elsewhere counts before the ID token, for what is shown', async () => {
+test('for display, userinfo goes before the ID token', async () => {
   elsewhere = { body: {} }
   const plain = decodeJwt((await client.login()).access_token)
   assert.is(plain['name'], 'Person alice')
@@ -66,7 +66,7 @@ test('what is said elsewhere counts before the ID token, for what is shown', asy
   assert.ok(tokens.every((header) => header?.startsWith('Bearer ')))
 })
 
-test('another user there, or an answer that won’t do, ends the login', async () => {
+test('another subject, or an unusable userinfo answer, ends the login', async () => {
   for (const answer of [
     { body: { sub: 'bob' } },
     { body: { sub: 7 } },

@@ -216,7 +216,7 @@ test('a person links once, and their second client, their logins and each replic
   }
 })
 
-test('with several providers of people, a link leads to the one that knows its person', async () => {
+test('with several providers, a link leads to the one where its person logs in', async () => {
   for (const place of places) {
     const { urls, corp, partner } = place
     const token = await byAssertion(place, 'alice', { from: partner })
@@ -244,7 +244,7 @@ test('another person who opens the link is refused, and nothing is stored', asyn
   }
 })
 
-test('who acts for a person without their login reaches no link of theirs, and makes none', async () => {
+test('an actor without the person’s login can neither use nor create links', async () => {
   for (const place of places) {
     const { server, urls } = place
     const subject = await byAssertion(place, 'alice')
@@ -269,7 +269,7 @@ test('who acts for a person without their login reaches no link of theirs, and m
   }
 })
 
-test('a machine is told that it has no login, on either kind of provider, and no other credential is sent', async () => {
+test('a machine is told that it has no login, for both kinds of provider, and no credential is sent', async () => {
   for (const place of places) {
     const { server, urls } = place
     const job = new TestClient(server.issuer, 'job')
@@ -293,7 +293,7 @@ test('a machine is told that it has no login, on either kind of provider, and no
   }
 })
 
-test('a person sees the link on the page of sessions and ends it; revoking everything ends it, too', async () => {
+test('a person sees a link on the sessions page and ends it; revoking everything ends it, too', async () => {
   for (const place of places) {
     const { urls, github } = place
     const token = await byAssertion(place, 'alice')
@@ -332,7 +332,7 @@ test('a person sees the link on the page of sessions and ends it; revoking every
   }
 })
 
-test('a provider that takes its grant back is asked for again', async () => {
+test('if a provider revokes its grant, the link is asked for again', async () => {
   for (const place of places) {
     const { urls, github } = place
     const token = await byAssertion(place, 'erin')
@@ -356,7 +356,7 @@ test('a provider that takes its grant back is asked for again', async () => {
   }
 })
 
-test('what is kept is sealed, and opens under its own name alone', async () => {
+test('stored tokens are sealed, and can be opened under their own name alone', async () => {
   const place = places[1] as Place
   const url = place.urls[1] ?? ''
   const store = openRedis(redis.port, '127.0.0.1')

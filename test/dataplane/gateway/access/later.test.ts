@@ -68,7 +68,7 @@ test.before.each(() => guarded.enforce(ALL))
 
 const alice = { sub: 'alice', groups: ['a'] }
 
-test('a task of the modern era goes with the right to its tool', async () => {
+test('access to a task needs access to its tool, in the modern era', async () => {
   const headers = await guarded.bearer(alice)
   const { json } = await postModern(guarded.url, 'tools/call', { name: 'jobs_job', _meta: META }, headers)
   const { taskId } = json.result
@@ -82,7 +82,7 @@ test('a task of the modern era goes with the right to its tool', async () => {
   assert.is(jobs.seen.length, before)
 })
 
-test('a task of a session goes with the right to its tool, and its list too', async () => {
+test('access to a task and its listing need access to its tool, in sessions', async () => {
   const session = await openSession(guarded.url, await guarded.bearer(alice))
   const ask = (method: string, params: object = {}) => post(guarded.url, rpc(method, params), session)
   const begun = await ask('tools/call', { name: 'tasks_job', task: { ttl: 5 } })
@@ -123,7 +123,7 @@ test('the retry of a suspended call is judged again', async () => {
   assert.is((await call({ inputResponses, requestState: result.requestState })).status, 403)
 })
 
-test('list_changed goes to those who see a difference, on a change of policies alone', async () => {
+test('a change of policies sends list_changed to those alone who see a difference', async () => {
   const cleanups: (() => unknown)[] = []
   const listen = async (claims: Record<string, unknown>) => {
     const session = await openSession(guarded.url, await guarded.bearer(claims))
@@ -162,7 +162,7 @@ test('list_changed goes to those who see a difference, on a change of policies a
   }
 })
 
-test('a stream brings updates of what may be read alone: in answers, and outside of them', async () => {
+test('a stream brings updates only of resources that the caller may read', async () => {
   const cleanups: (() => unknown)[] = []
   const stage = await Stage.start()
   const watched = await GuardedGateway.start([{ name: 's', url: stage.backend.url }], {

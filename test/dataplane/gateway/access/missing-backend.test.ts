@@ -26,7 +26,7 @@ const server = (port?: number) =>
     ...(port === undefined ? {} : { port }),
   })
 
-test('a backend that is away fails the lists of those alone who may use something of it, and is named to them alone', async () => {
+test('a backend that is down affects the lists of those alone who may use it, and is named to them alone', async () => {
   const docs = await server()
   const payroll = await server()
   const backends = [
@@ -64,7 +64,7 @@ test('a backend that is away fails the lists of those alone who may use somethin
   }
 })
 
-test('one that nobody knows anything of is missing to all, and named to nobody', async () => {
+test('a backend that was never reached affects everybody’s lists and is named to nobody', async () => {
   const docs = await server()
   const payroll = await server()
   await payroll.close()

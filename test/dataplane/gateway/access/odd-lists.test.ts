@@ -86,7 +86,7 @@ async function startStage(era: 'modern' | 'legacy', write: (id: unknown) => Writ
 }
 
 for (const era of ['modern', 'legacy'] as const) {
-  test(`${era}: as it should be, what is not hidden is listed`, async () => {
+  test(`${era}: valid entries that are not hidden are listed`, async () => {
     const { backend, guarded } = await startStage(era, (id) => ({
       type: JSON_TYPE,
       body: listOf(id, 'open', 'hidden'),

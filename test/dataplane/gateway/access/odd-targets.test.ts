@@ -60,7 +60,7 @@ async function send(target: string, headers: readonly string[], method = 'POST')
 
 const statusOf = (text: string) => Number(text.slice(9, 12))
 
-test('the same request with a token is served: what follows is refused for what is odd about it', async () => {
+test('the same request with a token is served, so that the following are refused for their oddity', async () => {
   const before = backend.calls('tools/call').length
   assert.is(statusOf(await send('/mcp', [`authorization: Bearer ${good}`])), 200)
   assert.is(backend.calls('tools/call').length, before + 1)
@@ -72,7 +72,7 @@ const targets = [
   ...['/.well-known/../mcp', '/.well-known/oauth-protected-resource/../../mcp', '/healthz/..;/mcp', 'mcp', '*'],
 ]
 for (const target of targets)
-  test(`without a token at ${target} nothing is called`, async () => {
+  test(`a request without a token at ${target} calls nothing`, async () => {
     const before = backend.calls('tools/call').length
     const text = await send(target.replace('TOKEN', good), [])
     assert.ok([400, 401, 404].includes(statusOf(text)), text.slice(0, 100))

@@ -79,7 +79,7 @@ const shownOf = ({ status, headers, text }: RpcAnswer) => ({
 const asked = () => servers.reduce((sum, { seen }) => sum + seen.length, 0)
 
 for (const client of eras)
-  test(`${client} clients: the same bytes, the same decisions, and no backend is asked`, async () => {
+  test(`${client} clients: denied and unknown names get the same bytes, take the same decisions and reach no backend`, async () => {
     const bearer = await guarded.bearer(alice)
     // Each request has an id of its own, which is answered; where the client gives it, it is the same.
     const own = { ...bearer, 'x-request-id': 'one' }
@@ -107,7 +107,7 @@ for (const client of eras)
       }
   })
 
-test('while a backend has not been asked yet, what is denied waits as what is not there does', async () => {
+test('until a backend has been listed, calls of denied and unknown names wait alike', async () => {
   const known = await startRawServer({
     era: 'modern',
     tools: [tool('allowed'), tool('denied')],

@@ -81,11 +81,11 @@ for (const era of ['modern', 'legacy'] as const) {
     await denied({ sub: 'x', groups: 'eng' }, 'tools/call', echo)
   })
 
-  test(`${era}: what is forbidden stays so, whatever permits it`, async () => {
+  test(`${era}: forbid goes before permit`, async () => {
     await denied(ops, 'tools/call', { name: 'b_throw', arguments: {} })
   })
 
-  test(`${era}: what is denied and what is not there are one answer, and no backend hears of either`, async () => {
+  test(`${era}: denied and unknown names get the same answer and reach no backend`, async () => {
     const before = backend.calls('tools/call').length
     const missing = await denied(eng, 'tools/call', { name: 'b_none', arguments: {} })
     assert.equal(missing, await denied(eng, 'tools/call', { name: 'b_fail', arguments: {} }))
@@ -99,7 +99,7 @@ for (const era of ['modern', 'legacy'] as const) {
     assert.is(backend.calls('tools/call').length, before)
   })
 
-  test(`${era}: lists hold what the caller may use, and nothing else`, async () => {
+  test(`${era}: lists have what the caller may use, and nothing else`, async () => {
     assert.equal(await names(eng), ['b_echo'])
     assert.equal(await names(staff), ['b_echo'])
     assert.equal(await names(nobody), [])
@@ -122,7 +122,7 @@ for (const era of ['modern', 'legacy'] as const) {
     await denied(readers, 'resources/read', { uri: 'test://template/2/data' })
   })
 
-  test(`${era}: completion goes by what it refers to`, async () => {
+  test(`${era}: completion needs access to the prompt or resource that it refers to`, async () => {
     const argument = { name: 'id', value: '1' }
     const prompt = (name: string) => ({ ref: { type: 'ref/prompt', name }, argument })
     const resource = (uri: string) => ({ ref: { type: 'ref/resource', uri }, argument })
@@ -144,14 +144,14 @@ test('a batch is judged message by message', async () => {
   for (const id of [2, 3]) assert.is(byId.get(id)?.error.code, 403)
 })
 
-test('a subscription of a session goes by the resource', async () => {
+test('a session can subscribe only to resources that it may read', async () => {
   const headers = await openSession(guarded.url, await guarded.bearer(readers))
   const subscribe = (uri: string) => post(guarded.url, rpc('resources/subscribe', { uri }), headers)
   assert.is((await subscribe('test://static-text')).status, 200)
   assert.is((await subscribe('test://watched-resource')).status, 403)
 })
 
-test('a listening client is told of what it may read alone', async () => {
+test('a listening client gets notifications only of what it may read', async () => {
   const { body, headers } = {
     body: JSON.stringify({
       jsonrpc: '2.0',
@@ -182,7 +182,7 @@ test('a listening client is told of what it may read alone', async () => {
   assert.not.match(first, 'test://none')
 })
 
-test('policies are replaced live, and the last good ones stay where new ones are broken', async () => {
+test('policies are replaced live, and broken ones leave the last good ones in force', async () => {
   await guarded.enforce({ policies: ['permit(principal in Group::"eng", action, resource == Tool::"b_fail");'] })
   assert.is((await guarded.modern(eng, 'tools/call', echo)).status, 403)
   assert.is((await guarded.modern(eng, 'tools/call', { name: 'b_fail', arguments: {} })).status, 200)
@@ -200,7 +200,7 @@ const brokenConfig = () => ({
   authz: { policies: ['permit(principal, action, resource)\nwhenever { true };'] },
 })
 
-test('without policies an unknown name is told from others', async () => {
+test('without policies an unknown name gets an error of its own', async () => {
   await guarded.enforce(undefined)
   const { status, json } = await guarded.modern(nobody, 'tools/call', { name: 'b_none', arguments: {} })
   assert.is(status, 200)
@@ -208,7 +208,7 @@ test('without policies an unknown name is told from others', async () => {
   await guarded.enforce({ policies, entitiesJson })
 })
 
-test('how to use a server is told to those who may use something of it', async () => {
+test('a server’s instructions go to those who may use something of it', async () => {
   const raw = await startRawServer({
     era: 'both',
     tools: [tool('t')],
@@ -243,7 +243,7 @@ test('how to use a server is told to those who may use something of it', async (
   }
 })
 
-test('no token, no page: nothing of what is there', async () => {
+test('without a token the page shows nothing of the backends', async () => {
   const answer = await answerOf(await fetch(guarded.gateway.base, { headers: { accept: 'application/json' } }))
   assert.not.match(answer.text, 'echo')
 })

@@ -103,7 +103,7 @@ for (const [era, ask] of Object.entries(eras)) {
   })
 }
 
-test('where policies deny the tool, its scopes are told to nobody', async () => {
+test('if policies deny a tool, its scopes are not told', async () => {
   const { url } = await start({ authz: { policies: ['permit(principal, action, resource == Tool::"b_read");'] } })
   const { status, json, headers } = await eras.modern(url, 'use', 'b_write')
   assert.is(status, 403)
@@ -111,7 +111,7 @@ test('where policies deny the tool, its scopes are told to nobody', async () => 
   assert.is(headers.get('www-authenticate'), null)
 })
 
-test('scopes that a token states as another type than text hold nothing', async () => {
+test('scopes of another type than text do not count', async () => {
   const { url } = await start({
     incomingAuth: { ...config.incomingAuth, oidc: { ...given(config.incomingAuth?.oidc), scopes: [] } },
   } as Partial<TestConfig>)
@@ -129,7 +129,7 @@ test('in a batch only the call that lacks its scope is refused', async () => {
   assert.equal(answers.find(({ id }) => id === 2)?.error.data.missing, ['write'])
 })
 
-test('tool search and composite tools are no way around, and a composite tool asks for the scopes of all its steps', async () => {
+test('scopes hold for tool search and composite tools, and a composite tool needs those of all its steps', async () => {
   const searching = await start({ optimizer: {} })
   const asked = { name: 'call_tool', arguments: { name: 'b_write', arguments: {} } }
   const before = backend.calls('tools/call').length
@@ -151,7 +151,7 @@ test('tool search and composite tools are no way around, and a composite tool as
   assert.is((await eras.modern(composing.url, 'use write', 'both')).status, 200)
 })
 
-test('rules take effect and end with a reload, for callers whose tokens are known', async () => {
+test('a reload of rules also takes effect for callers whose tokens are cached', async () => {
   const gateway = await start()
   const headers = await bearer('use')
   const ask = () => postModern(gateway.url, ...call('b_write'), headers)
@@ -163,7 +163,7 @@ test('rules take effect and end with a reload, for callers whose tokens are know
   assert.is((await ask()).status, 200)
 })
 
-test('a client of the SDK logs in again for the scope that lacks, keeps those that it had, and its call passes', async () => {
+test('an SDK client logs in again for the missing scope, keeps the others, and its call succeeds', async () => {
   const server = await startAuthServer({ gateway: { backends: given(config.backends) } })
   try {
     const { incomingAuth } = server.config()
@@ -222,7 +222,7 @@ test('POST /explain tells the scopes that are needed, held and missing, with pol
   assert.equal(held['scopes'], { needed: ['write'], held: ['admin', 'write'], missing: [] })
 })
 
-test('rules that can not hold are refused with their place', () => {
+test('rules that can never hold are refused with their place', () => {
   const { oidc } = given(config.incomingAuth)
   const findings = (incomingAuth: object) =>
     checkGateway({ ...config, name: 'a', namespace: 'a', role: 'gateway', incomingAuth } as GatewayConfig).map(

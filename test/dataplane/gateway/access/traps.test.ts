@@ -55,7 +55,7 @@ async function rawCall(era: string, params: string) {
 }
 
 for (const era of ['modern', 'legacy'])
-  test(`${era}: an argument that two parsers read in two ways is denied`, async () => {
+  test(`${era}: an argument that parsers read differently is denied`, async () => {
     const args = [
       '{"env":"dev","env":"prod"}',
       '{"env":"prod","env":"dev"}',
@@ -78,13 +78,13 @@ for (const era of ['modern', 'legacy'])
     assert.is((await rawCall(era, '"name":"b_deploy","arguments":{"env":"prod"}')).status, 403)
   })
 
-test('a name that stands there twice reaches no backend', async () => {
+test('a request with a repeated name reaches no backend', async () => {
   for (const params of ['"name":"b_deploy","name":"b_drop"', '"name":"b_deploy","Name":"b_drop"'])
     assert.is((await rawCall('modern', params)).json.error.code, -32600)
   assert.is(backend.calls('tools/call').length, 0)
 })
 
-test('annotations count where they are true or false, and a tool with any others is not there', async () => {
+test('boolean annotations count, and a tool with any others is not listed', async () => {
   const call = async (name: string) => (await guarded.modern(eng, 'tools/call', { name, arguments: {} })).status
   assert.is(await call('b_drop'), 403)
   assert.is(await call('b_deploy'), 200)
@@ -96,7 +96,7 @@ test('annotations count where they are true or false, and a tool with any others
   for (const name of names.filter((one: string) => !one.includes('ä'))) assert.is(await call(name), 200, name)
 })
 
-test('a tool goes by the name that is listed: the backend’s own is unknown, and so is another spelling', async () => {
+test('only the listed name of a tool works, neither the backend’s own name nor another spelling', async () => {
   for (const name of [
     'deploy',
     'B_DEPLOY',
@@ -111,7 +111,7 @@ test('a tool goes by the name that is listed: the backend’s own is unknown, an
   assert.is(backend.calls('tools/call').length, 0)
 })
 
-test('claims of a token that was not verified count for nothing', async () => {
+test('claims of an unverified token are ignored', async () => {
   const call = (headers: Record<string, string>) =>
     postModern(guarded.url, 'tools/call', { name: 'b_deploy', arguments: {} }, headers)
   const { authorization } = await guarded.bearer({ sub: 'mallory' })
@@ -129,13 +129,13 @@ test('claims of a token that was not verified count for nothing', async () => {
   assert.is(backend.calls('tools/call').length, 0)
 })
 
-test('methods that nobody knows reach no backend', async () => {
+test('unknown methods reach no backend', async () => {
   for (const method of ['tools/run', 'resources/delete', 'sampling/createMessage', 'elicitation/create', 'tools/Call'])
     assert.is.not((await guarded.legacy(eng, method, { name: 'b_deploy' })).json?.error, undefined, method)
   assert.is(backend.seen.filter(({ message }) => message.params?.['name'] === 'b_deploy').length, 0)
 })
 
-test('callers of all kinds at once: each gets what is its own', async () => {
+test('many different callers at once each get their own answers', async () => {
   const claims = Array.from({ length: 40 }, (_, index) => ({ sub: `u${index}`, groups: index % 2 ? ['eng'] : ['x'] }))
   const answers = await Promise.all(
     claims.flatMap((one) => [
@@ -148,7 +148,7 @@ test('callers of all kinds at once: each gets what is its own', async () => {
 })
 
 /** V8 13.6 reads the second member of each object after the first with the name of the first one's. */
-test('an argument whose name the parser takes for another is denied', async () => {
+test('an argument whose name a parser confuses with another is denied', async () => {
   const judged = await GuardedGateway.start([{ name: 'b', url: backend.url }], {
     policies: [
       'permit(principal, action, resource);',

@@ -88,7 +88,7 @@ for (const client of eras)
       })
     }
 
-    test(`${client} client, ${backend} backend: policies that are replaced count for streams that are open`, async () => {
+    test(`${client} client, ${backend} backend: replaced policies apply to open streams`, async () => {
       const { reader } = await watch(client, { sub: 'alice' }, [common, other])
       await bothCome(reader)
       await guarded.enforce({ policies: [ALL, `forbid(principal, action, resource == Resource::"${common}");`] })
@@ -100,7 +100,7 @@ for (const client of eras)
       await bothCome(reader)
     })
 
-    test(`${client} client, ${backend} backend: a stream that is opened with other claims is judged by these`, async () => {
+    test(`${client} client, ${backend} backend: a stream that reopens with other claims is judged by these`, async () => {
       const policies = [
         ALL,
         `forbid(principal, action, resource == Resource::"${common}") unless { principal has claim_level };`,

@@ -42,7 +42,7 @@ for (const [prefixFormat, names] of [
   test(`prefix format ${prefixFormat}`, () =>
     assert.equal(namesOf(catalogOf(two, { conflictResolutionConfig: { prefixFormat } })), names))
 
-test('a filter shows what it names, after overrides', () => {
+test('a filter shows the names that it lists, after overrides', () => {
   const tools = [{ workload: 'a', filter: ['new', 'gone'], overrides: { x: { name: 'new' } } }]
   assert.equal(namesOf(catalogOf(two, { tools })), ['a_new', 'b_x'])
 })
@@ -56,7 +56,7 @@ test('excludeAll hides a backend, excludeAllTools hides all', () => {
   assert.equal(namesOf(catalogOf(two, { excludeAllTools: true })), [])
 })
 
-test('an override changes what it names and nothing else', () => {
+test('an override changes only the fields that it names', () => {
   const text =
     '{ "name":"x" ,"inputSchema":{"type":"object","maximum":9223372036854775807},"annotations":{"title":"T","x":1.0},"odd":[1] }'
   const overrides = { x: { description: 'new "text"', annotations: { readOnlyHint: true, title: 'U' } } }
@@ -74,7 +74,7 @@ test('a proxy renames nothing, keeps the order, and shows the tools byte for byt
   assert.is(routes.get('b b')?.rename, undefined)
 })
 
-test('long and odd names are cut and cleaned, always to the same', () => {
+test('long and odd names are always shortened and cleaned the same way', () => {
   const long = `a_${'n'.repeat(100)}`
   assert.is(fitName(long).length, 64)
   assert.is(fitName(long), fitName(long))
@@ -86,7 +86,7 @@ test('long and odd names are cut and cleaned, always to the same', () => {
   assert.is([...routes.values()][0]?.rename, JSON.stringify('n'.repeat(100)))
 })
 
-test('two tools that would have one name both stay, in a fixed way, whatever order the backends come in', () => {
+test('two tools with the same name both stay under fixed names, whatever the order of backends', () => {
   const aggregation = { conflictResolutionConfig: { prefixFormat: '{workload}' } }
   const one = catalogOf({ a: [tool('bx')], ab: [tool('x')] }, aggregation)
   const other = catalogOf({ ab: [tool('x')], a: [tool('bx')] }, aggregation)
@@ -96,12 +96,12 @@ test('two tools that would have one name both stay, in a fixed way, whatever ord
   assert.is(one.warnings.length, 1)
 })
 
-test('a backend’s second tool of one name is left out', () => {
+test('a backend’s second tool with the same name is left out', () => {
   const { legacyList } = catalogOf({ a: [tool('x', '"n":1'), tool('x', '"n":2')] })
   assert.equal(JSON.parse(legacyList.toString()).tools, [{ name: 'a_x', inputSchema: { type: 'object' }, n: 1 }])
 })
 
-test('names of Object’s own members are names like others', () => {
+test('names such as toString and __proto__ are names like others', () => {
   const { routes } = catalogOf(
     { a: [tool('constructor'), tool('__proto__'), tool('toString')] },
     { tools: [{ workload: 'a', overrides: {} }] },
@@ -109,7 +109,7 @@ test('names of Object’s own members are names like others', () => {
   assert.equal([...routes.keys()].sort(), ['a___proto__', 'a_constructor', 'a_toString'])
 })
 
-test('tools that no client may have are left out, with the reason', () => {
+test('tools that no client would accept are left out with the reason', () => {
   const bad = '{"name":"bad","inputSchema":{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}}'
   const { items, notes } = readToolPage(`{"result":{"tools":[${tool('x')},${bad},{"inputSchema":{}},5]}}`)
   assert.equal(
@@ -143,7 +143,7 @@ test.after(async () => {
   await raw.close()
 })
 
-test('what is hidden can’t be called, and can’t be told from what does not exist', async () => {
+test('a hidden tool can’t be called, and gets the same answer as an unknown one', async () => {
   const session = await openSession(gateway.url)
   raw.seen.length = 0
   const answers = new Set<string>()
@@ -165,7 +165,7 @@ test('a renamed tool is called by the backend’s own name', async () => {
   assert.is(raw.calls('tools/call')[0]?.headers['mcp-name'], 'old')
 })
 
-test('the list says in each era what that era knows', async () => {
+test('a list has in each era the members of that era', async () => {
   const { json } = await postModern(gateway.url, 'tools/list')
   const { tools, ...rest } = json.result
   assert.equal(rest, { resultType: 'complete', ttlMs: 0, cacheScope: 'private' })

@@ -61,7 +61,7 @@ async function asker(era: 'legacy' | 'modern', capabilities: object, url = gatew
   return async (method: string, params: object = {}) => (await post(url, rpc(method, params), session)).json
 }
 
-test('what a backend declares of apps is declared, with what others declare', async () => {
+test('a backend’s declaration of apps is passed on, merged with those of others', async () => {
   const expected = { [APPS]: { more: 1 } }
   assert.equal((await open({})).offered['extensions'], expected)
   assert.equal((await postModern(gateway.url, 'server/discover')).json.result.capabilities['extensions'], expected)
@@ -125,7 +125,7 @@ for (const era of ['legacy', 'modern'] as const) {
     )
   })
 
-  test(`${era}: a page that nobody lists is read from the backend whose tool names it`, async () => {
+  test(`${era}: an unlisted page is read from the backend whose tool names it`, async () => {
     const ask = await asker(era, SHOWS_APPS)
     for (const [uri, server] of [
       ['ui://older/page', older],
@@ -157,7 +157,7 @@ for (const era of ['legacy', 'modern'] as const) {
   })
 }
 
-test('a page calls the tools of its own server by the names that it knows, where one alone is meant', async () => {
+test('a page calls its own server’s tools by their own names if these are unambiguous', async () => {
   const page = await startAppServer({ era: 'legacy', page: 'ui://one/page' })
   const plain = await startRawServer({
     era: 'legacy',
@@ -192,7 +192,7 @@ test('a page calls the tools of its own server by the names that it knows, where
   await Promise.all([page.close(), plain.close()])
 })
 
-test('a tool that is called by its server’s own name counts under the name that is shown', async () => {
+test('a tool called by its server’s own name counts under the listed name', async () => {
   const page = await startAppServer({ era: 'legacy', page: 'ui://one/page' })
   const limited = await startGateway({
     backends: [{ name: 'a', url: page.url }],
@@ -239,7 +239,7 @@ test('two backends with one page each keep their own', async () => {
   await twin.close()
 })
 
-test('a page in a result is named as the client knows it', async () => {
+test('a page in a result has the URI that the client knows', async () => {
   const startLinking = (text: string) =>
     startRawServer({
       era: 'legacy',
@@ -289,7 +289,7 @@ test('a page in a result is named as the client knows it', async () => {
   await Promise.all([both, one, two].map((server) => server.close()))
 })
 
-test('who may not read a page sees the tool without it', async () => {
+test('a caller who may not read a page sees the tool without it', async () => {
   const policed = await startGateway({
     backends: [
       { name: 'old', url: older.url },
@@ -315,7 +315,7 @@ test('who may not read a page sees the tool without it', async () => {
   await policed.close()
 })
 
-test('through a proxy before the server all is the same', async () => {
+test('apps work the same through a proxy before the server', async () => {
   const proxy = await startGateway({ role: 'proxy', backends: [{ name: 'own', url: older.url }] })
   const outer = await startGateway({
     backends: [

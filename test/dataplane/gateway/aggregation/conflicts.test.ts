@@ -123,7 +123,7 @@ const listed = async (): Promise<string[]> =>
 const problems = async () =>
   ((await gateway.status()) as unknown as { problems: { code: string; message: string }[] }).problems
 
-test('a clash that a change brings leaves the last good set in place and is a problem on /status', async () => {
+test('a change that causes a clash leaves the last good set in place and is a problem on /status', async () => {
   await eventually('both', async () => (await listed()).join() === 'a,b,same')
   assert.equal(await problems(), [])
   await gateway.configure(manual({}))

@@ -137,7 +137,7 @@ test('each entry that breaks a rule is left out, by name; the others are shown',
   await bad.close()
 })
 
-test('a list without an end is read for 50 pages, and the others are listed', async () => {
+test('an endless list is read for 50 pages, and the others are listed', async () => {
   let page = 0
   const bad = await startServing(({ message }) =>
     message.method === 'skills/list' ? { skills: [skill(`s${page}`)], nextCursor: `c${++page}` } : undefined,
@@ -187,7 +187,7 @@ test('children outside of the directory, or of another scheme, are not shown', a
   await bad.close()
 })
 
-test('what a server says of caching is not passed on', async () => {
+test('a server’s caching hints are not passed on', async () => {
   const text = 'x'.repeat(200_000)
   const bad = await startServing(({ message: { method, params } }) => {
     if (method === 'skills/list') return { skills: [skill('x')] }
@@ -207,7 +207,7 @@ test('what a server says of caching is not passed on', async () => {
   await bad.close()
 })
 
-test('an entry that is asked for and breaks a rule, or is of another skill, is an error of the server', async () => {
+test('reading an entry that breaks a rule or belongs to another skill is an error of the server', async () => {
   let given: unknown
   const bad = await startServing(({ message: { method } }) => {
     if (method === 'skills/list') return { skills: [] }
@@ -226,7 +226,7 @@ test('an entry that is asked for and breaks a rule, or is of another skill, is a
   await bad.close()
 })
 
-test('links in results have the shown URIs, and no server names another one’s skills', async () => {
+test('links in results have the listed URIs, and no server can name another one’s skills', async () => {
   const bad = await startServing(
     ({ message }) =>
       message.method === 'skills/list'
@@ -263,7 +263,7 @@ test('links in results have the shown URIs, and no server names another one’s 
   await Promise.all([hijack, plain, gateway, bad].map((one) => one.close()))
 })
 
-test('a subscription hears of changes under the shown URI', async () => {
+test('a subscription gets updates under the listed URI', async () => {
   const own = await startSkillsServer({ files: { 'x/SKILL.md': skillText('x') }, eras: 'sessions' })
   const gateway = await startGateway({ backends: [{ name: 'own', url: own.url }] })
   const session = await openSession(gateway.url)
@@ -287,7 +287,7 @@ test('a subscription hears of changes under the shown URI', async () => {
   await own.close()
 })
 
-test('the texts of 10,000 skills are made in turns, between which others are served, and once', async () => {
+test('the texts of 10,000 skills are built once, in steps between which others are served', async () => {
   const digest = `sha256:${'0'.repeat(64)}`
   const entries = Array.from({ length: 10_000 }, (_, at) => {
     const root = `skill://s${at}`

@@ -57,7 +57,7 @@ const templates = [
 ]
 
 for (const era of ['legacy', 'modern'] as const)
-  test(`${era} backend: each odd entry costs itself alone, and is told of`, async () => {
+  test(`${era} backend: each odd entry is left out alone and reported`, async () => {
     const tools = [
       tool('good'),
       ...Object.entries(mended).map(([name, more]) => odd(name, more)),
@@ -135,7 +135,7 @@ for (const era of ['legacy', 'modern'] as const)
     }
   })
 
-test('what is mended stays as it was written otherwise', () => {
+test('a mended entry stays otherwise as it was written', () => {
   const given =
     '{ "name":"t", "description":null,\n"inputSchema":{"type":"object","properties":{"a":{"maximum":12345678901234567890}}}, "x":1.0}'
   const read = readEntry('tools', given)

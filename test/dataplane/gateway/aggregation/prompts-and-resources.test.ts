@@ -59,7 +59,7 @@ test.after(async () => {
   await Promise.all([one.close(), two.close()])
 })
 
-test('prompts are prefixed and otherwise as they were; URIs stay, the first backend has those of both', async () => {
+test('prompts get a prefix and URIs stay; if two backends share a URI, the first one has it', async () => {
   const session = await openSession(gateway.url)
   const prompts = await post(gateway.url, rpc('prompts/list'), session)
   assert.match(prompts.text, '"x-odd":1.0')
@@ -71,7 +71,7 @@ test('prompts are prefixed and otherwise as they were; URIs stay, the first back
   )
 })
 
-test('a modern client sees the same, with what its era demands', async () => {
+test('a modern client sees the same with the members of its era', async () => {
   const { json } = await postModern(gateway.url, 'resources/list')
   assert.is(json.result.resources.length, 3)
   assert.is(json.result.resultType, 'complete')
@@ -85,7 +85,7 @@ test('a modern client sees the same, with what its era demands', async () => {
   ])
 })
 
-test('requests go to the backend that has what they name', async () => {
+test('requests go to the backend that has the named prompt or resource', async () => {
   const read = async (uri: string) => (await postModern(gateway.url, 'resources/read', { uri })).json
   assert.is((await read('two://r')).result.from, 'two')
   assert.is((await read('two://t/5')).result.from, 'two')
@@ -107,7 +107,7 @@ test('requests go to the backend that has what they name', async () => {
   })
 })
 
-test('a resource that is nowhere has the code of the client’s era', async () => {
+test('an unknown resource gets the error code of the client’s era', async () => {
   const unknown = await postModern(gateway.url, 'resources/read', { uri: 'three://x' })
   assert.is(unknown.status, 200, 'an answer to the request, as for a tool that is nowhere')
   assert.is(unknown.json.error.code, -32602)
@@ -126,13 +126,13 @@ test('a resource that is nowhere has the code of the client’s era', async () =
 
 const initialize = rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} })
 
-test('what backends say of how they are to be used reaches clients of both eras, under their names', async () => {
+test('instructions of backends reach clients of both eras under the backends’ names', async () => {
   const told = '# b\n\nAsk one first.\n\n# a\n\nAsk two first.'
   assert.is((await post(gateway.url, initialize)).json.result.instructions, told)
   assert.is((await postModern(gateway.url, 'server/discover')).json.result.instructions, told)
 })
 
-test('what the one backend of a proxy says of its use is as it said it', async () => {
+test('a proxy passes its backend’s instructions on unchanged', async () => {
   const proxy = await startGateway({ role: 'proxy', backends: [{ name: 'one', url: one.url }] })
   assert.is((await post(proxy.url, initialize)).json.result.instructions, 'Ask one first.')
   await proxy.close()

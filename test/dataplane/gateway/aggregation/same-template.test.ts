@@ -34,7 +34,7 @@ const startReading = (name: string, uris: readonly string[], template = 'docs://
     },
   })
 
-test('of equal templates the one is asked whose listed URIs share the longest path', async () => {
+test('among equal templates the backend whose listed URIs share the longest path is asked', async () => {
   const a = await startReading('a', ['docs://shared/a/index.md', 'docs://only-a/index.md'])
   const b = await startReading('b', ['docs://shared/b/index.md', 'docs://only-b/index.md', 'docs://only-a/deep/x.md'])
   const gateway = await startGateway({

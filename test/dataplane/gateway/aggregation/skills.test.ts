@@ -64,7 +64,7 @@ async function skillsAt(url = gateway.url): Promise<readonly Skill[]> {
 
 const urisIn = (skills: readonly Skill[]): string[] => skills.map(({ uri }) => uri)
 
-test('the extension is declared where a backend has it; elsewhere the methods are unknown', async () => {
+test('the extension is declared if a backend has it; otherwise its methods are unknown', async () => {
   const { json } = await postModern(gateway.url, 'server/discover')
   assert.equal((json.result.capabilities['extensions'] as Record<string, object>)[EXTENSION], { directoryRead: true })
   const without = await startGateway({ backends: [{ name: 'plain', url: plain.url }] })
@@ -112,7 +112,7 @@ for (const era of eras) {
     )
   })
 
-  test(`${era}: one skill is given by its URI; unknown URIs and those of other servers are not`, async () => {
+  test(`${era}: a skill is read by its URI, but not by unknown URIs or those of other servers`, async () => {
     const ask = await asker(era)
     const { json } = await ask('skills/get', { uri: 'skill://b/refunds/SKILL.md' })
     const skill = json.result['skill'] as unknown as Skill
@@ -160,7 +160,7 @@ for (const era of eras) {
     )
   })
 
-  test(`${era}: directories show their direct children under the shown URIs`, async () => {
+  test(`${era}: directories list their direct children under the listed URIs`, async () => {
     const ask = await asker(era)
     const { json } = await ask('resources/directory/read', { uri: 'skill://b/refunds' })
     const children = json.result['resources'] as unknown as { uri: string; mimeType?: string }[]
@@ -216,7 +216,7 @@ test('resources, templates and skills name each file alike', async () => {
   )
 })
 
-test('a file whose own path begins with another server’s name is its own', async () => {
+test('a file whose path begins with another server’s name is read from its own server', async () => {
   const { json } = await postModern(gateway.url, 'resources/read', { uri: 'skill://a/b/x/SKILL.md' })
   assert.match(json.result.contents[0].text as string, 'name: x')
   assert.is((await postModern(gateway.url, 'resources/read', { uri: 'skill://b/x/SKILL.md' })).json.error.code, -32602)
@@ -250,7 +250,7 @@ test('a gateway before a gateway adds its own segment', async () => {
   await outer.close()
 })
 
-test('a filter keeps one skill; the others are listed nowhere and can’t be read', async () => {
+test('a filter keeps one skill; the others are not listed and can’t be read', async () => {
   const filtered = await startGateway({
     backends: backends(),
     aggregation: {
@@ -330,7 +330,7 @@ test('policies decide by read_resource of a file and of its SKILL.md', async () 
   await policed.close()
 })
 
-test('a server that is away keeps its list; a file of it is unavailable', async () => {
+test('a server that is down stays listed; its files are unavailable', async () => {
   const gone = await startSkillsServer({ files: filesOf('gone') })
   const own = await startGateway({ backends: [...backends(), { name: 'gone', url: gone.url }] })
   const before = await skillsAt(own.url)
@@ -347,7 +347,7 @@ test('a server that is away keeps its list; a file of it is unavailable', async 
   await own.close()
 })
 
-test('clients hear once that skills have changed', async () => {
+test('clients are notified once that skills have changed', async () => {
   const files = filesOf('new')
   const changing = await startSkillsServer({ files })
   const replicas = await Promise.all([1, 2].map(() => startGateway({ backends: [{ name: 'c', url: changing.url }] })))

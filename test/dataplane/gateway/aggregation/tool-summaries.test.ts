@@ -8,18 +8,18 @@ const summariesOf = (...tools: object[]) =>
     legacyList: Buffer.from(JSON.stringify({ tools })),
   } as unknown as Parameters<typeof toolSummaries>[0]).tools
 
-test('names and descriptions are cut to what suits a page', () => {
+test('names and descriptions are cut to a length that suits a page', () => {
   const [tool] = summariesOf({ name: 'n'.repeat(200), description: 'd'.repeat(1000) })
   assert.is(tool?.name, `${'n'.repeat(127)}…`)
   assert.is(tool?.description, `${'d'.repeat(299)}…`)
 })
 
-test('no half of a character is left where a text is cut', () => {
+test('a text is never cut within a character', () => {
   const [tool] = summariesOf({ name: 'a', description: `${'d'.repeat(298)}😀😀` })
   assert.is(tool?.description, `${'d'.repeat(298)}\ufffd…`)
 })
 
-test('a description of more than 64 Ki characters is not read; one that fits is whole', () => {
+test('a description of more than 64 Ki characters is ignored; a shorter one is whole', () => {
   const [long, fits] = summariesOf(
     { name: 'a', description: 'd'.repeat(70_000) },
     { name: 'b', description: 'd'.repeat(300) },

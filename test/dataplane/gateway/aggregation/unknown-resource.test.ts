@@ -11,7 +11,7 @@ const uri = 'x://nowhere'
 for (const era of ['modern', 'legacy', 'both'] as const)
   for (const code of [-32602, -32002])
     for (const status of [200, 400])
-      test(`a backend of ${era} says ${code} with HTTP ${status}`, async () => {
+      test(`an unknown resource of a ${era} backend that answers ${code} with HTTP ${status}`, async () => {
         const server = await startRawServer({
           era,
           call: () => undefined,

@@ -51,7 +51,7 @@ const answersAgain = () =>
     ),
   )
 
-test('the container is attached to, once, for clients of both eras', async () => {
+test('the gateway attaches to the container once for clients of both eras', async () => {
   assert.is(await answers('modern'), 'hi')
   assert.is(await answers('legacy'), 'hi')
   assert.equal(kubelet.attached, [
@@ -64,7 +64,7 @@ test('a message larger than a frame arrives whole', async () => {
   assert.is(await answers('legacy', 'time_echo', { message }), message)
 })
 
-test('a cut connection restarts the container, which is attached to and initialized anew', async () => {
+test('after a cut connection the container restarts and is attached and initialized again', async () => {
   const { starts } = kubelet
   kubelet.cut()
   await eventually('the container to be started anew', () => kubelet.starts > starts)
@@ -72,7 +72,7 @@ test('a cut connection restarts the container, which is attached to and initiali
   assert.is(await answers('modern', 'time_count'), '1')
 })
 
-test('a container that ends in the middle of a message is attached to anew', async () => {
+test('a container that ends in the middle of a message is attached again', async () => {
   await answers('legacy', 'time_die').then(
     () => assert.unreachable(),
     () => {},
@@ -80,7 +80,7 @@ test('a container that ends in the middle of a message is attached to anew', asy
   await answersAgain()
 })
 
-test('a token that is refused is said so on /status; a new one is read', async () => {
+test('a refused token is reported on /status, and a new one is read', async () => {
   kubelet.token = 'second'
   kubelet.cut()
   await eventually('the refusal', async () => {

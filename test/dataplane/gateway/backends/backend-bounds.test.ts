@@ -30,7 +30,7 @@ function paged(pages: number, page: (index: number) => object): Promise<RawServe
   })
 }
 
-test('a list that is too large is cut and told of, and the rest serves', async () => {
+test('a list that is too large is cut and reported, and the rest works', async () => {
   const asked = { large: 0, padded: 0 }
   const large = await paged(20, (page) => {
     asked.large++
@@ -75,7 +75,7 @@ interface Status {
   readonly problems: readonly { readonly code: string; readonly message: string }[]
 }
 
-test('a list counts what is kept of it, while it is read anew as much as it grows', () => {
+test('a list counts with what is kept of it, and while it is read again with its growth', () => {
   const budget = budgetOf(10_000)
   const room = new ListRoom(budget.shareOf('b'))
   const read = (lengths: readonly number[]) => {
@@ -104,7 +104,7 @@ test('a list counts what is kept of it, while it is read anew as much as it grow
   assert.is(budget.held, 0)
 })
 
-test('what a backend says of itself is bounded, and sessions share it', () => {
+test('a backend’s description of itself is bounded and shared by sessions', () => {
   const capabilities = { tools: {}, x: 'x'.repeat(70_000) }
   assert.throws(() => capabilitiesIn({ capabilities }), /larger than 64 KiB/)
   const own = { tools: {}, x: 'x'.repeat(10_000) }
@@ -114,7 +114,7 @@ test('what a backend says of itself is bounded, and sessions share it', () => {
   assert.is(instructionsIn({ instructions: 'x'.repeat(100_000) })?.length, 65_536)
 })
 
-test('events that never end are counted, and dropped where there is no room', () => {
+test('endless events are counted, and dropped if there is no room', () => {
   const budget = budgetOf(1000)
   const share = budget.shareOf('b')
   const heard: string[] = []
@@ -139,7 +139,7 @@ test('events that never end are counted, and dropped where there is no room', ()
   assert.is(budget.held, 0)
 })
 
-test('an event in many pieces is whole in the end', () => {
+test('an event in many pieces arrives whole', () => {
   const event = new UnfinishedEvent(budgetOf(10_000).shareOf('b'))
   for (let at = 0; at < 1000; at++) {
     event.push(Buffer.from(String(at % 10)))

@@ -67,7 +67,7 @@ async function startScripted({ call, goOn }: Script, config: Partial<TestConfig>
 /** The answer, be it JSON or the last event of a stream. */
 const answerIn = ({ json, text }: RpcAnswer) => json ?? JSON.parse(text.slice(text.lastIndexOf('data: ') + 6))
 
-test('a stream that ends before the answer is gone on with after the told time, and the call is made once', async () => {
+test('a stream that ends before the answer is resumed after the stated time, and the call is made once', async () => {
   let endedAt = 0
   const { backend, gateway, gets } = await startScripted({
     call(_request, res) {
@@ -93,7 +93,7 @@ test('a stream that ends before the answer is gone on with after the told time, 
   assert.is(backend.calls('tools/call').length, 1)
 })
 
-test('a modern client’s call goes on as well, and may be polled for many times', async () => {
+test('a modern client’s call is resumed too, and may be polled many times', async () => {
   let left = 3
   const { backend, gateway, gets } = await startScripted({
     call: (_request, res) => void stream(res).end('id: 0\nretry: 1\ndata:\n\n'),
@@ -132,7 +132,7 @@ test('a connection that breaks in the middle of an event loses nothing and repea
   )
 })
 
-test('a backend that refuses to go on fails the call at once, and is not called again', async () => {
+test('a backend that refuses to resume fails the call at once, and is not called again', async () => {
   for (const status of [400, 404, 405]) {
     const { backend, gateway, gets } = await startScripted({
       call: (_request, res) => void stream(res).end('id: one\nretry: 1\ndata: \n\n'),
@@ -144,7 +144,7 @@ test('a backend that refuses to go on fails the call at once, and is not called 
   }
 })
 
-test('a backend that is away for a moment is asked again', async () => {
+test('a backend that is down for a moment is asked again', async () => {
   let away = 2
   const { gateway, gets } = await startScripted({
     call: (_request, res) => void stream(res).end('id: one\nretry: 1\ndata: \n\n'),
@@ -161,7 +161,7 @@ test('a backend that is away for a moment is asked again', async () => {
   )
 })
 
-test('a call that is never answered has its time, however often its stream goes on', async () => {
+test('an unanswered call times out, however often its stream is resumed', async () => {
   const { gateway } = await startScripted(
     {
       call: (_request, res) => void stream(res).end('id: one\nretry: 1\ndata: \n\n'),
@@ -216,7 +216,7 @@ async function startPolled(era: 'legacy' | 'modern', goOn: (list: RawRequest, re
   return { backend, gateway, gets, session: () => listed?.headers['mcp-session-id'] }
 }
 
-test('a list of tools that is polled for is asked for once, and comes whole', async () => {
+test('a list that needs polling is requested once and arrives whole', async () => {
   let left = 2
   const tools = Array.from({ length: 3_000 }, (_, index) => tool(`t${index}`, `"description":"${'x'.repeat(500)}"`))
   const { backend, gateway, gets, session } = await startPolled('legacy', (list, res) => {
@@ -233,7 +233,7 @@ test('a list of tools that is polled for is asked for once, and comes whole', as
   assert.is(backend.calls('tools/list').length, 1)
 })
 
-test('a list whose rest is refused, or that is of the modern era, fails at once', async () => {
+test('a list fails at once if its rest is refused or if the backend is modern', async () => {
   for (const [era, asked] of [
     ['legacy', true],
     ['modern', false],
@@ -247,7 +247,7 @@ test('a list whose rest is refused, or that is of the modern era, fails at once'
   }
 })
 
-test('what a backend says to a message that needs no answer is of no consequence', async () => {
+test('an answer to a message that needs none is ignored', async () => {
   for (const [type, body] of [
     ['application/json', ''],
     ['application/json', '{"ok":true}'],
@@ -317,7 +317,7 @@ async function startListened(refuse: (get: RawRequest) => number | undefined = (
 const said = (text: string) =>
   JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: text } })
 
-test('a GET stream that ends is opened again behind its last event', async () => {
+test('a GET stream that ends is reopened after its last event', async () => {
   const { gets, streams, heard } = await startListened()
   streams[0]?.end(`id: 7\nretry: 1\ndata: ${said('before')}\n\n`)
   await eventually('the next stream', () => streams.length === 2)
@@ -328,7 +328,7 @@ test('a GET stream that ends is opened again behind its last event', async () =>
   assert.equal(gets, [undefined, '7', '7'])
 })
 
-test('a GET stream is opened without the last event where the backend does not know it any more', async () => {
+test('a GET stream is reopened without the last event if the backend no longer knows it', async () => {
   const { gets, streams, heard } = await startListened(({ headers }) =>
     headers['last-event-id'] === undefined ? undefined : 400,
   )
@@ -339,7 +339,7 @@ test('a GET stream is opened without the last event where the backend does not k
   assert.equal(gets, [undefined, '7', undefined])
 })
 
-test('a GET stream that is not to be had for the moment is asked for again', async () => {
+test('a GET stream that is refused for the moment is requested again', async () => {
   const statuses = [409, 503]
   const { gets, streams, heard } = await startListened(({ headers }) =>
     headers['last-event-id'] === undefined ? undefined : statuses.shift(),

@@ -81,7 +81,7 @@ for (const [before, after] of [
   ['both', 'modern'],
   ['both', 'legacy'],
 ] as const)
-  test(`a server of ${before} that becomes one of ${after} costs clients of no kind a call`, async () => {
+  test(`no client loses a call if a server of ${before} becomes one of ${after}`, async () => {
     const one = await Changing.start({ era: before })
     const clients = [
       (await connectV1(one.gateway.url)).client,
@@ -111,7 +111,7 @@ const refusals: Readonly<Record<string, readonly [status: number, type: string, 
   '422 with a text': [422, 'text/plain', 'Unexpected message, expect initialize request'],
 }
 for (const [what, [status, type, body]] of Object.entries(refusals))
-  test(`a server that has sessions alone by now, said by ${what}, costs no call`, async () => {
+  test(`no call is lost if a server comes to need sessions and says so by ${what}`, async () => {
     const one = await Changing.start({ era: 'modern' })
     one.become({
       era: 'legacy',
@@ -125,7 +125,7 @@ for (const [what, [status, type, body]] of Object.entries(refusals))
     assert.is(json.result?.content[0].text, 'ok', JSON.stringify(json))
   })
 
-test('an error of a server with that code is told as it is, and the call made twice at most', async () => {
+test('a server’s own error with that code is passed on, and the call is made twice at most', async () => {
   const one = await Changing.start({
     era: 'modern',
     before({ message: { method, id } }, res) {
@@ -140,7 +140,7 @@ test('an error of a server with that code is told as it is, and the call made tw
   assert.ok(one.server.calls('tools/call').length <= 2)
 })
 
-test('a stateless server that needs sessions by now opens one for each client', async () => {
+test('a stateless server that comes to need sessions opens one for each client', async () => {
   const sessionless: Options['before'] = (_request, res) => {
     const writeHead = res.writeHead.bind(res)
     res.writeHead = ((status: number, { 'mcp-session-id': _, ...headers }: Record<string, string> = {}) =>
@@ -163,7 +163,7 @@ test('a stateless server that needs sessions by now opens one for each client', 
   assert.is((await say()).result?.content[0].text, 'ok')
 })
 
-test('a redirect that is over is forgotten, by lists and by calls', async () => {
+test('a redirect that no longer applies is forgotten by lists and calls', async () => {
   let path = '/mcp/'
   const one = await Changing.start({
     era: 'legacy',
@@ -188,7 +188,7 @@ test('a redirect that is over is forgotten, by lists and by calls', async () => 
   assert.ok(lists < 10, `${lists} sessions`)
 })
 
-test('a stateless server that has refused to tell of changes once is asked again', async () => {
+test('a stateless server that once refused subscriptions is asked again', async () => {
   let isRefused = true
   let isAway = false
   let streams = 0
@@ -239,7 +239,7 @@ test('a stateless server that has refused to tell of changes once is asked again
   await eventually('it is asked again', () => streams > 1)
 })
 
-test('what a client has subscribed to is subscribed to in the session that replaces a lost one', async () => {
+test('a client’s subscriptions are renewed in the session that replaces a lost one', async () => {
   const lost = new Set<unknown>()
   const streams = new Map<unknown, { write(text: string): unknown }>()
   const subscribed = new Map<unknown, string[]>()

@@ -71,7 +71,7 @@ test('each client is served in its own era, and a session costs one initialize',
   assert.is((await gateway.status()).backends[0]?.revision, '2026-07-28')
 })
 
-test('a backend that only modern clients use is asked for no session', async () => {
+test('a backend that only modern clients use gets no session', async () => {
   const { server, gateway } = await inFront()
   isOk(await postModern(gateway.url, 'tools/call', { name: 'b_t', arguments: {} }))
   assert.is(server.calls('initialize').length, 0)
@@ -114,7 +114,7 @@ for (const [what, refuse] of Object.entries(refusals))
     assert.is((await gateway.status()).backends[0]?.health, 'healthy')
   })
 
-test('a backend that never answers initialize costs one call some time, and no call its answer', async () => {
+test('a backend that never answers initialize delays one call, and no call fails', async () => {
   const { server, gateway } = await inFront(({ message }) => message.method === 'initialize', {
     timeouts: { default: '6s' },
   })
@@ -123,7 +123,7 @@ test('a backend that never answers initialize costs one call some time, and no c
   assert.is(server.calls('initialize').length, 1)
 })
 
-test('sessions that a backend opens and never knows are none', async () => {
+test('session ids that a backend gives and never accepts are dropped', async () => {
   const { server, gateway } = await inFront(({ headers }, res) => {
     if (headers['mcp-session-id'] === undefined) return false
     return json(res, 404, '{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}')
@@ -134,7 +134,7 @@ test('sessions that a backend opens and never knows are none', async () => {
   assert.equal(erasOf(server), ['raw-session-1', 'raw-session-2', 'modern', 'modern'])
 })
 
-test('a backend that is started anew with sessions has them at once', async () => {
+test('a backend that restarts with sessions is used with sessions at once', async () => {
   const { server, gateway } = await inFront(({ message }, res) => {
     if (message.method !== 'initialize') return false
     res.writeHead(404).end()
@@ -151,7 +151,7 @@ test('a backend that is started anew with sessions has them at once', async () =
   assert.is(erasOf(anew).at(-1), 'raw-session-1')
 })
 
-test('a session that a dual-era backend has lost is opened anew', async () => {
+test('a session that a dual-era backend has lost is opened again', async () => {
   let lost = ''
   const { server, gateway } = await inFront(({ headers }, res) => {
     if (headers['mcp-session-id'] !== lost) return false
@@ -164,7 +164,7 @@ test('a session that a dual-era backend has lost is opened anew', async () => {
   assert.equal(erasOf(server), ['raw-session-1', 'raw-session-1', 'raw-session-2'])
 })
 
-test('a client with a session is asked by whatever way the server asks', async () => {
+test('a session client gets a server’s questions, in whichever way the server asks', async () => {
   const reference = await startReference()
   const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'r', url: reference.url }] })
   cleanups.push(
@@ -190,7 +190,7 @@ test('a client with a session is asked by whatever way the server asks', async (
   assert.is(await say('test_reconnection'), 'The stream was gone on with.')
 })
 
-test('a dual-era server without sessions asks in the modern era, as it does of everybody', async () => {
+test('a dual-era server without sessions asks in the modern way', async () => {
   const server = await startMcpServer()
   const gateway = await startGateway({ backends: [{ name: 'd', url: server.url }] })
   cleanups.push(

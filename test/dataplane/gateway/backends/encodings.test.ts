@@ -104,7 +104,7 @@ test('a compressed stream of notifications is read as it comes', async () => {
   await eventually('the new tool', async () => (await gateway.status()).backends[0]?.tools === 2)
 })
 
-test('a small body that becomes a huge one is not held, and one that is broken is an error', async () => {
+test('a small body that decompresses to a huge one is not held, and a broken one is an error', async () => {
   const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024, 0x20))
   const server = await startRawServer({
     era: 'legacy',

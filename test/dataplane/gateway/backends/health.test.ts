@@ -21,7 +21,7 @@ const times = (count: number, act: () => void) => {
   for (let time = 0; time < count; time++) act()
 }
 
-test('without a word of it there is a circuit that opens after five failures', () => {
+test('by default a circuit breaker opens after five failures', () => {
   const health = new Health()
   times(4, () => health.failed(away))
   assert.is(health.circuit, 'closed')
@@ -31,7 +31,7 @@ test('without a word of it there is a circuit that opens after five failures', (
   assert.not(health.mayTry())
 })
 
-test('a circuit that is configured opens at its own threshold, and none at all where it is off', () => {
+test('a configured circuit breaker opens at its own threshold, and a disabled one never', () => {
   const two = healthOf({ circuitBreaker: { enabled: true, failureThreshold: 2, timeout: '1s' } })
   times(2, () => two.failed(away))
   assert.is(two.circuit, 'open')
@@ -41,7 +41,7 @@ test('a circuit that is configured opens at its own threshold, and none at all w
   assert.ok(off.mayTry())
 })
 
-test('one answer closes the circuit', () => {
+test('one answer closes the circuit breaker', () => {
   const health = new Health()
   times(20, () => health.failed(away))
   health.answered()
@@ -49,7 +49,7 @@ test('one answer closes the circuit', () => {
   assert.is(health.state, 'healthy')
 })
 
-test('half-open lets one try through; its failure opens again, its abandonment lets another', async () => {
+test('half-open lets one call through; if it fails the circuit opens, if it is abandoned another may try', async () => {
   const openFor = (timeout: string) =>
     failurePolicy({
       failureHandling: { circuitBreaker: { enabled: true, failureThreshold: 1, timeout } },
@@ -67,7 +67,7 @@ test('half-open lets one try through; its failure opens again, its abandonment l
   assert.not(health.mayTry())
 })
 
-test('a refused credential and a request for patience open no circuit', () => {
+test('401 and 429 do not open the circuit', () => {
   const health = new Health()
   times(20, () => health.failed(withStatus(401)))
   assert.is(health.state, 'unauthenticated')
@@ -78,7 +78,7 @@ test('a refused credential and a request for patience open no circuit', () => {
   assert.is(health.circuit, 'closed')
 })
 
-test('the threshold of failures makes unhealthy', () => {
+test('a backend is unhealthy after the threshold of failures', () => {
   const health = healthOf({ unhealthyThreshold: 2 })
   health.failed(away)
   assert.is(health.state, 'degraded')
@@ -86,7 +86,7 @@ test('the threshold of failures makes unhealthy', () => {
   assert.is(health.state, 'unhealthy')
 })
 
-test('calls of one caller that fail open the circuit for that caller alone', () => {
+test('failing calls of one caller open the circuit for that caller alone', () => {
   const [one, other] = [{}, {}]
   const broken = withStatus(500)
   const health = new Health()
@@ -134,7 +134,7 @@ const stateOf = async (of: GatewayUnderTest, name: string) =>
 const patient = { healthCheckInterval: '3s', healthCheckTimeout: '2900ms', unhealthyThreshold: 1 }
 const fast = { healthCheckInterval: '150ms', healthCheckTimeout: '100ms' }
 
-test('a backend that goes is noticed without a call, and so is its return', async () => {
+test('the end and the return of a backend are noticed without a call', async () => {
   const one = await server()
   const gw = await gateway({ failureHandling: fast, backends: [{ name: 'one', url: one.url }] })
   await eventually('healthy', async () => (await stateOf(gw, 'one'))?.health === 'healthy')
@@ -152,7 +152,7 @@ test('a backend that goes is noticed without a call, and so is its return', asyn
 })
 
 for (const era of ['legacy', 'modern'] as const)
-  test(`a backend without tools is looked at as well (${era})`, async () => {
+  test(`a backend without tools is checked too (${era})`, async () => {
     const start = async (port?: number) => {
       const started = await startRawServer({
         era,
@@ -185,7 +185,7 @@ for (const era of ['legacy', 'modern'] as const)
     await eventually('healthy again', async () => (await stateOf(gw, 'one'))?.health === 'healthy')
   })
 
-test('calls alone open the circuit, which is then the answer at once', async () => {
+test('only calls open the circuit, and then calls fail at once', async () => {
   let broken = true
   const one = await startRawServer({
     era: 'legacy',
@@ -214,7 +214,7 @@ test('calls alone open the circuit, which is then the answer at once', async () 
   assert.is((await stateOf(gw, 'one'))?.circuit, 'closed')
 })
 
-test('another policy takes effect on a running gateway, and its backends live on', async () => {
+test('another failure policy takes effect on a running gateway without reopening backends', async () => {
   const one = await server()
   const backends = [{ name: 'one', url: one.url }]
   const gw = await gateway({ backends })

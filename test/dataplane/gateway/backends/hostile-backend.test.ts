@@ -17,6 +17,8 @@ import {
   startRawServer,
 } from '../../../support/servers/raw-server.ts'
 
+/** Fewer than the gateway makes at once for one caller. */
+const AT_ONCE = 20
 const CAN_BE_ASKED = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} }
 
 /** A backend of one era with one tool, and a gateway in front; what it says next is a test's affair. */
@@ -28,6 +30,7 @@ class Hostile {
   /** Streams that the backend may say something on unasked. */
   readonly streams: Set<ServerResponse>
   #session: Record<string, string> | undefined
+  #calls = 0
 
   private constructor(parts: Pick<Hostile, 'backend' | 'gateway' | 'said' | 'streams'>) {
     this.backend = parts.backend
@@ -86,24 +89,42 @@ class Hostile {
     return this.#session
   }
 
-  /** Calls the tool as a client of each era; whatever comes is orderly. */
-  async call(what: string): Promise<void> {
-    const name = 't'
-    const { body, headers } = modern('tools/call', { name, arguments: {} })
+  /** Calls the tool as a client of each era, with an argument that says which call it is; whatever comes is orderly. */
+  async call(what: string, which = 0): Promise<void> {
+    const params = { name: 't', arguments: { which } }
+    const { body, headers } = modern('tools/call', params)
     const asked = body.replace(
       '"io.modelcontextprotocol/clientCapabilities":{}',
       () => `"io.modelcontextprotocol/clientCapabilities":${JSON.stringify(CAN_BE_ASKED)}`,
     )
-    const inSession = rpc('tools/call', { name, _meta: { progressToken: 1 } }, 7)
-    for (const [text, head] of [
-      [asked, headers],
-      [inSession, await this.session()],
-    ] as const) {
-      // A client that is asked something does not answer here: it goes.
-      const sent = { url: this.gateway.url, headers: { ...BASE_HEADERS, ...head }, body: text, leaveAfterMs: 250 }
-      const given = await postPlainly(sent)
-      assert.ok(given === undefined || [200, 400, 404].includes(given.status), `${given?.status} for ${what}`)
-      assert.not.match(given?.text ?? '', /node:internal|\.ts:\d/, what)
+    this.#calls += 1
+    const inSession = rpc('tools/call', { ...params, _meta: { progressToken: which } }, this.#calls)
+    const session = await this.session()
+    await Promise.all([this.#orderly(asked, headers, what), this.#orderly(inSession, session, what)])
+  }
+
+  async #orderly(body: string, headers: Record<string, string>, what: string): Promise<void> {
+    // A client that is asked something does not answer here: it goes.
+    const sent = { url: this.gateway.url, headers: { ...BASE_HEADERS, ...headers }, body, leaveAfterMs: 250 }
+    const given = await postPlainly(sent)
+    assert.ok(given === undefined || [200, 400, 404].includes(given.status), `${given?.status} for ${what}`)
+    assert.not.match(given?.text ?? '', /node:internal|\.ts:\d/, what)
+  }
+
+  /** Makes a call for each of these, some at once; `say` answers it. */
+  async callEach<One extends { readonly what: string }>(
+    all: readonly One[],
+    say: (one: One, request: RawRequest, res: ServerResponse) => string | undefined,
+  ): Promise<void> {
+    await this.session()
+    for (let at = 0; at < all.length; at += AT_ONCE) {
+      const some = all.slice(at, at + AT_ONCE)
+      this.said.set('tools/call', (request, res) => {
+        const { which = 0 } = (request.message.params?.['arguments'] ?? {}) as { which?: number }
+        // One that was left behind may come later, with a number that this group has not.
+        return say((some[which] ?? some[0]) as One, request, res)
+      })
+      await Promise.all(some.map(({ what }, which) => this.call(what, which)))
     }
   }
 
@@ -137,31 +158,29 @@ for (const era of ['legacy', 'modern'] as const) {
     })
 
   for (const [index, message] of ANSWERS.entries())
-    stage(`answers to calls (${index})`, async (hostile) => {
-      for (const { text, what } of variantsOf({ jsonrpc: '2.0', id: 'ID', ...message })) {
-        hostile.said.set('tools/call', (request) => withId(text, request))
-        await hostile.call(what)
-      }
+    stage(`any JSON in an answer to a call (${index})`, async (hostile) => {
+      const variants = variantsOf({ jsonrpc: '2.0', id: 'ID', ...message })
+      await hostile.callEach(variants, ({ text }, request) => withId(text, request))
       await hostile.isServedAsBefore('answers')
     })
 
   for (const message of UNASKED)
-    stage(`before an answer: ${(message as { method: string }).method}`, async (hostile) => {
+    stage(`any JSON in ${(message as { method: string }).method} before an answer`, async (hostile) => {
       const all = variantsOf(message)
       // Some together: each stream is an exchange.
-      for (let at = 0; at < all.length; at += 10) {
-        const some = all.slice(at, at + 10)
-        hostile.said.set('tools/call', (request, res) => {
-          res.writeHead(200, { 'content-type': 'text/event-stream' })
-          res.end(events(...some.map(({ text }) => text), answer(request, OK_RESULT)))
-          return undefined
-        })
-        await hostile.call(some.map(({ what }) => what).join())
-      }
+      const groups = Array.from({ length: Math.ceil(all.length / 10) }, (_, at) => {
+        const some = all.slice(at * 10, at * 10 + 10)
+        return { what: some.map(({ what }) => what).join(), texts: some.map(({ text }) => text) }
+      })
+      await hostile.callEach(groups, ({ texts }, request, res) => {
+        res.writeHead(200, { 'content-type': 'text/event-stream' })
+        res.end(events(...texts, answer(request, OK_RESULT)))
+        return undefined
+      })
       await hostile.isServedAsBefore('messages before an answer')
     })
 
-  stage('on streams of what belongs to no call', async (hostile) => {
+  stage('any JSON on streams of no call', async (hostile) => {
     const session = await openSession(hostile.gateway.url)
     const listening = await EventReader.listen(hostile.gateway.url, session)
     await post(hostile.gateway.url, rpc('tools/call', { name: 't' }), session)
@@ -180,7 +199,7 @@ for (const era of ['legacy', 'modern'] as const) {
 
   const opening = era === 'legacy' ? 'initialize' : 'server/discover'
   for (const method of [opening, 'tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'])
-    stage(`its ${method}`, async (hostile) => {
+    stage(`any JSON in its answer to ${method}`, async (hostile) => {
       for (const { text, what } of sampleOf(
         variantsOf({ jsonrpc: '2.0', id: 'ID', result: RESULTS[method] as object }),
       )) {
@@ -201,24 +220,18 @@ for (const era of ['legacy', 'modern'] as const) {
       await hostile.isServedAsBefore(method)
     })
 
-  stage('HTTP that is none of MCP', async (hostile) => {
+  stage('HTTP answers that are not MCP', async (hostile) => {
     const types = ['', 'text/html', 'application/json; charset=x', 'text/event-stream', 'application/json']
-    for (const status of [200, 201, 204, 301, 400, 401, 404, 418, 500, 503])
-      for (const type of types)
-        for (const text of [
-          '',
-          'x',
-          '{}',
-          ...WRONG_VALUES.slice(0, 12),
-          'id: 1\nretry: 99999999999999\ndata: {}\n\n',
-        ]) {
-          hostile.said.set('tools/call', (_request, res) => {
-            res.writeHead(status, type === '' ? {} : { 'content-type': type, 'mcp-session-id': 'é' })
-            res.end(status === 204 ? undefined : text)
-            return undefined
-          })
-          if (digest(`${status}${type}${text}`) % 6 === 0) await hostile.call(`${status} ${type} ${text}`)
-        }
+    const texts = ['', 'x', '{}', ...WRONG_VALUES.slice(0, 12), 'id: 1\nretry: 99999999999999\ndata: {}\n\n']
+    const all = [200, 201, 204, 301, 400, 401, 404, 418, 500, 503].flatMap((status) =>
+      types.flatMap((type) => texts.map((text) => ({ status, type, text, what: `${status} ${type} ${text}` }))),
+    )
+    const some = all.filter(({ status, type, text }) => digest(`${status}${type}${text}`) % 6 === 0)
+    await hostile.callEach(some, ({ status, type, text }, _request, res) => {
+      res.writeHead(status, type === '' ? {} : { 'content-type': type, 'mcp-session-id': 'é' })
+      res.end(status === 204 ? undefined : text)
+      return undefined
+    })
     await hostile.isServedAsBefore('HTTP')
   })
 }

@@ -119,7 +119,7 @@ for (const start of [startStdioServer, startSseChannel]) {
     })
 
   for (const [index, message] of ANSWERS.entries())
-    stage(`answers to calls (${index})`, async (hostile) => {
+    stage(`any JSON in an answer to a call (${index})`, async (hostile) => {
       const session = await hostile.session()
       for (const group of inGroups(variantsOf({ jsonrpc: '2.0', id: 'ID', ...message }), AT_ONCE)) {
         hostile.said.set('tools/call', (request, say) => {
@@ -131,7 +131,7 @@ for (const start of [startStdioServer, startSseChannel]) {
       await hostile.isServedAsBefore('answers')
     })
 
-  stage('before an answer', async (hostile) => {
+  stage('any JSON before an answer', async (hostile) => {
     const session = await hostile.session()
     for (const message of UNASKED)
       for (const group of inGroups(variantsOf(message), AT_ONCE)) {
@@ -144,7 +144,7 @@ for (const start of [startStdioServer, startSseChannel]) {
     await hostile.isServedAsBefore('messages before an answer')
   })
 
-  stage('what belongs to no call', async (hostile) => {
+  stage('any JSON that belongs to no call', async (hostile) => {
     const { gateway, server } = hostile
     const session = await hostile.session()
     const listening = await EventReader.listen(gateway.url, session)
@@ -179,7 +179,7 @@ for (const start of [startStdioServer, startSseChannel]) {
   })
 
   for (const method of ['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'])
-    stage(`its ${method}`, async (hostile) => {
+    stage(`any JSON in its answer to ${method}`, async (hostile) => {
       const lists = () => hostile.server.heard.filter((message) => message.method === 'tools/list').length
       for (const { text } of few(variantsOf({ jsonrpc: '2.0', id: 'ID', result: RESULTS[method] as object }))) {
         hostile.said.set(method, (request, say) => say(withId(text, { id: request.id })))

@@ -98,7 +98,7 @@ class Forgetful {
 }
 
 for (const [way, refuse] of Object.entries(ways))
-  test(`a session that is over, said by ${way}, is opened anew`, async () => {
+  test(`a session that the backend ended, as ${way} says, is opened again`, async () => {
     const one = await Forgetful.start(refuse)
     const { client } = await connectV1(one.gateway.url)
     cleanups.push(() => client.close())
@@ -132,7 +132,7 @@ for (const [way, refuse] of Object.entries(ways))
   })
 
 for (const [way, refuse] of Object.entries(ways))
-  test(`the gateway’s own session that is over, said by ${way}, is opened anew`, async () => {
+  test(`the gateway’s own session that the backend ended, as ${way} says, is opened again`, async () => {
     const one = await Forgetful.start(refuse, {
       failureHandling: { healthCheckInterval: '200ms', healthCheckTimeout: '150ms' },
     })
@@ -147,7 +147,7 @@ for (const [way, refuse] of Object.entries(ways))
   })
 
 for (const status of [200, 400])
-  test(`in a session whose ping is answered an error at ${status} stays the answer, with a ping a second`, async () => {
+  test(`if the session’s ping is answered, an error at ${status} is passed on, with one ping a second`, async () => {
     const refused = await startRawServer({
       era: 'legacy',
       call: ({ message: { id } }, res) => {
@@ -173,7 +173,7 @@ for (const status of [200, 400])
     assert.is(refused.calls('tools/call').length, 5)
   })
 
-test('calls that a living session refuses at once are pinged once a second, and other calls don’t wait', async () => {
+test('if a live session refuses calls, it is pinged once a second, and other calls don’t wait', async () => {
   const one = await Forgetful.start(withStatus(404))
   const session = await openSession(one.gateway.url)
   const call = async (name: string) => (await post(one.gateway.url, rpc('tools/call', { name }), session)).json
@@ -189,7 +189,7 @@ test('calls that a living session refuses at once are pinged once a second, and 
 })
 
 for (const [way, refuse] of Object.entries(ways).filter(([way]) => isUnread(way)))
-  test(`a session that ends right after a ping was answered, said by ${way}, is opened anew`, async () => {
+  test(`a session that ends right after an answered ping, as ${way} says, is opened again`, async () => {
     const one = await Forgetful.start(refuse)
     const session = await openSession(one.gateway.url)
     const call = async (name: string) => (await post(one.gateway.url, rpc('tools/call', { name }), session)).json
@@ -199,7 +199,7 @@ for (const [way, refuse] of Object.entries(ways).filter(([way]) => isUnread(way)
     assert.is((await call('plain')).result?.content[0].text, 'ok')
   })
 
-test('a tool that may be called twice is called in the next session, if the old one ended right after a ping', async () => {
+test('an idempotent tool is called in the next session if the old one ended right after a ping', async () => {
   const others = Object.entries(ways).filter(([way]) => !isUnread(way) && way !== '200 with -32602')
   await Promise.all(
     others.map(async ([way, refuse]) => {
@@ -230,7 +230,7 @@ test('a list notices a session that has ended right after a ping, as a call does
   )
 })
 
-test('a request for patience says nothing of the session', async () => {
+test('429 does not end the session', async () => {
   const one = await Forgetful.start(withStatus(429))
   const session = await openSession(one.gateway.url)
   const call = () => post(one.gateway.url, rpc('tools/call', { name: 'again', arguments: {} }), session)
@@ -240,7 +240,7 @@ test('a request for patience says nothing of the session', async () => {
   assert.is(one.server.calls('ping').length, 0)
 })
 
-test('where no other session is opened, the one that there was stays', async () => {
+test('if no new session can be opened, the old one stays', async () => {
   let isAway = false
   const server = await startRawServer({
     era: 'legacy',

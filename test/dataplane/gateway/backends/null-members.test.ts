@@ -151,7 +151,7 @@ const typed = (era: string, given: string): string =>
 for (const { clients, era } of odd)
   for (const [form, make] of Object.entries(messages))
     for (const [kind, client] of Object.entries(clients))
-      test(`a ${era} server, ${form}: ${kind} takes results of any size with nulls`, async () => {
+      test(`a ${era} server, ${form}: ${kind} accepts results of any size with nulls`, async () => {
         message = make
         for (isStreamed of [false, true]) {
           for (const [given, ask, text] of form === 'plain' ? nulls : nulls.slice(0, 1))
@@ -170,7 +170,7 @@ for (const { clients, era } of odd)
         }
       })
 
-test('bytes of a large answer besides nulls stay as they are', async () => {
+test('a large answer stays byte for byte the same except for nulls', async () => {
   const rows = '{"n":12345678901234567890,"x":null,"e":1e400,"s":"\\u00e9null"},'.repeat(5000)
   result = `{"content":[],"structuredContent":{"rows":[${rows}null]},"isError":false}`
   message = plain

@@ -112,7 +112,7 @@ for (const [what, edit] of Object.entries(tolerated))
     })
 
 for (const status of [307, 308])
-  test(`a redirect within the origin (${status}) is followed`, async () => {
+  test(`a redirect (${status}) within the origin is followed`, async () => {
     const { gateway, server } = await behind('legacy', (request, res) => {
       if (request.path === '/mcp/') return false
       res.writeHead(status, { location: '/mcp/' }).end('moved')
@@ -125,7 +125,7 @@ for (const status of [307, 308])
   })
 
 for (const status of [301, 302, 307, 308])
-  test(`a GET stream that redirects within the origin (${status}) is followed, and calls stay where they are`, async () => {
+  test(`a GET stream follows a redirect (${status}) within the origin, and calls keep their URL`, async () => {
     const streamed: string[] = []
     const { gateway, server } = await behind('legacy', (request, res) => {
       if (request.method !== 'GET') return false
@@ -159,7 +159,7 @@ for (const status of [301, 302, 307, 308])
     assert.is(server.calls('tools/call').at(-1)?.path, status > 302 ? '/events?of=mcp' : '/mcp')
   })
 
-test('a GET stream that redirects to another origin, or for ever, is not followed', async () => {
+test('a GET stream does not follow redirects to another origin or endless ones', async () => {
   for (const location of ['http://elsewhere.example/events', '/mcp']) {
     const { gateway, server } = await behind('legacy', (request, res) => {
       if (request.method !== 'GET') return false
@@ -217,7 +217,7 @@ test('HTTP+SSE: redirects of the stream and of messages are followed within the 
   assert.is(textOf(await client.callTool({ name: 'echo', arguments: { message: 'moved' } })), 'moved')
 })
 
-test('large structuredContent that is no object goes to session clients as text alone', async () => {
+test('large structuredContent that is no object reaches session clients as text only', async () => {
   const large = JSON.stringify(Array.from({ length: 20_000 }, (_, index) => index))
   let structured = large
   const server = await startRawServer({
@@ -249,7 +249,7 @@ test('large structuredContent that is no object goes to session clients as text 
   assert.is(JSON.stringify(structuredContent), structured)
 })
 
-test('a list that never comes, or can’t be read, keeps the tools of nobody away, and is told of', async () => {
+test('a list that never comes or can’t be read is reported and hides no tools of other backends', async () => {
   const { gateway } = await behind('legacy', (request, res) => {
     const { method } = request.message
     if (method === 'initialize') {
@@ -273,7 +273,7 @@ test('a list that never comes, or can’t be read, keeps the tools of nobody awa
   assert.match(String(told?.['reason']), /HTTP 500.*out of order/)
 })
 
-test('a list that is null has no entries', async () => {
+test('a null list has no entries', async () => {
   for (const era of ['legacy', 'modern'] as const) {
     const { gateway } = await behind(era, (request, res) => {
       if (request.message.method !== 'tools/list') return false
@@ -288,7 +288,7 @@ test('a list that is null has no entries', async () => {
   }
 })
 
-test('a stream that stays open in the place of an empty answer keeps nobody waiting', async () => {
+test('a stream that stays open instead of an empty answer delays nobody', async () => {
   const { gateway, server } = await behind('legacy', ({ message }, res) => {
     if (message.method !== 'notifications/initialized') return false
     res.writeHead(200, { 'content-type': 'text/event-stream' }).write(': open\n\n')
@@ -301,7 +301,7 @@ test('a stream that stays open in the place of an empty answer keeps nobody wait
   assert.ok(server.calls('notifications/initialized').length >= 2)
 })
 
-test('null members of notifications and requests are left out, so that official clients take them', async () => {
+test('null members of notifications and requests are removed, so that official clients accept them', async () => {
   const told = [
     '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":null,"data":null,"_meta":null}}',
     '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":TOKEN,"progress":1,"total":null,"message":null}}',
@@ -329,7 +329,7 @@ test('null members of notifications and requests are left out, so that official 
   await client.close()
 })
 
-test('an error of the gateway’s own request is told with what the server says', async () => {
+test('an error of the gateway’s own request is reported with the server’s message', async () => {
   const { gateway } = await behind('legacy', ({ message: { method, id } }, res) => {
     if (method !== 'initialize') return false
     res.writeHead(500, { 'content-type': 'application/json' })
@@ -343,7 +343,7 @@ test('an error of the gateway’s own request is told with what the server says'
   )
 })
 
-test('a modern client’s null state is none, at a backend of sessions, too', async () => {
+test('a modern client’s null state counts as absent, at a session backend too', async () => {
   const { gateway } = await behind('legacy', () => false)
   const nulls = { name: 't', arguments: null, requestState: null, inputResponses: null }
   const { json } = await postModern(gateway.url, 'tools/call', nulls)
@@ -356,7 +356,7 @@ const oddErrors: Readonly<Record<string, readonly [error: string, code: number, 
   'with its code as text': ['{"code":"-32050","message":"broken","data":null}', -32050, 'broken'],
   'without a message': ['{"code":-32050,"message":null}', -32050, 'The backend gives no reason.'],
 }
-test('an error in another form than JSON-RPC’s is told in that', async () => {
+test('an error in another form becomes a JSON-RPC error', async () => {
   let error = ''
   const { gateway } = await behind('legacy', ({ message }, res) => {
     if (message.method !== 'tools/call') return false
@@ -383,7 +383,7 @@ test('an error in another form than JSON-RPC’s is told in that', async () => {
 })
 
 const RPC_ERROR = '{"code":-32050,"message":"The disk is full.","data":{"left":7}}'
-test('a JSON-RPC error at an HTTP status is told to callers as it is, and nothing is repeated', async () => {
+test('a JSON-RPC error with an HTTP error status is passed to callers unchanged, without a retry', async () => {
   let status = 200
   for (const era of ['legacy', 'modern'] as const) {
     const { gateway, server } = await behind(era, ({ message }, res) => {
@@ -461,7 +461,7 @@ const causes: Readonly<Record<string, readonly [edit: Edit, told: RegExp, heard:
   ],
 }
 for (const [what, [edit, told, heard]] of Object.entries(causes))
-  test(`${what} is told as such, on /status and to callers`, async () => {
+  test(`${what} is reported as such, on /status and to callers`, async () => {
     let isOdd = false
     const { gateway } = await behind('legacy', (_request, res) => {
       if (isOdd) edited(res, edit)

@@ -19,7 +19,7 @@ const forms: Readonly<Record<string, (id: unknown) => string>> = {
 for (const [form, write] of Object.entries(forms))
   for (const era of ['legacy', 'modern'] as const)
     for (const isLast of [false, true])
-      test(`${era}: a server that takes numbers alone and gives them back ${form}, ${isLast ? 'last' : 'first'}, is listed and called`, async () => {
+      test(`${era}: a server that takes numeric ids only and returns them ${form}, ${isLast ? 'last' : 'first'}, works`, async () => {
         const result = (name: unknown) =>
           `{"resultType":"complete","content":[{"type":"text","text":"${name === 'huge' ? HUGE : 'ok'}"}]}`
         const server = await startRawServer({
@@ -59,7 +59,7 @@ for (const [form, write] of Object.entries(forms))
         }
       })
 
-test('an answer to another request is refused, to lists as to calls', async () => {
+test('an answer with another request’s id is refused, for lists and for calls', async () => {
   for (const id of ['999', '"x"', undefined]) {
     const own = id === undefined ? '' : `"id":${id},`
     let lists = 0
@@ -90,7 +90,7 @@ test('an answer to another request is refused, to lists as to calls', async () =
   }
 })
 
-test('a number is not the text that was sent', async () => {
+test('a numeric id does not match the string id that was sent', async () => {
   const server = await startRawServer({
     era: 'legacy',
     call: () => '{"jsonrpc":"2.0","id":7,"result":{"content":[]}}',

@@ -51,7 +51,7 @@ for (const [what, late, isFirst] of [
   ['calls alone', ['tools/call'], false],
   ['calls, before they are accepted', ['tools/list', 'tools/call'], true],
 ] as const)
-  test(`an answer on the GET stream, to a POST that is only accepted, is read: ${what}`, async () => {
+  test(`after a POST that is only accepted, the answer is read from the GET stream: ${what}`, async () => {
     const streams = new Map<unknown, ServerResponse>()
     const waiting = new Map<unknown, string[]>()
     const say = (session: unknown, message: string) => {
@@ -108,7 +108,7 @@ const ACCEPTANCES: readonly (readonly [status: number, headers: Record<string, s
   [204, {}, ''],
 ]
 
-test('an answer on the GET stream is read in any form, after acceptances of any form', async () => {
+test('an answer on the GET stream is read in any form, whatever the acceptance looked like', async () => {
   const streams = new Map<unknown, ServerResponse>()
   let form: (message: string) => string = (message) => message
   let acceptance: (typeof ACCEPTANCES)[number] = [202, {}, '']
@@ -150,7 +150,7 @@ test('an answer on the GET stream is read in any form, after acceptances of any 
   }
 })
 
-test('a call that is only accepted, by a server without a stream, fails at once', async () => {
+test('a call that is only accepted by a server without a stream fails at once', async () => {
   const { gateway } = await behind(({ message }, res) => {
     if (message.method !== 'tools/call') return false
     res.writeHead(202).end()
@@ -182,14 +182,14 @@ function renaming(): NonNullable<RawServerOptions['before']> {
   }
 }
 
-test('a session that gets another id with each answer goes on under the newest', async () => {
+test('a session whose id changes with each answer uses the newest id', async () => {
   const { gateway, server } = await behind(renaming())
   await judge(gateway.url)
   assert.is(server.calls('ping').length, 0)
   assert.is(server.calls('initialize').length, 4, 'the gateway’s own session, and one of each client')
 })
 
-test('a session that gets its id after initialize has it from then on', async () => {
+test('a session id that comes after initialize is used from then on', async () => {
   let opened = 0
   const { gateway, server } = await behind((request, res) => {
     const { method } = request.message
@@ -207,7 +207,7 @@ test('a session that gets its id after initialize has it from then on', async ()
   for (const { headers } of server.calls('tools/call')) assert.match(headers['mcp-session-id'] as string, /^late-/)
 })
 
-test('what a server asks within the gateway’s own requests is answered, so that it goes on', async () => {
+test('a server’s questions within the gateway’s own requests are answered', async () => {
   const held = new Map<unknown, () => void>()
   const answers: unknown[] = []
   let asked = 0

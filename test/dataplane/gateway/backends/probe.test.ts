@@ -49,7 +49,7 @@ const ways: Readonly<Record<string, (res: ServerResponse) => unknown>> = {
   'a stream that ends': (res) => res.writeHead(200, { 'content-type': 'text/event-stream' }).end(),
 }
 for (const [way, answerProbe] of Object.entries(ways))
-  test(`a server that answers the probe by ${way} is asked for a session`, async () => {
+  test(`if a server answers the probe by ${way}, a session is opened`, async () => {
     const { gateway } = await behind(
       ({ message }, res) => {
         if (message.method !== 'server/discover') return false
@@ -67,7 +67,7 @@ for (const [way, answerProbe] of Object.entries(ways))
     assert.is((await gateway.status()).backends[0]?.revision, '2025-11-25')
   })
 
-test('a server that gives neither is told of by what it answers', async () => {
+test('a server that supports neither era is reported with its answer', async () => {
   const { gateway } = await behind((_request, res) => {
     res.writeHead(403).end()
     return true
@@ -76,14 +76,14 @@ test('a server that gives neither is told of by what it answers', async () => {
   assert.is((await gateway.status()).backends[0]?.latencyMs, null)
 })
 
-test('protocolEra session: never probed', async () => {
+test('protocolEra session: the server is never probed', async () => {
   const { gateway, server } = await behind(() => false, 'both', { protocolEra: 'session' })
   await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
   assert.is((await gateway.status()).backends[0]?.revision, '2025-11-25')
   assert.is(server.calls('server/discover').length, 0)
 })
 
-test('protocolEra stateless: never asked for a session, be it for a client with one', async () => {
+test('protocolEra stateless: no session is opened, not even for a session client', async () => {
   const { gateway, server } = await behind(() => false, 'both', { protocolEra: 'stateless' })
   const { client } = await connectV1(gateway.url)
   cleanups.push(() => client.close())
@@ -92,7 +92,7 @@ test('protocolEra stateless: never asked for a session, be it for a client with 
   assert.is(server.calls('initialize').length, 0)
 })
 
-test('protocolEra stateless: a server that has sessions alone is told of', async () => {
+test('protocolEra stateless: a server that needs sessions is reported', async () => {
   const { gateway } = await behind(() => false, 'legacy', { protocolEra: 'stateless' })
   await eventually('the reason', async () =>
     ((await gateway.status()).backends[0]?.lastError?.message ?? '').includes('protocolEra is stateless'),

@@ -125,7 +125,7 @@ for (const [owner, tool] of [
     }
   })
 
-test('another CA is not trusted, and one that is put in its place is, without a restart', async () => {
+test('another CA is not trusted until it replaces the file, without a restart', async () => {
   server.token = 'Bearer first'
   const other = await createAuthority()
   const served = await serve('MCPRemoteProxy/remote')

@@ -32,7 +32,7 @@ async function startHolding(era: 'legacy' | 'modern'): Promise<RawServer & { rea
 
 for (const era of ['legacy', 'modern'] as const)
   for (const what of ['headers', 'url'] as const)
-    test(`${era}: new calls use the new ${what}, calls on their way finish, and then their sessions end`, async () => {
+    test(`${era}: new calls use the new ${what}, running calls finish, and then their sessions end`, async () => {
       const before = await startHolding(era)
       const after = what === 'url' ? await startHolding(era) : before
       const backend = { name: 'b', url: before.url, headers: { 'x-key': 'old' } }
@@ -104,7 +104,7 @@ async function startWatched() {
 
 const isUpdate = ({ method }: { method?: unknown }) => method === 'notifications/resources/updated'
 
-test('who listens to resources of a backend that is replaced is told to ask anew, and hears of the new one', async () => {
+test('subscribers of a replaced backend are told to list again, and get updates of the new one', async () => {
   const backend = await startWatched()
   const config = { name: 'b', url: backend.url }
   const gateway = await startGateway({ backends: [config] })
@@ -129,7 +129,7 @@ test('who listens to resources of a backend that is replaced is told to ask anew
   }
 })
 
-test('what a session watches at a backend that is replaced is watched at the new one', async () => {
+test('a session’s subscriptions move from a replaced backend to the new one', async () => {
   const backend = await startWatched()
   const config = { name: 'b', url: backend.url }
   const gateway = await startGateway({ backends: [config] })

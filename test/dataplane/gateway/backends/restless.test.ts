@@ -39,7 +39,7 @@ async function restless(before: Before) {
   }
 }
 
-test('a backend that says after each list that it has changed is looked at once a second', async () => {
+test('a backend that sends list_changed after each list is listed once a second', async () => {
   const streams = new Set<ServerResponse>()
   const backend = await restless((request, res) => {
     if (request.method === 'GET') {
@@ -70,7 +70,7 @@ test('a backend that says after each list that it has changed is looked at once 
 })
 
 for (const retry of ['', 'retry: 10\n\n'])
-  test(`a stream that ends at once ${retry === '' ? '' : 'and asks for haste '}is opened again ever later`, async () => {
+  test(`a stream that ends at once ${retry === '' ? '' : 'and asks for haste '}is reopened with growing delays`, async () => {
     let gets = 0
     const { gateway, close } = await restless(({ method }, res) => {
       if (method !== 'GET') return false

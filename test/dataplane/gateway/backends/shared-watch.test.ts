@@ -77,7 +77,7 @@ const change = (subscription: Subscription | undefined, uri: string) =>
   )
 const changed = ({ messages }: EventReader): unknown[] => messages.slice(1).map(({ params }) => params.uri)
 
-test('one stream of the backend for all who watch, and each hears what it watches', async () => {
+test('all subscribers share one stream to the backend, and each gets its own updates', async () => {
   const { open, watch } = await startWatched()
   const one = await watch('test://a')
   const two = await watch('test://a', 'test://b')
@@ -88,7 +88,7 @@ test('one stream of the backend for all who watch, and each hears what it watche
   assert.equal([changed(one), changed(two)], [['test://a'], ['test://a', 'test://b']])
 })
 
-test('who leaves takes nothing from the others; with the last one the stream ends', async () => {
+test('a subscriber that leaves does not affect the others; the stream ends with the last one', async () => {
   const { open, subscriptions, watch } = await startWatched()
   const one = await watch('test://a')
   const two = await watch('test://a')
@@ -101,7 +101,7 @@ test('who leaves takes nothing from the others; with the last one the stream end
   await eventually('the stream to end', () => open().length === 0)
 })
 
-test('a stream that ends is opened again with all that is watched by then', async () => {
+test('a stream that ends is reopened with all current subscriptions', async () => {
   const { open, subscriptions, watch } = await startWatched()
   const one = await watch('test://a')
   await eventually('the stream', () => open().length === 1)
@@ -121,7 +121,7 @@ const refusals: Readonly<Record<string, (res: ServerResponse) => void>> = {
 }
 
 for (const [how, refuse] of Object.entries(refusals))
-  test(`who watches what the backend refuses (${how}) costs nobody else their updates`, async () => {
+  test(`a subscription that the backend refuses (${how}) does not affect other subscribers`, async () => {
     const { open, asked, watch } = await startWatched((uris, res) => {
       if (!uris.includes('test://b')) return false
       refuse(res)
@@ -145,7 +145,7 @@ for (const [how, refuse] of Object.entries(refusals))
     assert.is(asked.length, tries, 'what is refused is not asked for again for others')
   })
 
-test('a refusal that may pass leaves the stream as it is', async () => {
+test('a temporary refusal leaves the stream open', async () => {
   let refused = 0
   const { open, watch } = await startWatched((uris, res) => {
     if (!uris.includes('test://b') || refused > 0) return false
@@ -163,7 +163,7 @@ test('a refusal that may pass leaves the stream as it is', async () => {
   await eventually('a stream of both', () => open().length === 1 && open()[0]?.uris.length === 2)
 })
 
-test('a backend that refuses all is asked a bounded number of times', async () => {
+test('a backend that refuses everything is asked a limited number of times', async () => {
   const { asked, watch, gateway } = await startWatched((_uris, res) => {
     res.writeHead(404).end()
     return true

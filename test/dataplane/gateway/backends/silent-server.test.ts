@@ -15,7 +15,7 @@ const readiness = async (adminUrl: string) => {
 }
 
 for (const era of ['modern', 'legacy'] as const) {
-  test(`${era}: a proxy whose server has never answered has no list of tools, not an empty one`, async () => {
+  test(`${era}: a proxy whose server has never answered fails to list tools, and gives no empty list`, async () => {
     const port = await freePort()
     const proxy = await proxyOf(`http://127.0.0.1:${port}/mcp`)
     const { client } = await connect(proxy.url, era)
@@ -43,7 +43,7 @@ for (const era of ['modern', 'legacy'] as const) {
   })
 }
 
-test('a proxy is ready once the server in its pod has answered', async () => {
+test('a proxy is ready only after the server in its pod has answered', async () => {
   const port = await freePort()
   const proxy = await proxyOf(`http://127.0.0.1:${port}/mcp`)
   try {

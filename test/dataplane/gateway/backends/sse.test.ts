@@ -35,7 +35,7 @@ const echo = async (url: string, era: 'modern' | 'legacy', message = 'hi') => {
 }
 
 for (const era of ['modern', 'legacy'] as const)
-  test(`${era} client: lists, calls and hears progress`, async () => {
+  test(`${era} client: lists, calls and gets progress`, async () => {
     const { client } = await connect(gateway.url, era)
     assert.ok((await client.listTools()).tools.some(({ name }) => name === 'old_echo'))
     assert.is(textOf(await client.callTool({ name: 'old_echo', arguments: { message: 'hi' } })), 'hi')
@@ -64,7 +64,7 @@ test('each session has a stream of its own, which ends with it', async () => {
   await eventually('the stream to end', () => server.streams === before)
 })
 
-test('streams that end, and sessions that are forgotten, are opened anew without a failed call', async () => {
+test('ended streams and forgotten sessions are reopened without a failed call', async () => {
   const { client } = await connectV1(gateway.url)
   const call = async () => textOf(await client.callTool({ name: 'old_echo', arguments: { message: 'again' } }))
   assert.is(await call(), 'again')
@@ -82,7 +82,7 @@ test('streams that end, and sessions that are forgotten, are opened anew without
 })
 
 for (const status of [400, 401, 410, 422, 500])
-  test(`a session that a server has forgotten with its stream open, said by HTTP ${status}, is opened anew`, async () => {
+  test(`a session that a server forgot while its stream is open (HTTP ${status}) is opened again`, async () => {
     const { client } = await connectV1(gateway.url)
     const call = async () => textOf(await client.callTool({ name: 'old_echo', arguments: { message: 'again' } }))
     assert.is(await call(), 'again')
@@ -97,7 +97,7 @@ for (const status of [400, 401, 410, 422, 500])
     server.forgottenStatus = 404
   })
 
-test('a JSON-RPC error at the HTTP status of a posted message is told to callers', async () => {
+test('a JSON-RPC error in the HTTP answer to a posted message is passed to callers', async () => {
   const { client } = await connectV1(gateway.url)
   const call = () => client.callTool({ name: 'old_echo', arguments: { message: 'again' } })
   await call()
@@ -110,7 +110,7 @@ test('a JSON-RPC error at the HTTP status of a posted message is told to callers
   await client.close()
 })
 
-test('a stream whose session can not be opened, because the server refuses `initialize`, is ended', async () => {
+test('if the server refuses `initialize`, the stream is closed', async () => {
   const { client } = await connectV1(gateway.url)
   const { streams } = server
   server.forgottenStatus = 500
@@ -126,7 +126,7 @@ test('a stream whose session can not be opened, because the server refuses `init
   }
 })
 
-test('the modern era works over streams that were cut', async () => {
+test('the modern era works over cut streams', async () => {
   server.cut()
   await eventually('the next call', () =>
     echo(gateway.url, 'modern').then(
@@ -136,7 +136,7 @@ test('the modern era works over streams that were cut', async () => {
   )
 })
 
-test('a refused credential is told as such', async () => {
+test('a refused credential is reported as such', async () => {
   server.token = 'Bearer other'
   server.cut()
   await eventually('the backend is unauthenticated', async () => {

@@ -76,7 +76,7 @@ for (const era of ['modern', 'legacy'] as const)
     await client.close()
   })
 
-test('status tells the revision of each', async () => {
+test('the status has the revision of each server', async () => {
   const { backends } = await gateway.status()
   const revisions = Object.fromEntries(backends.map(({ name, revision }) => [name, revision]))
   assert.equal(revisions, {
@@ -90,7 +90,7 @@ test('status tells the revision of each', async () => {
   })
 })
 
-test('one server, many sessions: it is opened once, and answers find who asked', async () => {
+test('many sessions share one server process, and each answer reaches the right client', async () => {
   const clients = await Promise.all([1, 2, 3, 4].map(() => connectV1(gateway.url)))
   const answers = await Promise.all(
     clients.flatMap(({ client }, at) =>
@@ -132,7 +132,7 @@ test('an answer that is too large is an error at once, and the conversation goes
   assert.is(backends.find(({ name }) => name === 'raw')?.health, 'healthy')
 })
 
-test('noise, torn JSON and lines over the limit cost nothing but a warning', async () => {
+test('noise, torn JSON and too long lines cause nothing but a warning', async () => {
   const { client } = await connectV1(gateway.url)
   assert.is(await call(client, 'raw_noise', { message: 'after' }), 'after')
   assert.is(await call(client, 'raw_huge', { message: 'after' }), 'after')
@@ -144,13 +144,13 @@ test('noise, torn JSON and lines over the limit cost nothing but a warning', asy
   await client.close()
 })
 
-test('environment and folder are those of the configuration, secrets from files', async () => {
+test('environment and folder come from the configuration, secrets from files', async () => {
   const { client } = await connectV1(gateway.url)
   assert.is(await call(client, 'raw_env'), 'plain hush /')
   await client.close()
 })
 
-test('a server that dies fails the call at once and is started anew for the next', async () => {
+test('if a server dies, the call fails at once and the next call starts it again', async () => {
   const { client } = await connectV1(gateway.url)
   const start = performance.now()
   await client.callTool({ name: 'raw_die', arguments: {} }).then(
@@ -162,13 +162,13 @@ test('a server that dies fails the call at once and is started anew for the next
   await client.close()
 })
 
-test('what the server asks is refused where no client can be asked', async () => {
+test('a server’s question is refused if no client can be asked', async () => {
   const { client } = await connect(gateway.url, 'legacy')
   assert.is(await call(client, 'raw_ask'), 'refused -32601')
   await client.close()
 })
 
-test('what the server asks a modern client comes as an answer, and the call goes on with the retry', async () => {
+test('a server’s question reaches a modern client as a result, and the call continues with the retry', async () => {
   const options = { capabilities: { elicitation: {} }, versionNegotiation: { mode: 'auto' } } as const
   const client = new Client({ name: 'x', version: '1' }, options)
   client.setRequestHandler('elicitation/create', async ({ params }) => {
@@ -181,7 +181,7 @@ test('what the server asks a modern client comes as an answer, and the call goes
   await client.close()
 })
 
-test('a modern client that can’t be asked is told what it lacks, whatever the server makes of it', async () => {
+test('a modern client that can’t be asked is told which capability it lacks, whatever the server answers', async () => {
   for (const must of [true, false]) {
     const { status, json } = await postModern(gateway.url, 'tools/call', { name: 'raw_ask', arguments: { must } })
     assert.is(status, 400)
@@ -190,7 +190,7 @@ test('a modern client that can’t be asked is told what it lacks, whatever the 
   }
 })
 
-test('what the server asks goes to the client that it clearly concerns, and to nobody where that is not clear', async () => {
+test('a server’s question goes to the client that it clearly concerns, or to nobody', async () => {
   const client = new Client({ name: 'x', version: '1' }, { capabilities: { elicitation: { form: {} } } })
   let asked = 0
   client.setRequestHandler('elicitation/create', async () => {
@@ -234,7 +234,7 @@ test('tools that a modern server adds are shown', async () => {
   await client.close()
 })
 
-test('a command that is none is said so on /status, and the others serve', async () => {
+test('an invalid command is reported on /status, and the other servers work', async () => {
   const lone = await startGateway({
     backends: [raw('raw'), { name: 'none', transport: 'stdio', stdio: { command: ['/no/such/program'] } }],
   })
@@ -250,7 +250,7 @@ test('a command that is none is said so on /status, and the others serve', async
   await lone.close()
 })
 
-test('a server that has forgotten its session, as a bridge to another one does, is initialized anew', async () => {
+test('a bridge that has lost its server’s session is initialized again', async () => {
   const { client } = await connectV1(gateway.url)
   const say = async (name: string) => textOf(await client.callTool({ name: `forgets_${name}`, arguments: {} }))
   const before = Number(await say('count'))

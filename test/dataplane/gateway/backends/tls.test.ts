@@ -61,7 +61,7 @@ async function callThrough(config: TestConfig, prepare?: (directory: string) => 
   return { json, status }
 }
 
-test('a backend with a private CA is served with its bundle', async () => {
+test('a backend with a private CA works with its bundle', async () => {
   const { json, status } = await callThrough({ backends: [{ name: 'b', url, caBundleFile: 'ca.pem' }] }, (directory) =>
     writeFile(join(directory, 'ca.pem'), authority.ca),
   )
@@ -75,7 +75,7 @@ test('without the bundle it is not trusted', async () => {
   assert.match(status?.lastError?.message ?? '', /certificate/i)
 })
 
-test('a private address is refused where it is not allowed', async () => {
+test('a private address is refused if it is not allowed', async () => {
   const { json, status } = await callThrough({ backends: [{ name: 'b', url: backend.url, allowPrivateIP: false }] })
   assert.is(json.error.code, -32603)
   assert.match(status?.lastError?.message ?? '', /loopback address, which is called only under allowPrivateEndpoint/)

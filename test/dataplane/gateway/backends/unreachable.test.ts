@@ -8,7 +8,7 @@ import { freePort } from '../../../support/network/free-port.ts'
 
 const named = (...names: string[]) => unreachable(names.map((name) => ({ name })) as unknown as Backend[]).message
 
-test('one, some, and many backends', () => {
+test('one, some and many unreachable backends are named in the error', () => {
   assert.is(named('a'), 'The backend "a" can’t be reached.')
   assert.is(named('a', 'b'), 'The backends "a" and "b" can’t be reached.')
   assert.is(named('a', 'b', 'c'), 'The backends "a", "b" and "c" can’t be reached.')
@@ -20,7 +20,7 @@ test('one, some, and many backends', () => {
   assert.is(unreachable([]).code, 'backend_unavailable')
 })
 
-test('a tool that only a backend which has never answered could have', async () => {
+test('a tool that only a never reached backend could have is unavailable', async () => {
   const url = `http://127.0.0.1:${await freePort()}/mcp`
   const gateway = await startGateway({
     backends: [

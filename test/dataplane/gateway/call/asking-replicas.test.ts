@@ -57,7 +57,7 @@ const retry = ({ key, requestState }: { key: string; requestState: string }, nam
 const messagesOf = ({ json, text }: RpcAnswer): RpcMessage[] =>
   json === undefined ? [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data as string)) : [json]
 
-test('a retry goes on with its call from whichever replica it comes to', async () => {
+test('a retry continues its call, whichever replica it reaches', async () => {
   const [one, two] = await stage.twoReplicas()
   for (const [asking, retrying] of [
     [one, two],
@@ -74,7 +74,7 @@ test('a retry goes on with its call from whichever replica it comes to', async (
   }
 })
 
-test('a retry with other arguments goes on with no call, whichever replica it comes to', async () => {
+test('a retry with other arguments continues no call, whichever replica it reaches', async () => {
   const [one, two] = await stage.twoReplicas()
   const state = await asked(one.url)
   for (const { url } of [one, two]) {
@@ -86,7 +86,7 @@ test('a retry with other arguments goes on with no call, whichever replica it co
   assert.is((await call(two.url, retry(state))).json.result.content[0].text, 'Hello, Ada!')
 })
 
-test('a retry without the answer is asked again, by whichever replica', async () => {
+test('a retry without an answer is asked again, by whichever replica', async () => {
   const [one, two] = await stage.twoReplicas()
   const { key, requestState } = await asked(one.url)
   const again = (await call(two.url, { inputResponses: {}, requestState })).json.result
@@ -96,7 +96,7 @@ test('a retry without the answer is asked again, by whichever replica', async ()
   assert.is(json.result.content[0].text, 'Hello, Ada!')
 })
 
-test('what the backend says before its answer, and a large answer, come through the other replica as they are', async () => {
+test('notifications before the answer, and a large answer, pass the other replica unchanged', async () => {
   const [one, two] = await stage.twoReplicas()
   const text = 'grüße, 世界 🌍 '.repeat(60_000)
   onAnswer = (asking) => {
@@ -114,7 +114,7 @@ test('what the backend says before its answer, and a large answer, come through 
   }
 })
 
-test('a client that goes away at the other replica has cancelled', async () => {
+test('a client that disconnects from the other replica cancels its call', async () => {
   const [one, two] = await stage.twoReplicas()
   onAnswer = () => {}
   const state = await asked(one.url)
@@ -141,7 +141,7 @@ test('an error of the backend reaches the client at the other replica', async ()
   assert.equal(json.error, { code: -32602, message: 'gone' })
 })
 
-test('a task that one replica has begun any other can be asked for', async () => {
+test('any replica can be asked for a task that another one has begun', async () => {
   const jobs = await startRawServer({
     era: 'modern',
     call: (request) => answer(request, '{"resultType":"task","taskId":"t-1","status":"working","ttlMs":1000}'),
@@ -163,7 +163,7 @@ test('a task that one replica has begun any other can be asked for', async () =>
   }
 })
 
-test('a replica that stops waits for calls whose clients have come back elsewhere', async () => {
+test('a stopping replica waits for calls whose clients have returned at another replica', async () => {
   const config = stage.config()
   const [one, two] = [await startGateway(config), await startGateway(config)]
   let closed: Promise<void> | undefined
@@ -182,7 +182,7 @@ test('a replica that stops waits for calls whose clients have come back elsewher
   await stopped
 })
 
-test('when the replica that has the call is killed, its client is told soon, before and during the retry', async () => {
+test('if the replica with the call is killed, the client soon gets an error, before or during the retry', async () => {
   const [one, two] = await stage.oneToKill()
   const [before, during] = [await asked(one.url), await asked(one.url)]
   let answered = false
@@ -199,7 +199,7 @@ test('when the replica that has the call is killed, its client is told soon, bef
   }
 })
 
-test('when the replica that has the client is killed, the call is cancelled soon', async () => {
+test('if the replica with the client is killed, the call is soon cancelled', async () => {
   const [two, one] = await stage.oneToKill()
   onAnswer = () => {}
   const waiting = call(two.url, retry(await asked(one.url))).catch(() => {})

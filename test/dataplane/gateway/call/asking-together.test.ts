@@ -6,7 +6,7 @@ import { startGateway } from '../../../support/gateway/gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-server.ts'
 
-test('the one that can’t be asked ends the call when its client is back with the other', async () => {
+test('if one of two questions can’t be asked, the call ends when the client returns with the other answer', async () => {
   const refused: unknown[] = []
   const events = [
     { id: 'q-1', method: 'elicitation/create', params: { message: 'm', requestedSchema: { type: 'object' } } },

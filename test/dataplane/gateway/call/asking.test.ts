@@ -59,7 +59,7 @@ test('a legacy backend’s question reaches a modern client, and its answer the 
   assert.equal(result.content, [{ type: 'text', text: 'Hello, Ada!' }])
 })
 
-test('two calls at once are asked and answered each for itself', async () => {
+test('two concurrent calls are asked and answered separately', async () => {
   const [one, two] = await Promise.all([asked(), asked()])
   assert.is.not(one.state, two.state)
   const answer = ({ key, state }: { key: string; state: string }, name: string) =>
@@ -80,7 +80,7 @@ test('a retry without the answer is asked again', async () => {
   assert.is(result.content[0].text, 'Hello, Ada!')
 })
 
-test('an answer that is no object is none: it is asked again', async () => {
+test('an answer that is no object is asked for again', async () => {
   const { key, state } = await asked()
   let requestState = state
   for (const wrong of [7, null, 'x', [], true]) {
@@ -93,7 +93,7 @@ test('an answer that is no object is none: it is asked again', async () => {
   assert.is(result.content[0].text, 'Hello, Ada!')
 })
 
-test('a state that was tampered with, used up or brought to another tool continues nothing', async () => {
+test('an altered, used or foreign state continues no call', async () => {
   const { key, state } = await asked()
   const inputResponses = answerTo(key)
   const tampered = `${state.slice(0, 20)}${state[20] === 'A' ? 'B' : 'A'}${state.slice(21)}`
@@ -168,7 +168,7 @@ for (const [what, then] of [
   ['waits for ever', () => {}],
   ['asks again', (call: AskingCall) => call.say({ id: 'again', method: 'roots/list' })],
 ] as const)
-  test(`a call whose client can’t be asked is over, for a backend that ${what} too`, async () => {
+  test(`a call whose client can’t be asked ends, also for a backend that ${what}`, async () => {
     const { url, server } = await inFront({ onAnswer: then })
     const { status, json } = await callBy(url, {})
     assert.is(status, 400)
@@ -180,7 +180,7 @@ for (const [what, then] of [
     await eventually('the end of the exchange', () => server.asking[0]?.isClosed === true)
   })
 
-test('what is asked beside an open question, and can’t be, ends the call when its client is back', async () => {
+test('a second question that can’t be asked ends the call when the client returns', async () => {
   const { url, server } = await inFront({})
   const first = callBy(url, { elicitation: {} })
   await eventually('the call', () => server.asking.length === 1)
@@ -195,7 +195,7 @@ test('what is asked beside an open question, and can’t be, ends the call when 
   assert.equal(json.error.data, { requiredCapabilities: { roots: {} } })
 })
 
-test('a call that waits goes on with its own arguments alone, however they are written', async () => {
+test('a waiting call continues only with equal arguments, however they are written', async () => {
   const { url, server } = await inFront({
     onAnswer: (call) => call.finish({ content: [{ type: 'text', text: 'ok' }] }),
   })
@@ -216,7 +216,7 @@ test('a call that waits goes on with its own arguments alone, however they are w
   assert.is(server.calls('tools/call').length, 1)
 })
 
-test('nothing of a large answer is held while its client is away', async () => {
+test('a large answer is not held while its client is away', async () => {
   const text = 'x'.repeat(32 * 1024 * 1024)
   const { url, server } = await inFront({})
   const { json } = await callBy(url, { elicitation: {} })
@@ -233,7 +233,7 @@ test('nothing of a large answer is held while its client is away', async () => {
   assert.is(result.content[0].text.length, text.length)
 })
 
-test('no more calls wait than a backend has connections for', async () => {
+test('waiting calls are limited to the backend’s connections', async () => {
   const { url, server } = await inFront({})
   const answers = await Promise.all(Array.from({ length: 258 }, () => callBy(url, { elicitation: {} })))
   const refused = answers.filter(({ status }) => status === 503)
@@ -243,7 +243,7 @@ test('no more calls wait than a backend has connections for', async () => {
   await eventually('the backend to know', () => server.calls('notifications/cancelled').length === 2)
 })
 
-test('question and answer go through as they were written', async () => {
+test('questions and answers pass unchanged', async () => {
   const params = '{ "message":"\\u00e9", "requestedSchema":{"type":"object","default":12345678901234567890, "x":1.0} }'
   const response = '{"action":"accept", "content":{"n":98765432109876543210,"f":2.50} }'
   let answered = ''
@@ -317,7 +317,7 @@ const URL_NEEDED = (id: unknown) =>
   })
 
 for (const status of [200, 400])
-  test(`a URL that is to be visited first (-32042, HTTP ${status}) is a question to a modern client`, async () => {
+  test(`a URL that has to be visited first (-32042, HTTP ${status}) becomes a question to a modern client`, async () => {
     let visited = false
     const server = await startRawServer({
       era: 'legacy',
@@ -352,7 +352,7 @@ for (const status of [200, 400])
     assert.not('inputResponses' in (server.calls('tools/call').at(-1)?.message.params ?? {}))
   })
 
-test('a modern backend’s URL reaches a legacy client that can visit it, with an id of its own', async () => {
+test('a modern backend’s URL reaches a legacy client that supports URLs, with an id of its own', async () => {
   const server = await startRawServer({
     era: 'modern',
     call: (request) =>
@@ -382,7 +382,7 @@ test('a modern backend’s URL reaches a legacy client that can visit it, with a
   assert.type(asked?.['elicitationId'], 'string')
 })
 
-test('a legacy backend is told of the level that modern callers want once, not with each call', async () => {
+test('a legacy backend gets the log level of modern callers once, not with each call', async () => {
   const server = await startRawServer({
     era: 'legacy',
     call(request, res) {

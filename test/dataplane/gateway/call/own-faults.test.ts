@@ -17,7 +17,7 @@ function controller() {
   return { aborted, given: { abort: (reason: Error) => void aborted.push(reason), pause() {}, resume() {} } as never }
 }
 
-test('a fault in one message of a stream costs that message', () => {
+test('a fault in one message of a stream affects that message alone', () => {
   const heard: string[] = []
   const faults: unknown[] = []
   const share = new Budget({ total: 1e6, share: 1e6, reserve: 0 }).shareOf('b')
@@ -47,7 +47,7 @@ for (const [what, owner, type, text] of [
   ['an empty stream', { refused: fail }, 'text/event-stream', ''],
   ['a stream that breaks off', { failed: fail }, 'text/event-stream', message({ method: 'notifications/progress' })],
 ] as const)
-  test(`a fault in ${what} costs that exchange`, () => {
+  test(`a fault in ${what} affects that exchange alone`, () => {
     const faults: unknown[] = []
     let ended = 0
     const reader = new AnswerReader({

@@ -71,7 +71,7 @@ test('a task that asks its user something is followed to its result', async () =
   await client.close()
 })
 
-test('a task is cancelled, and is nobody else’s', async () => {
+test('a task can be cancelled by its client and by nobody else', async () => {
   const { client } = await connectAsking()
   const { client: other } = await connectAsking()
   const { tasks } = client.experimental
@@ -92,7 +92,7 @@ test('a task is cancelled, and is nobody else’s', async () => {
   await Promise.all([client.close(), other.close()])
 })
 
-test('a server that all share on its standard input tells each client of its own tasks alone', async () => {
+test('each client of a shared stdio server hears of its own tasks alone', async () => {
   const command = [process.execPath, fileURLToPath(import.meta.resolve(`${SERVER}/dist/index.js`)), 'stdio']
   const shared = await startGateway({ backends: [{ name: 'every', transport: 'stdio', stdio: { command } }] })
   await eventually('its tools', async () => (await shared.status()).backends.every(({ tools }) => tools > 0))
@@ -112,7 +112,7 @@ test('a server that all share on its standard input tells each client of its own
   await shared.close()
 })
 
-test('a client of the modern era is told that the tool is run as a task alone', async () => {
+test('a modern client is told that the tool can run only as a task', async () => {
   const { client } = await connect(gateway.url, 'modern')
   const call = client.callTool({ name: TOOL, arguments: { topic: 'z' } })
   await call.then(

@@ -75,7 +75,7 @@ const capabilities = async (revision: string, url = gateway.url) => {
   return (await post(url, rpc('initialize', params))).json.result.capabilities
 }
 
-test('tasks are offered in their revision alone, and where a backend runs some', async () => {
+test('tasks are offered only in their revision, and only if a backend supports them', async () => {
   assert.equal((await capabilities('2025-11-25')).tasks, TASKS)
   assert.is((await capabilities('2025-06-18')).tasks, undefined)
   const without = await startGateway({ backends: [{ name: 'plain', url: plain.url }] })
@@ -89,7 +89,7 @@ test('tasks are offered in their revision alone, and where a backend runs some',
   await hidden.close()
 })
 
-test('a call is run as a task, whose id leads back to its backend', async () => {
+test('a call runs as a task whose id leads back to its backend', async () => {
   const session = await openSession(gateway.url)
   const { result } = await ask(session, 'tools/call', { name: 'two_job', task: { ttl: 5 }, arguments: { a: 1 } })
   const id = result.task.taskId
@@ -130,7 +130,7 @@ test('a large result names the task by the client’s id, however it arrives', a
   }
 })
 
-test('an id of another session, of nobody or of the backend itself reaches no backend', async () => {
+test('a task id of another session, an unknown one, or the backend’s own reaches no backend', async () => {
   const session = await openSession(gateway.url)
   const id = await begin(session)
   const other = await openSession(gateway.url)
@@ -154,7 +154,7 @@ test('an id of another session, of nobody or of the backend itself reaches no ba
     assert.is((await ask(older, method, { taskId: id })).error.code, -32601)
 })
 
-test('no request of a client names a task to a backend that is not its own', async () => {
+test('no request of a client names a foreign task to a backend', async () => {
   const session = await openSession(gateway.url)
   const id = await begin(session)
   const own = one.tasks.at(-1) as string
@@ -176,7 +176,7 @@ test('no request of a client names a task to a backend that is not its own', asy
   assert.not.match(seen.body, RELATED)
 })
 
-test('the list has the session’s tasks of all backends, and nobody else’s', async () => {
+test('the list has the session’s own tasks of all backends, and no others', async () => {
   const session = await openSession(gateway.url)
   assert.equal((await ask(session, 'tasks/list')).result, { tasks: [] })
   const ids = [await begin(session), await begin(session, 'two_job'), await begin(session)]
@@ -187,7 +187,7 @@ test('the list has the session’s tasks of all backends, and nobody else’s', 
   assert.is(result.nextCursor, undefined)
 })
 
-test('a long list comes in pages; a cursor is good in its session alone', async () => {
+test('a long list has pages, and a cursor works in its own session alone', async () => {
   const session = await openSession(gateway.url)
   const ids = [await begin(session), await begin(session), await begin(session), await begin(session, 'two_job')]
   one.pageSize = 2
@@ -209,7 +209,7 @@ test('a long list comes in pages; a cursor is good in its session alone', async 
   assert.equal(found.sort(), [...ids].sort())
 })
 
-test('a backend that can’t list its tasks costs the others none', async () => {
+test('a backend that can’t list its tasks does not affect those of others', async () => {
   const session = await openSession(gateway.url)
   await begin(session)
   const id = await begin(session, 'two_job')
@@ -228,7 +228,7 @@ const status = (taskId: string) => ({
   params: { taskId, status: 'working', ttl: null },
 })
 
-test('what a backend tells of a task reaches the client that has begun it, and no other', async () => {
+test('notifications about a task reach the client that began it, and no other', async () => {
   const session = await openSession(gateway.url)
   const other = await openSession(gateway.url)
   const [mine, theirs] = [await begin(session), await begin(other)]
@@ -249,7 +249,7 @@ test('what a backend tells of a task reaches the client that has begun it, and n
   await Promise.all(readers.map((each) => each.leave()))
 })
 
-test('what comes with the answer to a task’s result is about that task, questions as well', async () => {
+test('messages before a task’s result, questions too, refer to that task', async () => {
   const params = {
     protocolVersion: '2025-11-25',
     capabilities: { elicitation: {} },
@@ -309,7 +309,7 @@ test('a backend that runs no tasks is never asked for one', async () => {
   assert.is(plain.calls('tools/call').length + newer.calls('tools/call').length, 2)
 })
 
-test('who was offered no tasks is served without one', async () => {
+test('a client that was offered no tasks gets a plain result', async () => {
   const older = await openSession(gateway.url, {}, '2025-06-18')
   const params = { name: 'one_job', task: {} }
   assert.equal((await ask(older, 'tools/call', params)).result, { content: [] })

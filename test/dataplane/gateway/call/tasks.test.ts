@@ -56,7 +56,7 @@ test('the extension is declared where a backend has it', async () => {
   assert.equal(json.result.capabilities.extensions, EXTENSION.extensions)
 })
 
-test('a task is asked for by an id that leads back to its backend', async () => {
+test('a task’s id leads back to its backend', async () => {
   const id = await begin()
   assert.is.not(id, 't-1')
   for (const method of ['tasks/get', 'tasks/update', 'tasks/cancel']) {
@@ -69,7 +69,7 @@ test('a task is asked for by an id that leads back to its backend', async () => 
   }
 })
 
-test('an id that is none of ours reaches no backend', async () => {
+test('an unknown task id reaches no backend', async () => {
   backend.seen.length = 0
   const id = await begin()
   const changed = `${id[0] === 'A' ? 'B' : 'A'}${id.slice(1)}`
@@ -78,7 +78,7 @@ test('an id that is none of ours reaches no backend', async () => {
   assert.is(backend.calls('tasks/get').length, 0)
 })
 
-test('a client that does not declare the extension is told so; a header that names another task is refused', async () => {
+test('a client that does not declare the extension gets an error; a header with another task is refused', async () => {
   const id = await begin()
   const undeclared = { ...META, 'io.modelcontextprotocol/clientCapabilities': {} }
   const { status, json } = await about('tasks/get', id, { _meta: undeclared })

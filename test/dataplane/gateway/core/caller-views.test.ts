@@ -100,7 +100,7 @@ function credentialAt(view: View, name: string): string | undefined {
   return backend?.headers.current().list.at(-1)
 }
 
-test('callers who are shown the same share catalogs and routes, and nothing that is their own', async () => {
+test('callers who see the same share catalogs and routes, and nothing private', async () => {
   await using stage = await startViews(new Map())
   const [alice, bob] = [await stage.viewOf('alice'), await stage.viewOf('bob')]
   assert.not(alice === bob)
@@ -114,7 +114,7 @@ test('callers who are shown the same share catalogs and routes, and nothing that
   }
 })
 
-test('who is shown other tools by one backend has catalogs of its own', async () => {
+test('a caller who sees other tools of one backend has its own catalogs', async () => {
   await using stage = await startViews(new Map([['carol', ['common', 'secret']]]))
   const [alice, carol] = [await stage.viewOf('alice'), await stage.viewOf('carol')]
   assert.equal(namesIn(carol), ['b0_common', 'b0_secret', 'b1_common'])
@@ -122,7 +122,7 @@ test('who is shown other tools by one backend has catalogs of its own', async ()
   assert.is(carol.backendNamed('b1')?.tools, alice.backendNamed('b1')?.tools)
 })
 
-test('a list that changes for one caller changes for nobody else, and calls go on with their own credentials', async () => {
+test('a list that changes for one caller changes for no other, and calls keep their own credentials', async () => {
   const tools = new Map<unknown, readonly string[]>()
   await using stage = await startViews(tools)
   const [alice, bob] = [await stage.viewOf('alice'), await stage.viewOf('bob')]
@@ -139,7 +139,7 @@ test('a list that changes for one caller changes for nobody else, and calls go o
   await eventually('alice sees what bob sees', () => alice.catalog === before)
 })
 
-test('what all see has changed: catalogs are built anew, once for all who are shown the same', async () => {
+test('if a shared list changes, catalogs are rebuilt once for all callers who see the same', async () => {
   await using stage = await startViews(new Map())
   const [alice, bob] = [await stage.viewOf('alice'), await stage.viewOf('bob')]
   const before = alice.catalog
@@ -148,7 +148,7 @@ test('what all see has changed: catalogs are built anew, once for all who are sh
   assert.is(alice.catalog, bob.catalog)
 })
 
-test('catalogs are kept for as long as one of their callers is there, and then no longer', async () => {
+test('catalogs are kept while one of their callers is known, and then dropped', async () => {
   await using stage = await startViews(new Map([['carol', ['common', 'secret']]]))
   using clock = stoppedClock()
   const ofCarol = new WeakRef((await stage.viewOf('carol')).catalog)

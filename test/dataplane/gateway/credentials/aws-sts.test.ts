@@ -62,7 +62,7 @@ async function startStage(
 }
 
 for (const era of ['modern', 'legacy', 'both'] as const)
-  test(`all that a ${era} backend gets for a caller is signed, and another implementation finds the same signature`, async () => {
+  test(`every request of a caller to a ${era} backend is signed, and another implementation computes the same signature`, async () => {
     const stage = await startStage(ROLES, { era, path: '?a=b&c=%C3%A9%20x&a=%2F' })
     const headers = await stage.bearer('alice', ['admins'])
     for (const mode of ['modern', 'legacy'] as const) {
@@ -99,7 +99,7 @@ for (const era of ['modern', 'legacy', 'both'] as const)
     await stage.close()
   })
 
-test('the lowest priority number that matches is the role; then the fallback; without one nothing is sent', async () => {
+test('the matching role with the lowest priority number is used, then the fallback; without one nothing is sent', async () => {
   const stage = await startStage()
   const roleOf = async (groups: unknown) => {
     const json = await stage.call(await stage.bearer('alice', groups))
@@ -131,7 +131,7 @@ test('the lowest priority number that matches is the role; then the fallback; wi
   await fallback.close()
 })
 
-test('tokens of one user with other roles are kept apart, at the same time and in sessions', async () => {
+test('tokens of one user with different roles are kept apart, concurrently and in sessions', async () => {
   const stage = await startStage()
   const tokens = { admin: await stage.bearer('alice', ['admins']), staff: await stage.bearer('alice', ['team-1']) }
   const names = ['admin', 'staff'] as const
@@ -154,7 +154,7 @@ test('tokens of one user with other roles are kept apart, at the same time and i
   await stage.close()
 })
 
-test('the session has a name of AWS’s characters, from the claim that names it', async () => {
+test('the session name comes from its claim, in characters that AWS accepts', async () => {
   const stage = await startStage({ fallbackRoleArn: role('guest'), sessionNameClaim: 'email' })
   for (const [email, name] of [
     ['alice@corp.example', 'alice@corp.example'],
@@ -195,7 +195,7 @@ test('with subjectProviderName the ID token of the login goes to AWS, and its cl
   await stage.close()
 })
 
-test('an STS that refuses, is away or answers nonsense takes down its own backend alone, and nothing of it is told', async () => {
+test('an STS that refuses, is down or answers nonsense affects its own backend alone, and its text is not shown', async () => {
   const stage = await startStage({ fallbackRoleArn: role('guest') })
   const good = stage.sts.answer
   let user = 0
@@ -237,7 +237,7 @@ test('an STS that refuses, is away or answers nonsense takes down its own backen
   await stage.close()
 })
 
-test('what can’t be used is found when it is written', () => {
+test('an unusable configuration is refused', () => {
   const findings = (aws: Partial<AwsSts>, more = {}) =>
     checkGateway({
       name: 'g',

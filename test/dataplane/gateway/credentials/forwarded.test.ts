@@ -90,7 +90,7 @@ test('a fixed credential passes the proxy as well', async () => {
   await server.close()
 })
 
-test('a session belongs to the credential that opened it', async () => {
+test('a session is used only with the credential that opened it', async () => {
   const server = await startServer('legacy')
   const proxy = await startProxy(server)
   const session = await openSession(proxy.url, { authorization: 'Bearer of-alice' })
@@ -103,7 +103,7 @@ test('a session belongs to the credential that opened it', async () => {
   await server.close()
 })
 
-test('a server that refuses the credential refuses it to whoever brought it, and a gateway obtains another one', async () => {
+test('if a server refuses a credential, the caller who sent it gets the refusal, and a gateway obtains another one', async () => {
   for (const era of ['modern', 'legacy'] as const) {
     const refused = new Set<string | undefined>()
     const server = await startServer(era, ({ headers }) => refused.has(headers.authorization))
@@ -125,7 +125,7 @@ test('a server that refuses the credential refuses it to whoever brought it, and
   }
 })
 
-test('a configuration that would hand on tokens which the gateway consumes is refused', async () => {
+test('a configuration that would forward tokens meant for the gateway is refused', async () => {
   const backends = [
     {
       name: 'a',

@@ -45,7 +45,7 @@ async function callThrough(answerToken: TestTokenEndpoint['answer']) {
   return { json, status, said, sent, token: headers.authorization.slice('Bearer '.length) }
 }
 
-test('whatever a provider answers, no call goes out without a good token, and nothing of the answer is told', async () => {
+test('whatever a provider answers, no call is sent without a good token, and none of the answer is shown', async () => {
   for (const [what, body] of bodies) {
     const { json, said, sent, token } = await callThrough((_request, response) => respond(response, 200, body))
     assert.match(json.error?.message ?? '', /credential for the backend "api" is unavailable/, what)
@@ -78,7 +78,7 @@ const paces: Readonly<Record<string, TestTokenEndpoint['answer']>> = {
     void response.writeHead(200, { 'x-long': 'x'.repeat(64 * 1024) }).end(JSON.stringify(exchanged(SECRET))),
 }
 
-test('where one answers slowly, in part or not at all, calls have an end, and none goes out without a token', async () => {
+test('if a provider answers slowly, in part or not at all, calls time out, and none is sent without a token', async () => {
   await Promise.all(
     Object.entries(paces).map(async ([what, answerToken]) => {
       const { json, said, sent } = await callThrough(answerToken)
@@ -89,7 +89,7 @@ test('where one answers slowly, in part or not at all, calls have an end, and no
   )
 })
 
-test('a redirect is not followed: it would take the token elsewhere', async () => {
+test('a redirect is not followed, as it would send the token elsewhere', async () => {
   const paths: string[] = []
   const { json } = await callThrough(({ path }, response) => {
     paths.push(path)
@@ -99,7 +99,7 @@ test('a redirect is not followed: it would take the token elsewhere', async () =
   assert.equal([...new Set(paths)], ['/token'])
 })
 
-test('a refusal is told as such, and its code goes to the log alone where it is a known word', async () => {
+test('a refusal is reported as such, and only known error codes are logged', async () => {
   for (const error of ['invalid_grant', SECRET, { [SECRET]: 1 }, null]) {
     const { json, said } = await callThrough((_request, response) =>
       respond(response, 400, { error, error_description: SECRET }),

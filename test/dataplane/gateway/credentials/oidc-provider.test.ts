@@ -63,7 +63,7 @@ const bearer = async (subject: string) => ({
 })
 
 for (const mode of eras)
-  test(`each caller calls each backend in their own name, with a token for it (${mode} clients)`, async () => {
+  test(`each caller reaches each backend with a token of their own for it (${mode} clients)`, async () => {
     const users = ['alice', 'bob', 'carol']
     const clients = await Promise.all(
       users.map(async (user) => connect(gateway.url, mode, { headers: await bearer(user) })),
@@ -74,7 +74,7 @@ for (const mode of eras)
     for (const { client } of clients) await client.close()
   })
 
-test('what the backends let in was issued for them, to the gateway, with the scope', () => {
+test('backends accept tokens that were issued for them, to the gateway, with the scope', () => {
   for (const [index, { admitted }] of servers.entries()) {
     assert.ok(admitted.length > 0)
     for (const { aud, scope, client_id: client } of admitted)
@@ -82,7 +82,7 @@ test('what the backends let in was issued for them, to the gateway, with the sco
   }
 })
 
-test('no backend has seen a token of a caller', async () => {
+test('no backend sees a caller’s token', async () => {
   for (const { seen } of servers)
     for (const { headers } of seen) {
       const [, token] = (headers.authorization ?? '').split(' ')
@@ -90,7 +90,7 @@ test('no backend has seen a token of a caller', async () => {
     }
 })
 
-test('a token for another server is refused, and so is the gateway’s client: the caller hears which backend, and no more', async () => {
+test('if a token is for another server, or the gateway’s client is refused, the caller is told the backend and no more', async () => {
   const headers = await bearer('alice')
   const { json } = await postModern(gateway.url, 'tools/list', {}, headers)
   const names = json.result.tools.map(({ name }: { name: string }) => name)

@@ -58,7 +58,7 @@ async function startStage(era: 'modern' | 'legacy') {
 }
 
 for (const era of ['modern', 'legacy'] as const) {
-  test(`${era}: calls that went out with one credential, and are refused one after the other, have one other obtained`, async () => {
+  test(`${era}: if calls with one credential are refused one after another, a new one is obtained once`, async () => {
     const stage = await startStage(era)
     assert.ok((await stage.call()).json.result)
     const first = stage.calls().at(-1)?.headers.authorization

@@ -5,7 +5,7 @@ import { AUDIENCE, exchanging, startExchangingGateway } from '../../../support/g
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-server.ts'
 
-test('another configuration of a credential is in force for callers who are here already', async () => {
+test('a changed credential configuration applies to known callers too', async () => {
   const raw = await startRawServer({ era: 'legacy', call: (request) => answer(request, OK_RESULT) })
   const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
   const headers = await gateway.bearer('alice')

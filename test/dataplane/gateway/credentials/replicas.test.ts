@@ -74,7 +74,7 @@ const bearer = async (sub: string, level = 2) => ({
 
 const call = (who: string, backend: string) => rpc('tools/call', { name: `${backend}_t-${who}`, arguments: { who } })
 
-test('another replica goes on in the name of the same user, in the same session with the backend', async () => {
+test('another replica continues for the same user, in the same session with the backend', async () => {
   const [one, two] = await twoReplicas()
   const session = await openSession(one.url, await bearer('alice'))
   for (const era of eras)
@@ -96,7 +96,7 @@ test('another replica goes on in the name of the same user, in the same session 
   )
 })
 
-test('a stranger with the session’s id is refused at each replica, whatever is asked, and the session lives', async () => {
+test('a stranger with the session’s id is refused at each replica, and the session lives on', async () => {
   const [one, two] = await twoReplicas()
   const session = await openSession(one.url, await bearer('alice'))
   await post(one.url, call('alice', 'legacy'), session)
@@ -113,7 +113,7 @@ test('a stranger with the session’s id is refused at each replica, whatever is
   assert.is((await post(two.url, call('alice', 'legacy'), session)).json.result.content[0].text, 'alice')
 })
 
-test('the replica that goes on judges anew: by its own policies, and by the claims that come to it', async () => {
+test('a replica that continues a session judges by its own policies and the request’s claims', async () => {
   const [one, two, config] = await twoReplicas()
   const session = await openSession(one.url, await bearer('alice'))
   const namesAt = async (url: string, headers: Record<string, string>) =>
@@ -133,7 +133,7 @@ test('the replica that goes on judges anew: by its own policies, and by the clai
   assert.is((await post(one.url, call('alice', 'legacy'), session)).status, 200)
 })
 
-test('a stream that another replica goes on with brings what is the user’s own', async () => {
+test('a stream that another replica continues has only the user’s own messages', async () => {
   const [one, two] = await twoReplicas()
   const session = await openSession(one.url, await bearer('alice'))
   const other = await openSession(two.url, await bearer('bob'))

@@ -21,7 +21,7 @@ const CALLS = 100
 const ownerOf = ({ headers }: Pick<RawRequest, 'headers'>): string =>
   /^Bearer of-(\w+)$/.exec(headers.authorization ?? '')?.[1] ?? 'nobody'
 
-test('each call goes with its caller’s own credential, whoever shares the route and whosever list changes', async () => {
+test('each call carries its caller’s own credential, whoever shares the route', async () => {
   /** Who is shown one tool more at the moment. */
   const favoured = new Set<string>()
   const faults: string[] = []

@@ -65,7 +65,7 @@ const lastCredential = ({ seen }: PersonalServer) => seen.at(-1)?.headers.author
 
 for (const client of eras)
   for (const backend of eras) {
-    test(`${client} client, ${backend} backend: a stream that ends after its credential opens again with another one`, async () => {
+    test(`${client} client, ${backend} backend: a stream that ends after its credential expired reopens with a new one`, async () => {
       const { server, gateway, setting, hears } = await listening(client, backend, 1)
       const exchanges = gateway.endpoint.requests.length
       setting.life = 600
@@ -75,7 +75,7 @@ for (const client of eras)
       assert.ok(gateway.endpoint.requests.length > exchanges)
     })
 
-    test(`${client} client, ${backend} backend: one that is refused opens again with another one, once`, async () => {
+    test(`${client} client, ${backend} backend: a refused stream reopens once with a new credential`, async () => {
       const { server, gateway, hears } = await listening(client, backend, 600)
       const exchanges = gateway.endpoint.requests.length
       const used = new Set(server.seen.map(({ headers }) => headers.authorization ?? ''))
@@ -87,7 +87,7 @@ for (const client of eras)
     })
   }
 
-test('a stream whose credential is unavailable at the moment opens when it can', async () => {
+test('a stream whose credential is unavailable opens once there is one', async () => {
   const { server, gateway, setting, hears } = await listening('legacy', 'legacy', 1)
   const { answer } = gateway.endpoint
   let refusals = 0

@@ -74,7 +74,7 @@ test('the form of the exchange, and the client’s authentication', async () => 
   await raw.close()
 })
 
-test('the gateway’s own probes carry its own credential, and one that asks for a credential lives', async () => {
+test('the gateway’s probes carry its own credential, and a backend that asks for one counts as alive', async () => {
   const raw = await startRawServer({
     era: 'modern',
     call: (request) => answer(request, OK_RESULT),
@@ -111,7 +111,7 @@ test('the gateway’s own probes carry its own credential, and one that asks for
 
 const withoutClient = (tokenUrl: string) => ({ type: 'tokenExchange' as const, tokenExchange: { tokenUrl } })
 
-test('a token is kept until a minute before its end, and one at a time is obtained', async () => {
+test('a token is kept until a minute before its expiry, and obtained once at a time', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
   const headers = await gateway.bearer('alice')
@@ -140,7 +140,7 @@ test('a token is kept until a minute before its end, and one at a time is obtain
   await raw.close()
 })
 
-test('a lifetime that a provider writes as text counts', async () => {
+test('a lifetime that is written as text counts', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
   let life = '3600'
@@ -179,7 +179,7 @@ const AUTHORITIES: readonly Readonly<Record<string, unknown>>[] = [
   { groups: ['staff'] },
 ]
 
-test('what a token was got for never serves one of the same user that is good for something else', async () => {
+test('an exchanged token is not used for another token of the same user with other rights', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
   gateway.endpoint.answer = ({ form }, response) =>
@@ -261,7 +261,7 @@ test('a 401 of the backend obtains another token once and retries once, in both 
   }
 })
 
-test('a provider that is away takes down its own backends alone, and the caller learns which and why', async () => {
+test('a provider that is down affects its own backends alone, and the caller is told which and why', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const gateway = await startExchangingGateway((endpoint) => [
     exchanging('api', raw.url, endpoint),

@@ -22,7 +22,7 @@ const AGAIN = (backend: string, provider = 'github') =>
   `The credential for the backend "${backend}" is unavailable: you have to log in at the provider "${provider}" again.`
 
 for (const era of ['modern', 'legacy', 'both'] as const) {
-  test(`a ${era} backend gets the provider’s token in the place of the caller’s`, async () => {
+  test(`a ${era} backend gets the provider’s token instead of the caller’s`, async () => {
     const raw = await startRawServer({ era, call: (request) => answer(request, OK) })
     const gateway = await startLoginGateway({ backends: [injecting('gh', raw.url)] })
     await gateway.logIn(of('alice', 'login-1'), 'github-token-of-alice')
@@ -48,7 +48,7 @@ for (const era of ['modern', 'legacy', 'both'] as const) {
   })
 }
 
-test('whoever has no token is told of which provider; other backends go on, and nothing goes out without it', async () => {
+test('a caller without a token is told the provider; other backends work, and nothing is sent without the token', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const gateway = await startLoginGateway({
     backends: [injecting('gh', raw.url), injecting('gl', raw.url, 'gitlab'), { name: 'open', url: raw.url }],
@@ -86,7 +86,7 @@ test('whoever has no token is told of which provider; other backends go on, and 
   await raw.close()
 })
 
-test('logins of one user are kept apart: tokens, sessions and lists, at the same time', async () => {
+test('tokens, sessions and lists of one user’s concurrent logins are kept apart', async () => {
   const raw = await startRawServer({ era: 'both', call: (request) => answer(request, OK) })
   const gateway = await startLoginGateway({ backends: [injecting('gh', raw.url)] })
   const logins = ['one', 'two', 'three']
@@ -116,7 +116,7 @@ test('logins of one user are kept apart: tokens, sessions and lists, at the same
   await raw.close()
 })
 
-test('a token that another issuer has given names no login', async () => {
+test('a token of another issuer names no login', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const [idp, other] = [await startIdentityProvider(), await startIdentityProvider()]
   const { issuer } = other
@@ -130,7 +130,7 @@ test('a token that another issuer has given names no login', async () => {
   await Promise.all([raw.close(), idp.close(), other.close()])
 })
 
-test('a 401 of the backend has the token refreshed once; what was refreshed reaches the next call', async () => {
+test('after a 401 of the backend the token is refreshed once, and the next call uses the new one', async () => {
   for (const era of ['modern', 'legacy'] as const) {
     let refused = new Set<string | undefined>()
     const raw = await startRawServer({
@@ -173,7 +173,7 @@ test('a 401 of the backend has the token refreshed once; what was refreshed reac
   }
 })
 
-test('what can’t be refreshed any more is not sent again: the caller is to log in', async () => {
+test('a token that can’t be refreshed is not sent again, and the caller is asked to log in', async () => {
   let isRefused = false
   const raw = await startRawServer({
     era: 'modern',
@@ -201,7 +201,7 @@ test('what can’t be refreshed any more is not sent again: the caller is to log
   await raw.close()
 })
 
-test('a token in its last minute serves where it can’t be refreshed, and is refreshed where it can', async () => {
+test('a token in its last minute is refreshed if possible, and used otherwise', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   let answers: 'fails' | 'refreshes' = 'fails'
   const gateway = await startLoginGateway(
@@ -225,7 +225,7 @@ test('a token in its last minute serves where it can’t be refreshed, and is re
   await raw.close()
 })
 
-test('a login that was ended serves nobody any more', async () => {
+test('an ended login no longer works', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const gateway = await startLoginGateway({ backends: [injecting('gh', raw.url)] })
   await gateway.logIn(of('alice', 'login-1'), 'github-token-of-alice')
@@ -239,7 +239,7 @@ test('a login that was ended serves nobody any more', async () => {
   await raw.close()
 })
 
-test('a session that is restored at another replica has its login’s token there; a store that is away says so', async () => {
+test('a session restored at another replica uses its login’s token; if the store is down, the error says so', async () => {
   const redis = await startRedis()
   const raw = await startRawServer({ era: 'legacy', call: (request) => answer(request, OK_RESULT) })
   const idp = await startIdentityProvider()
@@ -271,7 +271,7 @@ test('a session that is restored at another replica has its login’s token ther
   await Promise.all([raw.close(), idp.close()])
 })
 
-test('with subjectProviderName the provider’s token is exchanged, for each login by itself', async () => {
+test('with subjectProviderName the provider’s token is exchanged, for each login separately', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const endpoint = await startTokenEndpoint()
   endpoint.answer = ({ form }, response) => {
@@ -300,7 +300,7 @@ test('with subjectProviderName the provider’s token is exchanged, for each log
   await Promise.all([raw.close(), endpoint.close()])
 })
 
-test('what was exchanged for a token is used no longer than that token is stored', async () => {
+test('an exchanged token is used no longer than its subject token is stored', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const endpoint = await startTokenEndpoint()
   endpoint.answer = ({ form }, response) => {

@@ -103,7 +103,7 @@ async function startStage(
 }
 
 for (const era of ['modern', 'legacy'] as const)
-  test(`a ${era} backend gets the target’s token: two steps, each with its client, and once for many calls`, async () => {
+  test(`a ${era} backend gets the target’s token by two steps, each with its own client, once for many calls`, async () => {
     const stage = await startStage({}, { era })
     const headers = await stage.gateway.bearer('alice')
     const { client } = await connect(stage.gateway.url, era, { headers })
@@ -138,7 +138,7 @@ for (const era of ['modern', 'legacy'] as const)
     await stage.close()
   })
 
-test('with subjectProviderName the ID token of the login goes there, and the caller’s own nowhere', async () => {
+test('with subjectProviderName the login’s ID token is sent, and the caller’s own token is not', async () => {
   const stage = await startStage({ subjectProviderName: 'okta' })
   const idTokenOf = (who: string, expiresIn = 300) =>
     stage.gateway.idp.mint({ sub: who, aud: 'the-gateway-at-okta' }, { expiresIn })
@@ -183,7 +183,7 @@ test('with subjectProviderName the ID token of the login goes there, and the cal
   await stage.close()
 })
 
-test('an assertion is for the target and the resource alone, whatever its header says', async () => {
+test('an assertion for another target or resource is refused, whatever its header says', async () => {
   const stage = await startStage()
   let user = 0
   const outcome = async (give: () => Promise<object> | object) => {
@@ -217,7 +217,7 @@ test('an assertion is for the target and the resource alone, whatever its header
   await stage.close()
 })
 
-test('a provider or target that refuses takes down its own backend alone, and the caller learns which one', async () => {
+test('a provider or target that refuses affects its own backend alone, and the caller is told which one', async () => {
   const stage = await startStage()
   const alice = await stage.gateway.bearer('alice')
   stage.target.answer = (_request, response) =>
@@ -238,7 +238,7 @@ test('a provider or target that refuses takes down its own backend alone, and th
   await stage.close()
 })
 
-test('a 401 of the backend has both steps done once more', async () => {
+test('after a 401 of the backend both steps are repeated once', async () => {
   let refused = ''
   const stage = await startStage(
     {},
@@ -259,7 +259,7 @@ test('a 401 of the backend has both steps done once more', async () => {
   await stage.close()
 })
 
-test('https but on loopback; the target alone by choice; a secret belongs to a client', () => {
+test('https is needed except on loopback; the target is optional; a secret needs a client', () => {
   const findings = (xaa: Partial<Xaa>) =>
     checkGateway({
       name: 'g',

@@ -108,7 +108,7 @@ const at = () => ({ port: Number(new URL(gateway.url).port), address: '127.0.0.1
 const call = (name: string, args: object = {}, id: unknown = 1) =>
   rpc('tools/call', { name: `b_${name}`, arguments: args, _meta: { progressToken: 'p' } }, id)
 
-test('capabilities are kept as far as they matter, and too many are refused', async () => {
+test('only the capabilities that matter are kept, and too many are refused', async () => {
   const large = { elicitation: {}, experimental: { x: 'x'.repeat(70_000) } }
   const params = { protocolVersion: '2025-11-25', capabilities: large, clientInfo: { name: 'c', version: '1' } }
   const refused = await post(gateway.url, rpc('initialize', params))
@@ -133,7 +133,7 @@ test('capabilities are kept as far as they matter, and too many are refused', as
     assert.equal(normalCapabilities(wrong), {})
 })
 
-test('capabilities that are nested too deep are no message, and nothing is logged of it', async () => {
+test('capabilities that are nested too deep make the message invalid, and nothing is logged', async () => {
   const deep = `${'{"a":'.repeat(200_000)}1${'}'.repeat(200_000)}`
   const params = { protocolVersion: '2025-11-25', capabilities: 0, clientInfo: { name: 'c', version: '1' } }
   const body = rpc('initialize', params).replace('"capabilities":0', `"capabilities":${deep}`)
@@ -148,7 +148,7 @@ test('capabilities that are nested too deep are no message, and nothing is logge
   assert.is(gateway.lines.slice(lines).filter(({ level }) => level === 'error').length, 0)
 })
 
-test('what one caller makes the gateway hold is its own affair, and it has it back in the end', async () => {
+test('what the gateway holds for one caller counts against that caller, and is released in the end', async () => {
   const session = await openSession(gateway.url)
   const held: Connection[] = []
   for (let count = 0; count < 4; count++)
@@ -179,13 +179,13 @@ test('what one caller makes the gateway hold is its own affair, and it has it ba
   for (const { socket } of held) socket.destroy()
 })
 
-test('a body that would never fit is told so', async () => {
+test('a body that could never fit is refused as such', async () => {
   const session = await openSession(gateway.url)
   const many = call('small', { x: 0 }).replace('"x":0', `"x":[${'[],'.repeat(2_500_000)}[]]`)
   assert.is((await post(gateway.url, many, session)).status, 413)
 })
 
-test('a client that goes away in the middle of its body holds nothing any more', async () => {
+test('a client that disconnects in the middle of its body holds no memory any more', async () => {
   for (let count = 0; count < 8; count++) {
     const { headers } = modern('tools/call', { name: 'b_small' })
     const body = 'x'.repeat(7 * MIB)
@@ -218,7 +218,7 @@ for (const name of ['chat', 'large'])
       socket.destroy()
     })
 
-test('a batch of large answers flows, and one that nobody reads holds up all of its backends', async () => {
+test('a batch of large answers is streamed, and an unread one holds up all of its backends', async () => {
   const session = await openSession(gateway.url, {}, '2025-03-26')
   const body = `[${['large', 'small', 'large', 'small'].map((name, id) => call(name, {}, id)).join()}]`
   const { status, text } = await post(gateway.url, body, session)
@@ -237,7 +237,7 @@ test('a batch of large answers flows, and one that nobody reads holds up all of 
   socket.destroy()
 })
 
-test('a listener keeps nothing of its request', async () => {
+test('a listening stream does not keep its request', async () => {
   const meta = { ...modernMeta, x: 'x'.repeat(7 * MIB) }
   const { body, headers } = modern(
     'subscriptions/listen',
@@ -256,7 +256,7 @@ test('a listener keeps nothing of its request', async () => {
   for (const { socket } of held) socket.destroy()
 })
 
-test('capabilities that mean the same are one kind, and of many kinds the oldest session at a backend ends', async () => {
+test('equal capabilities share a backend session, and of many kinds the oldest session ends', async () => {
   const opened = () => backend.calls('initialize').length
   const ended = () => backend.seen.filter(({ method }) => method === 'DELETE').length
   const callAs = async (capabilities: object) => {
@@ -274,7 +274,7 @@ test('capabilities that mean the same are one kind, and of many kinds the oldest
   await eventually('sessions to end', () => ended() - endedBefore >= 40 - 16)
 })
 
-test('a backend that wants to be asked late is asked in five minutes, not at once', () => {
+test('a backend that asks for a long delay is asked in five minutes, not at once', () => {
   assert.is(pauseBeforeRest(4_294_967_296_000), 300_000)
   assert.is(pauseBeforeRest(0), 100)
   assert.is(parseTimer('1000000h'), 2 ** 31 - 1)

@@ -44,7 +44,7 @@ async function call(from: number, name: string): Promise<{ readonly status: numb
   return { status: statusCode, text: await answered.text() }
 }
 
-test('whose calls fail is refused at once in the end, and others are served', async () => {
+test('a caller whose calls keep failing is refused at once, and others are served', async () => {
   const reached = () => backend.calls('tools/call').length
   for (let time = 0; time < 5; time++) await call(0, 'fail')
   const before = reached()
@@ -55,7 +55,7 @@ test('whose calls fail is refused at once in the end, and others are served', as
   assert.match((await call(1, 'good')).text, '"ok"')
 })
 
-test('who lets calls hang has half of the connections, and others are served', async () => {
+test('a caller whose calls hang gets half of the connections, and others are served', async () => {
   const statuses: number[] = []
   for (let made = 0; made < 520; made++)
     call(0, 'hang').then(

@@ -97,7 +97,7 @@ for (const era of ['modern', 'legacy'] as const) {
     await client.close()
   })
 
-  test(`${era}: a parameter that stands in a header`, async () => {
+  test(`${era}: a parameter in a header`, async () => {
     const { client } = await connect(gateway.url, era)
     await client.listTools()
     for (const backend of ['dual', 'sessions']) {
@@ -133,14 +133,14 @@ test('modern clients that share a session with a legacy backend don’t mix up t
   await Promise.all(clients.map(({ client }) => client.close()))
 })
 
-test('a backend that asks the user something is told that nobody answers, and does not hang', async () => {
+test('a backend that asks the user gets an error, and does not hang', async () => {
   const { client } = await connect(gateway.url, 'legacy')
   const result = await client.callTool({ name: 'sessions_ask', arguments: {} })
   assert.match(textOf(result), /nobody answered/)
   await client.close()
 })
 
-test('the status tells what is there', async () => {
+test('the status lists the backends', async () => {
   const { backends, config } = await gateway.status()
   assert.match(config, /^sha256:[0-9a-f]{64}$/)
   assert.equal(

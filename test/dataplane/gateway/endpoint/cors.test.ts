@@ -63,7 +63,7 @@ const words = (headers: Headers, name: string): readonly string[] =>
 
 const readable = ({ headers }: { readonly headers: Headers }) => headers.get('access-control-allow-origin')
 
-test('a browser may send what clients of both eras send, and the headers that are passed on', async () => {
+test('a browser may send the headers of both eras, and those that are passed on', async () => {
   for (const [one, origin] of [
     [gateway, PAGE],
     [proxy, '*'],
@@ -84,7 +84,7 @@ test('a browser may send what clients of both eras send, and the headers that ar
   }
 })
 
-test('pages of other origins get no leave, and are refused; a foreign Host is refused whatever the origin', async () => {
+test('pages of other origins are refused, and so is a foreign Host whatever the origin', async () => {
   const { headers } = await ask(gateway.url, other)
   assert.is(headers.get('access-control-allow-origin'), null)
   assert.is(headers.get('access-control-allow-headers'), null)
@@ -170,7 +170,7 @@ const refused: readonly (readonly [number, Asked])[] = [
   ]),
 ]
 
-test('errors can be read as well, wherever a client looks, by pages that may call alone', async () => {
+test('errors can be read by pages of allowed origins, and by no others', async () => {
   for (const [one, origin] of [
     [gateway, PAGE],
     [proxy, '*'],
@@ -210,7 +210,7 @@ test('a gateway that has no configuration yet says so to pages, too', async () =
   }
 })
 
-test('a page learns where to log in, and that it may not: 401, 403, and the metadata', async () => {
+test('a page can read 401, 403 and the metadata', async () => {
   const policies = ['permit(principal, action, resource) when { principal.claim_team == "blue" };']
   const guarded = await GuardedGateway.start(
     config.backends,
@@ -236,7 +236,7 @@ test('a page learns where to log in, and that it may not: 401, 403, and the meta
   }
 })
 
-test('a limit that is reached can be read', async () => {
+test('a page can read a rate limit’s refusal', async () => {
   const limited = await startGateway({
     ...config,
     role: 'proxy',
@@ -255,7 +255,7 @@ test('a limit that is reached can be read', async () => {
   }
 })
 
-test('without cors no page is told anything, and OPTIONS is no method', async () => {
+test('without cors there are no CORS headers, and OPTIONS is not allowed', async () => {
   const plain = await startGateway({ ...config, cors: {} })
   try {
     assert.is((await ask(plain.url, { origin: 'http://localhost' })).status, 405)
@@ -309,7 +309,7 @@ test('a page in Chromium opens a session and calls a tool; a page of another ori
   }
 })
 
-test('what no browser sends as an origin is a finding', () => {
+test('an origin that no browser sends is refused in the configuration', () => {
   const asked: GatewayConfig = {
     name: 'x',
     namespace: 'x',
@@ -350,7 +350,7 @@ function raw(url: string, text: string): Promise<string> {
   })
 }
 
-test('pages read what is answered to what is no HTTP request, too', async () => {
+test('pages can also read the answer to a malformed HTTP request', async () => {
   const begin = (origin: string) => `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: ${origin}\r\n`
   for (const [status, text] of [
     ['431', `X: ${'x'.repeat(70_000)}\r\n\r\n`],

@@ -61,7 +61,7 @@ test('the named headers go with a call in both eras, credentials and others do n
   }
 })
 
-test('what may not be passed on is refused in the configuration', () => {
+test('headers that may not be passed on are refused in the configuration', () => {
   const config: GatewayConfig = {
     name: 'x',
     namespace: 'x',
@@ -107,7 +107,7 @@ test('the endpoint has one path, however it is written, and three methods', asyn
     }
 })
 
-test('host names that were allowed are answered to, others are not', async () => {
+test('allowed host names are answered, others are refused', async () => {
   const session = await openSession(gateway.url)
   assert.is(await statusFor('tools.example.com', session), 200)
   assert.is(await statusFor('TOOLS.example.com:8443', session), 200)
@@ -116,7 +116,7 @@ test('host names that were allowed are answered to, others are not', async () =>
   assert.is(await statusFor('tools.example.com', { ...session, origin: 'https://tools.example.com' }), 200)
 })
 
-test('too many headers are 431, too large a body is 413, and what comes after is served', async () => {
+test('too many headers are 431, too large a body is 413, and later requests are served', async () => {
   const session = await openSession(gateway.url)
   assert.is(await statusFor('localhost', { ...session, 'x-large': 'a'.repeat(70_000) }), 431)
   const large = rpc('tools/call', { name: 'd_echo', arguments: { message: 'a'.repeat(9 * 1024 * 1024) } })
@@ -124,7 +124,7 @@ test('too many headers are 431, too large a body is 413, and what comes after is
   assert.is((await post(gateway.url, rpc('ping'), session)).status, 200)
 })
 
-test('a stop: not ready at once, calls are waited for, streams end, then the process', async () => {
+test('a stopping gateway is not ready at once, waits for calls, ends streams, and exits', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'portico-drain-'))
   const configFile = join(directory, 'gateway.yaml')
   const config = {

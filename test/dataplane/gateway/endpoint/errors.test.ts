@@ -257,7 +257,7 @@ test('the answer to an unsupported version tells the supported ones', async () =
   })
 })
 
-test('a modern notification is taken', async () => {
+test('a modern notification is accepted', async () => {
   const body = JSON.stringify({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } })
   const answer = await post(gateway.url, body, {
     'mcp-protocol-version': MODERN,
@@ -284,7 +284,7 @@ test('errors that belong to a request of a session come with HTTP 200', async ()
   }
 })
 
-test('notifications and responses in a session are taken', async () => {
+test('notifications and responses in a session are accepted', async () => {
   const session = await openSession(gateway.url)
   for (const body of [
     '{"jsonrpc":"2.0","method":"notifications/initialized"}',
@@ -311,7 +311,7 @@ for (const [asked, given] of [
     assert.is((await post(gateway.url, PING, bare)).status, 200)
   })
 
-test('batches are taken in revision 2025-03-26, and refused in all others', async () => {
+test('batches are accepted in revision 2025-03-26 and refused in all others', async () => {
   const note = '{"jsonrpc":"2.0","method":"notifications/initialized"}'
   const call = rpc('tools/call', { name: 'b_t' }, 'c')
   const batch = `[${rpc('ping', {}, 1)}, ${note}, ${call}, ${rpc('nothing', {}, 2)}]`
@@ -353,12 +353,12 @@ test('a body over 8 MiB is refused, announced or not', async () => {
   assert.is(answer.status, 413)
 })
 
-test('whoever sends far too much hears why, before the connection ends', async () => {
+test('a client that sends far too much gets the reason before the connection ends', async () => {
   const far = rpc('tools/list', { x: 'x'.repeat(20 * 1024 * 1024) })
   for (let round = 0; round < 6; round++) assert.is((await post(gateway.url, far)).status, 413)
 })
 
-test('a body just under 8 MiB is taken', async () => {
+test('a body just under 8 MiB is accepted', async () => {
   const args = { x: 'x'.repeat(8 * 1024 * 1024 - 1000) }
   const { status, json } = await postModern(gateway.url, 'tools/call', { name: 'b_t', arguments: args })
   assert.is(status, 200)
@@ -437,7 +437,7 @@ function raw(text: string): Promise<string> {
 const head = (host: string) =>
   `POST /mcp HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\nAccept: */*\r\nContent-Length: ${PING.length}\r\n\r\n${PING}`
 
-test('a foreign host is refused, an address and localhost are not', async () => {
+test('a foreign host is refused; an address and localhost are accepted', async () => {
   assert.match(await raw(head('evil.example')), / 403 /)
   assert.match(await raw(head('localhost:1')), / 400 /)
   assert.match(await raw(head('127.0.0.1')), / 400 /)

@@ -128,7 +128,7 @@ test('mangled headers are answered', async () => {
   }
 })
 
-test('mangled HTTP is survived', async () => {
+test('mangled HTTP does no harm', async () => {
   const { hostname, port } = new URL(gateway.url)
   const call = modern('tools/call', { name: 'b_open' })
   const head = Object.entries({ Host: 'localhost', ...BASE_HEADERS, ...call.headers }).map(
@@ -147,7 +147,7 @@ test('mangled HTTP is survived', async () => {
   }
 })
 
-test('depth, batches, bytes that are no UTF-8, and a body in chunks of any size are survived', async () => {
+test('deep nesting, batches, invalid UTF-8 and bodies in chunks of any size do no harm', async () => {
   const session = await openSession(gateway.url)
   const call = modern('tools/call', { name: 'b_open', arguments: { x: 'DEEP' } })
   const old = rpc('tools/call', { name: 'b_open', arguments: { x: 'DEEP' } })
@@ -217,7 +217,7 @@ test('depth, batches, bytes that are no UTF-8, and a body in chunks of any size 
   }
 })
 
-test('after all that it serves as before, and has logged no failure of its own', async () => {
+test('after all this the gateway works as before and has logged no failure of its own', async () => {
   assert.ok((await postModern(gateway.url, 'tools/call', { name: 'b_open' })).json.result)
   assert.equal(
     gateway.lines.filter(({ level }) => level === 'error'),
@@ -225,7 +225,7 @@ test('after all that it serves as before, and has logged no failure of its own',
   )
 })
 
-test('mangled answers of a backend are survived', async () => {
+test('mangled answers of a backend do no harm', async () => {
   const whole = (id: unknown) =>
     `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"content":[{"type":"text","text":"ok"}]}}`
   const events = (id: unknown) =>

@@ -40,7 +40,7 @@ const bearer = async (claims: Record<string, unknown> = {}) => ({
   authorization: `Bearer ${await idp.mint({ aud: AUDIENCE, ...claims })}`,
 })
 
-test('without a token: 401 with a challenge that names the metadata, in every way in', async () => {
+test('every request without a token gets 401 with a challenge that names the metadata', async () => {
   const answers = [
     await post(gateway.url, rpc('initialize', { protocolVersion: '2025-11-25' })),
     await postModern(gateway.url, 'server/discover'),
@@ -59,7 +59,7 @@ test('without a token: 401 with a challenge that names the metadata, in every wa
   }
 })
 
-test('the metadata is where the challenge and the specification say', async () => {
+test('the metadata is served where the challenge and the specification say', async () => {
   for (const path of ['', '/mcp']) {
     const answer = await fetch(`${gateway.base}/.well-known/oauth-protected-resource${path}`)
     assert.equal(await answer.json(), {
@@ -104,14 +104,14 @@ test('no token ever reaches a backend', () => {
   }
 })
 
-test('a session outlives its token: another one of the same subject will do', async () => {
+test('a session outlives its token, and continues with another one of the same subject', async () => {
   const session = await openSession(gateway.url, await bearer())
   const renewed = { ...session, ...(await bearer({ extra: 'claim' })) }
   assert.is(renewed.authorization === session['authorization'], false)
   assert.is((await post(gateway.url, rpc('ping'), renewed)).status, 200)
 })
 
-test('an opaque token is asked about with the client’s secret, and opens a session that is its subject’s', async () => {
+test('an opaque token is introspected with the client’s secret, and opens a session of its subject', async () => {
   const asking = await startGateway(
     {
       backends: [{ name: 'b', url: backend.url }],
@@ -142,7 +142,7 @@ test('an opaque token is asked about with the client’s secret, and opens a ses
   }
 })
 
-test('somebody else’s session is an unknown one', async () => {
+test('another caller’s session is unknown', async () => {
   const alices = await openSession(gateway.url, await bearer())
   const bob = { ...alices, ...(await bearer({ sub: 'bob' })) }
   const unknown = { ...alices, ...(await bearer()), 'mcp-session-id': 'nobody' }

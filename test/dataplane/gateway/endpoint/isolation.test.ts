@@ -56,7 +56,7 @@ const call = (gateway: GatewayUnderTest, name: string) => postModern(gateway.url
 
 const backendOf = (status: GatewayStatus, name: string) => status.backends.find((backend) => backend.name === name)
 
-test('dead, silent and broken backends take nothing from the others', async () => {
+test('dead, silent and broken backends do not affect the others', async () => {
   const rubbish: [string, Parameters<typeof createServer>[1]][] = [
     ['html', (_req, res) => void res.writeHead(200, { 'content-type': 'text/html' }).end('<html>')],
     ['error', (_req, res) => void res.writeHead(500).end()],
@@ -109,7 +109,7 @@ test('a tool of a backend that never answered is unavailable, not unknown', asyn
   assert.is((await call(gateway, 'good_nothing')).json.error.code, -32602)
 })
 
-test('a backend that comes up later is found by itself', async () => {
+test('a backend that starts later is found without a restart', async () => {
   const port = await freePort()
   const gateway = await gatewayOver([{ name: 'late', url: `http://127.0.0.1:${port}/mcp` }])
   assert.equal(await listed(gateway), [])
@@ -119,7 +119,7 @@ test('a backend that comes up later is found by itself', async () => {
   assert.is(backendOf(await gateway.status(), 'late')?.health, 'healthy')
 })
 
-test('a backend that goes away keeps its tools in the list; calls fail at once, and later without a try', async () => {
+test('a backend that goes down stays listed; calls fail at once, and later without a try', async () => {
   const server = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const gateway = await gatewayOver([
     { name: 'good', url: good.url },
@@ -143,7 +143,7 @@ test('a backend that goes away keeps its tools in the list; calls fail at once, 
   assert.is(backendOf(await gateway.status(), 'gone')?.circuit, 'closed')
 })
 
-test('a call ends when its backend’s timeout is over, whatever progress it makes', async () => {
+test('a call ends after its backend’s timeout, whatever progress it reports', async () => {
   const server = await raw({
     era: 'legacy',
     tools: [tool('hang'), tool('busy')],
@@ -174,7 +174,7 @@ test('a call ends when its backend’s timeout is over, whatever progress it mak
   await eventually('the backend to be told', () => server.calls('notifications/cancelled').length === 2)
 })
 
-test('answers that are none are told apart from answers', async () => {
+test('invalid answers are told apart from valid ones', async () => {
   const lies: Record<string, (id: string) => string> = {
     'other-id': () => `{"jsonrpc":"2.0","id":"other","result":${OK_RESULT}}`,
     'no-id': () => `{"jsonrpc":"2.0","result":${OK_RESULT}}`,
@@ -209,7 +209,7 @@ test('answers that are none are told apart from answers', async () => {
   }
 })
 
-test('what a backend says of itself in an error stays within', async () => {
+test('a backend’s own error text is not shown to callers', async () => {
   const secret = 'postgres://user:pw@db'
   const url = await odd((_req, res) => void res.writeHead(500, { 'x-secret': secret }).end(secret))
   const server = await raw({
@@ -231,7 +231,7 @@ test('what a backend says of itself in an error stays within', async () => {
   assert.not.match(JSON.stringify(await gateway.status()), secret)
 })
 
-test('an answer that breaks off after it has begun to flow breaks the client’s off too', async () => {
+test('if an answer breaks off while it is streamed, the client’s breaks off too', async () => {
   let breakOff = () => {}
   const server = await raw({
     era: 'modern',
@@ -252,7 +252,7 @@ test('an answer that breaks off after it has begun to flow breaks the client’s
   )
 })
 
-test('clients that listen take nothing from calls: each has a stream at the backend, which takes no connection of theirs', async () => {
+test('listening clients do not use up the connections for calls', async () => {
   let streams = 0
   const backend = await raw({
     era: 'legacy',

@@ -80,7 +80,7 @@ const asHost = (base: string, host: string) =>
     sent.on('error', reject).end()
   })
 
-test('the root tells a browser where MCP is, what is behind it and how each client connects', async () => {
+test('the root page shows the endpoint, its backends and how each client connects', async () => {
   const { status, headers, text } = await ask(gateway.base, BROWSER)
   assert.is(status, 200)
   assert.match(headers.get('content-type') ?? '', 'text/html')
@@ -98,7 +98,7 @@ test('the root tells a browser where MCP is, what is behind it and how each clie
   assert.match(text, /<td>away<\/td><td><span class="tag warn">(degraded|unhealthy)<\/span><\/td><td>0</)
 })
 
-test('programs get the same as JSON or in two lines, HEAD works', async () => {
+test('programs get the same as JSON or in two lines, and HEAD works', async () => {
   const json = JSON.parse((await ask(gateway.base, 'application/json')).text)
   assert.is(json.endpoint, gateway.url)
   assert.equal(
@@ -111,7 +111,7 @@ test('programs get the same as JSON or in two lines, HEAD works', async () => {
   assert.equal([head.status, head.text], [200, ''])
 })
 
-test('what is no page stays not found; a client that takes the root for the endpoint is told the right one', async () => {
+test('other paths are not found; a client that posts to the root is told the endpoint', async () => {
   for (const path of ['/none', '/index.html', '/mcp/none', '//'])
     assert.is((await ask(gateway.base, BROWSER, path)).status, 404)
   const asked = [await ask(gateway.base, 'text/event-stream'), await ask(gateway.base, 'application/json', '/', 'POST')]
@@ -121,7 +121,7 @@ test('what is no page stays not found; a client that takes the root for the endp
   }
 })
 
-test('what backends say is shown as text, and the policy would let nothing of it act', async () => {
+test('texts of backends are shown as text, and the content security policy blocks scripts', async () => {
   const { text, headers } = await ask(gateway.base, BROWSER)
   assert.match(text, '&lt;script&gt;alert(1)')
   assert.not.match(text, '<script')
@@ -132,7 +132,7 @@ test('what backends say is shown as text, and the policy would let nothing of it
   assert.not.match(policy, 'unsafe')
 })
 
-test('a host name that is not served gets no page; where all are, the name is read as one or not at all', async () => {
+test('an unserved host name gets no page; if all are served, invalid names are not shown', async () => {
   const other = await asHost(gateway.base, 'rebound.example')
   assert.is(other.status, 403)
   assert.not.match(other.text, 'good')
@@ -151,7 +151,7 @@ test('a host name that is not served gets no page; where all are, the name is re
   }
 })
 
-test('where callers log in, nothing behind the endpoint is told: where to log in is', async () => {
+test('if callers have to log in, the page shows where and nothing behind the endpoint', async () => {
   const closed = await started({
     name: 'closed',
     backends: [{ name: 'secretive', url: good.url }],
@@ -177,7 +177,7 @@ test('where callers log in, nothing behind the endpoint is told: where to log in
   }
 })
 
-test('below a prefix the page is found, and names the endpoint there', async () => {
+test('below a path prefix the page is served and names the endpoint there', async () => {
   const below = await started({ backends: [], endpointPrefix: '/team' })
   try {
     const { text } = await ask(below.base, BROWSER, '/team/')
@@ -234,7 +234,7 @@ test('a backend with 100,000 tools, and one with descriptions of 1 MB, make no l
   }
 })
 
-test('what is shown to type works as it stands', async () => {
+test('the commands on the page work as shown', async () => {
   const { name, endpoint, ...more } = JSON.parse((await ask(gateway.base, 'application/json')).text)
   const setups = gatewaySetups({ name, endpoint, access: { kind: 'open', ...more } })
   const text = (client: string) => setups.find((one) => one.client === client)?.text ?? ''
@@ -250,7 +250,7 @@ test('what is shown to type works as it stands', async () => {
   assert.match((await run('sh', ['-c', `${process.execPath} ${bin} ${inspector}`])).stdout, 'good_echo')
 })
 
-test('in a browser: laid out, nothing refused, light and dark', async () => {
+test('in a browser the page has its layout and loads everything, light and dark', async () => {
   const light = await look(gateway.base, { browser })
   const dark = await look(gateway.base, { browser, dark: true })
   assert.equal([light.console, dark.console], ['', ''])

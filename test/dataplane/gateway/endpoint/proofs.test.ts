@@ -127,13 +127,13 @@ test('a token with the proof of its key is let in, introspected or not; a plain 
   assert.match(challengeOf(refused), /^DPoP .*error="invalid_token".*algs="ES256 EdDSA RS256 PS256"/)
 })
 
-test('a token is read from the header alone', async () => {
+test('a token is accepted in the header alone', async () => {
   const token = await provider.mint({ aud: 'us' })
   assert.is((await send(`${optional.url}?access_token=${token}`, {})).status, 401)
   assert.is((await send(optional.url, { cookie: `access_token=${token}`, dpop: token })).status, 401)
 })
 
-test('challenges and metadata tell how proofs are read', async () => {
+test('challenges and metadata say whether proofs are supported or required', async () => {
   assert.match(challengeOf(await send(off.url, {})), /^Bearer (?!.*DPoP)/)
   assert.match(challengeOf(await send(optional.url, {})), /^Bearer .*, DPoP .*algs="ES256 EdDSA RS256 PS256"$/)
   assert.match(challengeOf(await send(required.url, {})), /^DPoP .*resource_metadata="[^"]+".*algs=/)
@@ -258,7 +258,7 @@ test('the proof of another key, a plain token and a token of another binding are
   assert.is((await send(off.url, await key.headers('POST', RESOURCE, await bound()))).status, 401)
 })
 
-test('each algorithm in the list proves, and htu may carry a query', async () => {
+test('each listed algorithm works, and htu may have a query', async () => {
   const all = await start({ algs: ['ES256', 'ES384', 'ES512', 'EdDSA', 'RS256', 'PS256', 'RS384', 'PS512'] })
   for (const alg of ['ES256', 'ES384', 'ES512', 'EdDSA', 'RS256', 'PS256', 'RS384', 'PS512', 'Ed25519']) {
     const prover = await Prover.create(alg)
@@ -274,7 +274,7 @@ test('each algorithm in the list proves, and htu may carry a query', async () =>
   assert.is((await send(all.url, await key.headers('POST', spelled, token))).status, 200)
 })
 
-test('the same proof is refused the second time, unless replays are let through', async () => {
+test('a proof is refused the second time, unless replays are allowed', async () => {
   const token = await bound()
   const headers = await key.headers('POST', RESOURCE, token)
   assert.is((await send(optional.url, headers)).status, 200)
@@ -304,7 +304,7 @@ test('a proof is for the configured URL, whatever Host and forwarding headers sa
   }
 })
 
-test('in a session each POST, GET and DELETE has a proof of its own', async () => {
+test('in a session each POST, GET and DELETE needs a proof of its own', async () => {
   for (const url of [optional.url, required.url]) {
     const token = await bound()
     const proven = (method: string) => key.headers(method, RESOURCE, token)
@@ -326,7 +326,7 @@ test('in a session each POST, GET and DELETE has a proof of its own', async () =
   }
 })
 
-test('a nonce is asked for, told with each answer, and refused when it was not given here', async () => {
+test('a nonce is required, sent with each answer, and refused if it was issued elsewhere', async () => {
   const { url } = await start({ nonce: 'required' })
   const token = await bound()
   const first = await send(url, await key.headers('POST', RESOURCE, token))
@@ -346,7 +346,7 @@ test('a nonce is asked for, told with each answer, and refused when it was not g
 })
 
 for (const era of ['modern', 'legacy'] as const)
-  test(`the SDK’s client lists and calls with proofs, in the ${era} era, and is given a nonce on the way`, async () => {
+  test(`the SDK’s client lists and calls with proofs and a nonce, in the ${era} era`, async () => {
     const { url } = await start({ nonce: 'required', mode: 'required' }, { resourceUrl: undefined })
     const session = await DpopSession.create()
     const token = await bound({ jkt: session.thumbprint })
@@ -366,7 +366,7 @@ for (const era of ['modern', 'legacy'] as const)
     await client.close()
   })
 
-test('the header of proofs can’t be named to be passed on', () => {
+test('the DPoP header can’t be configured to be passed on', () => {
   const text = JSON.stringify({
     name: 'x',
     namespace: 'x',
@@ -437,7 +437,7 @@ test('a backend sees neither the proof nor the token, with whatever credential i
   }
 })
 
-test('oauth4webapi proves for this endpoint, with the nonce that it is asked for', async () => {
+test('oauth4webapi’s proofs are accepted, with the required nonce', async () => {
   const { url } = await start({ nonce: 'required', mode: 'required' }, { resourceUrl: undefined })
   const keys = await oauth.generateKeyPair('ES256', { extractable: true })
   const token = await bound({ jkt: await calculateJwkThumbprint(await exportJWK(keys.publicKey)) })

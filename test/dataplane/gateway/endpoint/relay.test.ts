@@ -50,14 +50,14 @@ test.before.each(() => {
 const ODD =
   '{ "content" : [ {"type":"hologram","big":12345678901234567890,"f":1.0,"e":1E+2,"u":"\\u00e9é\\/"} ], "structuredContent":[1,2],"x-unknown":{"a":null} , "_meta":{"k":"v"} }'
 
-test('modern to modern: the answer is byte for byte the backend’s', async () => {
+test('modern client, modern backend: the answer is byte for byte the backend’s', async () => {
   let sent = ''
   behaviours['exact'] = (request) =>
     (sent = ` {"result":${ODD},"extra":1,"id":${request.message.id},"jsonrpc":"2.0"}\n`)
   assert.is((await postModern(gateway.url, 'tools/call', { name: 'new_exact' })).text, sent)
 })
 
-test('legacy to legacy: the answer is byte for byte the backend’s', async () => {
+test('legacy client, legacy backend: the answer is byte for byte the backend’s', async () => {
   const session = await openSession(gateway.url)
   let sent = ''
   behaviours['exact'] = (request) =>
@@ -65,14 +65,14 @@ test('legacy to legacy: the answer is byte for byte the backend’s', async () =
   assert.is((await post(gateway.url, rpc('tools/call', { name: 'old_exact' }, 'ü/"'), session)).text, sent)
 })
 
-test('modern to legacy: the result gets its type and the client’s id, and stays otherwise as it was', async () => {
+test('modern client, legacy backend: the result gets its type and the client’s id, and is otherwise unchanged', async () => {
   behaviours['exact'] = (request) => `{"result":${ODD},"jsonrpc":"2.0","id":${request.message.id}}`
   const request = modern('tools/call', { name: 'old_exact' }, 'my id')
   const { text } = await post(gateway.url, request.body, request.headers)
   assert.is(text, `{"result":{${ODD.slice(1).replace(' ', ' "resultType":"complete",')},"jsonrpc":"2.0","id":"my id"}`)
 })
 
-test('legacy to modern: what only the modern era knows is taken out', async () => {
+test('legacy client, modern backend: members of the modern era are removed', async () => {
   const session = await openSession(gateway.url)
   behaviours['exact'] = (request) =>
     answer(request, '{"resultType":"complete","content":[{"n":12345678901234567890}],"ttlMs":5,"cacheScope":"public"}')
@@ -80,7 +80,7 @@ test('legacy to modern: what only the modern era knows is taken out', async () =
   assert.is(text, '{"jsonrpc":"2.0","id":9,"result":{"content":[{"n":12345678901234567890}]}}')
 })
 
-test('the call is byte for byte the client’s, but for the name', async () => {
+test('the call is byte for byte the client’s except for the name', async () => {
   const args = '{ "n":12345678901234567890,"f":1.0 , "s":"\\u00e9" }'
   const { headers } = modern('tools/call', { name: 'new_t' })
   const meta = JSON.stringify(JSON.parse(modern('tools/call').body).params._meta)
@@ -119,7 +119,7 @@ const INTIMATE = {
   'mcp-param-foreign': 'f',
 }
 
-test('nothing of the client’s headers reaches a backend', async () => {
+test('none of the client’s headers reaches a backend', async () => {
   const session = await openSession(gateway.url)
   newer.seen.length = 0
   older.seen.length = 0
@@ -198,7 +198,7 @@ for (const [era, name] of [
   })
 
 for (const form of ['application/json', 'text/event-stream'])
-  test(`legacy to modern: what only the modern era knows is taken out of a large answer as well (${form})`, async () => {
+  test(`legacy client, modern backend: members of the modern era are removed from a large answer too (${form})`, async () => {
     const text = 'é'.repeat(100_000)
     behaviours['exact'] = (request, res) => {
       const result = `{"resultType":"complete","text":"${text}","ttlMs":5,"x":${ODD},"cacheScope":"private"}`
@@ -223,7 +223,7 @@ test('a large request for input, which a legacy client can’t be asked, is an e
   assert.match(json.error.message, /asks for something/)
 })
 
-test('an answer much larger than the pipes is not gathered in memory', async () => {
+test('a huge answer is not collected in memory', async () => {
   const MB = 1024 * 1024
   let written = 0
   behaviours['flow'] = (request, res) => {
@@ -289,7 +289,7 @@ test('notifications come first, as events; the answer is the last event', async 
   }
 })
 
-test('progress is relayed under the token that the call gave, and under no other', async () => {
+test('progress is relayed under the call’s own token', async () => {
   behaviours['events'] = (request, res) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' })
     const { progressToken: own } = (request.message.params?.['_meta'] ?? {}) as { progressToken?: unknown }
@@ -321,7 +321,7 @@ test('progress is relayed under the token that the call gave, and under no other
     }
 })
 
-test('a modern client hears no log but from the level it asked for', async () => {
+test('a modern client gets log messages from the level that it asked for', async () => {
   behaviours['events'] = (request, res) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' })
     res.end(`${event(log('debug'))}${event(log('error'))}${event(answer(request, OK_RESULT))}`)
@@ -365,7 +365,7 @@ test('a large answer after notifications flows as one event', async () => {
   }
 })
 
-test('a legacy backend that asks is answered with an error', async () => {
+test('a legacy backend that asks gets an error', async () => {
   behaviours['ask'] = (_, res) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' })
     res.write(event('{"method":"sampling/createMessage","params":{},"jsonrpc":"2.0","id":"q1"}'))
@@ -409,7 +409,7 @@ test('a JSON-RPC error under another status than 200 is relayed too', async () =
   assert.is(oldAnswer.json.error.message, 'bad arguments')
 })
 
-test('a request for input reaches a modern client and is an error to a legacy one', async () => {
+test('a request for input reaches a modern client and is an error for a legacy one', async () => {
   const asks = '{"resultType":"input_required","requestState":"s"}'
   behaviours['input'] = (request) => answer(request, asks)
   const session = await openSession(gateway.url)
@@ -419,7 +419,7 @@ test('a request for input reaches a modern client and is an error to a legacy on
   assert.match(json.error.message, /input_required/)
 })
 
-test('a modern client that goes away cancels its call', async () => {
+test('a modern client that disconnects cancels its call', async () => {
   for (const [name, server] of [
     ['new_hang', newer],
     ['old_hang', older],
@@ -465,7 +465,7 @@ test('a legacy client cancels by a notification', async () => {
   assert.is(older.calls('notifications/cancelled')[0]?.message.params?.['requestId'], 'c1')
 })
 
-test('somebody else’s session cancels nothing', async () => {
+test('another session can’t cancel a call', async () => {
   let finish = () => {}
   behaviours['hang'] = (request, res) => {
     finish = () => void res.writeHead(200, { 'content-type': 'application/json' }).end(answer(request, OK_RESULT))
@@ -480,7 +480,7 @@ test('somebody else’s session cancels nothing', async () => {
   assert.equal((await call).json.result, JSON.parse(OK_RESULT))
 })
 
-test('a backend that leaves its stream open after the answer is let go', async () => {
+test('a stream that a backend leaves open after the answer is closed', async () => {
   let closed = false
   behaviours['linger'] = (request, res) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -494,7 +494,7 @@ test('a backend that leaves its stream open after the answer is let go', async (
   await eventually('the stream to be closed', () => closed)
 })
 
-test('a call that is sent again at once, after its session was lost, is let go like any other', async () => {
+test('a stream left open by a call that was repeated after a lost session is closed too', async () => {
   const refusals: (() => void)[] = []
   let closed = 0
   behaviours['linger'] = (request, res) => {
@@ -522,13 +522,13 @@ test('a call that is sent again at once, after its session was lost, is let go l
   await eventually('both streams to be closed', () => closed === 2)
 })
 
-test('HEAD of an answer: a JSON answer has its length', async () => {
+test('a JSON answer has a content-length', async () => {
   const { headers } = await postModern(gateway.url, 'tools/call', { name: 'new_t' })
   assert.ok(Number(headers.get('content-length')) > 0)
   assert.is(headers.get('x-api-key'), null)
 })
 
-test('the admin listener answers what probes ask', async () => {
+test('the admin listener answers probes', async () => {
   for (const path of ['/healthz', '/readyz', '/version', '/status'])
     assert.is((await answerOf(await fetch(gateway.adminUrl + path))).status, 200, path)
 })

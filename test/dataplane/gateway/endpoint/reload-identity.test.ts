@@ -47,14 +47,14 @@ async function reload(): Promise<void> {
   await eventually('the new configuration', async () => (await gateway.status()).config !== config)
 }
 
-test('known keys serve on, while the issuer is away', async () => {
+test('known keys stay in use while the issuer is down', async () => {
   assert.is(await statusWith(await idp.mint({ aud: AUDIENCE })), 200)
   idp.behaviour = 'error'
   await reload()
   assert.is(await statusWith(await idp.mint({ aud: AUDIENCE })), 200)
 })
 
-test('a token that is being asked about gets its answer', async () => {
+test('an introspection under way finishes during a reload', async () => {
   let asked: ServerResponse | undefined
   idp.intercept = (request, response) => {
     if (request.url !== '/introspect') return false

@@ -134,7 +134,7 @@ test('a refused configuration leaves the old one in force, and every finding is 
   assert.equal((await gateway.status()).refused, [])
 })
 
-test('changed authentication is in force, also for sessions that are there', async () => {
+test('changed authentication applies to existing sessions too', async () => {
   const session = await openSession(gateway.url)
   const oidc = { issuer: 'http://127.0.0.1:9/', audience: 'a', allowPrivateIP: true }
   await gateway.configure({ ...config, incomingAuth: { type: 'oidc', oidc } })

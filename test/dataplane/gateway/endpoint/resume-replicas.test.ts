@@ -35,7 +35,7 @@ async function resumedElsewhere(one: { readonly url: string }, two: { readonly u
   return { session, back }
 }
 
-test('another replica gives what was missed of an answer, and what still comes', async () => {
+test('another replica sends the missed part of an answer and the rest', async () => {
   const [one, two] = await twoReplicas()
   const session = await openSession(one.url)
   const broken = await call(one.url, session)
@@ -53,7 +53,7 @@ test('another replica gives what was missed of an answer, and what still comes',
   assert.equal([back.texts, home.texts], [['missed', 'live'], ['ok']])
 })
 
-test('a stream on which one listened is gone on with at another replica', async () => {
+test('a listening stream is resumed at another replica', async () => {
   const [one, two] = await twoReplicas()
   const session = await openSession(one.url)
   const stream = await listen(one.url, session)
@@ -70,7 +70,7 @@ test('a stream on which one listened is gone on with at another replica', async 
   assert.equal(back.texts, ['missed', 'live'])
 })
 
-test('another replica gives a large answer whole, though its client reads slowly', async () => {
+test('another replica sends a large answer whole, although its client reads slowly', async () => {
   const [one, two] = await twoReplicas()
   const session = await openSession(one.url)
   const broken = await call(one.url, session)
@@ -97,7 +97,7 @@ test('another replica gives a large answer whole, though its client reads slowly
   assert.ok(result.content[0].text === large, 'the whole text')
 })
 
-test('a replica that does not know a stream any more says so at once', async () => {
+test('a replica that no longer knows a stream says so at once', async () => {
   const [one, two] = await twoReplicas()
   const session = await openSession(two.url)
   const broken = await call(one.url, session)
@@ -106,7 +106,7 @@ test('a replica that does not know a stream any more says so at once', async () 
   assert.is(back.messages.at(-1)?.error?.code, -32603)
 })
 
-test('the answer that went with its replica is an error', async () => {
+test('an answer that was lost with its replica is an error', async () => {
   const [one, two] = await twoReplicas()
   const session = await openSession(two.url)
   const broken = await call(one.url, session)
@@ -119,7 +119,7 @@ test('the answer that went with its replica is an error', async () => {
   )
 })
 
-test('when the replica that has an answer is killed, the client that resumed it elsewhere learns that soon', async () => {
+test('if the replica with an answer is killed, the client that resumed elsewhere soon gets an error', async () => {
   const [one, two] = await replicas.oneToKill({ role: 'proxy' })
   const { session, back } = await resumedElsewhere(one, two)
   await one.end('SIGKILL')
@@ -134,7 +134,7 @@ test('when the replica that has an answer is killed, the client that resumed it 
   assert.is((await listen(two.url, session, back.lastId)).status, 204)
 })
 
-test('when the replica that has the client is killed, the answer waits for that where it is made', async () => {
+test('if the replica with the client is killed, the answer waits for the client at its own replica', async () => {
   const [two, one] = await replicas.oneToKill({ role: 'proxy' })
   const { session, back } = await resumedElsewhere(one, two)
   await two.end('SIGKILL')

@@ -35,7 +35,7 @@ const call = async (stage: Stage, url: string, session: SessionHeaders, id?: unk
 const listen = async (url: string, session: SessionHeaders, after?: string): Promise<EventReader> =>
   (await EventReader.listen(url, session, after)).leftBy(cleanups)
 
-test('what a client has missed of an answer it gets when it comes back, and what still comes', async () => {
+test('a client that reconnects gets the missed part of an answer and the rest', async () => {
   const stage = await startStage()
   const { url } = await serve(stage)
   const session = await openSession(url)
@@ -57,7 +57,7 @@ test('what a client has missed of an answer it gets when it comes back, and what
   assert.is(new Set(ids).size, ids.length, 'each id is there once')
 })
 
-test('an answer that came while its client was away is kept; behind it there is nothing', async () => {
+test('an answer that arrived while its client was away is kept, and nothing follows it', async () => {
   const stage = await startStage()
   const { url } = await serve(stage)
   const session = await openSession(url)
@@ -75,7 +75,7 @@ test('an answer that came while its client was away is kept; behind it there is 
   assert.equal(again.texts, ['first', 'ok'])
 })
 
-test('each stream has its own: two calls at a time, each is gone on with alone', async () => {
+test('the streams of two concurrent calls are resumed separately', async () => {
   const stage = await startStage()
   const { url } = await serve(stage)
   const session = await openSession(url)
@@ -95,7 +95,7 @@ test('each stream has its own: two calls at a time, each is gone on with alone',
   }
 })
 
-test('a stream begins with an event without data where the client’s revision knows it, and nowhere else', async () => {
+test('a stream begins with an event without data only if the client’s revision has that', async () => {
   const stage = await startStage()
   const { url } = await serve(stage)
   for (const [revision, primed] of [
@@ -123,7 +123,7 @@ test('an answer that needs no stream has none, and no ids', async () => {
   assert.match(headers.get('content-type') ?? '', /^application\/json/)
 })
 
-test('nobody comes back to a stream of another session', async () => {
+test('a stream can’t be resumed from another session', async () => {
   const stage = await startStage()
   const { url } = await serve(stage)
   const broken = await call(stage, url, await openSession(url))
@@ -134,7 +134,7 @@ test('nobody comes back to a stream of another session', async () => {
   stage.answer()
 })
 
-test('a large answer that flowed while its client was away is an error in its place', async () => {
+test('a large answer that was streamed while its client was away is replaced by an error', async () => {
   const stage = await startStage()
   const { url } = await serve(stage)
   const session = await openSession(url)
@@ -148,7 +148,7 @@ test('a large answer that flowed while its client was away is an error in its pl
   assert.is((await listen(url, session, back.lastId)).status, 204)
 })
 
-test('a large answer flows to a client that has come back', async () => {
+test('a large answer is streamed to a client that has reconnected', async () => {
   const stage = await startStage()
   const { url } = await serve(stage)
   const session = await openSession(url)
@@ -160,7 +160,7 @@ test('a large answer flows to a client that has come back', async () => {
   assert.is(back.messages[0]?.result.content[0].text.length, 3_000_000)
 })
 
-test('what is said unasked while a client is away it hears when it comes back', async () => {
+test('notifications that were sent while a client was away reach it when it reconnects', async () => {
   const stage = await startStage()
   const { url } = await serve(stage)
   const session = await openSession(url)
@@ -181,7 +181,7 @@ test('what is said unasked while a client is away it hears when it comes back', 
   assert.is(stage.gets.length, 1, 'the backend did not notice')
 })
 
-test('a client on the SDK of its time comes back by its resumption token', async () => {
+test('a client on an older SDK reconnects by its resumption token', async () => {
   const stage = await startStage()
   const { url } = await serve(stage)
   const first = new StreamableHTTPClientTransport(new URL(url))

@@ -87,7 +87,7 @@ test('rollouts under clients of both eras with kept connections lose nothing', a
   await running.close()
 })
 
-test('who ends is not ready, serves new connections meanwhile, tells each client, and ends when nobody is left', async () => {
+test('a stopping gateway is not ready, serves meanwhile, tells each client, and exits when none is left', async () => {
   const gateway = await start()
   const idle = new KeptClient(`${gateway.url}/mcp`)
   const before = await idle.post(initialize)
@@ -107,7 +107,7 @@ test('who ends is not ready, serves new connections meanwhile, tells each client
   assert.is(await gateway.ready(), 0)
 })
 
-test('a stream that a load balancer still leads here is served until the notice is over', async () => {
+test('a stream that a load balancer still sends here is served until the grace period is over', async () => {
   const gateway = await start()
   const session = await openSession(`${gateway.url}/mcp`)
   const ended = gateway.close({ noticeMs: 2_000, idleMs: 2_200, graceMs: 120_000 })
@@ -116,7 +116,7 @@ test('a stream that a load balancer still leads here is served until the notice 
   await ended
 })
 
-test('before the server beside it ends, a hook has the clients leave; without an end all is as before', async () => {
+test('a hook makes clients leave before the server container ends; if it does not end, all goes on', async () => {
   const gateway = await start({ noticeMs: 50, idleMs: 150, graceMs: 400 })
   const client = new KeptClient(`${gateway.url}/mcp`)
   const slow = visit(client, true, call(false))

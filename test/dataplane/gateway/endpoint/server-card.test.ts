@@ -54,7 +54,7 @@ const raw = (url: string, headers: Record<string, string>): Promise<{ status: nu
       .end()
   })
 
-test('without a card there is none, with and without a token', async () => {
+test('without a configured card there is none, with and without a token', async () => {
   const without = await startGateway({ backends: [{ name: 'a', url: server.url }] })
   for (const headers of [{}, { authorization: 'Bearer x' }])
     for (const path of ['/mcp/server-card', '/.well-known/ai-catalog.json', '/.well-known/mcp.json'])
@@ -62,7 +62,7 @@ test('without a card there is none, with and without a token', async () => {
   await without.close()
 })
 
-test('strangers get the card, whatever they accept, with what pages need to read it', async () => {
+test('anybody gets the card, whatever Accept says, with CORS headers', async () => {
   const answer = await fetch(at(), { headers: { accept: 'image/png', origin: 'https://elsewhere.example' } })
   assert.is(answer.status, 200)
   assert.is(answer.headers.get('content-type'), 'application/mcp-server-card+json')
@@ -83,7 +83,7 @@ test('strangers get the card, whatever they accept, with what pages need to read
   })
 })
 
-test('name, version and revisions are those that the server tells its clients', async () => {
+test('name, version and revisions are those of initialize and discovery', async () => {
   const { result } = (await postModern(gateway.url, 'server/discover')).json
   const info = { name: card.name, version: card.version }
   assert.equal((result['_meta'] as Record<string, unknown>)['io.modelcontextprotocol/serverInfo'], info)
@@ -102,7 +102,7 @@ test('name, version and revisions are those that the server tells its clients', 
   await plain.close()
 })
 
-test('a card that is known is not sent again; its tag is that of every replica', async () => {
+test('a known card is not sent again, and every replica has the same ETag', async () => {
   const other = await startGateway(config())
   const tags = await Promise.all([gateway, other].map(async ({ base }) => (await fetch(at(base))).headers.get('etag')))
   assert.is(tags[0], tags[1])
@@ -134,7 +134,7 @@ test('HEAD has the headers alone, OPTIONS is for browsers, other methods are ref
   }
 })
 
-test('nothing of a request is in it: foreign hosts are refused, forwarded ones have no effect', async () => {
+test('the card contains nothing of the request: foreign hosts are refused, forwarded ones have no effect', async () => {
   const trusting = await startGateway(config({ trustProxyHeaders: true, allowedHosts: ['other.example'] }))
   const { body: plain } = await raw(at(trusting.base), { host: 'tools.example.com' })
   for (const headers of [
@@ -149,11 +149,11 @@ test('nothing of a request is in it: foreign hosts are refused, forwarded ones h
   await trusting.close()
 })
 
-test('it tells nothing of backends, tools, the namespace or the inner name', async () => {
+test('the card tells nothing of backends, tools, the namespace or the internal name', async () => {
   assert.not.match(await (await fetch(at())).text(), 'inner-')
 })
 
-test('where callers need a token the card says so without one, and discovery still needs it', async () => {
+test('if callers need a token, the public card says so, and discovery still needs one', async () => {
   const closed = await startGateway(
     config({
       incomingAuth: { type: 'oidc', oidc: { issuer: 'https://idp.example.com', audience: 'a' } },

@@ -53,7 +53,7 @@ class Response extends EventEmitter {
   }
 }
 
-test('what a client leaves unread is counted, given back when it reads, and too much cuts it', () => {
+test('unread bytes of a client are counted and released when it reads, and too many cut the connection', () => {
   const share = shareOf(1000)
   const res = new Response()
   const unread = new Unread(res.asServerResponse, share)
@@ -86,7 +86,7 @@ function batchOf(limit: number, missing: number) {
   return { share, res, answers, ends: () => ends }
 }
 
-test('answers of a batch that wait for others are counted, and their backends wait', () => {
+test('waiting answers of a batch are counted, and their backends wait', () => {
   const { share, res, answers, ends } = batchOf(2000, 2)
   const [one, two] = [new Part(), new Part()]
   assert.is(answers.part(one, Buffer.from('{"a":')), true)
@@ -105,7 +105,7 @@ test('answers of a batch that wait for others are counted, and their backends wa
   assert.is(ends(), 1)
 })
 
-test('a batch whose waiting answers are too much is cut, and who waits goes on', () => {
+test('a batch with too large waiting answers is cut, and others go on', () => {
   const { share, res, answers } = batchOf(1000, 3)
   const [one, two, three] = [new Part(), new Part(), new Part()]
   answers.part(one, Buffer.from('{'))
@@ -127,7 +127,7 @@ const keeper: NoteKeeper = {
 const sessionOf = (share: Share, capabilities = '{}') =>
   new Session({ id: 's', binding: 'b', revision: '2025-11-25', capabilities }, keeper, share)
 
-test('a session costs its caller, as do the resources that it watches, until it ends', () => {
+test('a session and its subscriptions count against their caller until they end', () => {
   const share = shareOf(20_000)
   const session = sessionOf(share)
   const alone = share.held
@@ -151,7 +151,7 @@ test('a session costs its caller, as do the resources that it watches, until it 
   assert.is(stopped, 3)
 })
 
-test('a caller has as many sessions as its share holds', () => {
+test('a caller can have as many sessions as fit into its share', () => {
   const share = shareOf(20_000)
   const sessions: Session[] = []
   try {
@@ -164,7 +164,7 @@ test('a caller has as many sessions as its share holds', () => {
   sessions.push(sessionOf(share))
 })
 
-test('streams of a caller that listens are counted with the URIs that they watch', async () => {
+test('listening streams are counted with the URIs that they watch', async () => {
   const backend = await startRawServer({
     era: 'modern',
     call: (request) => answer(request, OK_RESULT),
@@ -199,7 +199,7 @@ test('streams of a caller that listens are counted with the URIs that they watch
   }
 })
 
-test('a client that listens and does not read is let go of', async () => {
+test('a listening client that does not read is disconnected', async () => {
   const uri = `test://${'x'.repeat(60_000)}`
   const streams = new Set<ServerResponse>()
   const backend = await startRawServer({

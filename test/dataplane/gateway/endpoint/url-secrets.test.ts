@@ -8,7 +8,7 @@ import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-
 
 const SECRET = 's3cr3t-in-a-query'
 
-test('status, log, errors and pages hold no query of a URL', async () => {
+test('status, log, errors and pages contain no query of a URL', async () => {
   const backend = await startRawServer({ era: 'legacy', call: (request) => answer(request, OK_RESULT) })
   const gateway = await startGateway({
     backends: [

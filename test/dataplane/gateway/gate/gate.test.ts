@@ -156,7 +156,7 @@ const listed = (text: string, member: string, key: string): readonly string[] =>
 const ONE = { team: 'one' }
 const TWO = { team: 'two' }
 
-test('a member without an entry does not exist, on any surface', async () => {
+test('a member without an entry is not shown or usable anywhere', async () => {
   const it = await gated([rowOf('one', one)])
   assert.equal(await it.tools(), ['one_alpha', 'one_same'])
   assert.equal(listed((await it.ask('prompts/list', {})).text, 'prompts', 'name'), ['one_one-prompt'])
@@ -181,7 +181,7 @@ test('a member without an entry does not exist, on any surface', async () => {
   await it.close()
 })
 
-test('claims decide: each sees its own, and the other’s answers as what does not exist', async () => {
+test('claims decide what a caller sees; everything else is answered as unknown', async () => {
   const it = await gated([rowOf('one', one), rowOf('two', two)])
   assert.equal(await it.tools(ONE), ['one_alpha', 'one_same'])
   assert.equal(await it.tools(TWO), ['two_beta', 'two_same'])
@@ -196,7 +196,7 @@ test('claims decide: each sees its own, and the other’s answers as what does n
   await it.close()
 })
 
-test('the claims of the registry come first; an entry without claims is hidden; nobody is exempt', async () => {
+test('the registry’s claims come first, an entry without claims is hidden, and nobody is exempt', async () => {
   const it = await gated([rowOf('one', one), rowOf('two', two, { claims: {} })])
   it.registry.claims = { org: 'acme' }
   it.registry.set([rowOf('one', one), rowOf('two', two, { claims: {} })])
@@ -216,7 +216,7 @@ test('the claims of the registry come first; an entry without claims is hidden; 
   await it.close()
 })
 
-test('an entry that is deleted is gone at once, and only those whom it concerns are told', async () => {
+test('a deleted entry is gone at once, and only callers who saw it are notified', async () => {
   const it = await gated([rowOf('one', one), rowOf('two', two)])
   await it.tools(ONE)
   await it.tools(TWO)
@@ -248,7 +248,7 @@ test('an entry that is deleted is gone at once, and only those whom it concerns 
   await it.close()
 })
 
-test('a member that names an approved entry and is elsewhere is withheld', async () => {
+test('a member that names an approved entry but has another location is withheld', async () => {
   const members = [{ backend: 'two', server: 'com.example/one', url: two.url }]
   const it = await gated([rowOf('one', one, { claims: { team: 'one' } })], { members })
   assert.equal(await it.tools(), ['one_alpha', 'one_same'])
@@ -258,7 +258,7 @@ test('a member that names an approved entry and is elsewhere is withheld', async
   await it.close()
 })
 
-test('a hidden member takes no name from a visible one', async () => {
+test('a hidden member does not occupy a name of a visible one', async () => {
   const aggregation: NonNullable<GatewayConfig['aggregation']> = {
     conflictResolution: 'priority',
     conflictResolutionConfig: { priorityOrder: ['two', 'one'] },
@@ -301,7 +301,7 @@ test('a composite tool with a hidden step is hidden', async () => {
   await it.close()
 })
 
-test('Cedar decides beside the catalog, never instead of it', async () => {
+test('Cedar policies apply in addition to the catalog', async () => {
   const authz = {
     policies: [
       'permit(principal, action, resource == Tool::"one_alpha");',
@@ -329,7 +329,7 @@ test('Cedar decides beside the catalog, never instead of it', async () => {
   await it.close()
 })
 
-test('a call asks no registry', async () => {
+test('a call does not ask the registry', async () => {
   const it = await gated([rowOf('one', one)])
   await it.tools(ONE)
   const before = it.registry.requests.length
@@ -338,7 +338,7 @@ test('a call asks no registry', async () => {
   await it.close()
 })
 
-test('pages are read to the end, and begun anew when the revision changes between them', async () => {
+test('pages are read to the end, and again from the start if the revision changes between them', async () => {
   const rows = Array.from({ length: 25 }, (_, n) => ({ name: `com.fill/n${n}`, claims: { team: 'x' } }))
   const registry = await startGateRegistry([...rows, rowOf('one', one)])
   registry.pageSize = 10
@@ -361,7 +361,7 @@ test('pages are read to the end, and begun anew when the revision changes betwee
   await it.close()
 })
 
-test('while the registry is away what it last told holds; with `close` nothing does', async () => {
+test('while the registry is down the last rows hold; with `close` nothing is visible', async () => {
   for (const [onUnavailable, left] of [
     ['lastKnown', 2],
     ['close', 0],
@@ -391,7 +391,7 @@ test('while the registry is away what it last told holds; with `close` nothing d
   }
 })
 
-test('a token without the role is told, and approves nothing', async () => {
+test('a token without the role is reported, and approves nothing', async () => {
   const registry = await startGateRegistry([rowOf('one', one)])
   registry.intercept = ({ headers }, response) => {
     if (headers.authorization === 'Bearer gate-token') return false
@@ -416,7 +416,7 @@ test('a token without the role is told, and approves nothing', async () => {
   await it.close()
 })
 
-test('one of two registries is enough, and one that is away costs its own rows alone', async () => {
+test('an entry in one of two registries is enough, and a registry that is down loses its own rows alone', async () => {
   const other = await startGateRegistry([rowOf('two', two)])
   const registry = await startGateRegistry([rowOf('one', one)])
   const registries = [
@@ -447,7 +447,7 @@ async function keptSnapshot({ gateway }: Gated): Promise<Map<string, string>> {
   return kept
 }
 
-test('a gateway that starts while the registry is away serves the snapshot, and without one nothing', async () => {
+test('a gateway that starts while the registry is down uses the snapshot, and without one shows nothing', async () => {
   const first = await gated([rowOf('one', one)])
   const kept = await keptSnapshot(first)
   const { registry } = first
@@ -516,7 +516,7 @@ test('a gateway that starts while the registry is away serves the snapshot, and 
   }
 })
 
-test('rows that grow too old while a gateway runs approve nothing any more', async () => {
+test('rows that become too old approve nothing any more', async () => {
   const first = await gated([rowOf('one', one)])
   const kept = await keptSnapshot(first)
   const { registry } = first
@@ -552,7 +552,7 @@ test('rows that grow too old while a gateway runs approve nothing any more', asy
   await it.gateway.close()
 })
 
-test('a registry whose certificate nobody vouches for is away', async () => {
+test('a registry with an untrusted certificate counts as down', async () => {
   const authority = await createAuthority()
   const open = new Set<ServerResponse>()
   const page = { revision: 'r', mode: 'full', claims: {}, servers: [{ ...rowOf('one', one), ...WHOLE }] }
@@ -580,7 +580,7 @@ test('a registry whose certificate nobody vouches for is away', async () => {
   await authority.remove()
 })
 
-test('report mode withholds nothing and tells what it would', async () => {
+test('report mode withholds nothing and reports what it would withhold', async () => {
   const it = await gated([rowOf('one', one)], { mode: 'report' })
   assert.is((await it.tools({})).length, 4)
   await eventually('it is told', async () =>
@@ -599,7 +599,7 @@ test('report mode withholds nothing and tells what it would', async () => {
   await it.close()
 })
 
-test('among 300 sets of members each caller sees its own, also those whose catalogs had to make room', async () => {
+test('among 300 sets of members each caller sees its own, also after its catalogs were evicted', async () => {
   const rows = Array.from({ length: 9 }, (_, n) =>
     rowOf('one', one, { name: `com.example/n${n}`, claims: { [`c${n}`]: 'y' } }),
   )
@@ -618,7 +618,7 @@ test('among 300 sets of members each caller sees its own, also those whose catal
   await it.close()
 })
 
-test('our own registry with claims decides for two gateways, and they follow it', async () => {
+test('two gateways follow Portico’s own registry with claims', async () => {
   const folder = await registryFolder()
   for (const [name, backend] of [
     ['one', one],
@@ -668,7 +668,7 @@ test('our own registry with claims decides for two gateways, and they follow it'
   await Promise.all([house.close(), fake.close()])
 })
 
-test('two gateways with one registry show the same', async () => {
+test('two gateways with the same registry show the same', async () => {
   const registry = await startGateRegistry([rowOf('one', one)])
   const replicas = [
     around(await startGateway(configOf(registry)), registry),
@@ -682,7 +682,7 @@ test('two gateways with one registry show the same', async () => {
   await registry.close()
 })
 
-test('a session sees what its caller sees, also after a change, and its stream hears of nothing else', async () => {
+test('a session sees what its caller sees, also after a change, and its stream tells of nothing else', async () => {
   const it = await gated([rowOf('one', one), rowOf('two', two)])
   const authorization = `Bearer ${await tokenOf(ONE)}`
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } }
@@ -710,7 +710,7 @@ test('a session sees what its caller sees, also after a change, and its stream h
   await it.close()
 })
 
-test('a member that is hidden says nothing to the sessions that it had, and they end with their client', async () => {
+test('a member that becomes hidden sends nothing to its sessions, which end with their client', async () => {
   const shows = { tools: [tool('t')], resources: ['{"uri":"file:///r","name":"r"}'] }
   const [first, other] = [await startChangingServer('legacy', shows), await startChangingServer('legacy', shows)]
   const backends = [

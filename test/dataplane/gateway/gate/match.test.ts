@@ -30,7 +30,7 @@ const matchOf = (
 const remote = (url: string) => [{ type: 'streamable-http', url }]
 const oci = (identifier: string, more: object = {}) => [{ registryType: 'oci', identifier, ...more }]
 
-test('URLs of one place are the same, whichever way they are written', () => {
+test('different spellings of the same URL match', () => {
   const place = comparableUrl('https://tools.example.com/mcp')
   for (const text of [
     'HTTPS://Tools.EXAMPLE.com/mcp',
@@ -49,7 +49,7 @@ test('URLs of one place are the same, whichever way they are written', () => {
   assert.is(comparableUrl('https://a.example'), comparableUrl('https://a.example/'))
 })
 
-test('URLs of other places are not', () => {
+test('different URLs do not match', () => {
   const place = comparableUrl('https://tools.example.com/mcp')
   for (const text of [
     'http://tools.example.com/mcp',
@@ -64,7 +64,7 @@ test('URLs of other places are not', () => {
     assert.is.not(comparableUrl(text), place, text)
 })
 
-test('a URL with credentials, or of another kind, is no place', () => {
+test('a URL with credentials or another scheme matches nothing', () => {
   for (const text of [
     'https://user@tools.example.com/mcp',
     'https://user:pw@tools.example.com/mcp',
@@ -80,7 +80,7 @@ test('a URL with credentials, or of another kind, is no place', () => {
     assert.is(comparableUrl(text), undefined, text)
 })
 
-test('an object that the catalog lists from the cluster is found by its uid alone', () => {
+test('an object that the catalog lists from the cluster matches by its uid alone', () => {
   const row = {
     name: 'dev.portico.k8s.default/weather',
     kubernetes: { kind: 'MCPServer', namespace: 'default', name: 'weather', uid: 'u1' },
@@ -91,7 +91,7 @@ test('an object that the catalog lists from the cluster is found by its uid alon
   assert.is(matchOf({ uid: 'u1' }, [{ ...row, status: 'deleted' }]), 'EntryDeleted')
 })
 
-test('an annotation names an entry, and the location has to be right too', () => {
+test('an annotation names an entry, and the location has to match too', () => {
   const row = { name: 'com.example/weather', remotes: remote('https://weather.example.com/mcp') }
   const here = { server: 'com.example/weather', url: 'https://WEATHER.example.com:443/x/../mcp' }
   assert.equal(matchOf(here, [row]), ['com.example/weather@1.0.0'])
@@ -110,7 +110,7 @@ test('an annotation names an entry, and the location has to be right too', () =>
   )
 })
 
-test('without an annotation the location is enough, and one of several rows', () => {
+test('without an annotation a matching location in one of several rows is enough', () => {
   const row = { name: 'com.example/weather', remotes: remote('https://weather.example.com/mcp') }
   assert.equal(
     matchOf({ url: 'https://weather.example.com/mcp' }, [
@@ -122,7 +122,7 @@ test('without an annotation the location is enough, and one of several rows', ()
   assert.is(matchOf({ url: 'https://other.example/mcp' }, [row]), 'NotInCatalog')
 })
 
-test('a name alone is enough only where that is asked for', () => {
+test('a name alone is enough only if that is configured', () => {
   const row = { name: 'com.example/weather' }
   assert.is(matchOf({}, [row]), 'NotInCatalog')
   assert.equal(matchOf({}, [row], 'name'), ['com.example/weather@1.0.0'])
@@ -134,7 +134,7 @@ test('a name alone is enough only where that is asked for', () => {
 const A = `sha256:${'a'.repeat(64)}`
 const B = `sha256:${'b'.repeat(64)}`
 
-test('an image is the one of the catalog by its digest, or by its tag where the catalog has none', () => {
+test('an image matches by its digest, or by its tag if the catalog has no digest', () => {
   for (const [image, packages] of [
     ['ghcr.io/acme/tool:1.2', oci('ghcr.io/acme/tool:1.2')],
     ['ghcr.io/acme/tool:1.2', oci('ghcr.io/acme/tool', { version: '1.2' })],
@@ -170,7 +170,7 @@ test('another digest, another tag or another repository is another image', () =>
   }
 })
 
-test('a row that can’t be read approves nothing, and others are read', () => {
+test('an unreadable row approves nothing, and others are read', () => {
   const url = 'https://weather.example.com/mcp'
   const good = { name: 'a/good', version: '1', status: 'active', claims: { team: 'a' }, remotes: remote(url) }
   const odd = [
@@ -209,12 +209,12 @@ test('a row that can’t be read approves nothing, and others are read', () => {
     assert.throws(() => readGatePage(answer, new Map()), undefined, JSON.stringify(answer))
 })
 
-test('members named like members of objects are found by nothing', () => {
+test('members with names such as toString match nothing by accident', () => {
   for (const name of ['constructor', '__proto__', 'toString'])
     assert.is(matchOf({ server: name, name, uid: name }, [{ name: 'a/b' }]), 'NotInCatalog')
 })
 
-test('an entry that a source lists again and again, or for the place of every member, counts once', () => {
+test('an entry that is listed again and again counts once', () => {
   const remotes = Array.from({ length: 20 }, (_, index) => ({ url: `https://s${index}.example/mcp` }))
   const rows = rowsOf(
     Array.from({ length: 2_000 }, (_, index) => ({
@@ -230,7 +230,7 @@ test('an entry that a source lists again and again, or for the place of every me
     )
 })
 
-test('others are served while a large catalog is looked through, and what was approved stays until then', async () => {
+test('while a large catalog is matched, other requests are served and the earlier approvals hold', async () => {
   const page = { revision: 'r', mode: 'full' as const, claims: {}, closedWithoutClaims: false, nextCursor: undefined }
   const snapshotOf = (count: number, more: readonly GateRow[] = []) => ({
     ...page,
@@ -261,7 +261,7 @@ test('others are served while a large catalog is looked through, and what was ap
   assert.is(answers, 1)
 })
 
-test('the text of an answer is read in steps as its value is', () => {
+test('the text of a page is parsed in steps', () => {
   const row = {
     name: 'a/b',
     version: '1',
@@ -287,7 +287,7 @@ test('the text of an answer is read in steps as its value is', () => {
     )
 })
 
-test('of callers with large claims fewer are known between their requests', () => {
+test('fewer callers are remembered if their claims are large', () => {
   const views = new GatedViews({ host: { gate: { enforces: true } }, shared: {}, ownViewOf: () => undefined } as never)
   const see = (index: number, groups: string) =>
     views.viewFor({ kind: 'authenticated', claims: { groups, index } } as never, `caller-${index}`, undefined)
@@ -299,7 +299,7 @@ test('of callers with large claims fewer are known between their requests', () =
   assert.is.not(views.known('caller-1999'), views.anonymous)
 })
 
-test('the catalogs of a set are built once for its lists, and those of sets that nobody uses are dropped', () => {
+test('the catalogs of a set are built once, and those of unused sets are dropped', () => {
   const lists = { tools: [], prompts: [], resources: [], templates: [], skills: [], capabilities: {} }
   const pins = { definitions: new Definitions(undefined), withheld: () => [] }
   const backends = ['one', 'two'].map((name) => ({ name, ...lists, ...pins }))

@@ -127,7 +127,7 @@ for (const text of broken)
   })
 
 for (const text of ['[{"id":1,"result":{}}]', ' [ {"id":1,"result":{}} ] ', '\ufeff{"id":1,"result":{}}'])
-  test(`a message all the same: ${JSON.stringify(text)}`, () => {
+  test(`still a message: ${JSON.stringify(text)}`, () => {
     for (const size of SIZES) {
       const { scanner, text: passed } = read(text, size)
       assert.ok(scanner.complete && scanner.id === '1', `size ${size}`)
@@ -140,7 +140,7 @@ test('an endless id is not collected', () => {
   assert.ok(scanner.bad)
 })
 
-test('whatever bytes come, nothing throws', () => {
+test('no input makes it throw', () => {
   const alphabet = '{}[]",:\\ \n0aeid'
   let seed = 7
   const random = (below: number) => (seed = (seed * 1103515245 + 12345) % 2 ** 31) % below
@@ -151,7 +151,7 @@ test('whatever bytes come, nothing throws', () => {
   }
 })
 
-test('long strings end where they end, whatever is escaped in them and wherever a chunk ends', () => {
+test('long strings are read to their end, whatever escapes they have and wherever a chunk ends', () => {
   const pieces = ['\\\\', '\\"', '\\n', '\\\\\\"', '}', ']', '{\\"', 'a', 'é', 'x'.repeat(31), 'y'.repeat(64)]
   let seed = 7
   const random = (below: number) => {

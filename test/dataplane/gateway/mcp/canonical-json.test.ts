@@ -12,7 +12,7 @@ for (const [one, other] of [
   ['[[],{}]', '[ [ ] , { } ]'],
   ['null', ' null '],
 ])
-  test(`${one} and ${JSON.stringify(other)} are one value`, () =>
+  test(`${one} and ${JSON.stringify(other)} are equal`, () =>
     assert.is(canonicalJson(one as string), canonicalJson(other as string)))
 
 for (const [one, other] of [
@@ -28,14 +28,14 @@ for (const [one, other] of [
   ['12345678901234567890', '12345678901234567891'],
   ['"a"', '"a "'],
 ])
-  test(`${one} and ${other} are two`, () => assert.is.not(canonicalJson(one as string), canonicalJson(other as string)))
+  test(`${one} and ${other} differ`, () => assert.is.not(canonicalJson(one as string), canonicalJson(other as string)))
 
-test('what it gives parses to the same value', () => {
+test('the canonical text parses to the same value', () => {
   const text = '{"z":[1,2.5,{"y":null,"x":[true,false,"\\u0000\\"\\\\"]}],"a":"é","m":{}}'
   assert.equal(JSON.parse(canonicalJson(text)), JSON.parse(text))
 })
 
-test('depth and width cost no stack', () => {
+test('deep and wide values do not overflow the stack', () => {
   const deep = 500_000
   for (const [open, close] of [
     ['[', ']'],

@@ -50,7 +50,7 @@ test('declared headers are found at any depth of properties', () => {
   ])
 })
 
-test('what only looks like a declaration is none', () => {
+test('a member that only looks like a declaration is none', () => {
   assert.equal(readParamHeaders(schema({ 'x-mcp-header': { type: 'string' } })), [])
   assert.equal(readParamHeaders({ type: 'object', default: { 'x-mcp-header': 5 }, enum: [{ 'x-mcp-header': 5 }] }), [])
   assert.equal(readParamHeaders(undefined), [])

@@ -22,7 +22,7 @@ test('messages are told apart', () => {
   assert.equal(parseMessage(Buffer.from(' [{}, 1.0 ,[]]')), ['{}', '1.0', '[]'])
 })
 
-test('params that are null are params of nothing, for whoever looks into the text, too', () => {
+test('null params count as absent, in the text too', () => {
   for (const text of [
     '{"jsonrpc":"2.0","id":1,"params" : null ,"method":"m"}',
     '{"par\\u0061ms":null,"jsonrpc":"2.0","id":1,"method":"m"}',
@@ -76,13 +76,13 @@ for (const name of ['TaskId', 'requeststate', 'INPUTRESPONSES'])
   refused.push([name, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"${name}":"a"}}`, 'invalid_message'])
 for (const [name, body, code] of refused) test(`refused: ${name}`, () => assert.is(codeOf(body), code))
 
-test('an escaped name that appears once is what it says', () => {
+test('an escaped name is unescaped', () => {
   const message = parse('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"n\\u0061me":"a"}}')
   assert.is(message.parameter('name'), 'a')
   assert.is(rewriteCall(message, { id: undefined, name: '"b"', meta: undefined }), message.text.replace('"a"', '"b"'))
 })
 
-test('what is nested a thousand levels deep is taken, and deeper it is no message', () => {
+test('a message may be nested a thousand levels deep and no deeper', () => {
   const nested = (levels: number, [open, close] = ['[', ']']) =>
     `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":${open?.repeat(levels)}1${close?.repeat(levels)}}}}`
   assert.is(parse(nested(997)).parameter('name'), 'a')
@@ -92,7 +92,7 @@ test('what is nested a thousand levels deep is taken, and deeper it is no messag
   assert.is(parse(nested(0).replace('1}', `"${'['.repeat(5000)}"}`)).parameter('name'), 'a', 'text is not nested')
 })
 
-test('what a body costs is told before its values are made', () => {
+test('the cost of a body is known before its values are parsed', () => {
   const told: number[] = []
   const holder = { hold: (bytes: number) => void told.push(bytes) }
   const call = (args: string) =>
@@ -111,7 +111,7 @@ test('what a body costs is told before its values are made', () => {
 const CALL =
   '{ "jsonrpc":"2.0", "params":{"arguments":{"n":12345678901234567890,"f":1.0,"s":"a\\"}\\\\"},"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","x/y":1e2},"name":"a_b","extra":[1, 2]} ,"method":"tools/call","id":"q"}'
 
-test('only what must change is changed', () => {
+test('only the necessary parts are changed', () => {
   const message = parse(CALL)
   assert.is(rewriteCall(message, { id: undefined, name: undefined, meta: undefined }), CALL)
   assert.is(
@@ -151,7 +151,7 @@ test('the modern envelope is taken out and put in', () => {
   assert.is(envelope, '{"progressToken":7,"x/y":1e2,"io.modelcontextprotocol/protocolVersion":"2026-07-28"}')
 })
 
-test('an envelope that was all there was leaves nothing behind', () => {
+test('an envelope that was the only member leaves nothing behind', () => {
   const message = parse(
     '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"io.modelcontextprotocol/x":1}}}',
   )
@@ -176,7 +176,7 @@ for (const params of [
   '{"u\\u0072i":?,"_meta":{"k":12345678901234567890}}',
   '{"cursor":"e","uri":?}',
 ])
-  test(`another URI takes the place of the first alone: ${params}`, () => {
+  test(`only the first URI is replaced: ${params}`, () => {
     for (const text of [
       '{"jsonrpc":"2.0","id": 1.0,"method":"resources/read","params":PARAMS}',
       '{"params":PARAMS , "method":"resources/read","id":1.0,"jsonrpc":"2.0"}',

@@ -67,7 +67,7 @@ for (const [given, mended] of messages)
     for (const size of SIZES) assert.is(mend(given, size, TOOL), mended, `in chunks of ${size}`)
   })
 
-test('what is no JSON passes unchanged, and too much white space costs the mending alone', () => {
+test('invalid JSON passes unchanged, and with too much white space only the mending is given up', () => {
   for (const text of ['', '{"result":{"content":[}', '{"result"}', '[1,2', '{"a":1}}', '{"result":{"isError":}}'])
     for (const size of SIZES) assert.is(mend(text, size, { members: TOOL.members ?? {} }), text, text)
   const wide = `{"jsonrpc":"2.0","result":{"isError":null,${' '.repeat(2000)}"_meta":null,"content":[]}}`
@@ -75,7 +75,7 @@ test('what is no JSON passes unchanged, and too much white space costs the mendi
     assert.equal(JSON.parse(mend(wide, size, TOOL)), { jsonrpc: '2.0', result: { _meta: null, content: [] } })
 })
 
-test('random results in random chunks become what they are without the nulls', () => {
+test('random results in random chunks lose their nulls and nothing else', () => {
   const int = numbersOf(7)
   const pick = <T>(list: readonly T[]): T => list[int(list.length)] as T
   const space = () => pick(['', '', ' ', '\n '])
@@ -115,7 +115,7 @@ test('random results in random chunks become what they are without the nulls', (
   }
 })
 
-test('a scanner goes on with a mender in the middle of a result', () => {
+test('a scanner can switch to a mender in the middle of a result', () => {
   const text = `{"id":"7","result":{"content":[{"type":"text","text":"${'null, '.repeat(50)}","_meta":null}],"isError":null},"error":null}`
   for (const size of SIZES.slice(0, -1))
     for (const after of [12, 25, 40, 60, 200]) {

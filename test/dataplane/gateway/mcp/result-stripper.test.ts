@@ -73,7 +73,7 @@ function numbers(seed: number): (below: number) => number {
   }
 }
 
-test('whatever the answer is, what is left is what JSON.parse finds without those members', () => {
+test('the rest of any answer equals what JSON.parse finds without those members', () => {
   const next = numbers(7)
   const strings = ['', 'a', '"', '\\', '\\"', '}', ']', ',', ':', 'é日𝄞', 'resultType', 'ttlMs', 'x'.repeat(70)]
   const string = () => strings[next(strings.length)] as string

@@ -64,7 +64,7 @@ for (const [name, text, id, retryMs] of ids)
     }
   })
 
-test('what goes on with another stream begins with a new event', () => {
+test('a continuation on another stream begins with a new event', () => {
   const found: string[] = []
   const splitter = new SseSplitter({ onEventData: (bytes) => void found.push(bytes.toString()), onEventEnd() {} })
   splitter.push(Buffer.from('id: 1\ndata: a\n\nid: 2\nda'))

@@ -22,7 +22,7 @@ const calls: readonly ToolCallParts[] = [
   },
 ]
 
-test('a call that is put together is the same message as its text when that is parsed', () => {
+test('a composed call is the same message as its parsed text', () => {
   for (const parts of calls) {
     const made = toolCall(parts)
     const parsed = parseElement(made.text)
@@ -37,7 +37,7 @@ test('a call that is put together is the same message as its text when that is p
   }
 })
 
-test('arguments that are nested too deep, and such an answer of the client, are none', () => {
+test('arguments and answers of a client that are nested too deep are refused', () => {
   const deep = `${'['.repeat(1001)}${']'.repeat(1001)}`
   const [usual] = calls as [ToolCallParts]
   assert.throws(() => toolCall({ ...usual, arguments: `{"a":${deep}}` }), /nested deeper/)

@@ -74,7 +74,7 @@ for (const [given, expected] of uris)
     isRewritten(answer(given), answer(expected).replace(OWN, SHOWN))
   })
 
-test('a result for one caller may be kept no time', () => {
+test('a result for one caller may not be cached', () => {
   const answer = (ttl: string, scope: string) =>
     `{"ttlMs":1,"result":{"ttlMs":${ttl},"x":{"ttlMs":5,"cacheScope":"public"},"cacheScope":${scope},"contents":[]}}`
   for (const ttl of ['0', '3600000', '1e9', '"x"', 'null', '-1'])
@@ -95,7 +95,7 @@ const IN_RESULT = [
 /** With `~` in place of a slash in a name. */
 const PLACES = ['error/data/uri', ...IN_RESULT.flatMap((at) => [`result/${at}`, `result/result/${at}`])]
 
-test('random answers are changed at these places alone', () => {
+test('random answers are changed only at these places', () => {
   const number = numbersOf(7)
   const oneOf = <T>(all: readonly T[]): T => all[number(all.length)] as T
   const space = () => oneOf(['', '', '', ' ', '\n\t'])

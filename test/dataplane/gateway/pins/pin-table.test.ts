@@ -15,7 +15,7 @@ for (const [what, odd] of [
     ['\ud800', '\udead', '\ufffd', '\u00e4\u0142', 'e\u0301', '\u00e9', '\u{1f600}', '__proto__'],
   ],
 ] as const)
-  test(`${what}: each has its own digests`, () => {
+  test(`${what} have digests of their own`, () => {
     const pins = Object.fromEntries([
       ['one', [A]],
       ['two', [A, B]],
@@ -34,13 +34,13 @@ for (const [what, odd] of [
       assert.not.ok(table.isPinned('one', digest), digest)
   })
 
-test('a table of nothing has nothing', () => {
+test('an empty table finds nothing', () => {
   const table = new PinTable({})
   assert.equal([...table.names()], [])
   assert.not.ok(table.has('') || table.isPinned('', A))
 })
 
-test('10,000 names are found, and no others', () => {
+test('10,000 names are found and no others', () => {
   const number = numbersOf(3)
   const digest = () => `sha256:${Array.from({ length: 64 }, () => number(16).toString(16)).join('')}`
   const pins = Object.fromEntries(

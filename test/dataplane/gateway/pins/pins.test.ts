@@ -72,7 +72,7 @@ const NEXT = tool('one', '"description":"next"')
 const CHANGED = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
 const LISTS = ['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list']
 
-test('with everything approved the lists are what they are without pins, byte for byte', () =>
+test('with everything approved the lists are byte for byte the same as without pins', () =>
   withProxy(undefined, ({ server, gateway }) =>
     withProxy(enforced, async ({ gateway: pinned }) => {
       await eventually('all is listed', async () => (await countsOf(pinned))?.missing === 0)
@@ -87,7 +87,7 @@ test('with everything approved the lists are what they are without pins, byte fo
     }),
   ))
 
-test('without any pins nothing is listed, and the backend is healthy', () =>
+test('with an empty set of pins nothing is listed, and the backend is healthy', () =>
   withProxy(
     () => ({ mode: 'enforce' }),
     async ({ gateway }) => {
@@ -150,7 +150,7 @@ test('in report mode all is served, counted and written to the audit log', async
   }
 })
 
-test('a withheld definition is one event, and a call of an approved tool tells its digest', async () => {
+test('a withheld definition is one audit event, and a call of an approved tool has its digest', async () => {
   const file = await AuditFile.create()
   try {
     await withProxy(
@@ -184,7 +184,7 @@ test('a withheld definition is one event, and a call of an approved tool tells i
   }
 })
 
-test('unlisted: what has no pin is shown where that is allowed; a bare resource has no text', () =>
+test('unlisted definitions are shown if that is allowed; a bare resource has no text', () =>
   withProxy(
     () => ({ mode: 'enforce', pins: { unlisted: { tools: 'allow', resources: 'bare' } } }),
     async ({ server, gateway }) => {
@@ -209,7 +209,7 @@ test('unlisted: what has no pin is shown where that is allowed; a bare resource 
     },
   ))
 
-test('a resource in no list is read at the only backend of resources where that is allowed', async () => {
+test('an unlisted resource is read from the only backend with resources if that is allowed', async () => {
   const read = (gateway: GatewayUnderTest, uri: string) => postModern(gateway.url, 'resources/read', { uri })
   await withProxy(enforced, async ({ gateway }) => {
     assert.ok((await read(gateway, 'hidden:x')).json.error)
@@ -227,7 +227,7 @@ test('a resource in no list is read at the only backend of resources where that 
   )
 })
 
-test('pins reload: the backend stays open, what loses its pin is withheld, two digests serve both texts', () =>
+test('a reload of pins keeps the backend open and withholds what lost its pin; two digests allow two texts', () =>
   withProxy(enforced, async ({ server, gateway }) => {
     const session = await openSession(gateway.url)
     assert.is((await namesIn(gateway.url)).length, 2)
@@ -283,7 +283,7 @@ test('a configuration with a wrong digest is refused, and the last good one stay
     }
   }))
 
-test('a withheld tool is unknown to find_tool, call_tool, batches, tasks and steps', async () => {
+test('a withheld tool is unknown to find_tool, call_tool, batches, tasks and composite tools', async () => {
   const server = await startChangingServer('modern', {
     tools: [tool('one', '"description":"finds weather"'), tool('two')],
   })
@@ -341,7 +341,7 @@ test('a withheld tool is unknown to find_tool, call_tool, batches, tasks and ste
   }
 })
 
-test('a withheld tool keeps its name: no other backend’s tool is called by it', async () => {
+test('a withheld tool keeps its name, so that no other backend’s tool gets it', async () => {
   const [first, second] = await Promise.all([
     startChangingServer('modern', { tools: [tool('same')] }),
     startChangingServer('legacy', { tools: [tool('same'), tool('more')] }),
@@ -489,7 +489,7 @@ test('GET /definitions tells what is withheld and the pages, on the admin port a
     { telemetry: { serviceName: 'x', prometheus: { enabled: true } } as never },
   ))
 
-test('a proxy that withholds a tool answers its gateway as for an unknown one, whose list is stale', () =>
+test('a proxy that withholds a tool answers its gateway as for an unknown one', () =>
   withProxy(enforced, async ({ server, gateway: proxy }) => {
     const gateway = await startGateway({ backends: [{ name: 'b', url: proxy.url }] })
     try {
@@ -504,7 +504,7 @@ test('a proxy that withholds a tool answers its gateway as for an unknown one, w
     }
   }))
 
-test('a gateway believes a proxy that enforces as long as its answers say so, whatever their server says', async () => {
+test('a gateway relies on an enforcing proxy as long as that one’s answers say so, whatever the server says', async () => {
   const server = await startChangingServer('modern', { ...fresh(), headers: { 'portico-definitions': 'enforced' } })
   const configOf = (pinning?: Pinning): TestConfig => ({
     role: 'proxy',
@@ -552,7 +552,7 @@ test('a gateway believes a proxy that enforces as long as its answers say so, wh
 })
 
 for (const era of ['modern', 'legacy'] as const)
-  test(`a storm of changes of a ${era} server: a poll a second, and clients hear of what they see alone`, () =>
+  test(`a ${era} server that changes all the time is listed once a second, and clients hear only of what they see`, () =>
     withProxy(
       enforced,
       async ({ server, gateway }) => {
@@ -594,7 +594,7 @@ for (const era of ['modern', 'legacy'] as const)
       { era, failureHandling: { healthCheckInterval: '1h' } },
     ))
 
-test('a listener hears nothing of a resource that was withheld meanwhile', () =>
+test('a listener gets no updates of a resource that is withheld by now', () =>
   withProxy(
     enforced,
     async ({ server, gateway }) => {
@@ -622,7 +622,7 @@ test('a listener hears nothing of a resource that was withheld meanwhile', () =>
     { era: 'legacy' },
   ))
 
-test('of a server with other texts by era the one that is asked counts, for clients of both', async () => {
+test('if a server has other texts in each era, those of the era in use count for all clients', async () => {
   const [asked, other] = [tool('mine'), tool('mine', '"description":"POISON"')]
   const server = await startRawServer({
     era: 'both',
@@ -666,7 +666,7 @@ test('of a server with other texts by era the one that is asked counts, for clie
   await server.close()
 })
 
-test('replicas that look at other times, or start during a change, show what is approved alone', () =>
+test('replicas that list at other times, or start during a change, show only what is approved', () =>
   withProxy(enforced, async ({ server, gateway: first }) => {
     const pins = pinsOf(server.shows)
     const start = (name = 'b') =>
@@ -688,7 +688,7 @@ test('replicas that look at other times, or start during a change, show what is 
     for (const gateway of [late, started]) await gateway.close()
   }))
 
-test('a rollout of two approved texts has no gap, whichever pod answers', () =>
+test('a rollout between two approved texts has no gap, whichever pod answers', () =>
   withProxy(
     (shows) => {
       const pins = pinsOf(shows)
@@ -710,7 +710,7 @@ test('a rollout of two approved texts has no gap, whichever pod answers', () =>
     },
   ))
 
-test('an impostor that says it is another server has none of its pins', async () => {
+test('a server that claims another server’s name does not get its pins', async () => {
   const [real, impostor] = await Promise.all([
     startChangingServer('legacy', fresh()),
     startChangingServer('legacy', fresh()),
@@ -731,7 +731,7 @@ test('an impostor that says it is another server has none of its pins', async ()
   await Promise.all([gateway.close(), real.close(), impostor.close()])
 })
 
-test('overrides and renames need no other pins', () =>
+test('overrides and renames do not change the pins', () =>
   withProxy(
     enforced,
     async ({ gateway }) => {
@@ -750,7 +750,7 @@ test('overrides and renames need no other pins', () =>
     },
   ))
 
-test('the digests of a long list are computed in turns, between which others are served', async () => {
+test('the digests of a long list are computed in steps, between which others are served', async () => {
   const list = Array.from({ length: 3000 }, (_, n) => ({
     key: `t${n}`,
     text: `{"name":"t${n}","description":${JSON.stringify('é\n'.repeat(1000))}}`,

@@ -297,7 +297,7 @@ for (const era of ['legacy', 'modern'] as const) {
       assert.ok(length > 20)
     })
 
-  test(`${era} server: a withheld definition stays so, whatever it says next, and while it is away`, async () => {
+  test(`${era} server: a definition stays withheld, whatever the server lists next and while it is down`, async () => {
     const original = server.shows.tools[0] as string
     for (let count = 0; count < 3; count++) {
       server.shows.tools[0] = json({ ...TOOL, description: `POISON ${count}` })
@@ -317,7 +317,7 @@ for (const era of ['legacy', 'modern'] as const) {
     await served()
   })
 
-  test(`${era} server: another spelling of the same definition is served`, async () => {
+  test(`${era} server: the same definition in another spelling is served`, async () => {
     const original = server.shows.tools[0] as string
     const reversed = Object.fromEntries(Object.entries(TOOL).reverse())
     server.shows.tools[0] = JSON.stringify(reversed, null, 2).replace('"com.example/x": 1', '"com.example\\/x": 1.0')
@@ -348,7 +348,7 @@ for (const era of ['legacy', 'modern'] as const) {
     assert.ok((await everything()).includes('Use it well.'))
   })
 
-  test(`${era} server: a page that has changed by a byte, or in its policy alone, is not there`, async () => {
+  test(`${era} server: a page that differs by a byte, or only in its policy, is not shown`, async () => {
     const original = server.shows.pages['ui://page'] as string
     for (const ask of clients)
       assert.equal((await ask('resources/read', { uri: 'ui://page' })).json.result.contents, PAGE)
@@ -385,7 +385,7 @@ for (const era of ['legacy', 'modern'] as const) {
       assert.equal((await ask('resources/read', { uri: 'ui://page' })).json.result.contents, PAGE)
   })
 
-  test(`${era} server: what it says around its definitions reaches nobody`, async () => {
+  test(`${era} server: texts around its definitions reach nobody`, async () => {
     const odd = '"_meta":{"x":"POISON"},"POISON":"POISON","nextCursor":null,'
     const info =
       '"serverInfo":{"name":"POISON","title":"POISON","version":"POISON","icons":[{"src":"https://POISON"}]},'
@@ -407,7 +407,7 @@ for (const era of ['legacy', 'modern'] as const) {
     await polls()
   })
 
-  test(`${era} server: a gateway with skills, a card, policies and a page for people says nothing of it`, async () => {
+  test(`${era} server: skills, server card, policies and page show nothing of a withheld definition`, async () => {
     const file = (uri: string) => `{"uri":"${uri}","digest":"sha256:${'0'.repeat(64)}","size":1}`
     const skill = (server: string, text: string) =>
       `{"uri":"skill://${server}/SKILL.md","frontmatter":{"name":"${server}","description":"${text}"},"resources":[${file(`skill://${server}/SKILL.md`)}]}`
@@ -476,7 +476,7 @@ for (const era of ['legacy', 'modern'] as const) {
     }
   })
 
-  test(`${era} server: no change of a tool reaches search, steps, batches, subscriptions or the audit log`, async () => {
+  test(`${era} server: no change of a tool reaches search, composite tools, batches, subscriptions or the audit log`, async () => {
     const { length } = changesOf(TOOL, 'name')
     const own = Array.from({ length }, (_, at) => ({ ...TOOL, name: `tool${at}` }))
     const texts = own.map(json)
@@ -537,7 +537,7 @@ for (const era of ['legacy', 'modern'] as const) {
     }
   })
 
-  test(`${era} server: what it declares of apps is not passed on`, async () => {
+  test(`${era} server: an unapproved declaration of apps is not passed on`, async () => {
     server.shows.apps = '{"mimeTypes":["POISON"]}'
     server.shows.tools.push(json({ name: 'new', inputSchema: { type: 'object' } }))
     await eventually('it is seen', async () => (await counts()).withheld === 1)

@@ -52,7 +52,7 @@ const refused = async (buckets: Buckets, limits: readonly Limit[], user: string)
   (await buckets.take(limits, user)).map(({ limit }) => limit.id)
 
 for (const [store, make] of Object.entries(stores)) {
-  test(`${store}: shared, per user, per tool, per tool and user each count what is theirs`, async () => {
+  test(`${store}: buckets shared, per user, per tool, and per tool and user each count their own calls`, async () => {
     const limits = new Limits({
       shared: bucket(7),
       perUser: bucket(4),
@@ -78,7 +78,7 @@ for (const [store, make] of Object.entries(stores)) {
     assert.equal(await call('b', 'u4'), ['shared'])
   })
 
-  test(`${store}: a bucket fills up again, at most to what it holds, and says how long that takes`, async () => {
+  test(`${store}: a bucket refills up to its size, and says how long that takes`, async () => {
     const { all } = new Limits({ shared: bucket(2, '400ms') })
     const buckets = make()
     for (let round = 0; round < 2; round++) {
@@ -92,7 +92,7 @@ for (const [store, make] of Object.entries(stores)) {
     }
   })
 
-  test(`${store}: another size is in force at once`, async () => {
+  test(`${store}: another size takes effect at once`, async () => {
     const buckets = make()
     const of = (maxTokens: number) => new Limits({ shared: bucket(maxTokens) }).all
     assert.equal(await refused(buckets, of(100), 'u'), [])
@@ -101,7 +101,7 @@ for (const [store, make] of Object.entries(stores)) {
     assert.equal(await refused(buckets, of(2), 'u'), ['shared'])
   })
 
-  test(`${store}: a whole period of a size that does not divide it is given to the last token`, async () => {
+  test(`${store}: a size that does not divide the period is refilled exactly in a whole period`, async () => {
     const buckets = make()
     const { all } = new Limits({ shared: bucket(997, '24h') })
     for (let call = 0; call < 997; call++) assert.equal(await refused(buckets, all, 'u'), [])
@@ -109,7 +109,7 @@ for (const [store, make] of Object.entries(stores)) {
   })
 }
 
-test('both stores decide alike over a thousand calls of many users and tools', async () => {
+test('both stores take the same decisions over a thousand calls of many users and tools', async () => {
   const limits = new Limits({
     shared: bucket(400),
     perUser: bucket(40),
@@ -131,7 +131,7 @@ test('both stores decide alike over a thousand calls of many users and tools', a
   assert.ok(allowed > 200 && allowed <= 400, `${allowed}`)
 })
 
-test('replicas share the buckets in Redis, to the last of many calls at once', async () => {
+test('replicas share the buckets in Redis exactly, also under concurrent calls', async () => {
   const prefix = redisKeyPrefix({ kind: 'gateway', namespace: 'a', name: 'shared' })
   const [one, two] = [inRedis(prefix), inRedis(prefix)]
   const { all } = new Limits({ shared: bucket(50), perUser: bucket(40) })
@@ -153,7 +153,7 @@ test('a call is one command, also after Redis has forgotten the script', async (
   assert.equal(await refused(buckets, all, 'u'), ['shared:t'])
 })
 
-test('keys lie in one slot, name nobody and expire when their buckets are full', async () => {
+test('keys are in one slot, contain no names and expire when their buckets are full', async () => {
   const prefix = redisKeyPrefix({ kind: 'gateway', namespace: 'a', name: 'keys' })
   const { all } = new Limits({ shared: bucket(10, '100s'), perUser: bucket(10, '1000s') })
   await inRedis(prefix).take(all, 'digest')
@@ -164,7 +164,7 @@ test('keys lie in one slot, name nobody and expire when their buckets are full',
   assert.ok(user !== undefined && user > 90_000 && user <= 100_000, `${user}`)
 })
 
-test('nobody waits for a clock that was set back, and rubbish is a full bucket', async () => {
+test('a clock that is set back blocks nobody, and rubbish counts as a full bucket', async () => {
   const prefix = redisKeyPrefix({ kind: 'gateway', namespace: 'a', name: 'clock' })
   const { all } = new Limits({ shared: bucket(2, '1s') })
   const buckets = inRedis(prefix)
@@ -183,7 +183,7 @@ test('nobody waits for a clock that was set back, and rubbish is a full bucket',
   }
 })
 
-test('a user is issuer and subject, whatever both of them hold, and everybody without a token is one', () => {
+test('a user is identified by issuer and subject, and all callers without a token are one user', () => {
   const of = (issuer: string, subject: string) =>
     userKey({ kind: 'authenticated', issuer, subject, claims: {}, expiresAt: 0 })
   assert.is(of('https://a.example', 'ada'), of('https://a.example', 'ada'))
@@ -193,7 +193,7 @@ test('a user is issuer and subject, whatever both of them hold, and everybody wi
   assert.is(userKey({ kind: 'anonymous' }), 'anonymous')
 })
 
-test('in memory, users by the hundred thousand take no more than there is, and nobody’s refusal goes', () => {
+test('in memory, a hundred thousand users stay within the limit, and no refusal is forgotten', () => {
   let now = 0
   const buckets = inMemory(() => now, 256 * 1024)
   const { all } = new Limits({ perUser: bucket(2, '1h') })

@@ -82,7 +82,7 @@ const rateLimits = async (gateway: GatewayUnderTest) => given((await gateway.sta
 
 for (const client of eras)
   for (const behind of eras)
-    test(`a gateway tells a ${client} client in a result how long to wait, before a ${behind} backend`, async () => {
+    test(`a gateway before a ${behind} backend tells a ${client} client in a result how long to wait`, async () => {
       const gateway = await start({ shared: bucket(2, '1h') }, {}, behind)
       const before = backend(behind).calls('tools/call').length
       for (let call = 0; call < 2; call++)
@@ -100,7 +100,7 @@ for (const client of eras)
     })
 
 for (const client of eras)
-  test(`a proxy tells a ${client} client by 429 and Retry-After`, async () => {
+  test(`a proxy answers a ${client} client with 429 and Retry-After`, async () => {
     const gateway = await start({ tools: [{ name: 'a', shared: bucket(1, '90s') }] }, { role: 'proxy' }, client)
     assert.is((await callIn(client, gateway.url, 'a')).status, 200)
     const { status, json, headers } = await callIn(client, gateway.url, 'a')
@@ -129,7 +129,7 @@ test('SDK clients of both eras read the refusal', async () => {
   }
 })
 
-test('users are issuer and subject: another token of one is the same, another subject is another', async () => {
+test('a user is identified by issuer and subject, whatever the token', async () => {
   const gateway = await start({ perUser: bucket(2), tools: [{ name: 'x_b', perUser: bucket(1) }] }, oidc())
   for (const era of eras) {
     const [one, other] = [`${era}-one`, `${era}-other`]
@@ -143,14 +143,14 @@ test('users are issuer and subject: another token of one is the same, another su
   assert.not.match(told, /-one|-other/)
 })
 
-test('what one user has too much of takes nothing from the others', async () => {
+test('the calls of one user over the limit do not affect others', async () => {
   const gateway = await start({ shared: bucket(4), perUser: bucket(2) }, oidc())
   const [greedy, modest] = [await bearer('greedy'), await bearer('modest')]
   for (let call = 0; call < 10; call++) await callIn('modern', gateway.url, 'x_a', greedy)
   for (let call = 0; call < 2; call++) assert.is(isRefused(await callIn('modern', gateway.url, 'x_a', modest)), false)
 })
 
-test('a denied call, an unknown tool and everything but tool calls cost nothing', async () => {
+test('denied calls, unknown tools and requests other than tool calls are not counted', async () => {
   const policies = ['permit(principal, action, resource) unless { resource == Tool::"x_b" };']
   const gateway = await start({ shared: bucket(1) }, { ...oidc(), authz: { policies } })
   const headers = await bearer('ada')
@@ -178,7 +178,7 @@ test('each call of a batch counts', async () => {
   }
 })
 
-test('a tool call without an id counts and is not made', async () => {
+test('a tool call without an id is counted and not made', async () => {
   const gateway = await start({ shared: bucket(2) })
   const before = backend('modern').calls('tools/call').length
   const session = await openSession(gateway.url)
@@ -200,7 +200,7 @@ test('a tool call without an id counts and is not made', async () => {
   assert.is(backend('modern').calls('tools/call').length, before)
 })
 
-test('a call that is sent to its backend twice counts once', async () => {
+test('a call that is sent to its backend twice is counted once', async () => {
   const gateway = await start({ shared: bucket(2) }, {}, 'legacy')
   assert.is(isRefused(await callIn('modern', gateway.url, 'x_a')), false)
   const before = backend('legacy').calls('tools/call').length
@@ -211,7 +211,7 @@ test('a call that is sent to its backend twice counts once', async () => {
   assert.is((await rateLimits(gateway)).allowed, 2)
 })
 
-test('/status tells which buckets refuse, how often and in whose place, and no names', async () => {
+test('/status tells which buckets refuse and how often, without names', async () => {
   const gateway = await start(
     { shared: bucket(50), perUser: bucket(3), tools: [{ name: 'x_a', perUser: bucket(1, '200ms') }] },
     oidc(),
@@ -233,7 +233,7 @@ test('/status tells which buckets refuse, how often and in whose place, and no n
   assert.ok(Date.now() - Date.parse(given(limits[1]?.lastRefused)) < 60_000)
 })
 
-test('limits that are changed while it serves hold at once, and what was taken stays taken', async () => {
+test('changed limits take effect at once, and used tokens stay used', async () => {
   const config = { backends: [{ name: 'x', url: backend('modern').url }] }
   const gateway = await start({ shared: bucket(2) })
   for (let call = 0; call < 2; call++) await callIn('modern', gateway.url, 'x_a')
@@ -249,7 +249,7 @@ test('limits that are changed while it serves hold at once, and what was taken s
   assert.is(isRefused(await callIn('modern', gateway.url, 'x_a')), false)
 })
 
-test('limits without tokens, without a period, or without a bucket are findings, all at once', async () => {
+test('limits without tokens, period or bucket are all reported in the configuration', async () => {
   const gateway = await start({ shared: bucket(2) })
   const findings = async (rateLimiting: object) => {
     await gateway.configure({ backends: [], rateLimiting } as unknown as TestConfig)

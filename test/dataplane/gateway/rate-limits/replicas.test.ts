@@ -38,7 +38,7 @@ const call = (url: string) => postModern(url, 'tools/call', { name: 'b_t', argum
 const isRefused = ({ json }: RpcAnswer) => json.result.isError === true
 const rateLimits = async (gateway: GatewayUnderTest) => given((await gateway.status()).rateLimits)
 
-test('two replicas let as many calls through as one, of clients of both eras', async () => {
+test('two replicas together allow as many calls as one, for clients of both eras', async () => {
   const [one, two] = await stage.twoReplicas({ rateLimiting: { shared: bucket(20) } })
   const sessions = [await openSession(one.url), await openSession(two.url)]
   const before = backend.calls('tools/call').length
@@ -60,7 +60,7 @@ test('two replicas let as many calls through as one, of clients of both eras', a
   assert.is(a.refused + b.refused, 40)
 })
 
-test('while Redis is away every call is made, that is told, and limits hold again when it is back', async () => {
+test('while Redis is down every call is allowed and that is reported, and limits hold again afterwards', async () => {
   const otel = await startOtlpReceiver()
   stage.cleanups.push(() => otel.close())
   const redis = await startRedis()
@@ -117,7 +117,7 @@ test('while Redis is away every call is made, that is told, and limits hold agai
     )
 })
 
-test('a Redis that takes connections and answers nothing holds a call up for half a second at most, and then none', async () => {
+test('a Redis that does not answer delays a call by at most half a second, and later calls not at all', async () => {
   const redis = await startRedis()
   stage.cleanups.push(() => redis.stop())
   const [gateway] = await stage.twoReplicas({
@@ -160,7 +160,7 @@ async function takesThree(buckets: RedisBuckets): Promise<void> {
   assert.equal(await refused(buckets, 'v'), ['shared'])
 }
 
-test('in a Cluster, the buckets of a gateway are in one slot, those of gateways all over it', async () => {
+test('in a Redis Cluster the buckets of one gateway are in one slot, those of many gateways in many', async () => {
   const cluster = await startCluster()
   stage.cleanups.push(() => cluster.close())
   const addresses = cluster.nodes.map(({ address }) => address)
@@ -168,7 +168,7 @@ test('in a Cluster, the buckets of a gateway are in one slot, those of gateways 
     await takesThree(await bucketsIn({ mode: 'cluster', addresses }, `g${gateway}`))
 })
 
-test('behind Sentinel, limits go on at the server that takes over', async () => {
+test('behind Sentinel, limits continue at the server that takes over', async () => {
   const set = await startSentinelSet()
   stage.cleanups.push(() => set.close())
   const buckets = await bucketsIn({ mode: 'sentinel', addresses: set.sentinels, masterName: MASTER_NAME }, 'g')

@@ -16,7 +16,7 @@ const from = (remoteAddress: string | undefined, forwarded?: string) => ({
   socket: { remoteAddress },
 })
 
-test('a trusted proxy names the client by the last entry; nothing else is taken for an address', () => {
+test('a trusted proxy’s last entry is the client’s address; nothing else counts', () => {
   for (const [forwarded, address] of [
     ['192.0.2.7', '192.0.2.7'],
     ['198.51.100.1, 192.0.2.7', '192.0.2.7'],
@@ -114,7 +114,7 @@ for (const isProxied of [true, false])
     server.close()
   })
 
-test('two networks leave room for connections of others, and a /48 is one of them', () => {
+test('two networks leave room for connections of others, and a /48 counts as one network', () => {
   const server = new EventEmitter() as Server
   boundConnections(server, 64)
   const accepted = (remoteAddress: string, count: number) =>
@@ -134,7 +134,7 @@ test('two networks leave room for connections of others, and a /48 is one of the
   assert.is(accepted('198.51.100.2', 64), 1)
 })
 
-test('requests under way of one /48 behind a proxy are bounded', () => {
+test('concurrent requests of a /48 behind a proxy are limited', () => {
   const requests = new ClientRequests(2)
   const response = { once: () => undefined } as unknown as ServerResponse
   const asked = ['2001:db8:0:1', '2001:db8:0:100', '2001:db8:0:200', '2001:db8:1:1']
@@ -144,7 +144,7 @@ test('requests under way of one /48 behind a proxy are bounded', () => {
   )
 })
 
-test('requests under way of one client behind a proxy are bounded, and each counts until its response is over', () => {
+test('concurrent requests of a client behind a proxy are limited, and each counts until its response ends', () => {
   const requests = new ClientRequests(2)
   const over: (() => void)[] = []
   const response = { once: (_: string, close: () => void) => over.push(close) } as unknown as ServerResponse

@@ -56,7 +56,7 @@ async function untilRefused(bring: Bring, from: (index: number) => string): Prom
   assert.is(status, 429)
 }
 
-test('behind a proxy that is trusted it is the one that the proxy has seen', () =>
+test('behind a trusted proxy the address is the one that the proxy saw', () =>
   serve(true, async (bring) => {
     await untilRefused(bring, (index) => `198.51.100.${index}, 203.0.113.1`)
     assert.is(await bring('203.0.113.1'), 429)
@@ -66,7 +66,7 @@ test('behind a proxy that is trusted it is the one that the proxy has seen', () 
     assert.is(await bring(), 401)
   }))
 
-test('elsewhere it is the peer’s, whatever is said in headers', () =>
+test('otherwise the address is the peer’s, whatever the headers say', () =>
   serve(false, async (bring) => {
     await untilRefused(bring, (index) => `203.0.113.${index}`)
     assert.is(await bring('203.0.113.250'), 429)

@@ -39,7 +39,7 @@ const rethrow = (error: unknown) => {
   throw error
 }
 
-test('calls leave in any order, each once', () => {
+test('calls end in any order, each once', () => {
   const all = new InFlight(rethrow)
   const calls = ['a', 'b', 'c', 'd'].map((id) => new Flight(id))
   const [a, b, c, d] = calls as [Flight, Flight, Flight, Flight]
@@ -57,7 +57,7 @@ test('calls leave in any order, each once', () => {
   assert.is(all.count, 0)
 })
 
-test('each call whose time has come is told, and none that has left because of another', () => {
+test('each call that is due is timed out, and none twice or too early', () => {
   const all = new InFlight(rethrow)
   const [late, other, signing, waiting] = [new Flight('late'), new Flight('other'), new Flight('s'), new Flight('w')]
   const first = new Flight('first', () => {
@@ -77,7 +77,7 @@ test('each call whose time has come is told, and none that has left because of a
   all.checkDeadlines()
 })
 
-test('what fails in one call costs no other its time', () => {
+test('a failure in one call does not affect the timeouts of others', () => {
   const faults: unknown[] = []
   const all = new InFlight((error) => faults.push(error))
   const failing = new Flight('failing', () => {
@@ -93,7 +93,7 @@ test('what fails in one call costs no other its time', () => {
   assert.is(String(faults[0]), 'TypeError: no such thing')
 })
 
-test('calls on their way are counted for their caller, each once', () => {
+test('running calls are counted for their caller, each once', () => {
   const share = new Budget({ total: 9, share: 9, reserve: 0 }).shareOf('a')
   const inFlight = new InFlight(() => {})
   const [one, two] = [new Flight('1', () => {}, share), new Flight('2', () => {}, share)]

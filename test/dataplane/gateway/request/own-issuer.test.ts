@@ -59,7 +59,7 @@ const refused = (asked: Promise<unknown>) =>
     },
   )
 
-test('one that could not be loaded is unavailable, and loaded again until it can be', async () => {
+test('an authorization server that could not be loaded is unavailable, and loaded again until it can be', async () => {
   const { issuers, failing, attempts, lines, follow, current } = ownIssuer()
   failing.add('a')
   follow('a')
@@ -79,7 +79,7 @@ test('one that could not be loaded is unavailable, and loaded again until it can
   await issuers.close()
 })
 
-test('what takes the place of one that could not be loaded goes on from the last one that could', async () => {
+test('the replacement of one that could not be loaded continues from the last one that could', async () => {
   const { issuers, failing, made, attempts, follow, current } = ownIssuer()
   failing.add('b')
   follow('a')
@@ -107,7 +107,7 @@ test('what takes the place of one that could not be loaded goes on from the last
   assert.is(attempts.filter((issuer) => issuer === 'b').length, before, 'nobody loads what is in force no more')
 })
 
-test('where there is to be none any more, nothing is loaded, and the last one is closed', async () => {
+test('if it is no longer configured, nothing is loaded and the last one is closed', async () => {
   const { issuers, failing, made, attempts, follow, current } = ownIssuer()
   follow('a')
   await current()
@@ -129,7 +129,7 @@ test('where there is to be none any more, nothing is loaded, and the last one is
   assert.equal(attempts, ['a', 'b', 'c'])
 })
 
-test('one that can’t be loaded does not hold up the end', async () => {
+test('one that can’t be loaded does not delay the shutdown', async () => {
   const { issuers, failing, made, follow, current } = ownIssuer()
   follow('a')
   await current()

@@ -44,7 +44,7 @@ const resourceOf = async (url: string, headers: Record<string, string> = {}) => 
   return answer.status === 200 ? ((await answer.json()) as { resource: string }).resource : answer.status
 }
 
-test('below a prefix: answered to with and without it, and told in URLs', async () => {
+test('below a prefix: the endpoint answers with and without it, and URLs have it', async () => {
   const resourceUrl = 'https://tools.example.com/team/b/mcp'
   await serve({ endpointPrefix: '/team/b', resourceUrl }, async ({ base }) => {
     const told = `https://tools.example.com/team/b${WELL_KNOWN}/mcp`
@@ -61,7 +61,7 @@ test('below a prefix: answered to with and without it, and told in URLs', async 
   })
 })
 
-test('without resourceUrl an endpoint on loopback is told by the host that the audience names', () => {
+test('without resourceUrl the URL of an endpoint on loopback has the host of the audience', () => {
   const told = (audience: string) => {
     const incomingAuth = { type: 'oidc' as const, oidc: { issuer: 'http://localhost:4483', audience } }
     return publicUrls({ incomingAuth }, 'http://127.0.0.1:4483', new Set())({}).resource
@@ -79,7 +79,7 @@ const forwarded = {
   'x-forwarded-prefix': '/b',
 }
 
-test('without trustProxyHeaders nothing is taken from X-Forwarded-*', async () => {
+test('without trustProxyHeaders X-Forwarded-* is ignored', async () => {
   await serve({}, async ({ base, url }) => {
     assert.is(await challengeOf(url, forwarded), `http://mcp-b.tools.svc.cluster.local:8080${WELL_KNOWN}/mcp`)
     const resource = 'http://mcp-b.tools.svc.cluster.local:8080/mcp'
@@ -87,7 +87,7 @@ test('without trustProxyHeaders nothing is taken from X-Forwarded-*', async () =
   })
 })
 
-test('with it URLs are told by the headers of the proxy in front, for hosts that are named', async () => {
+test('with trustProxyHeaders URLs follow the proxy’s headers, for allowed hosts', async () => {
   await serve({ trustProxyHeaders: true }, async ({ base, url }) => {
     const told = `https://tools.example.com/b${WELL_KNOWN}/mcp`
     assert.is(await challengeOf(url, forwarded), told)
@@ -188,18 +188,18 @@ for (const [title, headers, expected] of [
 ] as const)
   test(`X-Forwarded-*: ${title}`, () => assert.is(told(headers as Record<string, string>), expected))
 
-test('`*` answers to every host and believes none', () => {
+test('`*` accepts every Host and uses none in URLs', () => {
   assert.is(told(host('tools.example.com'), {}, '*'), inner)
 })
 
-test('without a resourceUrl a prefix is told behind the listener’s own address', () => {
+test('without a resourceUrl the URL is the listener’s own address with the prefix', () => {
   assert.equal(publicUrls({ endpointPrefix: '/team/b' }, 'http://127.0.0.1:1', names)({}), {
     resource: 'http://127.0.0.1:1/team/b/mcp',
     metadataUrl: `http://127.0.0.1:1/team/b${WELL_KNOWN}/mcp`,
   })
 })
 
-test('a prefix of the configuration goes before one of a header', () => {
+test('a configured prefix goes before one of a header', () => {
   const headers = { ...host('tools.example.com'), 'x-forwarded-prefix': '/other' }
   assert.is(told(headers, { endpointPrefix: '/own' }), 'https://tools.example.com/own/mcp')
 })

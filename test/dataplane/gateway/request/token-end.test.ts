@@ -41,7 +41,7 @@ const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 const stream = (token: string, body: string, headers: Record<string, string>) =>
   EventReader.open(gateway.url, { method: 'POST', headers: { ...BASE_HEADERS, ...headers, ...bearer(token) }, body })
 
-test('each kind of stream ends when its token has expired, and not before', async () => {
+test('each kind of stream ends when its token expires, and not before', async () => {
   const good = await mint(300)
   const session = await openSession(gateway.url, bearer(good))
   const other = await openSession(gateway.url, bearer(good))
@@ -146,7 +146,7 @@ function watching(expiresAt = 10_000) {
 
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
-test('a token that is revoked ends its streams; an issuer that is away ends none', async () => {
+test('a revoked token ends its streams; an issuer that is down ends none', async () => {
   const { watch, hold, asked, answers, caller } = watching()
   const [kept, revoked, away, stolen] = [hold('kept'), hold('revoked'), hold('away'), hold('stolen')]
   answers.set('revoked', () => {
@@ -168,7 +168,7 @@ test('a token that is revoked ends its streams; an issuer that is away ends none
   watch.close()
 })
 
-test('a token ends 30 seconds after its expiry, and one that was prolonged later', async () => {
+test('a token’s streams end 30 seconds after its expiry, or later if it was prolonged', async () => {
   const { watch, hold, answers, caller } = watching(100)
   const [short, prolonged] = [hold('short'), hold('prolonged')]
   answers.set('prolonged', () => ({ ...caller('prolonged'), expiresAt: 500 }) as Caller)

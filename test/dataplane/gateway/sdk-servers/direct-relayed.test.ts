@@ -15,7 +15,7 @@ const inFront = ({ url }: SdkServer, role: 'proxy' | 'gateway'): Promise<Gateway
 
 for (const shape of httpShapes)
   for (const kind of clientKinds)
-    test(`${shape}, client ${kind}: what works directly works through a proxy and a gateway`, async () => {
+    test(`${shape}, client ${kind}: everything that works directly works through a proxy and a gateway`, async () => {
       const alone = await startSdkServer(shape)
       const servers = [await startSdkServer(shape), await startSdkServer(shape)] as const
       const proxy = await inFront(servers[0], 'proxy')

@@ -44,7 +44,7 @@ async function outcomes({ client, heard }: SdkClient, prefix: string): Promise<o
 }
 
 for (const kind of clientKinds)
-  test(`client ${kind}: sees the tools that ask, and is asked`, async () => {
+  test(`client ${kind}: lists the tools that ask, and is asked`, async () => {
     // The server knows the era of sessions alone: directly, a stateless client is one with a session.
     const direct = await openSdkClient(kind === 'v2-stateless' ? 'v2-session' : kind, everything.url)
     const relayed = await openSdkClient(kind, gateway.url)

@@ -19,7 +19,7 @@ for (const [shape, revision, names] of [
   ['v2-stateless', '2026-07-28', ['inputs as a result', ...offered]],
 ] as const)
   for (const kind of clientKinds)
-    test(`${shape}, client ${kind}: has all that the server has, whatever its era`, async () => {
+    test(`${shape}, client ${kind}: gets everything of the server, whatever its era`, async () => {
       const gateway = await inFront(shape)
       try {
         await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))

@@ -118,7 +118,7 @@ const answers: Readonly<Record<string, (request: EmbeddingRequest, res: ServerRe
 }
 
 for (const [what, answer] of Object.entries(answers))
-  test(`where the service gives ${what}, tools are found by their words alone`, async () => {
+  test(`if the embedding service answers with ${what}, tools are found by their words alone`, async () => {
     const gateway = await start({ embeddingServiceTimeout: '500ms' })
     service.answer = answer
     const began = performance.now()
@@ -144,7 +144,7 @@ for (const [what, answer] of Object.entries(answers))
     assert.is(warnings(gateway), 1)
   })
 
-test('vectors of tools that are not like that of the query are none', async () => {
+test('vectors of another length than the query’s are ignored', async () => {
   const gateway = await start()
   service.answer = ({ texts }, res) => {
     service.more = texts[0] === 'umbrella' ? 0 : 1
@@ -157,7 +157,7 @@ test('vectors of tools that are not like that of the query are none', async () =
   await eventually('a larger model', async () => (await find(gateway, 'umbrella'))[0] === 'b_getWeather')
 })
 
-test('a tool whose text the service does not take leaves the others found', async () => {
+test('a tool whose text the service refuses does not affect the others', async () => {
   const poison = await startRawServer({
     era: 'modern',
     tools: [...TOOLS, tool('poison', 'An umbrella of poison.'), tool('\ud800', '\ud800')],
@@ -182,7 +182,7 @@ test('a tool whose text the service does not take leaves the others found', asyn
   assert.is((await stateOf(gateway)).wordsAlone, 0)
 })
 
-test('a query that the service does not take is the affair of its caller alone', async () => {
+test('a query that the service refuses affects its caller alone', async () => {
   const gateway = await start()
   service.answer = ({ texts }, res) => texts[0] === 'bad weather' && status(422)({} as EmbeddingRequest, res)
   assert.equal(await find(gateway, 'bad weather'), ['b_getWeather'])
@@ -219,7 +219,7 @@ test('searches are counted by how they were made', async () => {
   assert.equal(await counted(), { words: 1, hybrid: 2, words_alone: 1 })
 })
 
-test('searches beyond those that wait for a slow service go by words alone', async () => {
+test('searches beyond the limit of waiting ones use words alone', async () => {
   // None of those that wait ends before all are made.
   const gateway = await start({ embeddingServiceTimeout: '10m' })
   await find(gateway, 'umbrella')
@@ -232,7 +232,7 @@ test('searches beyond those that wait for a slow service go by words alone', asy
   for (const found of await Promise.all(searches)) assert.is(found[0], 'b_getWeather')
 })
 
-test('slow queries of one caller keep nobody else from finding by what is meant', async () => {
+test('slow queries of one caller do not keep others from finding by meaning', async () => {
   const gateway = await start({ embeddingServiceTimeout: '10m' }, undefined, { trustProxyHeaders: true })
   const from = async (address: string, query: string) => {
     const params = { name: 'find_tool', arguments: { query } }
@@ -252,7 +252,7 @@ test('slow queries of one caller keep nobody else from finding by what is meant'
   await Promise.all(slow)
 })
 
-test('tools that get their vectors too late are found by their words, and by both the next time', async () => {
+test('tools whose vectors come too late are found by words, and by both the next time', async () => {
   const gateway = await start({ embeddingServiceTimeout: '1s' })
   const held: ServerResponse[] = []
   service.answer = ({ texts }, res) => texts[0] !== 'a weather umbrella' && held.push(res) > 0
@@ -280,7 +280,7 @@ test('a private address is not called', async () => {
   assert.ok(lines.length > 0)
 })
 
-test('a key that is replaced is in use, and one that is gone keeps the service from being asked', async () => {
+test('a replaced key is used, and without a key the service is not asked', async () => {
   const gateway = await start({ embeddingApiKeyFile: 'key' }, (directory) =>
     writeFile(join(directory, 'key'), 'first-key'),
   )

@@ -80,7 +80,7 @@ const embeddings = async (gateway: GatewayUnderTest) => given((await gateway.sta
 
 for (const embeddingProvider of ['tei', 'openai'] as const)
   for (const behind of eras)
-    test(`tools of a ${behind} backend are found by what is meant, by the protocol of ${embeddingProvider}`, async () => {
+    test(`tools of a ${behind} backend are found by meaning, by the protocol of ${embeddingProvider}`, async () => {
       const service = await startService()
       const backend = await startBackend(behind)
       const gateway = await start(
@@ -119,7 +119,7 @@ for (const embeddingProvider of ['tei', 'openai'] as const)
       assert.not.match(JSON.stringify([gateway.lines, await gateway.status()]), 'key-of-the-service')
     })
 
-test('a path that is whole, or begins with /v1, is asked as it is', async () => {
+test('a complete path, or one that begins with /v1, is used as it is', async () => {
   const service = await startService()
   for (const [path, embeddingProvider, asked] of [
     ['/v1', 'openai', '/v1/embeddings'],
@@ -134,7 +134,7 @@ test('a path that is whole, or begins with /v1, is asked as it is', async () => 
   }
 })
 
-test('each text of many tools is asked about once, thirty-two at a time', async () => {
+test('each text of many tools is embedded once, thirty-two at a time', async () => {
   const service = await startService()
   const names = Array.from({ length: 100 }, (_, number) => `tool${number}`)
   const backend = await startBackend('modern', [...names.map((name) => tool(name, `Does ${name}.`)), ...TOOLS])
@@ -151,7 +151,7 @@ test('each text of many tools is asked about once, thirty-two at a time', async 
   assert.is((await embeddings(gateway))?.vectors, 104)
 })
 
-test('callers whom policies judge differently share vectors, and find nothing that is denied to them', async () => {
+test('callers with different rights share vectors and find nothing that is denied to them', async () => {
   const service = await startService()
   const backend = await startBackend()
   const idp = await startIdentityProvider()
@@ -179,7 +179,7 @@ test('callers whom policies judge differently share vectors, and find nothing th
   assert.is(ofTools.length, TOOLS.length)
 })
 
-test('words and meaning have the weight that is configured, and what is too far is not found', async () => {
+test('words and meaning have the configured weight, and distant tools are not found', async () => {
   const service = await startService()
   const by = async (more: object, query: string) =>
     find((await startSearched({ embeddingService: service.url, ...more })).url, query)
@@ -194,7 +194,7 @@ test('words and meaning have the weight that is configured, and what is too far 
   assert.equal(await by({ semanticDistanceThreshold: '0' }, 'search and rain, defect'), ['b_search'])
 })
 
-test('a tool that a backend shows later is found by what is meant, and is all that is asked about', async () => {
+test('a tool that is added later is found by meaning, and only its text is embedded', async () => {
   const service = await startService()
   const server = await startMcpServer({ mode: 'sessions' })
   cleanups.push(() => server.close())
@@ -211,7 +211,7 @@ test('a tool that a backend shows later is found by what is meant, and is all th
   assert.match(asked[0] ?? '', 'rain_radar')
 })
 
-test('another service is asked once it is configured, and none where none is', async () => {
+test('a newly configured service is asked, and none if none is configured', async () => {
   const [one, other] = [await startService(), await startService()]
   const backend = await startBackend()
   const configOf = (optimizer: NonNullable<TestConfig['optimizer']>): TestConfig => ({

@@ -12,7 +12,7 @@ const searchWithin = (memoryBytes: number) =>
 const listOf = (tools: readonly object[]) => Buffer.from(JSON.stringify({ tools }))
 const nameIn = (text: string) => JSON.parse(text).name
 
-test('a query is words in quotes, so many of them, in a time that grows with its length', () => {
+test('a query becomes a limited number of quoted words, in time linear in its length', () => {
   assert.is(wordQuery('get "the" weather*'), '"get" OR "the" OR "weather"')
   assert.is(wordQuery('getHTTPServer'), '"getHTTPServer" OR "get" OR "HTTP" OR "Server"')
   assert.is(wordQuery(' \0()^"'), undefined)
@@ -23,7 +23,7 @@ test('a query is words in quotes, so many of them, in a time that grows with its
   assert.ok(performance.now() - started < 10_000)
 })
 
-test('lists by the hundred take no more than there is room for, and are found in all the same', async () => {
+test('hundreds of lists stay within the memory limit and can all be searched', async () => {
   const search = searchWithin(16 * 16 * MIB)
   const lists = Array.from({ length: 36 }, (_, list) =>
     listOf(
@@ -43,7 +43,7 @@ test('lists by the hundred take no more than there is room for, and are found in
   search.close()
 })
 
-test('a list that is larger than all the room is searched, and the same list is indexed once for all', async () => {
+test('a list larger than the limit can be searched, and equal lists are indexed once', async () => {
   const search = searchWithin(16 * MIB)
   const tools = Array.from({ length: 2000 }, (_, tool) => ({ name: `t${tool}`, description: 'word '.repeat(700) }))
   const text = listOf(tools)

@@ -67,7 +67,7 @@ async function find(call: Call, url: string, query: string): Promise<string[]> {
 }
 
 for (const era of eras)
-  test(`a ${era} client finds the same at both replicas, and calls at one what the other has found`, async () => {
+  test(`a ${era} client finds the same at both replicas, and calls at one a tool found at the other`, async () => {
     const [one, two] = await twoReplicas()
     const call = await clientOf(era, one.url)
     for (const query of ['say it again', 'takes its time', 'a large text', 'fails as tools do', 'progress'])
@@ -109,7 +109,7 @@ for (const era of eras)
     }
   })
 
-test('both replicas follow their backends: what is added, and what is configured away', async () => {
+test('both replicas follow added and removed tools', async () => {
   const config = stage.config({ backends: backends(), optimizer: {} })
   const replicas = await stage.twoReplicas(config)
   const calls = await Promise.all(eras.map((era) => clientOf(era, replicas[0].url)))
@@ -143,7 +143,7 @@ test('both replicas follow their backends: what is added, and what is configured
       assert.is(textOf(await call(url, 'call_tool', { name: 'old_feed_hippopotamus' })), NOT_THERE)
 })
 
-test('each caller finds and calls their own at both replicas, in either order, and nobody else’s session helps', async () => {
+test('each caller finds and calls their own tools at both replicas, in either order', async () => {
   const idp = await startIdentityProvider()
   cleanups.push(() => idp.close())
   const replicas = await twoReplicas({
@@ -203,7 +203,7 @@ test('calls by call_tool at both replicas, of clients of both eras, count in the
     for (const call of calls) assert.ok((await find(call, url, 'old echo')).includes('old_echo'), 'searches are free')
 })
 
-test('a composite tool that one replica finds runs at the other, over backends of both eras', async () => {
+test('a composite tool found at one replica runs at the other, over backends of both eras', async () => {
   const compositeTools = [
     {
       name: 'say_twice',
@@ -228,7 +228,7 @@ test('a composite tool that one replica finds runs at the other, over backends o
   }
 })
 
-test('a tool that is called by call_tool and asks is answered at the other replica, in both eras', async () => {
+test('a question of a tool called by call_tool can be answered at the other replica, in both eras', async () => {
   const asking = await startAskingServer({
     onAnswer: (asked, answered) => asked.finish({ content: [{ type: 'text', text: `Hello, ${nameIn(answered)}!` }] }),
   })
@@ -270,7 +270,7 @@ test('a tool that is called by call_tool and asks is answered at the other repli
   assert.is(textOf(given(reader.messages.find(({ id }) => id === 'c')).result), 'Hello, Ada!')
 })
 
-test('a replica that has ended is missed by nobody: the other finds and calls in the same session', async () => {
+test('after one replica has ended, the other finds and calls in the same session', async () => {
   const [one, two] = await stage.oneToKill({ backends: backends(), optimizer: {} })
   const call = await clientOf('legacy', one.url)
   for (const { url } of [one, two])
@@ -281,7 +281,7 @@ test('a replica that has ended is missed by nobody: the other finds and calls in
   assert.is(textOf(await call(two.url, 'call_tool', given)), 'old: still')
 })
 
-test('found by meaning, tools are the same at both replicas, each of which asks about each text once', async () => {
+test('both replicas find the same tools by meaning, and each embeds each text once', async () => {
   const service = await startEmbeddingService([
     ['again', 'parrot'],
     ['time', 'tortoise'],

@@ -76,7 +76,7 @@ const NOT_THERE = 'There is no tool of this name for you; find_tool finds those 
 
 for (const client of eras)
   for (const behind of eras)
-    test(`a ${client} client sees two tools, finds the others and calls them at a ${behind} backend`, async () => {
+    test(`a ${client} client lists two tools, finds the others and calls them at a ${behind} backend`, async () => {
       const { url } = await start({}, behind)
       const { json: listed } = await ask(client, url, 'tools/list', {})
       assert.equal(
@@ -121,7 +121,7 @@ test('SDK clients of both eras find and call tools of a server on the SDK', asyn
   }
 })
 
-test('tools are found by their names, titles, descriptions and arguments, the best first', async () => {
+test('tools are found by names, titles, descriptions and arguments, the best match first', async () => {
   const { url } = await start()
   for (const [query, first] of [
     ['get the weather', 'b_getWeather'],
@@ -137,7 +137,7 @@ test('tools are found by their names, titles, descriptions and arguments, the be
   assert.equal(await find(url, 'quantum chromodynamics'), [])
 })
 
-test('so many tools are given as are asked for, never more than configured', async () => {
+test('a search gives the requested number of tools, and never more than configured', async () => {
   const { url } = await start({ optimizer: { maxToolsToReturn: 3 } })
   const query = 'weather message bug text things'
   assert.is((await find(url, query)).length, 3)
@@ -174,7 +174,7 @@ test('queries of any bytes, and arguments of any type, give tools or an error re
     assert.is((await call('modern', url, 'call_tool', given)).json.result.isError, true, JSON.stringify(given))
 })
 
-test('a tool that is not there is an error result, also where its name is that of a tool of the search', async () => {
+test('calling an unknown tool, or a search tool, by call_tool is an error result', async () => {
   const { url } = await start()
   for (const era of eras)
     for (const name of ['nothing', '', 'find_tool', 'call_tool', '__proto__', 'x'.repeat(10_000)]) {
@@ -185,7 +185,7 @@ test('a tool that is not there is an error result, also where its name is that o
     }
 })
 
-test('what policies deny is never found, and calling it is like calling nothing', async () => {
+test('a denied tool is not found, and calling it is like calling an unknown one', async () => {
   const policies = [
     'permit(principal, action, resource) when { principal.claim_sub == "ada" };',
     'permit(principal, action, resource == Tool::"b_search") when { principal.claim_sub == "bob" };',
@@ -227,7 +227,7 @@ test('a call counts under the name of the tool that is called', async () => {
   assert.not.ok((await call('modern', url, 'call_tool', { name: 'b_x17' })).json.result.isError)
 })
 
-test('a search counts as a call, in the limits of all tools and in its own', async () => {
+test('a search counts as a call, in the overall rate limit and in its own', async () => {
   for (const rateLimiting of [
     { shared: { maxTokens: 2, refillPeriod: '1h' } },
     { perUser: { maxTokens: 2, refillPeriod: '1h' } },
@@ -244,7 +244,7 @@ test('a search counts as a call, in the limits of all tools and in its own', asy
   }
 })
 
-test('a composite tool is found and called, and each call of its steps counts', async () => {
+test('a composite tool can be found and called, and each call of its steps counts', async () => {
   const compositeTools: TestConfig['compositeTools'] = [
     {
       name: 'tell_weather',
@@ -279,7 +279,7 @@ test('the index follows the catalog', async () => {
   await eventually('the new tool is found', async () => (await find(url, 'hippopotamus'))[0] === 's_wash_hippopotamus')
 })
 
-test('all tools are listed again when the search is configured away', async () => {
+test('all tools are listed again when the search is removed from the configuration', async () => {
   const gateway = await start()
   await find(gateway.url, 'weather')
   await gateway.configure({ backends: [{ name: 'b', url: backend('modern').url }] })
@@ -291,7 +291,7 @@ test('all tools are listed again when the search is configured away', async () =
   assert.is((await gateway.status()).toolSearch, null)
 })
 
-test('a tool that asks its modern client goes on with the answer', async () => {
+test('a tool that asks its modern client continues with the answer', async () => {
   const asking: AskingServer = await startAskingServer({
     onAnswer: (asked, answered) => asked.finish({ content: [{ type: 'text', text: `Hello, ${nameIn(answered)}!` }] }),
   })

@@ -55,7 +55,7 @@ async function searched(model = 'm') {
 }
 const vectorsFile = () => join(folder.path, 'embeddings.sqlite')
 
-test('a gateway that is started again makes vectors only for a model that it had none of', async () => {
+test('a restarted gateway makes vectors only for a model that it had none of', async () => {
   assert.equal(await searched(), { asked: 3, kept: 'disk' })
   assert.equal(await searched(), { asked: 0, kept: 'disk' })
   assert.equal(await searched('other'), { asked: 3, kept: 'disk' })
@@ -65,7 +65,7 @@ test('a gateway that is started again makes vectors only for a model that it had
   assert.not.match(readFileSync(vectorsFile(), 'latin1'), /umbrella|send/, 'no texts')
 })
 
-test('a file that is broken begins anew', async () => {
+test('a broken file is replaced', async () => {
   await searched()
   const whole = readFileSync(vectorsFile())
   const other = (script: string) => {
@@ -92,13 +92,13 @@ test('a file that is broken begins anew', async () => {
   }
 })
 
-test('where nothing can be written, vectors are in memory', async () => {
+test('if the file can’t be written, vectors are kept in memory', async () => {
   mkdirSync(vectorsFile())
   assert.equal(await searched(), { asked: 3, kept: 'memory' })
   assert.equal(await searched(), { asked: 3, kept: 'memory' })
 })
 
-test('a file takes no more than it may, and has what was written last', () => {
+test('a file stays within its limit and keeps what was written last', () => {
   const { log, lines } = keptLog()
   const file = new VectorFile(folder.path, log, 2 * MIB)
   const unit = Float32Array.from({ length: 1024 }, () => 1 / 32)
@@ -113,7 +113,7 @@ test('a file takes no more than it may, and has what was written last', () => {
   assert.ok(statSync(vectorsFile()).size <= 2 * MIB)
 })
 
-test('two processes use one file', () => {
+test('two processes can use one file', () => {
   const { log } = keptLog()
   const unit = Float32Array.of(1)
   const [one, other] = [new VectorFile(folder.path, log), new VectorFile(folder.path, log)]

@@ -95,7 +95,7 @@ async function listen(url: string, session: Record<string, string>): Promise<voi
 const texts = [...Array(20).keys()].map((number) => `text ${number}`)
 
 for (const isFirst of [false, true])
-  test(`a call of one replica is answered on the stream of the other${isFirst ? ', before it is accepted' : ''}`, async () => {
+  test(`the answer to one replica’s call arrives on the stream of the other${isFirst ? ', before the call is accepted' : ''}`, async () => {
     const { streams } = await startLate({ isFirst })
     const [one, two] = await proxies()
     const session = await openSession(one.url)
@@ -111,7 +111,7 @@ for (const isFirst of [false, true])
     assert.equal([...streams.values()], before, 'the session has the stream that it had')
   })
 
-test('replicas of a client that does not listen share the stream on which answers come', async () => {
+test('if the client does not listen, its replicas share the stream on which answers arrive', async () => {
   await startLate()
   const [one, two] = await proxies()
   const session = await openSession(one.url)
@@ -123,7 +123,7 @@ test('replicas of a client that does not listen share the stream on which answer
   assert.equal(await Promise.all(given), texts)
 })
 
-test('a client that begins to listen takes along the stream, and what waits for an answer there', async () => {
+test('a client that begins to listen moves the stream and the calls that wait on it', async () => {
   const late = await startLate()
   const [one, two] = await proxies()
   const session = await openSession(one.url)
@@ -164,7 +164,7 @@ test('a large answer passes between replicas', async () => {
     assert.is((await said(two.url, { bytes }, session))?.length, bytes)
 })
 
-test('an answer that the stream of a killed replica would have brought comes on the next one', async () => {
+test('an answer for the stream of a killed replica arrives on the next stream', async () => {
   const late = await startLate()
   const [one, two] = await replicas.oneToKill({ role: 'proxy' })
   const session = await openSession(one.url)

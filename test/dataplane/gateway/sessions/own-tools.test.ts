@@ -89,7 +89,7 @@ test.after(async () => {
 const clients = { 'SDK 1': (url: string) => connectV1(url), 'SDK 2': (url: string) => connect(url, 'legacy') }
 
 for (const [name, open] of Object.entries(clients))
-  test(`${name}: a proxy shows a session its own tools, says so, and lets them be called`, async () => {
+  test(`${name}: a proxy lists a session’s own tools, announces them, and lets them be called`, async () => {
     const { client } = await open(proxy.url)
     const { client: other } = await open(proxy.url)
     try {
@@ -118,7 +118,7 @@ for (const [name, open] of Object.entries(clients))
     }
   })
 
-test('a gateway shows what all are shown, and lets a session call what it has', async () => {
+test('a gateway lists the common tools, and lets a session call its own', async () => {
   const session = await openSession(gateway.url)
   const call = (name: string) => post(gateway.url, rpc('tools/call', { name, arguments: {} }), session)
   assert.is((await call('u_secret')).json.error?.code, -32602)
@@ -136,7 +136,7 @@ test('a gateway shows what all are shown, and lets a session call what it has', 
   assert.is(asked.json.error?.code, -32602)
 })
 
-test('filters and other names hold for a session’s own tools', async () => {
+test('filters and renames apply to a session’s own tools', async () => {
   for (const [more, shown] of [
     [{ workload: 'u', filter: ['unlock'] }, undefined],
     [{ workload: 'u', overrides: { secret: { name: 'hidden' } } }, 'hidden'],
@@ -162,7 +162,7 @@ test('filters and other names hold for a session’s own tools', async () => {
   }
 })
 
-test('policies judge a session’s own tool like any other: by its name, its hints and its backend', async () => {
+test('policies judge a session’s own tool like any other, by its name, its hints and its backend', async () => {
   for (const role of ['proxy', 'gateway'] as const) {
     const guarded = await GuardedGateway.start(
       [{ name: 'u', url: server.url }],
@@ -195,7 +195,7 @@ test('policies judge a session’s own tool like any other: by its name, its hin
   }
 })
 
-test('the same over HTTP+SSE, where each session has a stream of its own', async () => {
+test('sessions have their own tools over HTTP+SSE too', async () => {
   const old = await startSseServer()
   const backends: TestConfig['backends'] = [{ name: 'u', url: old.url, transport: 'sse' }]
   const [oldProxy, oldGateway] = [await startGateway({ role: 'proxy', backends }), await startGateway({ backends })]
@@ -218,7 +218,7 @@ test('the same over HTTP+SSE, where each session has a stream of its own', async
   }
 })
 
-test('a session that the server has lost is opened anew for its list', async () => {
+test('a lost session is opened again for its list', async () => {
   const session = await openSession(proxy.url)
   const call = (name: string) => post(proxy.url, rpc('tools/call', { name, arguments: {} }), session)
   await call('unlock')
@@ -229,7 +229,7 @@ test('a session that the server has lost is opened anew for its list', async () 
   assert.match((await call('secret')).text, 'the secret')
 })
 
-test('rate limits count a session’s own tool by its name', async () => {
+test('rate limits count a session’s own tool under its name', async () => {
   const limited = await startGateway({
     role: 'proxy',
     backends: [{ name: 'u', url: server.url }],
@@ -246,7 +246,7 @@ test('rate limits count a session’s own tool by its name', async () => {
   }
 })
 
-test('many who ask at once in one session are one or two requests to the server', async () => {
+test('many concurrent lists in one session cause one or two requests to the server', async () => {
   const session = await openSession(proxy.url)
   await post(proxy.url, rpc('tools/list'), session)
   const before = server.lists

@@ -41,7 +41,7 @@ const list = modern('tools/list')
 const send = (url: string, headers: Record<string, string>) => post(url, list.body, { ...list.headers, ...headers })
 const bound = () => provider.mint({ aud: 'us', cnf: { jkt: key.jkt } })
 
-test('a proof that one replica has seen the other refuses, also of fifty at once', async () => {
+test('a proof works once at two replicas, also if it is sent fifty times at once', async () => {
   const [one, two] = await stage.twoReplicas(reading({}))
   const token = await bound()
   const proof = await key.headers('POST', RESOURCE, token)
@@ -55,14 +55,14 @@ test('a proof that one replica has seen the other refuses, also of fifty at once
   assert.is(answers.filter(({ status }) => status === 401).length, 49)
 })
 
-test('what one replica alone is to know the other does not', async () => {
+test('with replays known per replica, the other replica accepts a proof once more', async () => {
   const [one, two] = await stage.twoReplicas(reading({ replay: 'replica' }))
   const proof = await key.headers('POST', RESOURCE, await bound())
   for (const status of [200, 401]) assert.is((await send(one.url, proof)).status, status)
   assert.is((await send(two.url, proof)).status, 200)
 })
 
-test('the nonce of one replica is good at the other, and after the first one was killed', async () => {
+test('the nonce of one replica works at the other, also after the first one was killed', async () => {
   const [one, two] = await stage.oneToKill(reading({ nonce: 'required' }))
   await eventually('both are ready', async () => (await fetch(`${two.adminUrl}/readyz`)).ok)
   const token = await bound()
@@ -74,7 +74,7 @@ test('the nonce of one replica is good at the other, and after the first one was
   assert.is((await send(two.url, await key.headers('POST', RESOURCE, token, { claims: { nonce } }))).status, 200)
 })
 
-test('while Redis is away nobody gets in by a proof, and is told that it is not their fault', async () => {
+test('while Redis is down requests with a proof get 503', async () => {
   const redis = await startRedis()
   const gateway = await startGateway({
     backends: [{ name: 'b', url: backend.url }],
@@ -88,7 +88,7 @@ test('while Redis is away nobody gets in by a proof, and is told that it is not 
   assert.is((await send(gateway.url, await key.headers('POST', RESOURCE, token))).status, 503)
 })
 
-test('the Redis of the authorization server alone serves, too', async () => {
+test('the Redis of the authorization server is enough', async () => {
   const issuer = 'http://127.0.0.1:1'
   const config = {
     name: 'by-auth-server',
@@ -134,7 +134,7 @@ test('the Redis of the authorization server alone serves, too', async () => {
   assert.is((await send(one.url, proof)).status, 401)
 })
 
-test('a file that wants replays known at all replicas without Redis is refused', async () => {
+test('a configuration that shares replays among replicas without Redis is refused', async () => {
   const text = JSON.stringify({
     name: 'x',
     namespace: 'x',

@@ -26,7 +26,7 @@ test.after(async () => {
 
 const echo = rpc('tools/call', { name: 'b_echo', arguments: { message: 'x' } })
 
-test('rubbish in a session in Redis costs that session, and no replica more', async () => {
+test('rubbish in a session in Redis affects that session alone', async () => {
   const [one, two] = await stage.twoReplicas()
   const [opening, ...more] = [await openSession(one.url), await openSession(one.url)]
   assert.is((await post(one.url, echo, opening)).status, 200)
@@ -72,7 +72,7 @@ const MESSAGES: readonly object[] = [
   { kind: 'late', session: 's', backend: 'b', request: '1', relay: 'r', from: 'x' },
 ]
 
-test('rubbish on the channels of replicas is passed over', async () => {
+test('rubbish on the channels of replicas is ignored', async () => {
   const [one, two] = await stage.twoReplicas()
   const session = await openSession(one.url)
   assert.is((await post(one.url, echo, session)).status, 200)
@@ -97,7 +97,7 @@ test('rubbish on the channels of replicas is passed over', async () => {
 
 const relayed = (item: object) => ({ kind: 'relayed', relay: 'r', seq: 1, items: [item] }) as never
 
-test('what replicas say has its shape, and the like of it does not', () => {
+test('messages of replicas are recognised, and similar ones are refused', () => {
   for (const message of MESSAGES) assert.ok(isBusMessage(message as never), JSON.stringify(message))
   const unlike: readonly (Partial<BusMessage> & Record<string, unknown>)[] = [
     relayed({ what: 'answer', status: 99, text: '' }),

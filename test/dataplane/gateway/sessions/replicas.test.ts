@@ -42,7 +42,7 @@ async function twoReplicas(more: Partial<TestConfig> = {}): Promise<[GatewayUnde
 const echo = (message: string) => rpc('tools/call', { name: 'b_echo', arguments: { message } })
 const backendSessions = () => new Set(backend.calls('tools/call').map(({ headers }) => headers['mcp-session-id']))
 
-test('a session that one replica has opened the other one serves, in the same session with the backend', async () => {
+test('a session opened at one replica works at the other, in the same session with the backend', async () => {
   const [one, two] = await twoReplicas()
   const session = await openSession(one.url)
   assert.is(textOf((await post(one.url, echo('1'), session)).json.result), 'b: 1')
@@ -53,7 +53,7 @@ test('a session that one replica has opened the other one serves, in the same se
   assert.equal([(await one.status()).sessions, (await two.status()).sessions], [1, 1])
 })
 
-test('skills that one replica has listed are read at the other one, in a session and without', async () => {
+test('skills listed at one replica can be read at the other, with and without a session', async () => {
   const register = (server: McpServer) => void server.registerTool('t', {}, () => ({ content: [] }))
   const servers = [
     await startSkillsServer({ files: { 'a/SKILL.md': skillText('a'), 'a/X.md': 'x' }, eras: 'sessions', register }),
@@ -80,7 +80,7 @@ test('skills that one replica has listed are read at the other one, in a session
   await Promise.all(servers.map((server) => server.close()))
 })
 
-test('DELETE at a replica that has never seen the session ends it everywhere, at the backend too', async () => {
+test('DELETE at a replica that never saw the session ends it everywhere, at the backend too', async () => {
   const [one, two] = await twoReplicas()
   const session = await openSession(one.url)
   await post(one.url, echo('1'), session)
@@ -109,7 +109,7 @@ test('two first calls that race on two replicas settle on one session with the b
   }
 })
 
-test('a backend that has lost the session is initialized anew once, whichever replica notices', async () => {
+test('a backend that lost the session is initialized again once, whichever replica notices', async () => {
   const [one, two] = await twoReplicas()
   const session = await openSession(one.url)
   await post(one.url, echo('1'), session)
@@ -123,7 +123,7 @@ test('a backend that has lost the session is initialized anew once, whichever re
   assert.is(backend.calls('tools/call').slice(-1)[0]?.headers['mcp-session-id'], alive)
 })
 
-test('a session is its owner’s on every replica, with whichever token, and nobody else’s', async () => {
+test('a session belongs to its owner on every replica, with any of the owner’s tokens', async () => {
   const idp = await startIdentityProvider()
   cleanups.push(() => idp.close())
   const audience = 'https://gateway.example/mcp'
@@ -138,7 +138,7 @@ test('a session is its owner’s on every replica, with whichever token, and nob
   }
 })
 
-test('while Redis is away sessions get 503 at once, the modern era goes on, and both recover', async () => {
+test('while Redis is down sessions get 503 at once, the modern era works, and both recover', async () => {
   const proxy = await startCutProxy({ host: '127.0.0.1', port: stage.redis.port })
   const gateway = await startGateway(stage.config({ sessionStorage: impatient(`127.0.0.1:${proxy.port}`) }))
   cleanups.push(
@@ -177,7 +177,7 @@ test('sessions survive a change from memory to Redis', async () => {
   assert.is((await post(one.url, echo('2'), session)).status, 200)
 })
 
-test('a backend’s question reaches the client where it listens and is answered by way of any replica', async () => {
+test('a backend’s question reaches the client where it listens, and can be answered at any replica', async () => {
   const [one, two] = await twoReplicas()
   const params = {
     protocolVersion: '2025-11-25',
@@ -299,7 +299,7 @@ async function bothListen(one: Sessions, two: Sessions): Promise<void> {
   }
 }
 
-test('a message finds its client at another replica, an answer its asker', async () => {
+test('a message reaches its client at another replica, and the answer reaches the asker', async () => {
   const [one, two, three] = [replicaOf('m'), replicaOf('m'), replicaOf('m')]
   await bothListen(one, two)
   await bothListen(two, three)
@@ -316,7 +316,7 @@ test('a message finds its client at another replica, an answer its asker', async
   assert.is(JSON.parse(heard.at(-1) as string).params.message, 'who?')
 })
 
-test('asking fails at once where nobody listens, after its time where nobody answers, and when taken back', async () => {
+test('a question fails at once if nobody listens, after its timeout if nobody answers, and when it is cancelled', async () => {
   const [one, two] = [replicaOf('n'), replicaOf('n')]
   await bothListen(one, two)
   const { record } = await one.open(fresh)
@@ -344,7 +344,7 @@ test('asking fails at once where nobody listens, after its time where nobody ans
   assert.is(await codeOf(one.request(await session(), 'x', '{}', { timeoutMs: 60_000 })), 'client_unreachable')
 })
 
-test('resources are watched where the client listens, and go on being watched when a replica is gone', async () => {
+test('subscriptions are kept where the client listens, and continue when a replica is gone', async () => {
   const [one, two] = [replicaOf('w'), replicaOf('w')]
   await bothListen(one, two)
   watches.clear()
@@ -381,7 +381,7 @@ test('only the client that was asked can answer', async () => {
   assert.is(await asking, '{"result":"right"}')
 })
 
-test('a backend that asks without end is refused, and what was asked before is still answered', async () => {
+test('a backend that asks endlessly is refused, and earlier questions are still answered', async () => {
   const one = replicaOf('p')
   const [session, other] = [await one.open(fresh), await one.open(fresh)]
   const ids: string[] = []
@@ -411,7 +411,7 @@ test('a cancellation reaches the replica that runs the request', async () => {
   assert.equal(cancelled, [[record.id, '7']])
 })
 
-test('a replica killed in mid-session costs its clients nothing but their streams', async () => {
+test('if a replica is killed, its clients lose nothing but their streams', async () => {
   const [one, two] = await stage.oneToKill()
   const front = await startTcpFront(one.port)
   cleanups.push(() => front.close())

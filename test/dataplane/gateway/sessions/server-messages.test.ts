@@ -54,7 +54,7 @@ async function listen(url: string, session: Record<string, string>, after?: stri
   return reader
 }
 
-test('a session with a backend that one replica opens is heard at the other, and outlives its replica', async () => {
+test('messages of a backend session opened at one replica arrive at the other, also after the first ends', async () => {
   const { say, streams } = await startSpeaker()
   const [two, one] = await oneToKill()
   const session = await openSession(one.url)
@@ -72,7 +72,7 @@ test('a session with a backend that one replica opens is heard at the other, and
   assert.is(streams(), 1, 'it was heard by one replica all the time')
 })
 
-test('a client that listens elsewhere takes its backends’ streams along', async () => {
+test('if a client listens at another replica, its backends’ streams move there', async () => {
   const { say, streams } = await startSpeaker()
   const [one, two] = await oneToKill()
   const session = await openSession(one.url)

@@ -82,7 +82,7 @@ const session = (id: string): SessionRecord => ({
   capabilities: '{"elicitation":{}}',
 })
 
-test('of what Redis has a replica keeps nothing that it does not serve, and nothing huge', async () => {
+test('a replica caches only sessions that it serves, and no huge ones', async () => {
   const prefix = `test:{${++stores}}:`
   const [one, two] = [replica(prefix), replica(prefix)]
   for (const id of ['a', 'b', 'c']) await one.add(session(id))
@@ -150,7 +150,7 @@ for (const [name, make] of Object.entries(makers)) {
     assert.equal((await store.find('a'))?.notes, { other: 'x' })
   })
 
-  test(`${name}: the first claim stands, and only who knows it can replace it`, async () => {
+  test(`${name}: the first claim holds, and only a caller who knows it can replace it`, async () => {
     const store = make()
     await store.add(session('a'))
     assert.is(await store.claim('a', 'link:b', undefined, 'one'), 'one')
@@ -160,7 +160,7 @@ for (const [name, make] of Object.entries(makers)) {
     assert.is((await store.find('a'))?.notes?.['link:b'], 'two')
   })
 
-  test(`${name}: nothing brings a session back that has ended`, async () => {
+  test(`${name}: an ended session does not come back`, async () => {
     const store = make()
     await store.add(session('a'))
     await store.remove('a')
@@ -169,7 +169,7 @@ for (const [name, make] of Object.entries(makers)) {
     assert.is(await store.find('a'), undefined)
   })
 
-  test(`${name}: a session ends by itself, and each use puts that off`, async () => {
+  test(`${name}: a session expires, and each use postpones that`, async () => {
     const store = make(SHORT_TTL_MS)
     const gone: [string, boolean][] = []
     store.onGone = (id, expired) => gone.push([id, expired])
@@ -187,7 +187,7 @@ for (const [name, make] of Object.entries(makers)) {
   })
 }
 
-test('what one replica adds and notes the others see at once', async () => {
+test('sessions and notes of one replica are seen by the others at once', async () => {
   const [one, two] = [replica('shared:'), replica('shared:')]
   await one.add(session('a'))
   assert.equal(await two.find('a'), session('a'))
@@ -198,7 +198,7 @@ test('what one replica adds and notes the others see at once', async () => {
   })
 })
 
-test('what one replica ends has ended on all', async () => {
+test('a session that one replica ends has ended at all', async () => {
   const [one, two] = [replica('ended:'), replica('ended:')]
   const gone: [string, boolean][] = []
   two.onGone = (id, expired) => gone.push([id, expired])
@@ -210,7 +210,7 @@ test('what one replica ends has ended on all', async () => {
   assert.is(gone[0]?.[0], 'a')
 })
 
-test('a message on the channel that no replica has sent is passed over', async () => {
+test('a message on the channel that no replica sent is ignored', async () => {
   const [one, two] = [replica('odd:'), replica('odd:')]
   await one.add(session('a'))
   assert.ok(await two.find('a'))
@@ -223,7 +223,7 @@ test('a message on the channel that no replica has sent is passed over', async (
   await eventually('the next one is heard', async () => two.size === 0)
 })
 
-test('of two replicas that claim at once one wins, and both know which', async () => {
+test('if two replicas claim at once one wins, and both know which', async () => {
   const [one, two] = [replica('race:'), replica('race:')]
   for (let round = 0; round < 20; round++) {
     await one.add(session(`s${round}`))
@@ -247,7 +247,7 @@ test('a replica that used a session last does not end what another one still use
   assert.equal(gone, [['a', false]])
 })
 
-test('Redis that is away refuses at once, Redis that is silent soon; both are found again', async () => {
+test('if Redis is down requests fail at once, if it is silent soon; both recover', async () => {
   const proxy = await startCutProxy({ host: '127.0.0.1', port: redis.port })
   cleanups.push(() => proxy.close())
   const store = replica('away:', { address: `127.0.0.1:${proxy.port}`, commandTimeoutMs: 300 })

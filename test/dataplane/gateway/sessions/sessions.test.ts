@@ -25,7 +25,7 @@ test.after(async () => {
 
 const echo = (message: string) => rpc('tools/call', { name: 'b_echo', arguments: { message } })
 
-test('session ids can’t be guessed and differ', async () => {
+test('session ids are random and differ', async () => {
   const ids = new Set<string>()
   for (let round = 0; round < 50; round++) ids.add((await openSession(gateway.url))['mcp-session-id'] as string)
   assert.is(ids.size, 50)
@@ -54,7 +54,7 @@ test('DELETE ends the session here and at the backend', async () => {
   await eventually('the backend’s to be ended', () => backend.seen.some(({ method }) => method === 'DELETE'))
 })
 
-test('a backend that has lost its sessions is initialized anew, once, and the call succeeds', async () => {
+test('a backend that lost its sessions is initialized again once, and the call succeeds', async () => {
   const session = await openSession(gateway.url)
   await post(gateway.url, echo('before'), session)
   await postModern(gateway.url, 'tools/call', { name: 'b_echo', arguments: { message: 'before' } })
@@ -74,7 +74,7 @@ test('a backend that has lost its sessions is initialized anew, once, and the ca
   if (isSoon()) assert.is(twice, 2)
 })
 
-test('a backend that says 400 to a session it has lost is understood too', async () => {
+test('a backend that answers 400 for a lost session is understood too', async () => {
   const raw = await startRawServer({
     era: 'legacy',
     call(request, res) {
@@ -96,7 +96,7 @@ test('a backend that says 400 to a session it has lost is understood too', async
   await raw.close()
 })
 
-test('a backend that loses every session is not asked for ever', async () => {
+test('a backend that loses every session is not asked endlessly', async () => {
   const raw = await startRawServer({
     era: 'legacy',
     call(request, res) {
@@ -114,7 +114,7 @@ test('a backend that loses every session is not asked for ever', async () => {
   await raw.close()
 })
 
-test('a backend that keeps no sessions is served all the same', async () => {
+test('a backend without sessions works too', async () => {
   const raw = await startRawServer({
     era: 'legacy',
     call: (request) => answer(request, OK_RESULT),
@@ -137,7 +137,7 @@ test('a backend that keeps no sessions is served all the same', async () => {
   await raw.close()
 })
 
-test('a newer stream takes the place of an older one', async () => {
+test('a newer stream replaces an older one', async () => {
   const session = { ...(await openSession(gateway.url)), accept: 'text/event-stream' }
   const first = await fetch(gateway.url, { headers: session })
   const second = await fetch(gateway.url, { headers: session })
@@ -146,7 +146,7 @@ test('a newer stream takes the place of an older one', async () => {
   await second.body?.cancel()
 })
 
-test('a stop ends streams and waits for calls', async () => {
+test('a shutdown ends streams and waits for calls', async () => {
   const own = await startGateway({ backends: [{ name: 'b', url: backend.url }] })
   const session = await openSession(own.url)
   await post(own.url, rpc('tools/list'), session)
@@ -164,7 +164,7 @@ test('a stop ends streams and waits for calls', async () => {
   )
 })
 
-test('headers in files follow their files, and a missing one is never left out', async () => {
+test('headers from files follow the files, and no request is sent without a missing one', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const own = await startGateway(
     {

@@ -29,14 +29,14 @@ const first = (keys: SharedKeys) => keys.keysFor('use')[0].toString('hex')
 const accepts = (keys: SharedKeys, key: string) => keys.keysFor('use').some((one) => one.toString('hex') === key)
 const same = (one: SharedKeys, two: SharedKeys) => eventually('they agree', () => first(one) === first(two))
 
-test('replicas that start at once come to one key, which differs by its use', async () => {
+test('replicas that start at once agree on one key for each use', async () => {
   const all = Array.from({ length: 5 }, replica)
   for (const one of all) await same(one, all[0] as SharedKeys)
   assert.is.not(first(all[0] as SharedKeys), all[0]?.keysFor('another')[0].toString('hex'))
   assert.is(first(all[0] as SharedKeys).length, 64)
 })
 
-test('a replica alone has a key at once, which it still takes when it has found the others', async () => {
+test('a replica alone has a key at once, and still accepts it after it has found the others', async () => {
   const alone = new SharedKeys()
   const own = first(alone)
   const other = replica()
@@ -47,7 +47,7 @@ test('a replica alone has a key at once, which it still takes when it has found 
   assert.ok(accepts(alone, own))
 })
 
-test('it has asked for the secret once there is an answer, or none can be had, or nobody is there to ask', async () => {
+test('the first look for a secret ends with an answer, a failure, or nobody to ask', async () => {
   let agree: (secret: string) => void = () => {}
   const keys = new SharedKeys()
   keys.follow(
@@ -66,7 +66,7 @@ test('it has asked for the secret once there is an answer, or none can be had, o
   }
 })
 
-test('a secret that was replaced is followed, and what the old one has sealed is still taken', async () => {
+test('a replaced secret is adopted, and data sealed by the old one is still accepted', async () => {
   const [one, two] = [replica(), replica()]
   await same(one, two)
   const before = first(one)
@@ -77,7 +77,7 @@ test('a secret that was replaced is followed, and what the old one has sealed is
   assert.ok(accepts(one, before) && accepts(two, before))
 })
 
-test('a secret that Redis has lost is put back by who knows it', async () => {
+test('a secret that Redis lost is restored by a replica that knows it', async () => {
   const one = replica()
   await eventually('the secret', async () => (await redis.get('x:secret')) !== null)
   await redis.flushall()
@@ -87,7 +87,7 @@ test('a secret that Redis has lost is put back by who knows it', async () => {
   assert.is(two.keysFor('use').length, 2)
 })
 
-test('while Redis is away the last key goes on', async () => {
+test('while Redis is down the last key stays in use', async () => {
   const keys = replica()
   await eventually('the secret', async () => (await redis.get('x:secret')) !== null)
   const before = first(keys)

@@ -34,7 +34,7 @@ const storageOf = async (gateway: GatewayUnderTest) =>
 const pings = async (gateway: GatewayUnderTest, session: Record<string, string>) =>
   (await post(gateway.url, rpc('ping'), session)).status
 
-test('sessions in Redis go on there while the Redis of a newer configuration can’t be reached, and move once it can', async () => {
+test('sessions stay in their Redis while a newly configured one can’t be reached, and move once it can', async () => {
   const proxy = await startCutProxy({ host: '127.0.0.1', port: stage.redis.port })
   const config = stage.config()
   const gateway = await startGateway(config)
@@ -63,7 +63,7 @@ test('sessions in Redis go on there while the Redis of a newer configuration can
   await eventually('the new one to be in use', async () => (await pings(gateway, session)) === 503)
 })
 
-test('a storage that never comes is superseded by a newer configuration', async () => {
+test('a newer configuration replaces a storage that was never reached', async () => {
   const { sessionStorage, ...memory } = stage.config()
   const gateway = await startGateway(memory)
   cleanups.push(() => gateway.close())
@@ -112,7 +112,7 @@ const sessionsIn = (storage: SessionStorage) =>
     onFault: (error) => assert.unreachable(String(error)),
   })
 
-test('a storage that does not take the sessions is not gone on with', async () => {
+test('a storage that refuses the sessions is not used', async () => {
   const sessions = sessionsIn(sharedStorage('one'))
   const { record } = await sessions.open({ binding: 'b', revision: '2025-11-25', capabilities: '{}' })
   let attempts = 0
@@ -131,7 +131,7 @@ test('a storage that does not take the sessions is not gone on with', async () =
   sessions.close()
 })
 
-test('what a client was asked before the move it may answer behind it', async () => {
+test('a question from before the move can be answered after it', async () => {
   const sessions = sessionsIn(sharedStorage('one'))
   const session = await sessions.open({ binding: 'b', revision: '2025-11-25', capabilities: '{}' })
   let asked = ''

@@ -51,7 +51,7 @@ async function start(more: Partial<TestConfig>): Promise<GatewayUnderTest> {
   return gateway
 }
 
-test('nothing is counted unless that is asked for', async () => {
+test('usage is counted only if that is configured', async () => {
   const gateway = await start({})
   await call(gateway.url, 'b_t')
   assert.is((await fetch(`${gateway.adminUrl}/usage`)).status, 404)
@@ -100,7 +100,7 @@ test('calls of both eras count by tool, backend, client and person, with errors 
   assert.equal([report.store, report.people, report.other, report.problem], ['memory', 'name', null, null])
 })
 
-test('a digest of a person tells no name, and is the same for the same person', async () => {
+test('a person’s digest has no name, and is the same each time', async () => {
   const gateway = await start({
     usage: { enabled: true, people: 'digest' },
     incomingAuth: { type: 'oidc', oidc: { issuer: idp.issuer, audience: AUDIENCE, allowPrivateIP: true } },
@@ -112,7 +112,7 @@ test('a digest of a person tells no name, and is the same for the same person', 
   assert.match(rows[0]?.name ?? '', /^[0-9a-f]{16}$/)
 })
 
-test('replicas on Redis count together, and what was counted outlives them', async () => {
+test('replicas on Redis count together, and the counts outlive them', async () => {
   const config = stage.config({ usage: { enabled: true } })
   const [one, two] = [await start(config), await start(config)]
   for (const { url } of [one, two, one]) await call(url, 'b_t')
@@ -123,13 +123,13 @@ test('replicas on Redis count together, and what was counted outlives them', asy
   assert.equal([report.store, ...shown(report)], ['redis', ['b_t', 4, 0, 0]])
 })
 
-test('a call of call_tool counts as one of the tool that it names', async () => {
+test('a call by call_tool counts as a call of the named tool', async () => {
   const gateway = await start({ usage: { enabled: true }, optimizer: {} })
   await postModern(gateway.url, 'tools/call', { name: 'call_tool', arguments: { name: 'b_t', arguments: {} } })
   assert.equal(shown(await usageAt(gateway)), [['b_t', 1, 0, 0]])
 })
 
-test('what has no room for a row of its own counts in one, and old days go', async () => {
+test('calls without room for a row of their own share one, and old days are dropped', async () => {
   let now = Date.parse('2026-03-01T12:00:00Z')
   const usage = new Usage({ log: pino({ level: 'silent' }), workload: 'a/b', mostBytes: 1e9, now: () => now })
   usage.apply({ enabled: true, days: 2 })

@@ -103,7 +103,7 @@ const ASKING_EACH = composites({
 const told = ({ structuredContent: { of } }: RpcResult) =>
   (of as { action: string; content?: { ok: boolean } }[]).map(({ action, content }) => [action, content?.ok])
 
-test('a user is asked once for each item, by whichever replica the client comes to', async () => {
+test('a user is asked once for each item, at whichever replica the client calls', async () => {
   const [one, two] = await stage.twoReplicas({ compositeTools: ASKING_EACH })
   const before = backend.calls('tools/call').length
   const replicas = [one, two, one, two]
@@ -173,7 +173,7 @@ const IN_THE_MIDDLE = composites({
 })
 
 for (const era of ['modern', 'legacy'] as const)
-  test(`a client that cancels in the middle stops what runs at a ${era} backend, and nothing more begins`, async () => {
+  test(`a client that cancels stops the running calls at a ${era} backend, and no more begin`, async () => {
     const behind = era === 'modern' ? backend : oldBackend
     const gateway = await start({ backends: [{ name: 'b', url: behind.url }], compositeTools: IN_THE_MIDDLE })
     const isStopped = ({ request, res }: (typeof open)[number]) =>
@@ -227,7 +227,7 @@ test('a step that fails stops those beside it', async () => {
   assert.is(await running(gateway), 0)
 })
 
-test('a run goes on by its definition after that was replaced; a call that begins later has the new one', async () => {
+test('a run keeps its definition after a reload, and later calls use the new one', async () => {
   const definition = (word: string) =>
     composites({
       name: 'words',
@@ -250,7 +250,7 @@ test('a run goes on by its definition after that was replaced; a call that begin
   assert.equal((await next).json.result.structuredContent, { word: 'new', had: 'x' })
 })
 
-test('a run whose tool or backend is configured away ends with an error result', async () => {
+test('a run whose tool or backend is removed from the configuration ends with an error result', async () => {
   const compositeTools = composites({
     name: 'words',
     steps: [call('waits', 'held'), call('says', 'echo', { dependsOn: ['waits'] })],

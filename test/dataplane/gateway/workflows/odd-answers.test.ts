@@ -109,7 +109,7 @@ test('any JSON value in any place of a result', async () => {
     }
 })
 
-test('any JSON value in any place of an error, and messages that are none', async () => {
+test('any JSON value in any place of an error, and invalid messages', async () => {
   for (const value of VALUES)
     for (const message of [
       `{"jsonrpc":"2.0","id":ID,"error":${value}}`,
@@ -124,13 +124,13 @@ test('any JSON value in any place of an error, and messages that are none', asyn
     }
 })
 
-test('names that objects of JavaScript have of themselves are members like others, or none', async () => {
+test('names such as toString and __proto__ are members like others, or absent', async () => {
   reply = { result: '{"content":[],"structuredContent":{"a":{"b":{"c":1}},"__proto__":{"number":5},"list":[]}}' }
   const [, , modern] = await results()
   assert.equal(modern?.structuredContent, { used: 'completed', each: 'completed', deep: { b: { c: 1 } }, number: 0 })
 })
 
-test('a result that is nested too deep, or too large, fails its step and frees what was held', async () => {
+test('a result that is nested too deep or too large fails its step and releases its memory', async () => {
   const deep = 100_000
   for (const structured of [
     `${'['.repeat(deep)}${']'.repeat(deep)}`,

@@ -7,7 +7,7 @@ import { answer, OK_RESULT, startRawServer, tool } from '../../../support/server
 
 const calling = (name: string, toolName: string) => ({ name, steps: [{ id: 's', type: 'tool', tool: toolName }] })
 
-test('what a caller may not use and what is not there are one, in steps as well', async () => {
+test('a step gives the same error for a denied and an unknown tool', async () => {
   const backend = await startRawServer({
     era: 'both',
     tools: [tool('open'), tool('shut'), tool('hidden')],

@@ -50,7 +50,7 @@ test.after(() => backend.close())
 const call = (url: string, params: object = {}) =>
   postModern(url, 'tools/call', { name: 'release', arguments: { what: 'x' }, _meta: META, ...params })
 
-test('a modern client answers with its retry, and whichever replica it comes to goes on', async () => {
+test('a modern client answers with its retry, and any replica continues', async () => {
   const [one, two] = await stage.twoReplicas({ compositeTools })
   const { json } = await call(one.url)
   assert.is(json.result.resultType, 'input_required')
@@ -82,7 +82,7 @@ test('a modern client answers with its retry, and whichever replica it comes to 
   assert.is(declined.json.result.content[0].text, 'release: step "sure" has failed: the user has declined')
 })
 
-test('a modern client that must be asked and can’t is told what it lacks, as of a tool of a backend', async () => {
+test('a modern client that can’t be asked is told which capability it lacks', async () => {
   const [one] = await stage.twoReplicas({ compositeTools })
   const { status, json } = await postModern(one.url, 'tools/call', { name: 'release', arguments: { what: 'x' } })
   assert.is(status, 400)

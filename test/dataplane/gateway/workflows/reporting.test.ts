@@ -103,7 +103,7 @@ async function callComposite(name: string, headers: Record<string, string> = {},
 const summary = ({ type, outcome, error, target }: Audited) =>
   [type, outcome, error, target?.['name'], target?.['step']].filter((part) => part !== undefined).join(' ')
 
-test('a run is one trace: its steps, the calls that they make, and what policies say of each', async () => {
+test('a run is one trace with its steps, their calls, and the policy decisions', async () => {
   await callComposite('release', { traceparent: SAMPLED })
   await receiver.received(16)
   const good = [
@@ -201,7 +201,7 @@ test('a run that fails, one that takes too long, and one that waits for its user
   ])
 })
 
-test('steps are counted by tool, step and end; their calls are no requests of clients', async () => {
+test('steps are counted by tool, step and outcome; their calls do not count as requests of clients', async () => {
   const steps = await receiver.counted('portico.workflow.step.duration', 12)
   const told = steps.map(({ attributes, count }) =>
     [attributes['portico.workflow'], attributes['portico.step'], attributes['error.type'] ?? 'ok', count].join(' '),

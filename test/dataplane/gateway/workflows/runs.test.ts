@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert'
 import type { Workflow } from '../../../../dataplane/config/workflow/compiled.ts'
 import { WorkflowRuns } from '../../../../dataplane/gateway/workflows/runs.ts'
 
-test('runs end in any order, each once', () => {
+test('runs can end in any order, each once', () => {
   const runs = new WorkflowRuns()
   const workflow = { name: 'w' } as Workflow
   const all = ['a', 'b', 'c', 'd'].map((step) => ({ workflow, running: [step], place: -1 }))

@@ -172,7 +172,7 @@ test('a tool of a step that asks its client gets the answer, in both eras, for e
   }
 })
 
-test('a client that can’t be asked is told by the tool, whose step fails', async () => {
+test('if a client can’t be asked, the tool says so and its step fails', async () => {
   const server = kept(await startMcpServer({ mode: 'sessions' }))
   const { url } = await start({
     backends: [{ name: 's', url: server.url }],
@@ -182,7 +182,7 @@ test('a client that can’t be asked is told by the tool, whose step fails', asy
   assert.match((await postModern(url, 'tools/call', call)).json.result.content[0].text, 'nobody answered')
 })
 
-test('the tool of a step is called without the tasks extension, and one that gives a task all the same fails it', async () => {
+test('a step calls its tool without the tasks extension, and fails if the tool still returns a task', async () => {
   const extension = 'io.modelcontextprotocol/tasks'
   let isLying = false
   const server = kept(
@@ -219,7 +219,7 @@ test('the tool of a step is called without the tasks extension, and one that giv
   assert.is(lied.content[0].text, 'works: step "a" has failed: the tool gave no result, but "task"')
 })
 
-test('steps go with the caller’s own credential: exchanged, or got at login', async () => {
+test('steps use the caller’s own credential, exchanged or from the login', async () => {
   const result = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
   const raw = kept(await startRawServer({ era: 'both', call: (request) => answer(request, result) }))
   const each = {

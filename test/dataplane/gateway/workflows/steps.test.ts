@@ -191,7 +191,7 @@ async function call(
 
 const textOf = ({ content }: Pick<RpcResult, 'content'>) => content[0].text
 
-test('steps get values of parameters and of steps before them, at any depth and with their types', async () => {
+test('steps get values of parameters and earlier steps, at any depth and with their types', async () => {
   const result = await call('chain', { word: 'hey' })
   assert.equal(result.structuredContent, {
     word: '{"at":["hey!",3]}',
@@ -216,7 +216,7 @@ test('integers beyond the precision of JavaScript stay as they were written', as
   assert.match(modernBackend.calls('tools/call').at(-1)?.body ?? '', `"big":${big}`)
 })
 
-test('a list shows composite tools behind the others, with what they may do; clashes are stated', async () => {
+test('composite tools are listed after the others, with their hints; clashes are reported', async () => {
   const { json } = await postModern(gateway.url, 'tools/list')
   const { tools } = json.result
   assert.equal(
@@ -243,7 +243,7 @@ test('a list shows composite tools behind the others, with what they may do; cla
   )
 })
 
-test('a hidden tool can be called by a step alone', async () => {
+test('a hidden tool can be called only by a step', async () => {
   const { json } = await postModern(gateway.url, 'tools/call', { name: 'old.hidden', arguments: {} })
   assert.is(json.error.message, 'There is no tool of this name.')
 })
@@ -259,7 +259,7 @@ test('wrong arguments and too many items are error results', async () => {
   )
 })
 
-test('a step is repeated for each item, so many at a time', async () => {
+test('a step is repeated for each item, with a limited number at a time', async () => {
   const { structuredContent } = await call('each', { items: ['a', { b: 1 }, null] })
   assert.is(structuredContent['completed'], 3)
   assert.equal(
@@ -283,7 +283,7 @@ function itemsCalled(isBad: () => boolean): unknown[] {
   return called
 }
 
-test('a forEach that goes on after a failure does all other items, and counts them', async () => {
+test('a forEach that continues after a failure does all other items and counts them', async () => {
   const called = itemsCalled(() => true)
   const items = ['a', 'bad', 'c', 'd']
   const { structuredContent } = await call('each_continue', { items })
@@ -301,7 +301,7 @@ test('a forEach that goes on after a failure does all other items, and counts th
   )
 })
 
-test('a forEach that is tried again does what is left', async () => {
+test('a forEach that is retried does the remaining items', async () => {
   let failures = 0
   const called = itemsCalled(() => ++failures % 2 === 1)
   const { structuredContent } = await call('each_retry', { items: ['a', 'bad', 'c'] })
@@ -310,12 +310,12 @@ test('a forEach that is tried again does what is left', async () => {
   assert.equal(called, [...once, ...once])
 })
 
-test('a forEach that takes too long fails, and its items are ended at the backend', async () => {
+test('a forEach that takes too long fails, and its calls are cancelled at the backend', async () => {
   replies['odd'] = () => undefined
   assert.is(textOf(await call('each_late')), 'each_late: step "all" has failed: it took longer than 0.3 s')
 })
 
-test('a step that fails is tried again, and then named', async () => {
+test('a failing step is retried, and then named in the error', async () => {
   let calls = 0
   replies['odd'] = () => JSON.stringify({ content: [{ type: 'text', text: `no ${++calls}` }], isError: true })
   const { json } = await postModern(gateway.url, 'tools/call', { name: 'failing', arguments: {} })
@@ -327,13 +327,13 @@ test('a step that fails is tried again, and then named', async () => {
   assert.is(textOf(again.json.result), 'said')
 })
 
-test('after a failure that is gone on from, the next steps see the default and the reason', async () => {
+test('after a tolerated failure, the next steps see the default and the reason', async () => {
   replies['odd'] = () => '{"content":[{"type":"text","text":"out of order"}],"isError":true}'
   const { structuredContent } = await call('going_on')
   assert.equal(structuredContent, { x: 1, e: 'out of order', s: 'failed' })
 })
 
-test('a step that takes too long fails, and is ended at the backend', async () => {
+test('a step that takes too long fails and is cancelled at the backend', async () => {
   replies['odd'] = () => undefined
   const result = await call('slow')
   assert.is(textOf(result), 'slow: step "waits" has failed: it took longer than 0.3 s')
@@ -344,7 +344,7 @@ test('an unknown tool is an error result that names the step', async () => {
   assert.is(textOf(await call('unknown')), 'unknown: step "gone" has failed: There is no tool of this name.')
 })
 
-test('the status tells what runs; a client that cancels ends it', async () => {
+test('the status lists running composite tools; a client that cancels ends its run', async () => {
   let closed = 0
   replies['odd'] = () => undefined
   const cancelling = new AbortController()
@@ -369,7 +369,7 @@ test('the status tells what runs; a client that cancels ends it', async () => {
   await eventually('its response ends', () => closed === 1)
 })
 
-test('the end of a session ends what it runs', async () => {
+test('the end of a session ends its runs', async () => {
   replies['odd'] = () => undefined
   const other = await openSession(gateway.url)
   const running = post(gateway.url, rpc('tools/call', { name: 'failing', arguments: {} }), other)
@@ -379,7 +379,7 @@ test('the end of a session ends what it runs', async () => {
   assert.is((await failing()).running, 0)
 })
 
-test('a modern client that goes away ends what it runs, at the backend as well', async () => {
+test('a modern client that disconnects ends its run, at the backend too', async () => {
   let gone = false
   replies['odd'] = (_args, request) => {
     void request
@@ -419,7 +419,7 @@ test('a modern client that goes away ends what it runs, at the backend as well',
   assert.is(modernBackend.calls('tools/call').length, before + 1)
 })
 
-test('progress is told after each step', async () => {
+test('progress is sent after each step', async () => {
   const body = rpc('tools/call', { name: 'going_on', arguments: {}, _meta: { progressToken: 'p' } })
   const { text } = await post(gateway.url, body, session)
   const events = text

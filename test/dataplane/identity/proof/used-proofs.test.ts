@@ -21,7 +21,7 @@ test('a proof is used once, and each of two keys may use the same jti', () => {
   assert.ok(used.add(proof(), NOW))
 })
 
-test('a mark stays as long as its proof could be used with the longest limit, and then makes room', () => {
+test('a used proof is remembered as long as it could be valid, and then forgotten', () => {
   const used = new UsedProofs()
   const ahead = proof({ iat: NOW + 300 })
   used.add(ahead, NOW)
@@ -32,14 +32,14 @@ test('a mark stays as long as its proof could be used with the longest limit, an
   assert.ok(used.bytes < full / 100, `${used.bytes} of ${full}`)
 })
 
-test('100,000 proofs of one caller are all known again', () => {
+test('100,000 proofs of one caller are all recognised', () => {
   const used = new UsedProofs()
   const proofs = Array.from({ length: 100_000 }, (_, index) => proof({ jti: `j${index}`, iat: NOW - (index % 300) }))
   for (const one of proofs) assert.ok(used.add(one, NOW))
   for (const one of proofs) assert.not(used.add(one, NOW))
 })
 
-test('a caller who uses very many is refused, forgets none, and leaves room for others', () => {
+test('a caller with too many proofs is refused, none is forgotten, and others have room', () => {
   const used = new UsedProofs(1024 * 1024)
   const kept: ReturnType<typeof proof>[] = []
   let refusal: unknown
@@ -59,7 +59,7 @@ test('a caller who uses very many is refused, forgets none, and leaves room for 
   assert.ok(used.add(proof({ iat: NOW + 1000 }), NOW + 1000), 'later there is room again')
 })
 
-test('10,000 callers with a key each take no more than the bound', () => {
+test('10,000 callers with a key each stay within the limit', () => {
   const used = new UsedProofs(1024 * 1024)
   let kept = 0
   for (let index = 0; index < 10_000; index++)
@@ -72,7 +72,7 @@ test('10,000 callers with a key each take no more than the bound', () => {
   assert.ok(kept > 5_000, `${kept}`)
 })
 
-test('10,000 proofs of new keys that prove nothing are not kept', async () => {
+test('10,000 invalid proofs of new keys are not remembered', async () => {
   const keys = new ProofKeys(['ES256'])
   const [head = ''] = (await (await Prover.create()).prove('POST', 'https://x.example/')).split('.')
   const header = JSON.parse(Buffer.from(head, 'base64url').toString())
@@ -85,7 +85,7 @@ test('10,000 proofs of new keys that prove nothing are not kept', async () => {
   assert.ok(process.memoryUsage().heapUsed - before < 64 * 1024 * 1024)
 })
 
-test('kept keys have a bound, too', async () => {
+test('remembered keys have a limit, too', async () => {
   const keys = new ProofKeys(['ES256'])
   const [head = ''] = (await (await Prover.create()).prove('POST', 'https://x.example/')).split('.')
   const header = JSON.parse(Buffer.from(head, 'base64url').toString())
@@ -105,7 +105,7 @@ test('kept keys have a bound, too', async () => {
 const MINUTE = 60_000
 const START = NOW * 1000 - ((NOW * 1000) % MINUTE)
 
-test('a nonce is good for two minutes, at every replica with the same key', () => {
+test('a nonce is valid for two minutes, at every replica with the same key', () => {
   const keys = () => [Buffer.from('k'.repeat(32))]
   const [one, two] = [new ProofNonces(keys), new ProofNonces(keys)]
   for (const second of [0, 30, 59]) {

@@ -50,7 +50,7 @@ test.after(() => registry.close())
 
 const WEATHER = '/servers/com.example%2Fweather'
 
-test('the list: every version, by name and then oldest first, one source a name', async () => {
+test('the list has every version, by name and then oldest first, with one source for each name', async () => {
   const list = await registry.list('/servers')
   assert.equal(labels(list), [
     'com.example/Files_1.x@v2+a/b c',
@@ -63,7 +63,7 @@ test('the list: every version, by name and then oldest first, one source a name'
   assert.equal(list.metadata, { count: 6 })
 })
 
-test('an entry: the document as it came, and the official block filled', async () => {
+test('an entry has its document unchanged and the official block filled', async () => {
   const { server: document, _meta } = await registry.one(`${WEATHER}/versions/1.2.0`)
   assert.equal(
     document,
@@ -91,7 +91,7 @@ test('an upstream’s status, time of publication and further blocks are kept; u
   assert.equal(mirrored._meta['com.example/curation'], { tier: 1 })
 })
 
-test('versions: newest first, latest by semantic version', async () => {
+test('versions are listed newest first, and latest is by semantic version', async () => {
   const list = await registry.list(`${WEATHER}/versions`)
   assert.equal(labels(list), [
     'com.example/weather@2.0.0-beta.1',
@@ -112,7 +112,7 @@ test('a version with every awkward character, percent-encoded', async () => {
   assert.is((await registry.one(path)).server.version, 'v2+a/b c')
 })
 
-test('a name whose slash came unencoded is found as well', async () => {
+test('a name with an unencoded slash is found too', async () => {
   for (const path of ['/servers/com.example/weather/versions', '/servers/com.example/weather/versions/latest'])
     assert.is((await registry.get(path)).status, 200, path)
 })

@@ -30,7 +30,7 @@ interface Answer {
 }
 
 for (const list of ['/v1/sources/house/entries', '/v1/registries/main/entries'])
-  test(`${list} ends at 8 MiB and goes on, with the newest versions of each entry`, async () => {
+  test(`${list} has pages of at most 8 MiB, with the newest versions of each entry`, async () => {
     const met: string[] = []
     let cursor: string | undefined = ''
     for (; cursor !== undefined; ) {

@@ -46,7 +46,7 @@ test('VS Code: probes, lists with raw cursors, and can read every entry', async 
   assert.is(seen.size, 120)
 })
 
-test('VS Code: looks its installed servers up, and takes 4xx for not in the registry', async () => {
+test('VS Code: looks up its installed servers, and reads 4xx as not in the registry', async () => {
   const lookUp = (name: string) => fetch(`${base}/v0.1/servers/${encodeURIComponent(name)}/versions/latest`)
   const { server: document } = (await (await lookUp('com.example/tool-7')).json()) as Listed
   assert.is(document.version, '1.1.0')
@@ -60,7 +60,7 @@ test('VS Code: searches page by page', async () => {
   assert.is(first.metadata.nextCursor, undefined)
 })
 
-test('GitHub Copilot: preflight and answers that any page may read, errors too', async () => {
+test('GitHub Copilot: preflight, answers and errors that any page may read', async () => {
   const paths = [
     '/servers',
     '/servers/com.example%2Ftool-7/versions/latest',
@@ -92,7 +92,7 @@ test('GitHub Copilot: preflight and answers that any page may read, errors too',
   assert.is(missing.headers.get('access-control-allow-origin'), '*')
 })
 
-test('pages of 100, as thv takes them', async () => {
+test('thv reads pages of 100', async () => {
   const { servers, metadata } = await registry.list('/servers?version=latest&limit=100')
   assert.is(servers.length, 100)
   const rest = await registry.list(`/servers?version=latest&limit=100&cursor=${metadata.nextCursor}`)

@@ -29,7 +29,7 @@ function get(path: string, encoding?: string): Promise<Answer> {
   })
 }
 
-test('a page comes compressed to those who ask for that, again and again the same', async () => {
+test('a page is compressed on request, with the same bytes each time', async () => {
   const plain = await get('/servers')
   assert.is(plain.headers['content-encoding'], undefined)
   assert.match(String(plain.headers['vary']), /accept-encoding/i)

@@ -5,7 +5,7 @@ import { decodeCursor, encodeCursor, queryDigest } from '../../../../dataplane/r
 const position = { name: 'com.example/ü~x', version: '1.0.0-β+1/2 "' }
 const digest = queryDigest({ registry: 'main', search: 'a', version: undefined, includeDeleted: false })
 
-test('a cursor gives its position back, and goes into a URL as it is', () => {
+test('a cursor gives its position back and needs no escaping in a URL', () => {
   const cursor = encodeCursor(position, digest)
   assert.match(cursor, /^[\w-]+$/)
   assert.equal(decodeCursor(cursor, digest), position)

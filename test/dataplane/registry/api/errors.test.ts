@@ -133,7 +133,7 @@ test('the lengths of a search and a version are counted in characters, not in UT
     assert.is((await get(path)).status, status, path)
 })
 
-test('401 /v1/me: in anonymous mode there is no caller to describe', async () => {
+test('401 /v1/me in anonymous mode, since there is no caller to describe', async () => {
   const { status, body, headers } = await get('/v1/me')
   assert.is(status, 401)
   assert.is(body.error, 'unauthenticated')

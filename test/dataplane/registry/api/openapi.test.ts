@@ -49,7 +49,7 @@ test('schemathesis finds nothing', async () => {
   await findsNothing(it, ['--config-file', config], ['--header', `Authorization: Bearer ${token}`])
 })
 
-test('schemathesis finds nothing if everybody may publish: each document that matches the description is accepted', async () => {
+test('schemathesis finds nothing if anybody may publish: each document that matches the description is accepted', async () => {
   await it.restart({ mode: 'anonymous' })
   await findsNothing(it, [], ['--include-operation-id', 'publish'])
 })

@@ -112,7 +112,7 @@ test('a target may name scheme and host; a path that has to be resolved first is
   }
 })
 
-test('concurrent requests for the same page all get it', async () => {
+test('concurrent requests for the same page all get the page', async () => {
   const path = `${LIST}?limit=49`
   const answers = await Promise.all(Array.from({ length: 20 }, () => ask(path, { 'accept-encoding': 'gzip' })))
   for (const { status, bytes } of answers) {
@@ -123,7 +123,7 @@ test('concurrent requests for the same page all get it', async () => {
   assert.ok(missing.every(({ status }) => status === 404))
 })
 
-test('no caller gets the answer of another, and a writer sees its own change', async () => {
+test('no caller gets another caller’s answer, and a writer sees its own change', async () => {
   const padding = { description: 'x'.repeat(100), _meta: { pad: 'y'.repeat(2_000) } }
   const schema = { $schema: 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json' }
   const get = async (caller: CallerName, encoding: string) => {
@@ -154,7 +154,7 @@ test('no caller gets the answer of another, and a writer sees its own change', a
   assert.equal(listed(whole), await get('platform-writer', 'gzip'))
 })
 
-test('claims that change and registries that go during a read hide nothing that the caller may see throughout', async () => {
+test('claims that change and registries that are removed during a read hide no entry that stays visible', async () => {
   const rounds = 40
   const team = Array.from({ length: rounds }, (_, round) => `t${round}`)
   const claims = { aud: 'https://registry.example', sub: 'own', role: ['writer', 'admin'], org: 'acme', team }

@@ -48,7 +48,7 @@ const failure = async (work: Promise<unknown>): Promise<Error> => {
   return assert.unreachable('it should have failed') as never
 }
 
-test('the admin listener', async () => {
+test('the admin listener serves health, readiness and status', async () => {
   const version = { version: '1.2.3', node: 'v24.0.0', apiGroup: 'portico.dev' }
   const { adminUrl, close } = await serve({ version })
   const get = async (path: string) => {
@@ -212,7 +212,7 @@ test('a writing thread that dies costs one attempt: the store stays intact, and 
   await registry.stop()
 })
 
-test('closing lets a running sync end, and the next start finds everything', async () => {
+test('closing waits for a running sync, and the next start finds everything', async () => {
   await folder.write('own.json', registryFile(Array.from({ length: 5_000 }, (_, index) => server(`a/n${index}`))))
   const first = await runRegistry(folder)
   await first.stop()

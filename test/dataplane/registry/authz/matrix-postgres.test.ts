@@ -3,7 +3,7 @@ import { authorizationMatrix } from './matrix.ts'
 
 const server = await startPostgres()
 authorizationMatrix(
-  'on PostgreSQL',
+  'the matrix of roles and claims holds on PostgreSQL',
   async () => ({ database: { url: await server.database('matrix'), sslMode: 'disable' } }),
   () => server.close(),
 )

@@ -1,3 +1,3 @@
 import { authorizationMatrix } from './matrix.ts'
 
-authorizationMatrix('on SQLite', async () => ({}))
+authorizationMatrix('the matrix of roles and claims holds on SQLite', async () => ({}))

@@ -79,7 +79,7 @@ test('anonymous: nothing is checked, and there is no caller to describe', async 
   assert.ok(warnings().some((line) => line.includes('anonymous')))
 })
 
-test('auth-only: a valid token is needed and is enough; claims filter nothing, and a warning says so', async () => {
+test('auth-only: a valid token is needed and sufficient; claims filter nothing, and a warning says so', async () => {
   await start({ mode: 'auth-only' })
   for (const path of [MAIN, '/v1/sources', '/v1/registries', '/v1/me'])
     assert.is(refused(await it.as(undefined, 'GET', path)), '401 unauthenticated')

@@ -86,7 +86,7 @@ const caller = (claims: TokenClaims): Caller => ({
 const actor = (mode: keyof typeof modes, claims?: TokenClaims): Actor =>
   createActors(modes[mode])(claims === undefined ? { kind: 'anonymous' } : caller(claims))
 
-test('without authentication everything is allowed; without authz everything but for others’ names', () => {
+test('without authentication everything is allowed; without authz everything except others’ names', () => {
   assert.is(actor('anonymous').unrestricted, true)
   assert.is(actor('auth-only', {}).unrestricted, true)
   assert.equal(
@@ -98,7 +98,7 @@ test('without authentication everything is allowed; without authz everything but
   assert.is(actor('full', { role: 'root' }).unrestricted, true)
 })
 
-test('a caller without a token has no role if tokens are used', () => {
+test('a caller without a token has no role if authentication is on', () => {
   for (const mode of ['auth-only', 'full'] as const)
     for (const role of ['manageSources', 'manageRegistries', 'manageEntries', 'readGates'] as const)
       assert.is(hasRole(actor(mode), role), false)

@@ -35,7 +35,7 @@ async function finish(put: ClientRequest, body: object): Promise<number> {
   return answer.statusCode as number
 }
 
-test('claims that change while a body arrives apply to its request', async () => {
+test('claims that change while a body arrives apply to that request', async () => {
   const made = await stage.as('super-admin', 'PUT', '/v1/sources/late', { managed: {}, claims: platform })
   assert.is(made.status, 201)
   const registry = { sources: ['shared'], claims: platform }

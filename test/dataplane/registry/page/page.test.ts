@@ -110,7 +110,7 @@ test('without a token a page of a closed server says so, and so does its header'
   }
 })
 
-test('in a browser: laid out, nothing refused, light and dark', async () => {
+test('in a browser the page has its layout and loads everything, light and dark', async () => {
   const light = await look(`${registry.url}/`)
   assert.is(light.console, '')
   assert.is(light.dom.split('class="card"').length - 1, 30)

@@ -55,7 +55,7 @@ test('the order of sources decides who has a name', async () => {
   await shows(['com.example/a@9.0.0', 'com.example/b@1.0.0', 'io.more/d@1.0.0', 'io.other/c@1.0.0'])
 })
 
-test('registries come and go', async () => {
+test('registries can be added and removed', async () => {
   await registry.folder.configure(
     configOf(files, {
       registries: [
@@ -74,7 +74,7 @@ test('registries come and go', async () => {
   await shows(ALL)
 })
 
-test('sources come and go, and one may read another file', async () => {
+test('sources can be added and removed, and one may change its file', async () => {
   await registry.folder.configure(configOf({ more: 'more.json' }))
   await shows(['com.example/a@9.0.0', 'io.more/d@1.0.0'])
   assert.equal(
@@ -86,7 +86,7 @@ test('sources come and go, and one may read another file', async () => {
   assert.is((await fetch(`${registry.adminUrl}/readyz`)).status, 200)
 })
 
-test('a source that is not touched is not synced again', async () => {
+test('an unchanged source is not synced again', async () => {
   const before = await registry.source('own')
   await registry.folder.configure(configOf(files, { registries: [{ name: 'main', sources: ['own'] }] }))
   await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0', 'io.other/c@1.0.0'])
@@ -103,7 +103,7 @@ test('a changed interval counts from then on', async () => {
   await eventually('the next run is near', near)
 })
 
-test('origins for pages', async () => {
+test('changed origins for pages apply at once', async () => {
   const origin = 'https://pages.example.com'
   await registry.folder.configure(configOf(files, { cors: { origins: [origin] } }))
   const allowed = async (from: string) =>

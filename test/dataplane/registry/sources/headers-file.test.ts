@@ -7,11 +7,11 @@ test('a header has its name in lower case', () => {
   assert.equal(parseHeaders('# c\nX-Key: a\n\nx-key: b\n'), { 'x-key': 'b' })
 })
 
-test('a value of several lines is no second header', () => {
+test('a value of several lines does not make a second header', () => {
   assert.throws(() => buildHeader('X-Key', 'a\nX-Other: b'), /the file of X-Key holds no header value/)
 })
 
-test('a name that begins a comment in a file is a header here', () => {
+test('a name that begins with # is a header here', () => {
   assert.equal(buildHeader('#x', 'a'), ['#x', 'a'])
 })
 

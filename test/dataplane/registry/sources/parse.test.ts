@@ -34,7 +34,7 @@ test('a registry file with servers and skills', async () => {
   )
 })
 
-test('a list response, with what its _meta tells', async () => {
+test('a list response with its _meta', async () => {
   const { versions } = await parse(
     JSON.stringify({
       servers: [
@@ -75,7 +75,7 @@ test('a status is read in whichever case', async () => {
     assert.is((await parse(JSON.stringify({ servers: [inCase(said)] }))).versions[0]?.status, read)
 })
 
-test('a list of documents alone, as people write it', async () => {
+test('a plain list of documents, as people write it', async () => {
   const { versions, problems } = await parse(
     JSON.stringify({ servers: [good, { server: server('com.example/b') }, {}] }),
   )
@@ -152,7 +152,7 @@ test('a byte order mark is skipped', async () => {
   assert.is((await parse(`\uFEFF${registryFile([good])}`)).versions.length, 1)
 })
 
-test('an empty catalog is a catalog', async () => {
+test('an empty catalog is accepted', async () => {
   assert.equal(await parse(registryFile([])), { versions: [], problems: [] })
 })
 
@@ -295,7 +295,7 @@ test('left out: an entry over the length limit; later entries are read', async (
   assert.match(problems[0]?.message ?? '', /longer/)
 })
 
-test('white space anywhere, keys in any order and with escapes, members of no interest', async () => {
+test('white space anywhere, keys in any order and with escapes, and unknown members', async () => {
   const text = `\n{ "other" : [1, {"a": "}]\\"{"}], "d\\u0061ta"\t: { "extra": null , "servers" :\r\n[ ${JSON.stringify(good)} , {"name":1} ] } , "meta":{"servers":[]} }\n`
   const { versions, problems } = await parse(text)
   assert.is(versions.length, 1)

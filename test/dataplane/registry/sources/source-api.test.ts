@@ -51,7 +51,7 @@ const lists = () => upstream.requests.filter(({ url }) => url.pathname.endsWith(
 const settled = (state: string) =>
   eventually(state, async () => (await (registry as TestRegistry).source('own')).state === state)
 
-test('all pages are read, then only what has changed; deletions are honoured', async () => {
+test('all pages are read, then only changes; deletions are applied', async () => {
   registry = await start()
   await shows('abcde')
   assert.equal(
@@ -136,7 +136,7 @@ test('an upstream without times is read completely, and vanished entries are rem
   assert.ok(upstream.requests.every(({ url }) => !url.searchParams.has('updated_since')))
 })
 
-test('too many requests: Retry-After is waited for, then the pass goes on where it was', async () => {
+test('after 429 the pass waits for Retry-After and continues where it was', async () => {
   const answer = upstream.answer
   let refused = 0
   upstream.answer = (url, response, request) => {
@@ -216,7 +216,7 @@ for (const { name, answer, code } of [
     assert.is((await registry.source('own')).error?.code, code)
   })
 
-test('headers come from a file that is read anew, and are not sent to another host', async () => {
+test('headers come from a file that is read again each time, and are not sent to another host', async () => {
   const other = await startUpstream((_url, response) => json(response, { servers: [], metadata: {} }))
   registry = await start(
     { headersFile: '../headers' },
@@ -307,7 +307,7 @@ for (const [name, body, code] of [
     'wrong_shape',
   ],
 ] as const)
-  test(`a list ${name} takes nothing away`, async () => {
+  test(`a list ${name} removes no entry`, async () => {
     held = held.map(({ server }) => ({ server }))
     registry = await start()
     await shows('abcde')
@@ -340,7 +340,7 @@ test('a headers file that is a pipe blocks nothing', async () => {
   })
 })
 
-test('an upstream that hangs times out and holds up no other source', async () => {
+test('an upstream that hangs times out and delays no other source', async () => {
   upstream.answer = () => undefined
   const api = { endpoint: upstream.url, timeout: '300ms' }
   registry = await registryOf(
@@ -438,7 +438,7 @@ test('an upstream of several pages without times is read completely each time, a
   database.close()
 })
 
-test('a stop ends a pass that waits', async () => {
+test('a shutdown ends a waiting pass', async () => {
   upstream.answer = () => undefined
   const stopped = await ownRegistryOf({ api: { endpoint: upstream.url, timeout: '5m' } })
   await eventually('it asks', () => upstream.requests.length > 0)

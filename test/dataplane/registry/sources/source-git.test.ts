@@ -41,7 +41,7 @@ const settled = (state: string) =>
   eventually(state, async () => (await (registry as TestRegistry).source('own')).state === state)
 const fetches = () => git.requests.filter((url) => url.includes('git-upload-pack') && !url.includes('?')).length
 
-test('a branch is followed; an unchanged one is asked for and not fetched; one clone stays on the disk', async () => {
+test('a branch is followed; an unchanged one is not fetched; one clone stays on disk', async () => {
   git.commit({ 'registry.json': a1 })
   registry = await registryOf({ git: { repository: git.url, branch: 'main' } })
   await shows(['com.example/a@1.0.0'])
@@ -89,7 +89,7 @@ test('an unchanged repository costs no write, and a commit with the same file on
   database.close()
 })
 
-test('a file of some megabytes comes whole', async () => {
+test('a file of some megabytes is read whole', async () => {
   const servers = Array.from({ length: 400 }, (_, index) =>
     server(`com.example/n${index}`, '1.0.0', { description: `${index} `.repeat(3_000) }),
   )
@@ -110,7 +110,7 @@ const looks = async (count: number) => {
 }
 const LARGE = 2_000_000
 
-test('only the file of a repository is fetched, and only the folders of a commit to other files', async () => {
+test('only the needed file of a repository is fetched, and only the folders of commits to other files', async () => {
   git.set('uploadpack.allowFilter', 'true')
   git.commit({ 'registry.json': a1, 'large.bin': noise(LARGE) })
   registry = await registryOf({ git: { repository: git.url } })
@@ -124,7 +124,7 @@ test('only the file of a repository is fetched, and only the folders of a commit
   assert.ok(git.served() < 200_000, `${git.served()} bytes`)
 })
 
-test('a server that filters nothing sends what has changed, and nothing twice', async () => {
+test('a server that does not support filters sends only changes, and nothing twice', async () => {
   git.commit({ 'registry.json': a1, 'large.bin': noise(LARGE) })
   registry = await registryOf({ git: { repository: git.url } })
   await shows(['com.example/a@1.0.0'])
@@ -135,7 +135,7 @@ test('a server that filters nothing sends what has changed, and nothing twice', 
   assert.ok(git.served() - first < 100_000, `${git.served() - first} bytes`)
 })
 
-test('a server that refuses to filter is asked without', async () => {
+test('a server that refuses filters is asked without them', async () => {
   git.set('uploadpack.allowFilter', 'true')
   git.set('uploadpackfilter.allow', 'false')
   git.commit({ 'registry.json': a1 })
@@ -147,7 +147,7 @@ for (const { name, broken, code } of [
   { name: 'a file that is no JSON', broken: { 'registry.json': '{' }, code: 'not_json' },
   { name: 'a file that is not there', broken: { 'other.json': '{' }, code: 'file_missing' },
 ])
-  test(`${name}: its commit is not fetched again, nor is one that leaves it so`, async () => {
+  test(`${name}: its commit is not fetched again, nor is a commit that does not mend it`, async () => {
     git.commit({ ...broken, 'large.bin': noise(LARGE) })
     registry = await registryOf({ git: { repository: git.url } })
     await settled('failed')
@@ -165,7 +165,7 @@ for (const { name, broken, code } of [
     await settled('ok')
   })
 
-test('a repository that needs too much room is fetched once, until there is another commit', async () => {
+test('a repository that is too large is fetched once, until there is another commit', async () => {
   git.commit({ 'registry.json': a1, 'large.bin': noise(LARGE) })
   registry = await registryOf({ git: { repository: git.url } }, { rest: { limits: { sourceBytes: 500_000 } } })
   await settled('failed')
@@ -179,7 +179,7 @@ test('a repository that needs too much room is fetched once, until there is anot
   await shows(['com.example/a@1.0.0'])
 })
 
-test('sources of one repository share what is fetched of it, those with other credentials do not', async () => {
+test('sources of one repository share its clone, except with other credentials', async () => {
   git.commit({ 'registry.json': a1, 'b.json': registryFile([server('com.example/b')]), 'large.bin': noise(LARGE) })
   git.protect('bot:right-secret')
   const source = (name: string, path: string, passwordFile: string) => ({
@@ -203,7 +203,7 @@ test('sources of one repository share what is fetched of it, those with other cr
   assert.is((await registry.source('sly')).error?.code, 'forbidden')
 })
 
-test('a tag, a commit, another path', async () => {
+test('a tag, a commit and another path are read', async () => {
   const first = git.commit({ 'other.json': a1 })
   git.tag('v1', first)
   git.commit({ 'other.json': ab })
@@ -281,7 +281,7 @@ test('the host that is checked is the host that is called', async () => {
   await inside.close()
 })
 
-test('neither the environment nor the working folder changes what git does', async () => {
+test('neither the environment nor the working folder changes how git behaves', async () => {
   git.commit({ 'registry.json': a1 })
   const folder = await mkdtemp(join(tmpdir(), 'portico-checkout-'))
   const asked: string[] = []
@@ -366,7 +366,7 @@ test('an unreachable repository is retried, and its earlier entries stay', async
   await settled('ok')
 })
 
-test('a folder behind a plain web server is read with its history, as it has nothing less to give', async () => {
+test('a repository behind a plain web server is read with its whole history', async () => {
   git.commit({ 'registry.json': a1 })
   const { url, close } = await git.plain()
   try {
@@ -379,7 +379,7 @@ test('a folder behind a plain web server is read with its history, as it has not
   }
 })
 
-test('a repository on this machine is read for the configuration, and never for a source of the API', async () => {
+test('a local repository can be read by the configuration, and never by a source of the API', async () => {
   git.commit({ 'registry.json': a1 })
   registry = await registryOf({ git: { repository: git.fileUrl, branch: 'main' } })
   await shows(['com.example/a@1.0.0'])
@@ -420,7 +420,7 @@ function relay(to: string, { pathname, search }: URL, { method, headers }: Incom
   )
 }
 
-test('a path may begin with ./, and a pointer of Git LFS is called one', async () => {
+test('a path may begin with ./, and a Git LFS pointer is reported as such', async () => {
   git.commit({ 'registry.json': a1 })
   registry = await registryOf({ git: { repository: git.url, path: './registry.json' } })
   await shows(['com.example/a@1.0.0'])
@@ -430,7 +430,7 @@ test('a path may begin with ./, and a pointer of Git LFS is called one', async (
   )
 })
 
-test('a link within the repository is followed; any other obstacle is named', async () => {
+test('a link within the repository is followed; other obstacles are reported by name', async () => {
   git.set('uploadpack.allowFilter', 'true')
   git.commit({ 'registry.json': a1 })
   const at = (path: string) => join(git.folder, path)
@@ -487,7 +487,7 @@ test('a link within the repository is followed; any other obstacle is named', as
   registry = undefined
 })
 
-test('a missing repository and one of another user are reported as such', async () => {
+test('a missing repository, and one of another user, are reported as such', async () => {
   git.commit({ 'registry.json': a1 })
   const says = async (repository: string, place: object, code: string, message: string) => {
     registry = await registryOf({ git: { repository, ...place } })

@@ -25,7 +25,7 @@ const shows = (wanted: readonly string[]) =>
     async () => JSON.stringify(labels(await (registry as TestRegistry).list('/servers'))) === JSON.stringify(wanted),
   )
 
-test('a file at a URL is requested with its validators; an unchanged one is neither sent nor read', async () => {
+test('a file at a URL is requested with validators; an unchanged one is neither sent nor read', async () => {
   let text = file('a')
   upstream = await startUpstream((_url, response, request) => {
     const etag = `"${text.length}"`
@@ -92,7 +92,7 @@ test('a redirect is followed', async () => {
   await shows(['com.example/a@1.0.0'])
 })
 
-test('a configured source may be at any address; where it redirects to may not', async () => {
+test('a configured source may be at any address; its redirects may not', async () => {
   // Nobody serves at the unspecified address but whoever is on this machine: it stands for link-local ones.
   upstream = await startUpstream((url, response) => {
     const { port } = new URL(upstream.url)
@@ -110,7 +110,7 @@ test('a configured source may be at any address; where it redirects to may not',
   })
 })
 
-test('a file of some megabytes is read in any pieces; half of it changes nothing', async () => {
+test('a file of some megabytes is read in any chunks; half of it changes nothing', async () => {
   const servers = Array.from({ length: 400 }, (_, index) =>
     server(`com.example/n${index}`, '1.0.0', { description: `${index} `.repeat(3_000) }),
   )
@@ -134,7 +134,7 @@ test('a file of some megabytes is read in any pieces; half of it changes nothing
   database.close()
 })
 
-test('downloads do not stay on the disk', async () => {
+test('downloads do not stay on disk', async () => {
   upstream = await startUpstream((_url, response) => void response.writeHead(200).end(file('a')))
   registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
   await shows(['com.example/a@1.0.0'])
@@ -142,7 +142,7 @@ test('downloads do not stay on the disk', async () => {
   await eventually('it is removed', async () => (await readdir(folder)).length === 0)
 })
 
-test('the same bytes cost no write, with validators and without', async () => {
+test('the same bytes cause no write, with and without validators', async () => {
   let knows = true
   upstream = await startUpstream((_url, response, request) => {
     if (knows && request.headers['if-none-match'] === '"1"') response.writeHead(304).end()
@@ -168,7 +168,7 @@ test('the same bytes cost no write, with validators and without', async () => {
   database.close()
 })
 
-test('inline data is served, and what it is changed to', async () => {
+test('inline data is served, also after a change', async () => {
   upstream = await startUpstream(() => undefined)
   registry = await registryOf({ file: { data: file('a') } })
   await shows(['com.example/a@1.0.0'])
@@ -180,7 +180,7 @@ test('inline data is served, and what it is changed to', async () => {
   await shows(['com.example/b@1.0.0'])
 })
 
-test('a filter that is edited acts at once, without a change of the data', async () => {
+test('an edited filter applies at once, without a change of the data', async () => {
   upstream = await startUpstream((_url, response) => void response.writeHead(200).end(file('a', 'b')))
   const source = { file: { url: `${upstream.url}/registry.json` } }
   registry = await registryOf(source, { interval: '1h' })

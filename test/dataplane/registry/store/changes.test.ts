@@ -25,7 +25,7 @@ function seeing({ reader }: Store, ...claims: readonly Record<string, string>[])
     .map(({ id }) => id)
 }
 
-onBothStores('outcomes of publishing, each seen at once', async ({ store }) => {
+onBothStores('each outcome of publishing is seen at once', async ({ store }) => {
   await manage(store)
   const { publish } = store.writer
   assert.is(await publish(publication('x/one', { claims: a })), 'created')
@@ -39,7 +39,7 @@ onBothStores('outcomes of publishing, each seen at once', async ({ store }) => {
   assert.is((await store.reader.version({ ...latest, includeDeleted: false }))?.version, '2.0.0')
 })
 
-onBothStores('the same document again is the same in whatever order, and no other number', async ({ store }) => {
+onBothStores('a document equals itself in any order of members, and not with another number', async ({ store }) => {
   await manage(store)
   const { publish } = store.writer
   const document = (text: string) => publication('x/one', { document: text })
@@ -72,43 +72,32 @@ onBothStores('a change to the same value writes nothing', async ({ store }) => {
   assert.is(await setStatus({ ...change('7'), ...deprecated }), 'not_found')
 })
 
-onBothStores(
-  'publications that come at once: the newest is the latest, a deleted entry comes back',
-  async ({ store }) => {
-    await manage(store)
-    const { publish, deleteVersion } = store.writer
-    const latest = async (name: string) => {
-      const query = { registry: 'main', type: 'server', visible: seeing(store, b), includeDeleted: false } as const
-      return (await store.reader.version({ ...query, name, version: 'latest' }))?.version
-    }
-    await publish(publication('x/gone', { claims: a }))
-    const change = { source: 'own', type: 'server', name: 'x/gone', expect: a, at: new Date().toISOString() } as const
-    await deleteVersion({ ...change, version: '1.0.0' })
-    await publish(publication('x/old@2.0.0', { claims: b }))
+onBothStores('concurrent publications: the newest is the latest, and a deleted entry comes back', async ({ store }) => {
+  await manage(store)
+  const { publish, deleteVersion } = store.writer
+  const latest = async (name: string) => {
+    const query = { registry: 'main', type: 'server', visible: seeing(store, b), includeDeleted: false } as const
+    return (await store.reader.version({ ...query, name, version: 'latest' }))?.version
+  }
+  await publish(publication('x/gone', { claims: a }))
+  const change = { source: 'own', type: 'server', name: 'x/gone', expect: a, at: new Date().toISOString() } as const
+  await deleteVersion({ ...change, version: '1.0.0' })
+  await publish(publication('x/old@2.0.0', { claims: b }))
 
-    const labels = [
-      'x/new@1.9.0',
-      'x/new@1.10.0',
-      'x/new@1.2.0',
-      'x/gone@1.1.0',
-      'x/old@1.0.0',
-      'x/old@2.0.1',
-      'x/last',
-    ]
-    assert.equal(
-      await Promise.all(labels.map((label) => publish(publication(label, { claims: b })))),
-      labels.map(() => 'created'),
-    )
-    assert.equal(await list(store, seeing(store, a)), [])
-    assert.is(await latest('x/new'), '1.10.0')
-    assert.is(await latest('x/gone'), '1.1.0')
-    assert.is(await latest('x/old'), '2.0.1')
-    assert.is(await latest('x/last'), '1.0.0')
-    assert.is((await list(store, seeing(store, b))).length, labels.length + 1)
-  },
-)
+  const labels = ['x/new@1.9.0', 'x/new@1.10.0', 'x/new@1.2.0', 'x/gone@1.1.0', 'x/old@1.0.0', 'x/old@2.0.1', 'x/last']
+  assert.equal(
+    await Promise.all(labels.map((label) => publish(publication(label, { claims: b })))),
+    labels.map(() => 'created'),
+  )
+  assert.equal(await list(store, seeing(store, a)), [])
+  assert.is(await latest('x/new'), '1.10.0')
+  assert.is(await latest('x/gone'), '1.1.0')
+  assert.is(await latest('x/old'), '2.0.1')
+  assert.is(await latest('x/last'), '1.0.0')
+  assert.is((await list(store, seeing(store, b))).length, labels.length + 1)
+})
 
-onBothStores('what a caller sees: names of the first source with an entry of theirs', async ({ store }) => {
+onBothStores('a caller sees each name from the first source with a visible entry', async ({ store }) => {
   await manage(store, ['second', 'third'])
   const { publish } = store.writer
   for (const [source, claims] of [
@@ -189,7 +178,7 @@ onBothStores('deleted versions leave tombstones, and may be published again with
   assert.equal([row?.version, row?.document, row?.status], ['2.0.0', '{"again":1}', 'active'])
 })
 
-onBothStores('sources and registries of the API beside the configured ones', async ({ store, again }) => {
+onBothStores('sources and registries of the API exist beside the configured ones', async ({ store, again }) => {
   await manage(store)
   const at = new Date().toISOString()
   const source = { name: 'new', config: { managed: {} }, claims: a, at }
@@ -248,7 +237,7 @@ onBothStores('a change is written only to the state that it was checked against'
   assert.is(await removeSource({ name: 'new', expect: b }), 'done')
 })
 
-onBothStores('eight writers at once: none is lost, none refused', async ({ kind, store, again }) => {
+onBothStores('of eight concurrent writers none is lost or refused', async ({ kind, store, again }) => {
   await manage(store)
   // Two replicas write to one database; a file has one writer.
   const stores = kind === 'PostgreSQL' ? [store, await again()] : [store]
@@ -268,7 +257,7 @@ onBothStores('eight writers at once: none is lost, none refused', async ({ kind,
 })
 
 onBothStores(
-  'what was written before the writing thread died is known, though nobody was told',
+  'a write before the death of the writing thread is known, although it was not reported',
   async ({ store, again }) => {
     await manage(store)
     const threads: Worker[] = []

@@ -79,9 +79,9 @@ async function survives(database: object): Promise<void> {
   await folder.remove()
 }
 
-test('SQLite: what was acknowledged survives kill -9', () => survives({}))
+test('SQLite: acknowledged writes survive kill -9', () => survives({}))
 
-test('PostgreSQL: what was acknowledged survives kill -9', async () => {
+test('PostgreSQL: acknowledged writes survive kill -9', async () => {
   const postgres = await startPostgres()
   try {
     await survives({ database: { url: await postgres.database('killed'), sslMode: 'disable' } })

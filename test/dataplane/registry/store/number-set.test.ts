@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { NumberSet } from '../../../../dataplane/registry/store/apply/number-set.ts'
 
-test('it holds what a Set holds, at the edges of its blocks and in between', () => {
+test('it holds the same numbers as a Set, at the edges of its blocks and between them', () => {
   const ids = [0, 1, 7, 8, 4095, 4096, 4097, 65_535, 2 ** 31 - 1, 2 ** 31 - 1, 4096]
   const set = new NumberSet()
   for (const id of ids) set.add(id)

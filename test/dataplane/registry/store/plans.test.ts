@@ -101,7 +101,7 @@ test('PostgreSQL plans a page once, however long it is and whoever reads it', as
   assert.equal(rows, [{ plans: 60, anew: 0 }])
 })
 
-test('a source that is new to PostgreSQL is not read over and over because its statistics are those of another one', async () => {
+test('a new source in PostgreSQL is not read repeatedly because of another source’s statistics', async () => {
   const database = await openForWriting({ url: await postgres.database('statistics'), sslMode: 'disable' })
   const source = (name: string) => ({ name, config: { file: { path: `${name}.json` } }, claims: {} })
   await applySettings(database, {

@@ -46,7 +46,7 @@ async function searchAll({ reader }: Store, search: string, limit: number): Prom
   }
 }
 
-onBothStores('a search finds matches far behind: many, few, and terms that no index has', async (its) => {
+onBothStores('a search finds matches far down the list: many, few, and terms without an index', async (its) => {
   await fill(its.store)
   for (const [term, names] of Object.entries({
     LateComer: late,

@@ -98,7 +98,7 @@ async function list(registry: string, includeDeleted = false): Promise<string[]>
   return rows.map(({ name, version, document }) => `${name}@${version} ${/of (\w+)/.exec(document)?.[1]}`)
 }
 
-onBoth('which object of a cluster an entry stands for is believed of Kubernetes sources alone', async () => {
+onBoth('only Kubernetes sources can say which object of a cluster an entry stands for', async () => {
   const config = {
     cluster: { kubernetes: { namespaces: [] } },
     file: { file: { data: '"kubernetes"' } },
@@ -130,24 +130,33 @@ onBoth('which object of a cluster an entry stands for is believed of Kubernetes 
   )
 })
 
-onBoth('who has a name: the first source of the registry, with all its versions and no other’s', async () => {
-  await configure({ abc: ['a', 'b', 'c'], cba: ['c', 'b', 'a'], b: ['b'] })
-  await sync('a', ['x/one@2.0.0'])
-  await sync('b', ['x/one@1.0.0', 'x/one@3.0.0', 'x/two'])
-  await sync('c', ['x/two@0.1.0', 'x/three'])
-  assert.equal(await list('abc'), ['x/one@2.0.0 a', 'x/three@1.0.0 c', 'x/two@1.0.0 b'])
-  assert.equal(await list('cba'), ['x/one@1.0.0 b', 'x/one@3.0.0 b', 'x/three@1.0.0 c', 'x/two@0.1.0 c'])
-  assert.equal(await list('b'), ['x/one@1.0.0 b', 'x/one@3.0.0 b', 'x/two@1.0.0 b'])
-  for (const [registry, version] of [
-    ['abc', '2.0.0'],
-    ['cba', '3.0.0'],
-  ] as const) {
-    const row = await reader.version({ ...servers, registry, name: 'x/one', version: 'latest', includeDeleted: false })
-    assert.equal([row?.version, row?.is_latest], [version, 1])
-  }
-})
+onBoth(
+  'a name belongs to the first source of the registry that has it, with all its versions and no others',
+  async () => {
+    await configure({ abc: ['a', 'b', 'c'], cba: ['c', 'b', 'a'], b: ['b'] })
+    await sync('a', ['x/one@2.0.0'])
+    await sync('b', ['x/one@1.0.0', 'x/one@3.0.0', 'x/two'])
+    await sync('c', ['x/two@0.1.0', 'x/three'])
+    assert.equal(await list('abc'), ['x/one@2.0.0 a', 'x/three@1.0.0 c', 'x/two@1.0.0 b'])
+    assert.equal(await list('cba'), ['x/one@1.0.0 b', 'x/one@3.0.0 b', 'x/three@1.0.0 c', 'x/two@0.1.0 c'])
+    assert.equal(await list('b'), ['x/one@1.0.0 b', 'x/one@3.0.0 b', 'x/two@1.0.0 b'])
+    for (const [registry, version] of [
+      ['abc', '2.0.0'],
+      ['cba', '3.0.0'],
+    ] as const) {
+      const row = await reader.version({
+        ...servers,
+        registry,
+        name: 'x/one',
+        version: 'latest',
+        includeDeleted: false,
+      })
+      assert.equal([row?.version, row?.is_latest], [version, 1])
+    }
+  },
+)
 
-onBoth('what is looked up at once is each found by its own name, registry and caller', async () => {
+onBoth('concurrent look-ups are each answered by their own name, registry and caller', async () => {
   await configure({ ab: ['a', 'b'], b: ['b'] })
   const names = Array.from({ length: 70 }, (_, index) => `x/n${index}`)
   await sync(
@@ -175,7 +184,7 @@ onBoth('what is looked up at once is each found by its own name, registry and ca
   assert.equal(found, [...expected, [undefined, undefined, undefined, undefined], ...expected])
 })
 
-onBoth('tombstones take no name from a living entry, and are shown where none lives', async () => {
+onBoth('tombstones hide no living entry, and are shown only for names without one', async () => {
   await configure({ main: ['a', 'b'] })
   await sync('a', ['x/one@1.0.0', 'x/two@1.0.0'])
   await sync('b', ['x/one@7.0.0'])
@@ -187,7 +196,7 @@ onBoth('tombstones take no name from a living entry, and are shown where none li
   assert.equal(await list('main', true), ['x/one@1.0.0 a', 'x/two@1.0.0 a'])
 })
 
-onBoth('tombstones go after thirty days, at the next sync that has something to write', async () => {
+onBoth('tombstones are removed after thirty days, at the next sync that writes', async () => {
   await configure({ main: ['a'] })
   await sync('a', ['x/one@1.0.0', 'x/one@2.0.0', 'x/two'])
   await sync('a', ['x/one@2.0.0'], 1)
@@ -202,7 +211,7 @@ onBoth('tombstones go after thirty days, at the next sync that has something to 
   )
 })
 
-onBoth('latest is found among what is there, deleted only where nothing else is', async () => {
+onBoth('latest is the newest living version, or a deleted one if there is no other', async () => {
   await configure({ main: ['a'] })
   const latest = async (includeDeleted = false) =>
     (await reader.version({ ...servers, registry: 'main', name: 'x/one', version: 'latest', includeDeleted }))?.version
@@ -242,7 +251,7 @@ onBoth('a sync writes only what differs', async () => {
   assert.is.not(await revision(), before.revision)
 })
 
-onBoth('sources that are synced at the same time do not fail each other', async () => {
+onBoth('sources that are synced at the same time do not make each other fail', async () => {
   const names = ['a', 'b', 'c', 'd', 'e', 'f']
   await configure({ all: names })
   for (let day = 0; day < 6; day++) {
@@ -261,7 +270,7 @@ onBoth('only registries with the source get a new revision', async () => {
   assert.is(await reader.revision('b'), before[1])
 })
 
-onBoth('what looks for changed entries alone notices another registry of the same name, and other claims', async () => {
+onBoth('a look for changed entries also notices a recreated registry and changed claims', async () => {
   await configure({ main: ['a'], other: ['a'] })
   await sync('a', ['x/one'])
   let told = 0
@@ -286,7 +295,7 @@ onBoth('what looks for changed entries alone notices another registry of the sam
   assert.is(told, 1)
 })
 
-onBoth('a look for other settings that fails is made up for by the next, whatever that one is for', async () => {
+onBoth('after a failed look for settings the next look catches up, whatever it is for', async () => {
   await configure({ main: ['a'], other: ['a'] })
   let broken = false
   const snapshot = await createSnapshot(
@@ -309,7 +318,7 @@ onBoth('a look for other settings that fails is made up for by the next, whateve
   assert.equal(snapshot.registries().get('main')?.sources, ['b', 'a'])
 })
 
-onBoth('settings: the same ones again write nothing; others take along what belongs to them', async () => {
+onBoth('equal settings write nothing; removed ones take along everything that belongs to them', async () => {
   await configure({ one: ['a', 'b'], two: ['b'] })
   await sync('a', ['x/one'])
   await sync('b', ['x/two'])
@@ -337,7 +346,7 @@ const fails = (work: Promise<unknown>) =>
     (error: Error) => assert.match(error.message, 'another pass over the source was faster'),
   )
 
-onBoth('a pass that another has overtaken takes nothing away from it', async () => {
+onBoth('a pass that was overtaken by another removes none of its entries', async () => {
   await configure({ main: ['a'] })
   await sync('a', ['x/old'])
   const { versions } = await parseCatalog(Buffer.from(registryFile(['x/one', 'x/two'].map((name) => server(name)))))
@@ -359,7 +368,7 @@ onBoth('a pass that another has overtaken takes nothing away from it', async () 
   assert.equal(await list('main'), ['x/one@1.0.0 undefined', 'x/two@1.0.0 undefined'])
 })
 
-onBoth('a pass that has met nothing new does not bury what another brought since', async () => {
+onBoth('a pass without news does not remove entries that another has added since', async () => {
   await configure({ main: ['a'] })
   const { versions } = await parseCatalog(Buffer.from(registryFile([server('x/one')])))
   const end = { settingsHash: '', cursor: '', complete: true, problems: '[]', now: new Date().toISOString() }
@@ -374,7 +383,7 @@ onBoth('a pass that has met nothing new does not bury what another brought since
   assert.equal(await database.selectFrom('lease').selectAll().execute(), [])
 })
 
-onBoth('a pass over a source that is published to by now buries nothing', async () => {
+onBoth('a pass over a source that became managed removes nothing', async () => {
   await configure({ main: ['a'] })
   const staging = await stageSync(database, 'a')
   await applySettings(database, {
@@ -391,7 +400,7 @@ onBoth('a pass over a source that is published to by now buries nothing', async 
   assert.equal(await list('main'), ['x/own@1.0.0 undefined'])
 })
 
-onBoth('a source that is no longer there takes nothing', async () => {
+onBoth('a sync of a removed source writes nothing', async () => {
   await configure({ main: ['a'] })
   try {
     await sync('gone', ['x/one'])
@@ -401,7 +410,7 @@ onBoth('a source that is no longer there takes nothing', async () => {
   }
 })
 
-onBoth('a pass of many versions comes in parts, and so does what vanishes', async () => {
+onBoth('a pass of many versions is written in parts, and so are removals', async () => {
   await configure({ main: ['a'] })
   // More than one part has of names, and more versions of one name than a part has.
   const names = Array.from({ length: 1_500 }, (_, index) => `x/n${index + 1_000}`)
@@ -444,7 +453,7 @@ onBoth('a pass of many versions comes in parts, and so does what vanishes', asyn
   assert.is(await living(), 5)
 })
 
-onBoth('the bytes of a version are known, whichever way it came and changed', async () => {
+onBoth('the bytes of a version are counted, however it was added and changed', async () => {
   await configure({ main: ['a', 'own'] })
   await applySettings(database, {
     sources: [

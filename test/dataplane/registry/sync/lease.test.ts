@@ -21,7 +21,7 @@ test.after(async () => {
 
 const signal = new AbortController().signal
 
-test('a replica waits for the work of another one, and takes over if that one has died', async () => {
+test('a replica waits for another one’s work, and takes over if that one has died', async () => {
   const done: string[] = []
   const begun: string[] = []
   const work = (holder: string, ms: number) => async () => {
@@ -42,7 +42,7 @@ test('a replica waits for the work of another one, and takes over if that one ha
   assert.ok(Date.now() >= expires_at)
 })
 
-test('a stop ends the wait', async () => {
+test('a shutdown ends the wait', async () => {
   await database.insertInto('lease').values({ name: 'sync b', holder: 'one', expires_at: Number.MAX_VALUE }).execute()
   const stopping = new AbortController()
   const waits = underLease(database, { name: 'sync b', holder: 'two', signal: stopping.signal }, async () => 'done')

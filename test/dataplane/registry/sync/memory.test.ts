@@ -45,7 +45,7 @@ function answer(url: URL, response: ServerResponse): void {
 
 const peakMib = () => Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024
 
-test('four API sources with pages of 95 MB, while others read and publish: within what the operator renders', async () => {
+test('four API sources with pages of 95 MB, beside reads and publications, stay within the rendered memory limit', async () => {
   upstream = await startUpstream(answer)
   const names = ['one', 'two', 'three', 'four']
   await folder.configure({

@@ -89,7 +89,7 @@ async function readInstead(file: string, text: string): Promise<void> {
   await folder.configure({ ...rest, sources: otherwise })
 }
 
-test('a source that stalls the writing thread, or takes all its memory, is put aside, after a restart too, and the others are synced', async () => {
+test('a source that stalls the writing thread or exhausts its memory is put aside, also after a restart, and the others are synced', async () => {
   await folder.write('good.json', registryFile([server('com.good/a')]))
   await folder.write('bad.json', POISONED('POISON-STALL'))
   await folder.configure(config())
@@ -114,7 +114,7 @@ test('a source that stalls the writing thread, or takes all its memory, is put a
   assert.is(await listed(), 'com.bad/a@1.0.0,com.good/a@1.0.0,com.own/a@1.0.0,com.own/b@1.0.0,com.own/c@1.0.0')
 })
 
-test('a source that ends the process twice is put aside; a stop is in time while the writing thread stalls', async () => {
+test('a source that ends the process twice is put aside; a shutdown is in time while the writing thread stalls', async () => {
   await folder.write('good.json', registryFile([server('com.good/a')]))
   await folder.write('bad.json', POISONED('POISON-WAIT'))
   await folder.configure(config())

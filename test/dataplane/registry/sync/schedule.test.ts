@@ -14,7 +14,7 @@ import { keptLog } from '../../../support/kept-log.ts'
 
 const never = new AbortController().signal
 
-test('a limited number of syncs run at a time, the others in order; a slow one gives its place up', async () => {
+test('a limited number of syncs run at a time, in order; a slow one gives up its place', async () => {
   const semaphore = createSemaphore(1, 50)
   const order: string[] = []
   const stuck = Promise.withResolvers<void>()
@@ -120,7 +120,7 @@ test('a source that is restricted to public addresses can’t reach this machine
   }
 })
 
-test('a requested sync is a full pass, with or without waiting; a stop ends it', async () => {
+test('a requested sync is a full pass, with or without waiting; a shutdown ends it', async () => {
   const calls: SyncCall[] = []
   const hold = Promise.withResolvers<void>()
   const scheduler = createScheduler({

@@ -42,7 +42,7 @@ async function fails(code: string, message: RegExp, kept = 'com.example/a@1.0.0'
 }
 const TOO_LARGE = /more than 4096 bytes.*limits\.sourceBytes/
 
-test('a file that grows beyond the bound', async () => {
+test('a file that grows over the limit is refused', async () => {
   const files = { 'own.json': registryFile([padded('a')]) }
   registry = await registryOf({ file: { path: '../own.json' } }, { files, rest })
   await shows('com.example/a@1.0.0')
@@ -63,7 +63,7 @@ test('a download from a URL has a limit, with or without Content-Length', async 
   await fails('too_large', TOO_LARGE)
 })
 
-test('pages of an API, of which none is too large by itself', async () => {
+test('pages of an API have a limit together, although none is too large by itself', async () => {
   registry = await registryOf({ api: { endpoint: upstream.url } }, { rest })
   await shows('com.example/a@1.0.0')
   held = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => of(name, 1000))
@@ -79,7 +79,7 @@ test('changes from an API count beside the existing entries of the source', asyn
   await fails('too_large', TOO_LARGE, 'com.example/a@1.0.0,com.example/b@1.0.0')
 })
 
-test('pages without end, and cursors as long as pages', async () => {
+test('endless pages, and huge cursors, are refused', async () => {
   registry = await registryOf({ api: { endpoint: upstream.url } })
   await shows('com.example/a@1.0.0')
   let pages = 0

@@ -76,7 +76,7 @@ withRegistry(
 )
 
 withRegistry(
-  'who follows changes learns of them by updated_since, of removals too',
+  'updated_since shows changes and removals',
   () => registryOver({ own: registryFile([a1, a2, b1]) }),
   async (registry) => {
     const since = official(await registry.one('/servers/com.example%2Fa/versions/1.0.0')).updatedAt
@@ -116,7 +116,7 @@ withRegistry(
 )
 
 withRegistry(
-  'bad entries are left out and told of; the rest is served',
+  'invalid entries are left out and reported; the rest is served',
   () => registryOver({ own: registryFile([a1, { name: 'bad' }, b1]) }),
   async (registry) => {
     await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
@@ -159,7 +159,7 @@ for (const [what, text, code] of broken)
   )
 
 withRegistry(
-  'a missing file: ready all the same, and served as soon as it is there',
+  'with a missing file the registry is ready, and serves the file as soon as it is there',
   () => inFolder((folder) => folder.configure(configOf({ own: 'own.json' }))),
   async (registry) => {
     assert.is((await registry.source('own')).error?.code, 'file_missing')
@@ -172,7 +172,7 @@ withRegistry(
   },
 )
 
-test('a file in a ConfigMap’s volume is followed through its links', async () => {
+test('a file in a ConfigMap volume is followed through its links', async () => {
   const volume = await mountVolume({ 'registry.json': registryFile([a1]) })
   const registry = await inFolder(async (folder) => {
     await symlink(volume.directory, join(folder.directory, 'volume'))
@@ -189,7 +189,7 @@ test('a file in a ConfigMap’s volume is followed through its links', async () 
 })
 
 withRegistry(
-  'the interval looks at the file, counts attempts and says when the next look comes',
+  'the file is checked at each interval, with a count of attempts and the time of the next',
   () =>
     inFolder((folder) =>
       folder.configure({

@@ -46,7 +46,7 @@ for (const [text, expected] of [
 for (const text of ['8080', '', ':', 'a:b', '1.2.3.4:65536', '::1:80', 'http://a:80', 'a b:80', ':-1', '[x]:80'])
   test(`${JSON.stringify(text)} is no address`, () => assert.throws(() => parseAddress(text), /not an address/))
 
-test('any port, loopback of either family, every address', async () => {
+test('it listens on any port, on loopback of either family, and on every address', async () => {
   for (const [address, url] of [
     ['127.0.0.1:0', /^http:\/\/127\.0\.0\.1:\d+$/],
     ['[::1]:0', /^http:\/\/\[::1\]:\d+$/],
@@ -59,7 +59,7 @@ test('any port, loopback of either family, every address', async () => {
   }
 })
 
-test('what is taken directly does not reach the app', async () => {
+test('a directly handled request does not reach the app', async () => {
   const { url } = await start(hello(), '127.0.0.1:0', {
     direct({ url }, outgoing) {
       if (url !== '/direct') return false
@@ -71,7 +71,7 @@ test('what is taken directly does not reach the app', async () => {
   assert.is(await (await fetch(url)).text(), 'hello')
 })
 
-test('two headers of one name reach a direct handler as both, credentials too', async () => {
+test('repeated headers reach a direct handler as both values, credentials too', async () => {
   const { port } = await start(hello(), '127.0.0.1:0', {
     direct({ headers }, outgoing) {
       outgoing.end(headers.authorization)
@@ -84,7 +84,7 @@ test('two headers of one name reach a direct handler as both, credentials too', 
   assert.match(await answer, /\r\n\r\n.*Bearer a, Bearer b/s)
 })
 
-test('no answer of whatever kind may be taken for another type', async () => {
+test('every answer forbids guessing another content type', async () => {
   const app = hello()
     .get('/page', (c) => c.html('<p>'))
     .get('/events', (c) => streamSSE(c, (stream) => stream.writeSSE({ data: 'one' })))
@@ -123,7 +123,7 @@ test('a taken port is named', async () => {
   }
 })
 
-test('an address of another machine is named', async () => {
+test('an error names the address of another machine', async () => {
   try {
     await start(hello(), '192.0.2.1:0')
     assert.unreachable()
@@ -150,7 +150,7 @@ test('a client that sends its headers byte by byte is cut off', async () => {
   assert.match(await late.answer, /^HTTP\/1\.1 408 .*\r\nX-Mark: 1\r\n/s)
 })
 
-test('connections have a bound, and one address may have half of it', async () => {
+test('connections are limited, and one address may have half of them', async () => {
   const { port } = await start(hello(), undefined, { maxConnections: 8 })
   const sockets: Socket[] = []
   const connected = async (localAddress: string) => {
@@ -175,7 +175,7 @@ test('connections have a bound, and one address may have half of it', async () =
   for (const socket of sockets) socket.destroy()
 })
 
-test('what is in flight is finished on close, nothing new is taken, idle connections go at once', async () => {
+test('closing finishes requests under way, accepts no new ones, and closes idle connections at once', async () => {
   let release = () => {}
   const held = new Promise<void>((resolve) => {
     release = resolve
@@ -209,7 +209,7 @@ test('what is in flight is finished on close, nothing new is taken, idle connect
   await listener.close()
 })
 
-test('a connection that was opened in advance and never used holds up no close', async () => {
+test('an unused open connection does not delay closing', async () => {
   const listener = await start(hello())
   const unused = await raw(listener.port, '')
   // Answered on a later connection, so the server has taken the unused one by now.
@@ -217,7 +217,7 @@ test('a connection that was opened in advance and never used holds up no close',
   await Promise.all([listener.close(60_000), unused.answer])
 })
 
-test('what does not end within the grace is cut', async () => {
+test('connections that do not end within the grace period are cut', async () => {
   let arrived = false
   const app = hello().get('/never', () => {
     arrived = true
@@ -233,7 +233,7 @@ test('what does not end within the grace is cut', async () => {
   assert.is(await never, 'cut')
 })
 
-test('streams end when told that the listener closes', async () => {
+test('streams end when the listener closes', async () => {
   const app = hello().get('/events', (c) =>
     streamSSE(c, async (stream) => {
       await stream.writeSSE({ data: 'one' })

@@ -11,7 +11,7 @@ import {
 
 const jwtOf = (payload: unknown) => `e30.${Buffer.from(JSON.stringify(payload)).toString('base64url')}.c2ln`
 
-test('a path leads to members of the document alone', () => {
+test('a path finds own members of the document alone', () => {
   const document = JSON.parse('{"a":{"b":{"c":1}},"a.b":2,"list":[{"x":3}],"own":{"__proto__":{"y":4}}}')
   const table: readonly [string, unknown][] = [
     ['a.b.c', 1],
@@ -32,7 +32,7 @@ test('a path leads to members of the document alone', () => {
   for (const nothing of [undefined, null, 'text', 7, true]) assert.is(valueAt(nothing, 'length'), undefined)
 })
 
-test('a path leads on into the payload of a JWT where it may, and into no other text', () => {
+test('a path continues into the payload of a JWT if allowed, and into no other text', () => {
   const document = { id_token: jwtOf({ sub: 'u', inner: jwtOf({ sub: 'v' }) }), text: 'a.b', four: 'a.b.c.d' }
   assert.is(valueAt(document, 'id_token.sub'), undefined)
   assert.is(valueAt(document, 'id_token.sub', jwtPayload), 'u')
@@ -43,7 +43,7 @@ test('a path leads on into the payload of a JWT where it may, and into no other 
     assert.is(valueAt({ text }, 'text.sub', jwtPayload), undefined, text)
 })
 
-test('the first field that is there names the user, or nobody does', () => {
+test('the first configured field that is present names the user', () => {
   const paths = { subject: ['id', 'login'], name: ['name', 'login'], email: ['email'] }
   assert.equal(identityIn({ id: 7, login: 'l' }, paths), { subject: '7', name: 'l' })
   assert.equal(identityIn({ id: null, login: 'l', name: '', email: 3 }, paths), { subject: 'l', name: 'l' })
@@ -58,7 +58,7 @@ test('the first field that is there names the user, or nobody does', () => {
   assert.throws(() => identityIn(JSON.parse('{"__proto__":{"id":1}}'), paths), 'no usable subject')
 })
 
-test('answers are brought into the standard form', () => {
+test('answers are normalised to the standard form', () => {
   const nested = { accessTokenPath: 'a.t', refreshTokenPath: 'a.r', expiresInPath: 'a.e', scopePath: 'a.s' }
   assert.equal(standardAnswer({ a: { t: 'x', r: 'y', e: '60', s: 'p,q r' }, token_type: 'user' }, nested), {
     access_token: 'x',
@@ -86,7 +86,7 @@ test('answers are brought into the standard form', () => {
     assert.is(parseAnswer(text, 'text/plain'), undefined, text)
 })
 
-test('lifetimes are seconds, or not said', () => {
+test('lifetimes are seconds or absent', () => {
   for (const [value, seconds] of [
     [60, 60],
     ['60', 60],
@@ -103,7 +103,7 @@ test('lifetimes are seconds, or not said', () => {
     assert.is(readSeconds(value), seconds, String(value))
 })
 
-test('errors are known at any status, by a few codes of ours', () => {
+test('errors are recognised at any status and mapped to a few codes', () => {
   assert.is(errorIn({ error: 'bad_refresh_token' }), 'invalid_grant')
   assert.is(errorIn({ error: 'whatever it says' }), 'invalid_request')
   assert.is(errorIn({ error: { message: 'x' } }), 'invalid_request')

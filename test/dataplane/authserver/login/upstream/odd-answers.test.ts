@@ -130,7 +130,7 @@ test('metadata', async () => {
   assert.ok((outcomes['an error'] ?? 0) > 10, JSON.stringify(outcomes))
 })
 
-test('an issuer with a slash at its end: where that makes a difference, both spellings are told', async () => {
+test('an issuer with a trailing slash: if that makes a difference, the error shows both spellings', async () => {
   for (const [configured, named] of [
     ['', '/'],
     ['/', ''],
@@ -193,7 +193,7 @@ test('claims of the ID token', async () => {
   assert.ok((outcomes['an error'] ?? 0) > 10 && (outcomes['a login'] ?? 0) > 5, JSON.stringify(outcomes))
 })
 
-test('signatures of ID tokens that are none', async () => {
+test('invalid signatures of ID tokens', async () => {
   const stranger = await generateKeyPair('ES256', { extractable: true })
   const strangerJwk = await exportJWK(stranger.publicKey)
   const [header = '', body = '', signature = ''] = (await idToken({})).split('.')
@@ -230,7 +230,7 @@ test('signatures of ID tokens that are none', async () => {
   }
 })
 
-test('metadata that leads to addresses inside is not followed', async () => {
+test('metadata with internal addresses is not followed', async () => {
   for (const name of ['token_endpoint', 'jwks_uri'])
     for (const host of ['10.0.0.1', '169.254.169.254', '[fd00::1]', '[::ffff:10.0.0.1]', '2852039166']) {
       odd = { '/.well-known/openid-configuration': JSON.stringify({ ...metadata(), [name]: `https://${host}/x` }) }

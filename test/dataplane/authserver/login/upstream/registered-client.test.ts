@@ -76,7 +76,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     return registration
   }
 
-  test('once, for all replicas and callers', async () => {
+  test('the gateway registers once for all replicas and callers', async () => {
     const replicas = [replica(), replica(), replica()]
     const clients = await Promise.all(Array.from({ length: 30 }, (_, index) => replicas[index % 3]?.client()))
     assert.equal([...new Set(clients.map((one) => one?.id))], ['client-1'])
@@ -110,7 +110,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     assert.not.ok(texts[0]?.includes(found ?? ''))
   })
 
-  test('a secret that ends is replaced before', async () => {
+  test('a secret with an end is replaced before that', async () => {
     let now = Date.now()
     const start = Math.floor(now / 1000)
     reply = (count) => ({
@@ -129,7 +129,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     assert.is(asked.length, 2)
   })
 
-  test('by the metadata of the provider, in a way that it takes', async () => {
+  test('the client authenticates in a way that the provider’s metadata lists', async () => {
     reply = (_count, path) =>
       path === '/metadata'
         ? {
@@ -148,7 +148,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     assert.is(JSON.parse(asked[1]?.body ?? '').token_endpoint_auth_method, 'client_secret_post')
   })
 
-  test('answers that won’t do are told in fixed words, and not asked for again at once', async () => {
+  test('unusable answers are reported in fixed words, and the request is not repeated at once', async () => {
     const words = 'words of the provider'
     const now = Math.floor(Date.now() / 1000)
     const answers: Reply[] = [
@@ -183,7 +183,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     }
   })
 
-  test('metadata that leads elsewhere than to a provider is not followed', async () => {
+  test('metadata that points to internal addresses is not followed', async () => {
     for (const endpoint of [7, null, 'x', 'ftp://127.0.0.1/', 'http://internal.example/r', 'file:///etc/passwd']) {
       asked.length = 0
       reply = () => ({ status: 200, body: { registration_endpoint: endpoint } })

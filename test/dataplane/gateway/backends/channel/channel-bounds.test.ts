@@ -8,7 +8,7 @@ import { startGateway } from '../../../../support/gateway/gateway.ts'
 import { openSession, post, rpc } from '../../../../support/gateway/post.ts'
 import { startSseChannel, startStdioServer } from '../../../../support/servers/channel-server.ts'
 
-test('of too many requests that nobody answers the oldest is refused', () => {
+test('with too many unanswered requests the oldest is refused', () => {
   const client = { capabilities: { elicitation: {} } } as unknown as ChannelClient
   const exchange = { event: () => {} }
   const pending = new Map([[1, { client, exchange, isCall: true }]]) as never
@@ -24,7 +24,7 @@ test('of too many requests that nobody answers the oldest is refused', () => {
 })
 
 for (const start of [startStdioServer, startSseChannel])
-  test(`${start.name}: a client subscribes to 256 resources, and no more`, async () => {
+  test(`${start.name}: a client can subscribe to 256 resources and no more`, async () => {
     const server = await start(({ id, method }, say) => {
       const answer = (result: object) => say(JSON.stringify({ jsonrpc: '2.0', id, result }))
       const capabilities = { resources: { subscribe: true } }

@@ -14,7 +14,7 @@ const ask = (method: string, params: Record<string, unknown>) => ({
   params,
 })
 
-test('a subscription ends at the server when the last who wanted it has ended its own', () => {
+test('a subscription ends at the server with its last subscriber', () => {
   const one = nobody()
   const two = nobody()
   for (const [subscriptions, other] of [
@@ -27,7 +27,7 @@ test('a subscription ends at the server when the last who wanted it has ended it
   assert.ok(applySubscription(two, [one], ask('resources/unsubscribe', { uri: 'a:b' })))
 })
 
-test('the server is asked for the lowest level that somebody wants', () => {
+test('the server is asked for the lowest log level that any client wants', () => {
   const one = nobody()
   const two = nobody()
   const levelOf = (text: string | undefined) => JSON.parse(text ?? '{}').params.level
@@ -39,7 +39,7 @@ test('the server is asked for the lowest level that somebody wants', () => {
   assert.ok(wantsLogLevel(nobody(), 'debug'))
 })
 
-test('everything else goes as it came', () => {
+test('all other messages pass unchanged', () => {
   for (const [method, params] of [
     ['tools/call', { name: 'x' }],
     ['logging/setLevel', { level: 'loud' }],

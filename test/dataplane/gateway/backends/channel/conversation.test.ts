@@ -71,7 +71,7 @@ const SAID: readonly object[] = [
 ]
 
 for (const [index, message] of SAID.entries())
-  test(`any JSON in any place of what a server writes (${index}) costs that message alone`, async () => {
+  test(`any JSON at any place of a server’s message (${index}) affects that message alone`, async () => {
     for (const isAsking of [false, true]) {
       const { ask, write, sent, heard, faults } = await talking()
       const asked = isAsking ? ask() : undefined

@@ -21,7 +21,7 @@ const others: readonly [string, ListKind, readonly string[]][] = [
   ['another kind', 'prompts', ['ab', 'c']],
 ]
 
-test('a list with the same texts in the same order is the one that is known', () => {
+test('a list with the same texts in the same order is shared', () => {
   const lists = new SharedLists()
   const first = listOf('ab', 'c')
   assert.is(lists.same('tools', first), first)
@@ -38,7 +38,7 @@ for (const [title, kind, texts] of others)
     assert.is(lists.same('tools', listOf('ab', 'c')), first)
   })
 
-test('a list that nobody has is forgotten, the others are not', async () => {
+test('an unused list is forgotten, and the others are not', async () => {
   const lists = new SharedLists()
   const kept = lists.same('tools', listOf('kept'))
   for (let index = 0; index < 1_000; index++) lists.same('tools', listOf(`tool ${index}`))

@@ -30,7 +30,7 @@ const soon = () => Date.now() + 4 * 60_000
 const late = () => Date.now() + 6 * 60_000
 const ended = () => server.seen.filter(({ method }) => method === 'DELETE').length
 
-test('the requests of one caller share a session, which ends when none has been under way for a while', async () => {
+test('the requests of one caller share a session, which ends after a while without requests', async () => {
   const { callerSessions } = backend
   const session = callerSessions.acquireShared('ada')
   assert.is(callerSessions.acquireShared('ada'), session)
@@ -47,7 +47,7 @@ test('the requests of one caller share a session, which ends when none has been 
   assert.is.not(callerSessions.acquireShared('ada'), session)
 })
 
-test('a session that a call has acquired is no other’s, and the next call’s of the same caller', async () => {
+test('a session in use by a call is not shared, and the same caller’s next call gets it', async () => {
   const { callerSessions } = backend
   const [one, two] = [callerSessions.acquire('ada', '{"roots":{}}'), callerSessions.acquire('ada', '{"roots":{}}')]
   assert.is.not(one, two)
@@ -63,7 +63,7 @@ test('a session that a call has acquired is no other’s, and the next call’s 
   await eventually('its end at the backend', () => ended() === 1)
 })
 
-test('of the sessions of many callers that nobody uses, those that were not used for longest end', async () => {
+test('of many callers’ idle sessions, the longest idle ones end', async () => {
   const { callerSessions } = backend
   const links = Array.from({ length: 260 }, (_, index) => callerSessions.acquireShared(`caller-${index}`))
   for (const session of links) await session.open()
@@ -77,7 +77,7 @@ test('of the sessions of many callers that nobody uses, those that were not used
   assert.is(callerSessions.acquireShared('caller-4'), links[4])
 })
 
-test('what is given back to a backend that is gone ends', async () => {
+test('a session that is returned to a removed backend ends', async () => {
   const gone = open()
   const { callerSessions } = gone
   const session = callerSessions.acquire('ada', '{}')

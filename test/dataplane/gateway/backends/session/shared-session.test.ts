@@ -10,18 +10,18 @@ import { variantsOf } from '../../../../support/gateway/wrong-values.ts'
 const URL = 'http://b.example/mcp?key=s3cret'
 const opened = { sessionId: 's-1', revision: '2025-11-25', capabilities: { tools: {} } }
 
-test('what was noted is read again, and holds no URL', () => {
+test('a stored session can be read again, and contains no URL', () => {
   assert.equal(parseSharedSession(sharedSessionText(opened, URL), URL), opened)
   const without = { ...opened, sessionId: undefined }
   assert.equal(parseSharedSession(sharedSessionText(without, URL), URL), without)
   assert.not.match(sharedSessionText(opened, URL), /example|s3cret/)
 })
 
-test('a session of another URL is none of this backend’s', () => {
+test('a stored session of another URL is not used', () => {
   assert.is(parseSharedSession(sharedSessionText(opened, URL), 'http://b.example/mcp?key=other'), undefined)
 })
 
-test('any JSON in any place of a note is a session of its shape, or none', () => {
+test('any JSON in place of a stored session is either a valid session or none', () => {
   const note = JSON.parse(sharedSessionText(opened, URL))
   let none = 0
   for (const { text, what } of variantsOf(note)) {

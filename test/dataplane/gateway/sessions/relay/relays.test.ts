@@ -157,7 +157,7 @@ test('events, parts and the end arrive in their order, and a whole answer with i
   assert.equal(other.got, ['answer 404 grüße'])
 })
 
-test('an answer of no parts is an end', async () => {
+test('an answer without parts ends', async () => {
   const client = new Client()
   const { replicas, sender } = await relayTo(client)
   sender.end()
@@ -165,7 +165,7 @@ test('an answer of no parts is an end', async () => {
   assert.equal([client.got, replicas.over], [['end'], [false]])
 })
 
-test('whichever message is lost, twice there or late, the client gets each thing once', async () => {
+test('if any message is lost, repeated or late, the client still gets each part once', async () => {
   const faults: readonly [string, (on: Replicas['onItsWay']) => void][] = [
     ['lost', (on) => void on.splice(0)],
     ['twice there', (on) => void on.push(...on)],
@@ -199,7 +199,7 @@ test('whichever message is lost, twice there or late, the client gets each thing
     }
 })
 
-test('to a client that reads nothing one message goes, and the source is paused until it reads', async () => {
+test('a client that does not read gets one message, and the source is paused until it reads', async () => {
   const client = new Client()
   client.reads = false
   const { replicas, sender, receiver } = await relayTo(client)
@@ -225,7 +225,7 @@ test('to a client that reads nothing one message goes, and the source is paused 
   assert.equal(client.got, ['part', 'part', 'end'])
 })
 
-test('what is small goes together', async () => {
+test('small parts are sent together', async () => {
   const client = new Client()
   const { replicas, sender } = await relayTo(client)
   for (let event = 0; event < 256; event++) sender.event(bytes(String(event)))
@@ -234,7 +234,7 @@ test('what is small goes together', async () => {
   assert.ok(replicas.sent.filter(({ kind }) => kind === 'relayed').length < 5)
 })
 
-test('a stream that ends while a part is not acknowledged is whole', async () => {
+test('a stream that ends before its last acknowledgement is complete', async () => {
   const client = new Client()
   client.reads = false
   const { replicas, sender } = await relayTo(client)
@@ -247,7 +247,7 @@ test('a stream that ends while a part is not acknowledged is whole', async () =>
   assert.equal([client.got, replicas.over], [['part 1', 'end'], [false]])
 })
 
-test('that an answer breaks off reaches a client that reads nothing, behind all that came before', async () => {
+test('a client that does not read learns of a broken answer after everything before it', async () => {
   const client = new Client()
   client.reads = false
   const { replicas, sender, receiver } = await relayTo(client)
@@ -266,7 +266,7 @@ test('that an answer breaks off reaches a client that reads nothing, behind all 
   assert.equal([client.got, replicas.over], [['part', 'part', 'part', 'lost'], [false]])
 })
 
-test('a source that does not pause loses its answer, and costs nothing from then on', async () => {
+test('a source that does not pause loses its answer and holds no memory afterwards', async () => {
   const client = new Client()
   const { replicas, sender } = await relayTo(client)
   for (let part = 0; part < 6; part++) sender.part(Buffer.alloc(MIB, 'x'))
@@ -277,7 +277,7 @@ test('a source that does not pause loses its answer, and costs nothing from then
   assert.equal(replicas.over, [false])
 })
 
-test('all answers together hold no more than there is room for; a client that goes gives its room back', async () => {
+test('all answers together stay within the limit, and a client that disconnects releases its part', async () => {
   const { replicas } = await relayTo(new Client())
   const clients: Client[] = []
   const open = async (): Promise<{ sender: RelaySender; receiver: RelayReceiver }> => {
@@ -295,7 +295,7 @@ test('all answers together hold no more than there is room for; a client that go
   assert.equal(replicas.over, [true, false])
 })
 
-test('a question that comes twice has one answer, also when that is given', async () => {
+test('a repeated question is answered once', async () => {
   const client = new Client()
   const { replicas, sender, receiver } = await relayTo(client)
   assert.is(replicas.answer(receiver.name), undefined)
@@ -306,7 +306,7 @@ test('a question that comes twice has one answer, also when that is given', asyn
   assert.equal(client.got, ['answer 200 a'])
 })
 
-test('a replica that does not have the answer any more says so when it is polled', async () => {
+test('a replica that no longer has the answer says so when it is polled', async () => {
   const client = new Client()
   const { replicas, receiver } = await relayTo(new Client())
   const lost = replicas.there.receive(replicas.thereBus, 'here', client)
@@ -319,7 +319,7 @@ test('a replica that does not have the answer any more says so when it is polled
   assert.equal(client.got, ['unknown'])
 })
 
-test('a client that has gone gets nothing more, and the source goes on', async () => {
+test('a disconnected client gets nothing more, and the source goes on', async () => {
   const client = new Client()
   client.reads = false
   const { replicas, sender, receiver } = await relayTo(client)

@@ -7,7 +7,7 @@ import { keptLog } from '../../../../support/kept-log.ts'
 import { startCutProxy } from '../../../../support/network/cut-proxy.ts'
 import { startRedis } from '../../../../support/network/redis-server.ts'
 
-test('a Redis that falls silent when a replica comes back to it ends nothing, and the replica hears again', async () => {
+test('if Redis falls silent while a replica reconnects, no session ends and the replica recovers', async () => {
   const redis = await startRedis()
   const proxy = await startCutProxy({ host: '127.0.0.1', port: redis.port })
   const { log } = keptLog()

@@ -37,7 +37,7 @@ const open = (logs: EventLogs, session = 's', request?: string) =>
 
 const MIB = 1024 * 1024
 
-test('of one session the newest 256 events are kept, whichever stream they are of', () => {
+test('the newest 256 events of a session are kept, across its streams', () => {
   const logs = new EventLogs()
   const [one, two] = [open(logs), open(logs)]
   for (let count = 1; count <= 200; count++) for (const log of [one, two]) log.event(Buffer.from(String(count)))
@@ -48,7 +48,7 @@ test('of one session the newest 256 events are kept, whichever stream they are o
   }
 })
 
-test('a session has 1 MiB, all have 64 MiB, and the oldest goes first', () => {
+test('a session may keep 1 MiB and all sessions 64 MiB; the oldest events are dropped first', () => {
   const logs = new EventLogs()
   const large = Buffer.alloc(200 * 1024)
   const first = open(logs, 's0')
@@ -66,7 +66,7 @@ test('a session has 1 MiB, all have 64 MiB, and the oldest goes first', () => {
   assert.is(newest.texts.length, 5)
 })
 
-test('nothing stays of a session that has ended, nor of a stream that has been over for two minutes', () => {
+test('events are dropped with their session, or two minutes after their stream ended', () => {
   const logs = new EventLogs()
   const [ended, over, running] = [open(logs, 'a'), open(logs, 'b'), open(logs, 'c')]
   for (const log of [ended, over, running]) log.event(Buffer.from('x'))
@@ -83,7 +83,7 @@ test('nothing stays of a session that has ended, nor of a stream that has been o
   assert.is(logs.bytes, each)
 })
 
-test('a session that makes stream after stream keeps the newest', () => {
+test('a session with many streams keeps the newest', () => {
   const logs = new EventLogs()
   const made = Array.from({ length: 200 }, () => {
     const log = open(logs)
@@ -93,7 +93,7 @@ test('a session that makes stream after stream keeps the newest', () => {
   assert.is(made.filter(({ options }) => logs.find('s', options.stream) !== undefined).length, 64)
 })
 
-test('who waits for room goes on when the connection breaks', () => {
+test('a writer that waits for room continues when the connection breaks', () => {
   const log = open(new EventLogs())
   const sink = new Heard()
   log.begin(sink)
@@ -111,7 +111,7 @@ test('who waits for room goes on when the connection breaks', () => {
   assert.equal([back.texts.join(''), back.end_], ['{}', 'ended'])
 })
 
-test('an event’s id names replica, stream, number and request, and nothing else is taken for one', () => {
+test('an event id has replica, stream, number and request, and other texts are refused', () => {
   const log = open(new EventLogs(), 's', '"a\u00e9.b"')
   const sink = new Heard()
   log.begin(sink)
@@ -122,7 +122,7 @@ test('an event’s id names replica, stream, number and request, and nothing els
     assert.is(parseEventId(text), undefined, text)
 })
 
-test('of all sessions the newest 16,384 streams that are over are kept', () => {
+test('the newest 16,384 ended streams of all sessions are kept', () => {
   const logs = new EventLogs()
   const opened = Array.from({ length: 16_400 }, (_, index) => open(logs, `s${index}`))
   for (const log of opened) log.end()
@@ -130,7 +130,7 @@ test('of all sessions the newest 16,384 streams that are over are kept', () => {
   assert.equal([isKept(15), isKept(16), isKept(16_399)], [false, true, true])
 })
 
-test('what has come of answers that are not whole counts, and beyond the bound is not kept', () => {
+test('parts of unfinished answers are counted, and not kept over the limit', () => {
   const logs = new EventLogs()
   const part = Buffer.alloc(200 * 1024)
   const opened = Array.from({ length: 600 }, (_, index) => open(logs, `s${index % 100}`))

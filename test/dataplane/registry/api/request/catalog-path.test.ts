@@ -51,7 +51,7 @@ for (const path of [
   '/registry/main/servers/a/b',
   '/x/../registry/main/v0.1/servers',
 ])
-  test(`${path} is for the app`, () => assert.is(catalogPath(path), undefined))
+  test(`${path} is passed to the app`, () => assert.is(catalogPath(path), undefined))
 
 test('a target is split undecoded, with or without scheme and host', () => {
   const { path, query } = requestTarget('/a%2Fb?search=x+y&search=z')
