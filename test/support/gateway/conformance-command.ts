@@ -4,5 +4,6 @@
  */
 const [test = '', url] = process.argv.slice(2)
 const context: unknown = JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}')
-const { ok } = await fetch(test, { method: 'POST', body: JSON.stringify({ url, context }) })
+const scenario = process.env['MCP_CONFORMANCE_SCENARIO']
+const { ok } = await fetch(test, { method: 'POST', body: JSON.stringify({ url, context, scenario }) })
 process.exitCode = ok ? 0 : 1

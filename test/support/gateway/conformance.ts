@@ -17,6 +17,13 @@ export interface Check {
   readonly errorMessage?: string
 }
 
+/** What the suite asks of a client (conformance-command.ts). */
+interface Asked {
+  readonly url: string
+  readonly context: ClientContext
+  readonly scenario: string
+}
+
 /** The checks of each scenario that ran. */
 export type ConformanceResult = ReadonlyMap<string, readonly Check[]>
 
@@ -29,17 +36,22 @@ const SUITE = fileURLToPath(
 )
 
 const COMMAND = fileURLToPath(new URL('conformance-command.ts', import.meta.url))
+const RUNNER = fileURLToPath(new URL('conformance-suite.ts', import.meta.url))
 
 /** Runs the conformance suite's frozen set of server scenarios for a revision against an MCP endpoint. */
 export async function runConformance(url: string, requirements: string): Promise<ConformanceResult> {
   return runSuite(['server', '--url', url, '--requirements', requirements])
 }
 
-/** Runs one server scenario of an extension, which no revision requires, against an MCP endpoint. */
-export async function runExtensionScenario(url: string, scenario: string): Promise<readonly Check[]> {
-  const args = ['--scenario', scenario, '--force', '--spec-version', '2026-07-28']
-  const results = await runSuite(['server', '--url', url, ...args])
-  return results.get(scenario) ?? [...results.values()].flat()
+/** Runs server scenarios of extensions, which no revision requires, each against an MCP endpoint; in the same order. */
+export async function runExtensionScenarios(
+  runs: readonly { readonly url: string; readonly scenario: string }[],
+): Promise<readonly (readonly Check[])[]> {
+  const commands = runs.map(({ url, scenario }) => [
+    ...['server', '--url', url, '--scenario', scenario, '--force', '--spec-version', '2026-07-28'],
+  ])
+  const results = await runSuites(commands)
+  return results.map((found, index) => found.get(runs[index]?.scenario ?? '') ?? [...found.values()].flat())
 }
 
 /** Tells whether a server scenario is one of an extension, which no revision requires. */
@@ -56,16 +68,16 @@ export async function serverScenarios(): Promise<readonly string[]> {
 
 /**
  * Runs client scenarios of the suite, all at once. `drive` is the client: it gets the URL of the suite's server of one
- * scenario, and what the suite tells a client of it.
+ * scenario, what the suite tells a client of it, and the name of the scenario.
  */
 export async function runClientScenarios(
   scenarios: readonly string[],
-  drive: (url: string, context: ClientContext) => Promise<void>,
+  drive: (url: string, context: ClientContext, scenario: string) => Promise<void>,
 ): Promise<ConformanceResult> {
   const server = createServer(
     orFail(async (request: IncomingMessage, response: ServerResponse) => {
-      const { url, context } = (await json(request)) as { url: string; context: ClientContext }
-      await drive(url, context).catch((error: unknown) => {
+      const { url, context, scenario } = (await json(request)) as Asked
+      await drive(url, context, scenario).catch((error: unknown) => {
         console.error(error)
         response.statusCode = 500
       })
@@ -99,32 +111,52 @@ export function runAuthorizationScenarios(
   })
 }
 
+/** Runs one command line of the suite. `onLine` gets each line that it prints. */
 async function runSuite(suiteArgs: readonly string[], onLine?: (line: string) => void): Promise<ConformanceResult> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-conformance-'))
-  const args = [SUITE, ...suiteArgs, '-o', directory]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  try {
+    const said = await runNode([SUITE, ...suiteArgs, '-o', directory], onLine)
+    return await readResults(directory, said)
+  } finally {
+    await rm(directory, { recursive: true })
+  }
+}
+
+/** Runs command lines of the suite in one process, one after another. */
+async function runSuites(commands: readonly (readonly string[])[]): Promise<readonly ConformanceResult[]> {
+  const directory = await mkdtemp(join(tmpdir(), 'portico-conformance-'))
+  try {
+    const folders = commands.map((_, index) => join(directory, `${index}`))
+    const lines = commands.map((command, index) => [...command, '-o', folders[index]])
+    const said = await runNode([RUNNER, SUITE, JSON.stringify(lines)])
+    return await Promise.all(folders.map((folder) => readResults(folder, said)))
+  } finally {
+    await rm(directory, { recursive: true })
+  }
+}
+
+/** Runs Node to its end; gives what it prints as errors. */
+async function runNode(args: readonly string[], onLine?: (line: string) => void): Promise<string> {
+  const flags = ['--disable-warning=ExperimentalWarning']
+  const child = spawn(process.execPath, [...flags, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
   createInterface({ input: child.stdout }).on('line', (line) => onLine?.(line.trim()))
   let said = ''
   child.stderr.on('data', (chunk: Buffer) => {
     said += chunk.toString()
   })
   await new Promise((resolve) => child.once('close', resolve))
-  try {
-    const results = await readResults(directory)
-    if (results.size === 0) throw new Error(`the suite ran nothing: ${said}`)
-    return results
-  } finally {
-    await rm(directory, { recursive: true })
-  }
+  return said
 }
 
-async function readResults(directory: string): Promise<ConformanceResult> {
+/** Reads the results in a folder. Throws `said` where there are none. */
+async function readResults(directory: string, said: string): Promise<ConformanceResult> {
   const results = new Map<string, readonly Check[]>()
-  for (const file of await readdir(directory, { recursive: true })) {
+  for (const file of await readdir(directory, { recursive: true }).catch(() => [])) {
     const [, scenario] =
       /^(?:.*?\/)??(?:server-)?((?:auth\/)?[^/]+?)-\d{4}-\d{2}-\d{2}T[^/]*\/checks\.json$/.exec(file) ?? []
     if (scenario === undefined) continue
     results.set(scenario, JSON.parse(await readFile(join(directory, file), 'utf8')) as readonly Check[])
   }
+  if (results.size === 0) throw new Error(`the suite ran nothing: ${said}`)
   return results
 }

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { exportJWK, SignJWT } from 'jose'
 // @ts-expect-error: it brings no types, and a package with them would bring thirty more.
 import Provider, { errors } from 'oidc-provider'
 import { secret } from '../../secrets/watch.ts'
+import { nextRsaPair } from './rsa-pairs.ts'
 
 /** The npm package `oidc-provider` on loopback, where a browser logs in without being asked. */
 export interface LoginProvider {
@@ -38,7 +39,7 @@ export interface LoginProvider {
 }
 
 export async function startLoginProvider(redirectUris: readonly string[], host = '127.0.0.1'): Promise<LoginProvider> {
-  const { privateKey } = await generateKeyPair('RS256', { extractable: true })
+  const { privateKey } = await nextRsaPair()
   const server = createServer((request, response) => {
     serve(request, response).catch(() => response.destroy())
   })

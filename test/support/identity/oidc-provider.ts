@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { exportJWK, generateKeyPair } from 'jose'
+import { exportJWK } from 'jose'
 // @ts-expect-error: it brings no types, and a package with them would bring thirty more.
 import Provider from 'oidc-provider'
 import { secret } from '../../secrets/watch.ts'
 import { exchangeGrant } from './oidc-exchange.ts'
+import { nextRsaPair } from './rsa-pairs.ts'
 
 /** The npm package `oidc-provider` on loopback: a certified OpenID provider of somebody else's hand. */
 export interface OidcProvider {
@@ -34,7 +35,7 @@ const LIFE_S = 300
 export async function startOidcProvider(options: OidcProviderOptions): Promise<OidcProvider> {
   const { formatOf, scopes = [] } = options
   const client = { id: 'portico', secret: secret<string>(randomBytes(24).toString('base64url')) }
-  const { privateKey, publicKey } = await generateKeyPair('RS256', { extractable: true })
+  const { privateKey, publicKey } = await nextRsaPair()
   const server = createServer((request, response) => void listener(request, response))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

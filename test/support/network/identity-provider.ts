@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { exportJWK, type GenerateKeyPairResult, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose'
 import { secret } from '../../secrets/watch.ts'
+import { nextRsaPair } from '../identity/rsa-pairs.ts'
 import { freePort } from './free-port.ts'
 
 export interface IdentityProviderOptions {
@@ -151,19 +152,13 @@ export async function startIdentityProvider(options: IdentityProviderOptions = {
   return provider
 }
 
-/** An RSA pair costs a fifth of a second; a few are made once and taken in turn, so that neighbours differ. */
-const PAIRS = 4
-const pairs: Promise<GenerateKeyPairResult>[] = []
-let taken = 0
-
 async function newKeys(): Promise<readonly SigningKey[]> {
   const algorithms: readonly Algorithm[] = ['RS256', 'ES256']
-  const turn = (taken += 1) % PAIRS
   return Promise.all(
-    algorithms.map(async (algorithm, index) => {
-      const slot = turn * algorithms.length + index
-      pairs[slot] ??= generateKeyPair(algorithm, { extractable: true })
-      const { publicKey, privateKey } = await pairs[slot]
+    algorithms.map(async (algorithm) => {
+      const { publicKey, privateKey } = await (algorithm === 'RS256'
+        ? nextRsaPair()
+        : generateKeyPair(algorithm, { extractable: true }))
       const kid = randomUUID()
       const publicJwk = { ...(await exportJWK(publicKey)), kid, alg: algorithm, use: 'sig' }
       return { kid, algorithm, privateKey, publicJwk }
