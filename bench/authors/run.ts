@@ -22,7 +22,7 @@ import { inputs } from './inputs.ts'
 import { manifests } from './manifests.ts'
 
 const SMALLEST = 16
-const ROUNDS = 2
+const ROUNDS = 5
 /** Shorter times, in milliseconds, are noise. */
 const NOISE = 30
 const log = pino({ level: 'silent' })
@@ -32,7 +32,7 @@ async function measureCost(run: (size: number) => unknown, size: number): Promis
   let least = Number.POSITIVE_INFINITY
   for (let round = 0; round < ROUNDS; round++) {
     const before = process.cpuUsage()
-    await run(size - round)
+    await run(Math.max(1, size - round))
     const { user, system } = process.cpuUsage(before)
     least = Math.min(least, (user + system) / 1000)
   }
