@@ -148,9 +148,10 @@ test('the file is Latin-1, as it is read: other characters would double it in me
   assert.match(text, '(ns|us|µs|ms|')
 })
 
-test('a character that is not Latin-1 has no place in it', () => {
-  const chunk = { name: 'a.js', code: 'exports.a="→"', map: '' }
-  assert.throws(() => startText([chunk]), /a\.js/)
+test('a character that is not Latin-1 has no place in it', async () => {
+  const chunk = { path: 'dist/a.js', text: 'export const a="→"' }
+  const refusal = await startText([chunk]).catch((error: Error) => error.message)
+  assert.match(refusal, /a\.js has characters/)
 })
 
 test.run()
