@@ -16,7 +16,7 @@ import { readAssets } from './endpoint/assets.ts'
 import type { Child } from './pages/element.ts'
 import { pageText } from './pages/frame.ts'
 import { loggedInContent, loggedOutContent, loginContent } from './pages/login.ts'
-import { ClusterPlaces } from './places/cluster.ts'
+import { ClusterPlaces, REFUSED } from './places/cluster.ts'
 import { PlaceError, type Viewer } from './places/place.ts'
 import { Prometheus } from './places/prometheus.ts'
 import { LoginSessions } from './session/login.ts'
@@ -118,7 +118,7 @@ async function whoIs(api: ApiServer, refusal: string): Promise<string> {
 }
 
 function explainRefusal({ login }: ConsoleConfig): string {
-  if (login.oidc === undefined) return 'the cluster does not accept this token'
+  if (login.oidc === undefined) return REFUSED
   const { issuerUrl, clientId } = login.oidc
   return `the cluster does not accept tokens of ${issuerUrl} for ${clientId}: compare the API server’s --oidc-issuer-url and --oidc-client-id (or its AuthenticationConfiguration) with them`
 }

@@ -83,6 +83,7 @@ export function readArguments(
   const found: [string, unknown][] = []
   for (const field of fields) {
     const given = form.get(`${INPUT}${field.name}`) ?? ''
+    if (given === '' && field.isRequired) return `${field.name}: a value is required.`
     if (given === '') continue
     const value = readValue(field, given)
     if (value === undefined) return explainInvalid(field)

@@ -4,7 +4,7 @@ import type { Subject } from '../facts/subjects.ts'
 import type { State } from '../facts/verdict.ts'
 import type { Places } from '../places/place.ts'
 import { type Child, type Element, h } from './element.ts'
-import { brief, copyable, empty, moment, prose, stateSign, stateTag, WORDS } from './parts.ts'
+import { brief, copyable, empty, moment, note, prose, stateSign, stateTag, WORDS } from './parts.ts'
 
 const TALLIES: readonly (readonly [State, string])[] = [
   ['ill', 'ill'],
@@ -137,6 +137,12 @@ const files = ({ files: found, filesMore }: HomeFacts): Child =>
       h('p', { class: 'soft' }, `and ${filesMore} more, which `, h('code', {}, 'portico check'), ' lists'),
   ]
 
+/** Renders the sentence for a place without a problem. */
+const calm = ({ counts, files: found }: HomeFacts, all: number): Element =>
+  counts.unknown === 0
+    ? h('p', { class: 'calm' }, `✓ All ${all} ${found.length > 0 ? 'that run ' : ''}are well.`)
+    : note('', h('p', {}, `No problem is known. The state of ${plural(counts.unknown, 'object')} is not known yet.`))
+
 /** Renders the first page: the problems, then the endpoints. */
 export function homePage(facts: HomeFacts, { title: place, kind }: Pick<Places, 'title' | 'kind'>, now: number): Child {
   const { counts, subjects, more, pending } = facts
@@ -162,13 +168,7 @@ export function homePage(facts: HomeFacts, { title: place, kind }: Pick<Places, 
     pending > 0 && h('p', { class: 'soft', 'data-pending': true }, `Still asking ${plural(pending, 'pod')}.`),
     files(facts),
     subjects.length === 0
-      ? h(
-          'p',
-          { class: 'calm' },
-          counts.unknown === 0
-            ? `✓ All ${all} ${facts.files.length > 0 ? 'that run ' : ''}are well.`
-            : `✓ No problem is known. The state of ${plural(counts.unknown, 'object')} is not known yet.`,
-        )
+      ? calm(facts, all)
       : [
           h('h2', {}, 'What is wrong'),
           h(

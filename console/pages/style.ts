@@ -97,6 +97,7 @@ font-variant-numeric:tabular-nums}
 background:var(--look-tint)}
 .tally .ill b{color:var(--ill)}.tally .attention b{color:var(--look)}.tally .well b{color:var(--well)}
 .tally .none b{color:var(--soft)}
+@media(max-width:30rem){.tally:has(>:nth-child(4)){grid-template-columns:1fr 1fr}}
 .incidents{list-style:none;margin:0;padding:0;display:grid;gap:var(--p3);grid-template-columns:minmax(0,1fr)}
 .incident{background:var(--card);border:1px solid var(--line);border-left:.375rem solid var(--look);border-radius:var(--r2);
 padding:var(--p4)}
@@ -107,6 +108,7 @@ padding:var(--p4)}
 padding:var(--p2) var(--p3);max-width:none;max-height:12rem;overflow:auto}
 .acts{display:flex;flex-wrap:wrap;gap:var(--p1) var(--p4);margin-top:auto;font-size:var(--s1);font-weight:600}
 .incident .acts{margin-top:var(--p2)}
+.acts+p,form.fields+p{margin-top:var(--p4)}
 .calm{background:var(--well-tint);color:var(--well);border-radius:var(--r2);padding:var(--p3) var(--p4);font-weight:600;
 max-width:none}
 .card h3{margin:0}

@@ -46,6 +46,14 @@ function usageTable({ rows, by, source, since, other }: UsageFacts): Element {
   )
 }
 
+const isGateway = ({ kind }: UsageSum) => kind === 'VirtualMCPServer'
+
+/** Orders workloads: those that count before others, the most called first, gateways before servers. */
+const byUse = (left: UsageSum, right: UsageSum): number =>
+  Number(right.isCounted) - Number(left.isCounted) ||
+  right.calls - left.calls ||
+  Number(isGateway(right)) - Number(isGateway(left))
+
 /** Renders the number of calls of each workload that could be asked. */
 export const usageSums = (sums: readonly UsageSum[], from: string, to: string): Element =>
   table<UsageSum>(
@@ -64,7 +72,7 @@ export const usageSums = (sums: readonly UsageSum[], from: string, to: string): 
       { title: 'Errors', isNumber: true, cell: ({ errors, isCounted }) => (isCounted ? errors : NOTHING) },
       { title: 'Denied', isNumber: true, cell: ({ denied, isCounted }) => (isCounted ? denied : NOTHING) },
     ],
-    sums.toSorted((left, right) => Number(right.isCounted) - Number(left.isCounted) || right.calls - left.calls),
+    sums.toSorted(byUse),
     {
       caption: `${from} to ${to}, by counters of the workloads`,
       key: (one) => `${one.kind}/${one.namespace}/${one.name}`,

@@ -449,12 +449,14 @@ function buildWorld({ listed, ...rest }: WorldParts): World {
   return { objects, cut: listed.some((list) => list?.isCut === true), ...rest }
 }
 
+export const REFUSED = 'the API server answers 401: the token has ended, or is not for this cluster'
+
 /** Converts any failure to a PlaceError with a text for the viewer. */
 function placeError(error: unknown): PlaceError {
   if (error instanceof PlaceError) return error
   if (!(error instanceof ApiError))
     return new PlaceError('away', `the API server can’t be reached: ${(error as Error).message}`)
-  if (error.status === 401) return new PlaceError('refused', 'the cluster does not accept this token')
+  if (error.status === 401) return new PlaceError('refused', REFUSED)
   if (error.status === 403) return new PlaceError('forbidden', error.message)
   return new PlaceError('away', `the API server answers ${error.status}: ${error.message}`, error.retryAfter)
 }

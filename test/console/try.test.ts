@@ -67,7 +67,13 @@ test('a call runs with the typed values, or with raw JSON; the result is text', 
     assert.is(facts.result.isError, false, JSON.stringify(facts.result))
     assert.match(facts.result.content[0]?.text ?? '', '2026-11-21 00:00  Asia/Tokyo')
   }
-  const wrong = (await (await post(path, { 'arg.to': '{' })).json()) as { facts: { problem: string; result: unknown } }
+  const missing = (await (await post(path, { 'arg.time': '2026-11-20T15:00' })).json()) as {
+    facts: { problem: string; result: unknown }
+  }
+  assert.equal([missing.facts.problem, missing.facts.result], ['from: a value is required.', null])
+  const wrong = (await (await post(path, { ...typed, 'arg.to': '{' })).json()) as {
+    facts: { problem: string; result: unknown }
+  }
   assert.equal([wrong.facts.problem, wrong.facts.result], ['to: this is no JSON. It looks like ["…", "…"].', null])
 })
 
