@@ -3,7 +3,16 @@
  */
 import type { TArray, TObject, TOptional, TProperties, TSchema, TString } from 'typebox'
 import { limits } from './limits.ts'
-import { type Defaulted, type Mounted, OWN_KEYWORDS, type Reader, type SchemaNode, Type, text } from './schema.ts'
+import {
+  type Defaulted,
+  type FileUse,
+  type Mounted,
+  OWN_KEYWORDS,
+  type Reader,
+  type SchemaNode,
+  Type,
+  text,
+} from './schema.ts'
 
 interface MountedSchema<As extends Mounted = Mounted> extends TSchema {
   readonly mountedAs: As
@@ -20,9 +29,12 @@ export const inFile = <const Name extends string, S extends TSchema>(name: Name,
 export const mountedAs = <const As extends Mounted, S extends TSchema>(kind: As, reference: S): S & MountedSchema<As> =>
   withKeywords(reference, { mountedAs: kind })
 
-/** Builds the schema of a file path, for manifests and configuration files alike. */
-export const filePath = (readBy: Reader, description: string) =>
-  withKeywords(text(readBy, description, { min: 1, max: limits.url }), { namesFile: true as const })
+/**
+ * Builds the schema of a file path, for manifests and configuration files alike. Unless `use` says otherwise, the content
+ * may leave the pod.
+ */
+export const filePath = (readBy: Reader, description: string, use: FileUse = 'others') =>
+  withKeywords(text(readBy, description, { min: 1, max: limits.url }), { namesFile: use })
 
 /** Copies a schema by its property descriptors: a spread would lose some properties of TypeBox. */
 const withKeywords = <S extends TSchema, Keywords extends object>(schema: S, keywords: Keywords): S & Keywords =>
@@ -89,7 +101,12 @@ export function asFile<S extends TSchema>(schema: S): FileForm<S> {
 
 function fileSchema(node: SchemaNode): TSchema {
   if (node.mountedAs !== undefined)
-    return Type.String({ description: fileDescription(node), minLength: 1, maxLength: limits.url, namesFile: true })
+    return Type.String({
+      description: fileDescription(node),
+      minLength: 1,
+      maxLength: limits.url,
+      namesFile: (node.mountedAs === 'caBundle' ? 'trust' : 'others') satisfies FileUse,
+    })
   const kept = Object.fromEntries(
     Object.entries(node).filter(([keyword]) => !LEFT_OUT.has(keyword) && !keyword.startsWith('x-kubernetes-')),
   )
@@ -148,7 +165,7 @@ export const extended = <P extends TProperties, More extends TProperties>(
 export const withoutFiles = <S extends TSchema>(schema: S): S => (pathless(schema as SchemaNode) ?? schema) as S
 
 function pathless(node: SchemaNode): TSchema | undefined {
-  if (node.namesFile === true) return undefined
+  if (node.namesFile !== undefined) return undefined
   if (node.items !== undefined) {
     const items = pathless(node.items)
     return items && ({ ...node, items } as TSchema)

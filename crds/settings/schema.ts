@@ -200,6 +200,12 @@ export interface Defaulted {
  */
 export type Mounted = 'secret' | 'caBundle' | 'configMap' | 'nothing'
 
+/**
+ * Who gets the content of a file: `others` than the pod and its cluster, nobody (`trust`: it holds CA certificates), or
+ * the cluster's API server alone (`ownToken`: it holds the pod's token).
+ */
+export type FileUse = 'others' | 'trust' | 'ownToken'
+
 /** Keywords of our own. Neither the API server nor the schema of a configuration file gets them. */
 export const OWN_KEYWORDS = [
   'readBy',
@@ -233,7 +239,7 @@ export interface SchemaNode {
   readonly refersTo?: string | readonly string[]
   readonly mountedAs?: Mounted
   readonly inFile?: string
-  readonly namesFile?: true
+  readonly namesFile?: FileUse
   readonly exactlyOne?: readonly string[]
   readonly 'x-kubernetes-validations'?: readonly CelRule[]
   readonly 'x-kubernetes-list-type'?: 'atomic' | 'set' | 'map'

@@ -35,8 +35,8 @@ const { api, file, kubernetes } = asFile(source).properties
 
 const apiServer = object('The API server; absent: that of the pod this runs in.', {
   url: url('registry', 'Base URL.'),
-  tokenFile: filePath('registry', 'File of the bearer token; read again each time.'),
-  caFile: filePath('registry', 'PEM file of trusted CAs.'),
+  tokenFile: filePath('registry', 'File of the bearer token; read again each time.', 'ownToken'),
+  caFile: filePath('registry', 'PEM file of trusted CAs.', 'trust'),
 })
 
 export const sourceSchema = extended(asFile(source), {
@@ -98,7 +98,7 @@ export const registryConfigSchema = object('The configuration of a registry.', {
         ),
       ),
       caFile: Type.Optional(
-        filePath('registry', 'PEM file of the CAs trusted for the server; absent: those of the system.'),
+        filePath('registry', 'PEM file of the CAs trusted for the server; absent: those of the system.', 'trust'),
       ),
     }),
   ),

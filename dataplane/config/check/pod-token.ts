@@ -1,5 +1,6 @@
 import { posix } from 'node:path'
 import { escapeStep } from '../../../crds/settings/json.ts'
+import type { FileUse, SchemaNode } from '../../../crds/settings/schema.ts'
 import type { Finding } from '../load.ts'
 import { SERVICE_ACCOUNT_TOKEN } from './token-path.ts'
 
@@ -7,32 +8,47 @@ import { SERVICE_ACCOUNT_TOKEN } from './token-path.ts'
 const FOLDER = '/etc/portico/config'
 /** The operator mounts the token of a registry's pod here, relative to the configuration file. */
 const MOUNTED = '../cluster/token'
-/** Members that hold paths of credentials. `tokenFile` is sent to the API server alone, CAs are sent to nobody. */
-const CREDENTIAL = /^(?:file|path|(?!token|ca|log).+File)$/
-/** Members whose names belong to authors, or whose paths are in a repository. */
-const SKIPPED: ReadonlySet<string> = new Set(['claims', 'git.path'])
 
 /**
- * Checks that no credential of a configuration is the token of the pod, which only the cluster's API server gets. A path
- * through `/proc` or `/dev` has no other reading than to hide where it leads.
+ * Checks that no file whose content may leave the pod is the pod's own token, which only the cluster's API server gets. A
+ * path through `/proc` or `/dev` has no other reading than to hide where it leads. `schema`: that of the configuration,
+ * which says who gets the content of each file.
  */
-export function podTokenFindings(config: object, tokenFiles: readonly string[]): readonly Finding[] {
-  const tokens = new Set([MOUNTED, SERVICE_ACCOUNT_TOKEN, ...tokenFiles].map(plainPath))
-  return credentialsIn(config, '', '').flatMap(({ pointer, path }) => {
-    if (tokens.has(path)) return [{ pointer, message: 'is the pod’s own token, which goes to the API server alone' }]
-    return /^\/(?:proc|dev)\//.test(path)
-      ? [{ pointer, message: 'must be a mounted file, not below /proc or /dev' }]
-      : []
-  })
+export function podTokenFindings(config: object, schema: object): readonly Finding[] {
+  const files = filesIn(config, schema as SchemaNode, '')
+  const own = files.filter(({ use }) => use === 'ownToken').map(({ path }) => path)
+  const tokens = new Set([MOUNTED, SERVICE_ACCOUNT_TOKEN, ...own].map(plainPath))
+  return files
+    .filter(({ use }) => use === 'others')
+    .flatMap(({ pointer, path }) => {
+      const plain = plainPath(path)
+      if (tokens.has(plain)) return [{ pointer, message: 'is the pod’s own token, which goes to the API server alone' }]
+      return /^\/(?:proc|dev)\//.test(plain)
+        ? [{ pointer, message: 'must be a mounted file, not below /proc or /dev' }]
+        : []
+    })
 }
 
-/** Lists the paths of credentials in a block of a configuration. `parent` is the name of the block. */
-function credentialsIn(block: object, at: string, parent: string): readonly { pointer: string; path: string }[] {
-  return Object.entries(block).flatMap(([name, value]) => {
-    if (SKIPPED.has(name) || SKIPPED.has(`${parent}.${name}`)) return []
-    const pointer = `${at}/${escapeStep(name)}`
-    if (typeof value === 'object' && value !== null) return credentialsIn(value, pointer, name)
-    return typeof value === 'string' && CREDENTIAL.test(name) ? [{ pointer, path: plainPath(value) }] : []
+interface NamedFile {
+  readonly pointer: string
+  readonly path: string
+  readonly use: FileUse
+}
+
+/** Lists the files that a value names. The value may violate the schema. */
+function filesIn(value: unknown, schema: SchemaNode | undefined, pointer: string): readonly NamedFile[] {
+  if (schema === undefined) return []
+  const { namesFile, properties, items, additionalProperties } = schema
+  if (typeof value === 'string') return namesFile === undefined ? [] : [{ pointer, path: value, use: namesFile }]
+  if (typeof value !== 'object' || value === null) return []
+  const others = typeof additionalProperties === 'object' ? additionalProperties : undefined
+  return Object.entries(value).flatMap(([name, member]) => {
+    const inner = Array.isArray(value)
+      ? items
+      : properties && Object.hasOwn(properties, name)
+        ? properties[name]
+        : others
+    return filesIn(member, inner, `${pointer}/${escapeStep(name)}`)
   })
 }
 

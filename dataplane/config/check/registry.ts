@@ -1,6 +1,12 @@
 import { registryEvents } from '../audit/event-types.ts'
 import type { Finding } from '../load.ts'
-import type { AuthConfig, DatabaseConfig, ProviderConfig, RegistryConfig } from '../registry.ts'
+import {
+  type AuthConfig,
+  type DatabaseConfig,
+  type ProviderConfig,
+  type RegistryConfig,
+  registryConfigSchema,
+} from '../registry.ts'
 import { issuerFindings } from './issuer.ts'
 import { duplicates, originFindings } from './lists.ts'
 import { podTokenFindings } from './pod-token.ts'
@@ -33,10 +39,7 @@ export function checkRegistry(config: RegistryConfig): readonly Finding[] {
     ...telemetryFindings(config.telemetry, '/telemetry'),
     ...auditFindings(config.audit, registryEvents),
     ...originFindings(config.cors?.origins ?? [], '/cors/origins'),
-    ...podTokenFindings(
-      config,
-      sources.flatMap(({ kubernetes }) => kubernetes?.apiServer?.tokenFile ?? []),
-    ),
+    ...podTokenFindings(config, registryConfigSchema),
   ]
 }
 

@@ -1,7 +1,10 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { extended, filePath } from '../../../crds/settings/file-form.ts'
+import { list, map, object, type SchemaNode } from '../../../crds/settings/schema.ts'
+import { podTokenFindings } from '../../../dataplane/config/check/pod-token.ts'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
-import type { RegistryConfig } from '../../../dataplane/config/registry.ts'
+import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry.ts'
 
 const good: RegistryConfig = {
   sources: [{ name: 'files', file: { path: 'a.json' } }],
@@ -139,5 +142,38 @@ for (const [what, change, pointers] of [
       pointers,
     )
   })
+
+test('the pod’s token is refused in every member that names a file, whatever its name', () => {
+  const keys = (use?: 'trust') => filePath('registry', 'A key.', use)
+  const members = { keytab: keys(), roots: keys('trust') }
+  const schema = extended(registryConfigSchema, {
+    kerberos: object('One, in a list, and in a map.', {
+      ...members,
+      inList: list('Several.', object('One.', members)),
+      inMap: map('By name.', keys()),
+    }),
+  })
+  const token = '../cluster/token'
+  const named = { keytab: token, roots: token }
+  const value = { ...good, kerberos: { ...named, inList: [named], inMap: { 'a/b': token }, other: { keytab: token } } }
+  assert.equal(
+    podTokenFindings(value, schema).map(({ pointer }) => pointer),
+    ['/kerberos/keytab', '/kerberos/inList/0/keytab', '/kerberos/inMap/a~1b'],
+  )
+})
+
+test('every member whose name says that it is a path is declared as one', () => {
+  const undeclared: string[] = []
+  const walk = (node: SchemaNode | undefined, at: string, name: string): void => {
+    if (node === undefined) return
+    if (node.type === 'string' && node.namesFile === undefined && /(?:file|path)s?$/i.test(name)) undeclared.push(at)
+    walk(node.items, at, name)
+    if (typeof node.additionalProperties === 'object') walk(node.additionalProperties, `${at}/*`, '')
+    for (const [child, inner] of Object.entries(node.properties ?? {})) walk(inner, `${at}/${child}`, child)
+  }
+  walk(registryConfigSchema as SchemaNode, '', '')
+  // A file in a repository, paths of URLs, and a file that is written.
+  assert.equal(undeclared.sort(), ['/audit/logFile', '/auth/publicPaths', '/sources/git/path'])
+})
 
 test.run()
