@@ -1,5 +1,12 @@
 import { pipeline, Readable, type Transform } from 'node:stream'
-import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw, createZstdDecompress } from 'node:zlib'
+import {
+  constants,
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  createInflateRaw,
+  createZstdDecompress,
+} from 'node:zlib'
 
 type Header = string | readonly string[] | undefined
 
@@ -13,13 +20,15 @@ export class UndecodableBody extends Error {
 const MOST_ENCODINGS = 2
 /** The low bits of the first byte of a zlib stream (RFC 1950); some servers send `deflate` without that envelope. */
 const ZLIB = 8
+/** The largest window of zstd, which its decoder holds: 8 MiB (RFC 9659). A frame may ask for far more. */
+const ZSTD = { params: { [constants.ZSTD_d_windowLogMax]: 23 } }
 
 const decoders: Readonly<Record<string, (first: number) => Transform>> = {
   gzip: () => createGunzip(),
   'x-gzip': () => createGunzip(),
   deflate: (first) => ((first & 0x0f) === ZLIB ? createInflate() : createInflateRaw()),
   br: () => createBrotliDecompress(),
-  zstd: () => createZstdDecompress(),
+  zstd: () => createZstdDecompress(ZSTD),
 }
 
 /**
@@ -32,6 +41,10 @@ function encodingsIn(header: Header): readonly string[] {
   if (encodings.length > MOST_ENCODINGS) throw new UndecodableBody('the answer is encoded more than twice')
   return encodings.every((name) => Object.hasOwn(decoders, name)) ? encodings.reverse() : []
 }
+
+const MIB = 1024 * 1024
+/** The window that a decoder holds, at most. That of gzip and deflate is 32 KiB. */
+const WINDOWS: Readonly<Record<string, number>> = { br: 16 * MIB, zstd: 8 * MIB }
 
 /** Tells whether a body with this Content-Encoding is decoded. */
 export function isKnownEncoding(header: Header): boolean {
@@ -48,15 +61,27 @@ const streamsFor = (encodings: readonly string[], first: number): Transform[] =>
 const undecodable = (cause: NodeJS.ErrnoException) =>
   new UndecodableBody(`the answer is not what its Content-Encoding says, or breaks off (${cause.code})`, { cause })
 
+/** The memory that a peer may make this process hold. */
+interface MemoryShare {
+  /** Takes that many bytes. Returns false if it has no room for them. */
+  tryTake(bytes: number): boolean
+  release(bytes: number): void
+}
+
 interface DecodedBody {
+  /** The share in which the decoder counts. */
+  readonly share: MemoryShare
   data(chunk: Buffer): void
+  /** Called when more can be written, after `write` has returned false. */
+  drained(): void
   end(): void
   failed(error: Error): void
 }
 
 /** Decodes, as it arrives, a body that came compressed although the request did not ask for that. */
 export interface BodyDecoder {
-  write(chunk: Buffer): void
+  /** Decodes a chunk. Returns false if the next one must wait until `drained`: some bodies grow to nothing. */
+  write(chunk: Buffer): boolean
   end(): void
   pause(): void
   resume(): void
@@ -70,24 +95,50 @@ export function decoderFor(contentEncoding: Header, body: DecodedBody): BodyDeco
   let streams: readonly Transform[] = []
   let isOver = false
   let isPaused = false
-  const failed = (error: Error) => isOver || body.failed(undecodable(error))
+  let held = 0
+  const window = encodings.reduce((sum, name) => sum + (WINDOWS[name] ?? 0), 0)
+  const over = () => {
+    isOver = true
+    body.share.release(held)
+    held = 0
+  }
+  const failed = (error: Error) => {
+    if (isOver) return
+    over()
+    body.failed(error)
+  }
+  const received = (chunk: Buffer) => {
+    // The window fills as the body grows.
+    const more = Math.min(chunk.length, window - held)
+    if (more > 0 && !body.share.tryTake(more)) {
+      failed(new UndecodableBody('there is no memory to decode the answer'))
+      return
+    }
+    held += more
+    body.data(chunk)
+  }
   function begin(first: number): void {
     streams = streamsFor(encodings, first)
+    streams[0]?.on('drain', () => isOver || body.drained())
     for (const [index, stream] of streams.entries()) {
-      stream.on('error', failed)
+      stream.on('error', (error) => failed(undecodable(error)))
       const next = streams[index + 1]
       if (next !== undefined) stream.pipe(next)
     }
     const last = streams.at(-1)
-    last?.on('data', (chunk: Buffer) => isOver || body.data(chunk))
-    last?.on('end', () => isOver || body.end())
+    last?.on('data', (chunk: Buffer) => isOver || received(chunk))
+    last?.on('end', () => {
+      if (isOver) return
+      over()
+      body.end()
+    })
     if (isPaused) last?.pause()
   }
   return {
     write(chunk) {
-      if (chunk.length === 0) return
+      if (chunk.length === 0 || isOver) return true
       if (streams.length === 0) begin(chunk[0] as number)
-      streams[0]?.write(chunk)
+      return streams[0]?.write(chunk) !== false
     },
     end() {
       if (streams.length > 0) streams[0]?.end()
@@ -102,7 +153,7 @@ export function decoderFor(contentEncoding: Header, body: DecodedBody): BodyDeco
       streams.at(-1)?.resume()
     },
     stop() {
-      isOver = true
+      over()
       for (const stream of streams) stream.destroy()
     },
   }

@@ -317,7 +317,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       this.#send()
       return
     }
-    const failure = failureIn(head, text, this.#upstream.sentId)
+    const failure = failureIn(head, text, this.#upstream)
     if (this.#sendsAgain(failure, (state) => this.#refused(failure, text, state))) return
     this.#refused(failure, text, 'alive')
   }
@@ -403,6 +403,10 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     }
     this.#edits ??= editsForModern(this)
     return new AnswerScanner(this.#edits)
+  }
+
+  get backendShare(): Share {
+    return this.backend.share
   }
 
   get mostHeld(): number | undefined {

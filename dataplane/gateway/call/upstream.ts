@@ -323,6 +323,11 @@ export class Upstream {
     return this.named(this.backendSession?.reasonFor(failure) ?? failure)
   }
 
+  /** The headers of the request as it was last sent, a flat list. */
+  get sent(): readonly string[] {
+    return this.#sent?.headers ?? []
+  }
+
   /** True if the request may be sent again although the backend may have processed it. */
   get isRepeatable(): boolean {
     const { message, route } = this.#call
@@ -387,9 +392,13 @@ function atMost(ms: number, awaited: Promise<unknown>): Promise<void> {
 }
 
 /** Returns the failure for a response without an answer to the request with this id (JSON text). */
-export function failureIn(head: AnswerHead, body: string, sentId: string): BackendFailure {
+export function failureIn(
+  head: AnswerHead,
+  body: string,
+  { sentId, sent }: { readonly sentId: string; readonly sent: readonly string[] },
+): BackendFailure {
   const text = describePublicly(head)
-  return new BackendFailure('backend_failed', `answered with ${describeDetail(head, body)}`, {
+  return new BackendFailure('backend_failed', `answered with ${describeDetail(head, body, sent)}`, {
     status: head.status,
     said: isSuccess(head.status) ? undefined : saidIn(body, sentId, OURS),
     ...(text === undefined ? {} : { text }),

@@ -28,7 +28,7 @@ export interface NoteKeeper {
   readonly sharedStreams: {
     isElsewhere(session: Session): boolean
     claim(session: Session, isForced: boolean): Promise<boolean> | undefined
-    await(session: Session, backend: string, id: string, take: TakeAnswer): (() => void) | undefined
+    await(session: Session, backend: Backend, id: string, take: TakeAnswer): (() => void) | undefined
   }
   note(session: Session, name: string, value: string | undefined): void | Promise<void>
   claim(
@@ -159,7 +159,7 @@ export class Session {
           },
           isStreamElsewhere: () => this.#keeper.sharedStreams.isElsewhere(this),
           claimStream: (isForced) => this.#keeper.sharedStreams.claim(this, isForced),
-          awaitElsewhere: (id, take) => this.#keeper.sharedStreams.await(this, backend.name, id, take),
+          awaitElsewhere: (id, take) => this.#keeper.sharedStreams.await(this, backend, id, take),
         },
         this.declared,
       )

@@ -1,3 +1,4 @@
+import { Reservation, type Share } from '../../server/budget.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { TakeAnswer } from '../backends/session/late-answers.ts'
 import type { AnswerSink } from './relay/relay-receiver.ts'
@@ -97,21 +98,25 @@ export class SharedStreams {
    * Waits for the answer to a request of this replica (`id`: JSON text) at those that have the session's stream with the
    * backend. `take` gets undefined if none of them gives it. Returns how to stop waiting; undefined if there is none.
    */
-  await(session: Session, backend: string, id: string, take: TakeAnswer): (() => void) | undefined {
+  await(session: Session, backend: Backend, id: string, take: TakeAnswer): (() => void) | undefined {
     const bus = this.#bus
     const [first, ...others] = this.#holders(session)
     if (bus === undefined || first === undefined) return undefined
     let leave: () => void
     const askAt = (replica: string, next: readonly string[]) => {
-      const sink = new Collected((answer) => {
+      const sink = new Collected(backend.share, (answer) => {
         const [following, ...rest] = next
         if (answer === undefined && following !== undefined) askAt(following, rest)
         else take(answer)
       })
       const receiver = this.#options.relays.receive(bus, replica, sink)
-      leave = () => receiver.leave()
+      leave = () => {
+        receiver.leave()
+        sink.drop()
+      }
       const { name: relay } = receiver
-      receiver.ask({ kind: 'late', session: session.record.id, backend, request: id, relay, from: bus.replica }, 1)
+      const asked = { session: session.record.id, backend: backend.name, request: id }
+      receiver.ask({ kind: 'late', ...asked, relay, from: bus.replica }, 1)
     }
     askAt(first, others)
     return () => leave()
@@ -128,9 +133,11 @@ export class SharedStreams {
     }
     let leave: (() => void) | undefined
     let isLeft = false
+    const held = new Reservation(backend.share)
     const onOver = () => {
       isLeft = true
       leave?.()
+      held.release()
     }
     const sender = relays.send(bus, { relay, to: from, onOver })
     if (sender === undefined) return
@@ -141,7 +148,8 @@ export class SharedStreams {
       backendSession.renew()
       if (isLeft) return
       leave = backendSession.inbox.awaitHere(request, (answer) => {
-        if (answer === undefined) sender.abort()
+        if (isLeft) return
+        if (answer === undefined || !held.resize(answer.length)) sender.abort()
         else sendWhole(sender, answer)
       })
       if (leave === undefined) sender.abort()
@@ -167,13 +175,26 @@ function sendWhole(sender: RelaySender, answer: Buffer, from = 0): void {
   sender.end()
 }
 
-/** Collects an answer that comes in parts; gives undefined if it breaks off, or never comes. */
+/**
+ * Collects an answer that comes in parts, in the backend's share of memory; gives undefined if it breaks off, or never
+ * comes. An answer for which there is no memory is dropped, as on a stream that is open here.
+ */
 class Collected implements AnswerSink {
   readonly #take: TakeAnswer
-  readonly #parts: Buffer[] = []
+  readonly #held: Reservation
+  #parts: Buffer[] = []
+  #isDropped = false
 
-  constructor(take: TakeAnswer) {
+  constructor(share: Share, take: TakeAnswer) {
+    this.#held = new Reservation(share)
     this.#take = take
+  }
+
+  /** Forgets the answer, of which nothing is taken any more. */
+  drop(): void {
+    this.#isDropped = true
+    this.#parts = []
+    this.#held.release()
   }
 
   event(data: Buffer): boolean {
@@ -181,7 +202,9 @@ class Collected implements AnswerSink {
   }
 
   part(data: Buffer): boolean {
-    this.#parts.push(data)
+    if (this.#isDropped) return true
+    if (this.#held.resize(this.#held.bytes + data.length)) this.#parts.push(data)
+    else this.drop()
     return true
   }
 
@@ -194,10 +217,15 @@ class Collected implements AnswerSink {
   }
 
   end(): void {
-    this.#take(Buffer.concat(this.#parts))
+    if (this.#isDropped) return
+    const answer = Buffer.concat(this.#parts)
+    this.drop()
+    this.#take(answer)
   }
 
   abort(): void {
+    if (this.#isDropped) return
+    this.drop()
     this.#take(undefined)
   }
 }

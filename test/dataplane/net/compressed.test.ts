@@ -4,8 +4,11 @@ import type { AddressInfo } from 'node:net'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { decoderFor } from '../../../dataplane/net/body-decoder.ts'
 import { createGuardedFetch } from '../../../dataplane/net/guarded-fetch.ts'
 import { createHttpGet } from '../../../dataplane/registry/sources/http/http-get.ts'
+import { Budget } from '../../../dataplane/server/budget.ts'
+import { eventually } from '../../support/eventually.ts'
 
 const TEXT = '{"issuer":"ä"}'
 const bodies: Readonly<Record<string, Buffer>> = {
@@ -16,12 +19,17 @@ const bodies: Readonly<Record<string, Buffer>> = {
   identity: Buffer.from(`\ufeff${TEXT}`),
   large: gzipSync(Buffer.alloc(1_000_000, 0x20)),
   broken: Buffer.from('none'),
+  // A frame of one raw block, whose window is 128 MiB (RFC 8878, 3.1.1).
+  wide: Buffer.concat([
+    Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x88, (TEXT.length << 3) | 1, 0, 0]),
+    Buffer.from(TEXT, 'latin1'),
+  ]),
 }
 let asked: string | undefined
 const server = createServer((req, res) => {
   const name = req.url?.slice(1) ?? ''
   asked = req.headers['accept-encoding'] as string
-  const encoding = name === 'large' || name === 'broken' ? 'gzip' : name
+  const encoding = name === 'large' || name === 'broken' ? 'gzip' : name === 'wide' ? 'zstd' : name
   res.writeHead(200, { 'content-type': 'application/json', 'content-encoding': encoding }).end(bodies[name])
 })
 let base: string
@@ -64,12 +72,70 @@ for (const [what, read] of Object.entries({ 'a provider’s document': fetched, 
       (error: Error) => assert.match(error.message, /100000 bytes|larger|100,000|bytes/),
     )
   })
-  test(`${what} that can’t be decoded is an error`, async () => {
-    await read('broken').then(
-      () => assert.unreachable(),
-      () => {},
-    )
+  for (const name of ['broken', 'wide'])
+    test(`${what} that can’t be decoded, or takes too much memory for that, is an error: ${name}`, async () => {
+      const error = await read(name).then(
+        () => undefined,
+        (reason: Error) => reason,
+      )
+      assert.match(error?.message ?? '', 'Content-Encoding')
+    })
+}
+
+const MIB = 1024 * 1024
+
+/** Decodes a body as it comes from a backend that may make the gateway hold so much. */
+function decode(encoding: string, most: number) {
+  const share = new Budget({ total: most, share: most, reserve: 0 }).shareOf('b')
+  const { promise, resolve } = Promise.withResolvers<string>()
+  const found = { share, bytes: 0, mostHeld: 0, drained: 0, end: promise }
+  const decoder = decoderFor(encoding, {
+    share,
+    data(chunk) {
+      found.bytes += chunk.length
+      found.mostHeld = Math.max(found.mostHeld, share.held)
+    },
+    drained: () => found.drained++,
+    end: () => resolve('end'),
+    failed: (error) => resolve(error.message),
+  })
+  assert.ok(decoder)
+  return { decoder, found }
+}
+
+for (const [encoding, encoded, window] of [
+  ['br', brotliCompressSync(Buffer.alloc(20 * MIB)), 16 * MIB],
+  ['zstd', zstdCompressSync(Buffer.alloc(20 * MIB)), 8 * MIB],
+] as const) {
+  test(`the window of ${encoding} counts in the share as it fills, and no longer than the body`, async () => {
+    const { decoder, found } = decode(encoding, 64 * MIB)
+    decoder.write(encoded)
+    decoder.end()
+    assert.is(await found.end, 'end')
+    assert.equal([found.bytes, found.mostHeld, found.share.held], [20 * MIB, window, 0])
+  })
+
+  test(`a body in ${encoding} for whose window there is no memory fails`, async () => {
+    const { decoder, found } = decode(encoding, 4 * MIB)
+    decoder.write(encoded)
+    assert.is(await found.end, 'there is no memory to decode the answer')
+    assert.ok(found.bytes <= 4 * MIB)
+    assert.is(found.share.held, 0)
+    decoder.stop()
   })
 }
+
+test('a body that grows to nothing, however long it is, makes its source wait', async () => {
+  const { decoder, found } = decode('gzip', MIB)
+  const head = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3])
+  // Stored blocks of no bytes (RFC 1951, 3.2.4).
+  const blocks = Buffer.from('000000ffff'.repeat(20_000), 'hex')
+  assert.is(decoder.write(Buffer.concat([head, blocks])), false)
+  await eventually('it may go on', () => found.drained === 1)
+  assert.is(decoder.write(blocks), false)
+  await eventually('it may go on again', () => found.drained === 2)
+  assert.is(found.bytes, 0)
+  decoder.stop()
+})
 
 test.run()

@@ -464,6 +464,7 @@ export class Backend implements SessionPeer {
   #post(request: OwnPost): Promise<BackendAnswer> {
     return requestBackend({
       dispatcher: this.dispatcher,
+      share: this.share,
       path: this.path,
       method: 'POST',
       url: this.url,
@@ -495,8 +496,8 @@ export class Backend implements SessionPeer {
   }
 
   end(headers: string[]): void {
-    const { dispatcher, path } = this
-    requestBackend({ dispatcher, path, method: 'DELETE', headers, timeoutMs: 5_000 }).catch(() => {
+    const { dispatcher, path, share } = this
+    requestBackend({ dispatcher, path, share, method: 'DELETE', headers, timeoutMs: 5_000 }).catch(() => {
       // If the request fails, the backend ends the session by its own timeout.
     })
   }

@@ -33,7 +33,7 @@ export function sseChannel({ url, dispatcher, share }: SseChannelOptions): OpenC
     const own = ownHeaders(headers)
     const stream = new Stream({
       receiver,
-      opened: (endpoint) => resolve(new SseChannel(endpoint, own, dispatcher, stream)),
+      opened: (endpoint) => resolve(new SseChannel(endpoint, own, { dispatcher, share }, stream)),
       refused: reject,
       url,
       share,
@@ -47,25 +47,27 @@ export function sseChannel({ url, dispatcher, share }: SseChannelOptions): OpenC
   }
 }
 
+type Peer = Pick<SseChannelOptions, 'dispatcher' | 'share'>
+
 class SseChannel implements Channel {
   #path: string
   readonly #origin: URL
   readonly #headers: readonly string[]
-  readonly #dispatcher: Transport
+  readonly #peer: Peer
   readonly #stream: Stream
 
-  constructor(endpoint: URL, headers: readonly string[], dispatcher: Transport, stream: Stream) {
+  constructor(endpoint: URL, headers: readonly string[], peer: Peer, stream: Stream) {
     this.#path = endpoint.pathname + endpoint.search
     this.#origin = endpoint
     this.#headers = headers
-    this.#dispatcher = dispatcher
+    this.#peer = peer
     this.#stream = stream
   }
 
   async send(text: string, headers?: readonly string[]): Promise<void> {
     const own = headers === undefined ? this.#headers : ownHeaders(headers)
     const { status, text: body } = await requestBackend({
-      dispatcher: this.#dispatcher,
+      ...this.#peer,
       path: this.#path,
       url: this.#origin,
       onRedirect: (path) => {
@@ -141,20 +143,22 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   onResponseStart(
-    _controller: Dispatcher.DispatchController,
+    controller: Dispatcher.DispatchController,
     status: number,
     headers: Record<string, string | string[] | undefined>,
   ): void {
     if (!isSuccess(status)) this.#end(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status }))
     else if (!isOfType(headers['content-type'], 'text/event-stream'))
       this.#end(new BackendFailure('backend_failed', 'gave no stream of events'))
-    else this.#decode(headers['content-encoding'])
+    else this.#decode(headers['content-encoding'], controller)
   }
 
-  #decode(encoding: string | string[] | undefined): void {
+  #decode(encoding: string | string[] | undefined, controller: Dispatcher.DispatchController): void {
     const failed = (error: unknown) => this.#end(new BackendFailure('backend_failed', (error as Error).message))
     try {
       this.#decoder = decoderFor(encoding, {
+        share: this.#options.share,
+        drained: () => controller.resume(),
         data: (chunk) => this.#read(chunk),
         end: () => this.#end(new BackendFailure('backend_unavailable', 'the stream ended')),
         failed,
@@ -164,9 +168,9 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
     }
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#decoder === undefined) this.#read(chunk)
-    else this.#decoder.write(chunk)
+    else if (!this.#decoder.write(chunk)) controller.pause()
   }
 
   #read(chunk: Buffer): void {

@@ -1,3 +1,5 @@
+import { REDACTED } from '../../../config/credential-text.ts'
+
 /** The most characters of a body that are quoted. */
 const LONGEST_BEGINNING = 80
 
@@ -29,11 +31,29 @@ export const isAcceptance = ({ status }: AnswerHead, body: string): boolean =>
 
 const isPage = ({ headers }: AnswerHead): boolean => isOfType(headers['content-type'], 'text/html')
 
+/** The headers of requests whose values are no credentials. */
+const PLAIN =
+  /^(?:accept|accept-encoding|content-type|user-agent|x-request-id|traceparent|mcp-(?:protocol-version|method|name))$/
+/** Shorter values may stand in a text by chance. */
+const SHORTEST_CREDENTIAL = 8
+
+/** Returns a backend's text without the headers (a flat list) that were sent to it: some servers repeat credentials. */
+export function withoutSent(text: string, headers: readonly string[]): string {
+  let masked = text
+  for (const [index, value] of headers.entries()) {
+    if (index % 2 === 0 || PLAIN.test((headers[index - 1] as string).toLowerCase())) continue
+    // A credential may stand behind its scheme.
+    for (const part of [value, value.slice(value.indexOf(' ') + 1)])
+      if (part.length >= SHORTEST_CREDENTIAL) masked = masked.replaceAll(part, REDACTED)
+  }
+  return masked
+}
+
 /**
  * Describes an answer for the log and `/status`: status, Content-Type, Location without its query, and the first
- * characters of the body.
+ * characters of the body. What was sent in `sent`, the headers of the request, is not repeated.
  */
-export function describeDetail(head: AnswerHead, body: string): string {
+export function describeDetail(head: AnswerHead, body: string, sent: readonly string[]): string {
   const { status, headers } = head
   const type = headers['content-type']
   const parts = [`HTTP ${status}`]
@@ -42,9 +62,9 @@ export function describeDetail(head: AnswerHead, body: string): string {
   const { location } = headers
   if (typeof location === 'string') parts.push(`Location ${location.replace(/[?#].*$/s, '')}`)
   if (body === '' && isSuccess(status) && isOfType(type, 'text/event-stream')) parts.push('events without an answer')
-  const beginning = body.trim().slice(0, LONGEST_BEGINNING)
+  const beginning = withoutSent(body, sent).trim().slice(0, LONGEST_BEGINNING)
   if (beginning !== '') parts.push(JSON.stringify(beginning))
-  return parts.join(', ')
+  return withoutSent(parts.join(', '), sent)
 }
 
 /** Describes an answer for callers; undefined if the standard text says the same. */

@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici'
 import { type BodyDecoder, decoderFor, UndecodableBody } from '../../../net/body-decoder.ts'
+import type { Share } from '../../../server/budget.ts'
 import type { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { memberText } from '../../mcp/json.ts'
 import { mendedError } from '../../mcp/mended-error.ts'
@@ -11,6 +12,8 @@ import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
 
 /** The owner of a request to a backend, which receives the parts of its answer. */
 export interface AnswerOwner {
+  /** The backend's share of memory. */
+  readonly backendShare: Share
   /** The largest answer in bytes that is buffered whole; absent: 64 KiB. Bytes beyond 64 KiB are passed to `holds`. */
   readonly mostHeld?: number | undefined
   /** The rule by which answers to the request are repaired; absent: they are not changed. */
@@ -175,6 +178,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
 
   #decode(encoding: string | string[]): void {
     this.#decoder = decoderFor(encoding, {
+      share: this.#owner.backendShare,
+      drained: () => this.#controller?.resume(),
       data: (chunk) => this.#read(chunk),
       end: () => this.#ended(),
       failed: (error) => {
@@ -185,9 +190,9 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     if (this.#decoder === undefined) this.#unknownEncoding = String(encoding)
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#decoder === undefined) this.#read(chunk)
-    else this.#decoder.write(chunk)
+    else if (!this.#decoder.write(chunk)) controller.pause()
   }
 
   #read(chunk: Buffer): void {

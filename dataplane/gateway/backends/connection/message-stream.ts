@@ -77,6 +77,8 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
       this.#refused = undefined
       this.#guard(() => {
         this.#decoder = decoderFor(headers['content-encoding'], {
+          share: this.#options.share,
+          drained: () => controller.resume(),
           data: (chunk) => this.#read(chunk),
           end: () => this.#end(),
           failed: (error) => controller.abort(error),
@@ -89,9 +91,9 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     }
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#decoder === undefined) this.#read(chunk)
-    else this.#decoder.write(chunk)
+    else if (!this.#decoder.write(chunk)) controller.pause()
   }
 
   #read(chunk: Buffer): void {

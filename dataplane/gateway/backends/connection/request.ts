@@ -1,4 +1,5 @@
 import { isObject } from '../../../../crds/settings/json.ts'
+import { Reservation, type Share } from '../../../server/budget.ts'
 import { AnswerScanner, isOtherId } from '../../mcp/answer-scanner.ts'
 import { memberText } from '../../mcp/json.ts'
 import { parseJson } from '../../mcp/parse.ts'
@@ -12,6 +13,7 @@ import {
   isSuccess,
   redirectIn,
   SAME_METHOD,
+  withoutSent,
 } from './answer-head.ts'
 import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
@@ -30,6 +32,8 @@ export interface BackendRequest {
   readonly headers: string[]
   readonly body?: string
   readonly timeoutMs: number
+  /** The backend's share of memory, in which a large answer counts while it arrives. */
+  readonly share: Share
   /** The address of a request that follows redirects within its origin. `onRedirect` then receives the new path. */
   readonly url?: URL
   onRedirect?(path: string): void
@@ -57,6 +61,8 @@ export interface BackendAnswer {
   readonly refusal?: Refusal
   /** The text of the JSON-RPC answer. Without one it is the beginning of the body, and empty if there is no body. */
   readonly text: string
+  /** The headers of the request, a flat list. */
+  readonly sent?: readonly string[]
   /** True if operators must not see an error's message: texts of a backend with enforced pins are not logged. */
   readonly isUnquoted?: true
 }
@@ -109,6 +115,7 @@ class OwnRequest implements AnswerOwner {
   /** The parts of a large answer. */
   #parts: Buffer[] = []
   #size = 0
+  readonly #held: Reservation
   #isTaken = false
 
   constructor(
@@ -120,11 +127,16 @@ class OwnRequest implements AnswerOwner {
     this.#resolve = resolve
     this.#reject = reject
     this.#reader = new AnswerReader(this)
-    const { timeoutMs } = request
+    const { timeoutMs, share } = request
+    this.#held = new Reservation(share)
     this.#timer = setTimeout(
       () => this.#giveUp(new BackendFailure('backend_timeout', `no answer within ${timeoutMs} ms`)),
       timeoutMs,
     )
+  }
+
+  get backendShare(): Share {
+    return this.#request.share
   }
 
   start(): void {
@@ -171,7 +183,8 @@ class OwnRequest implements AnswerOwner {
   part(bytes: Buffer): boolean {
     this.#size += bytes.length
     if (this.#size > LARGEST) this.#giveUp(new BackendFailure('backend_failed', 'the answer is too large'))
-    else this.#parts.push(bytes)
+    else if (this.#held.resize(this.#size)) this.#parts.push(bytes)
+    else this.#giveUp(new BackendFailure('backend_failed', 'its answers take too much memory at the moment'))
     return true
   }
 
@@ -198,11 +211,12 @@ class OwnRequest implements AnswerOwner {
   }
 
   #refused(head: AnswerHead, text: string): void {
-    const refusal = { detail: describeDetail(head, text), text: describePublicly(head) }
+    const { headers: sent } = this.#request
+    const refusal = { detail: describeDetail(head, text, sent), text: describePublicly(head) }
     this.#end()
     // A body with an unknown media type is not read as an answer. Calls follow the same rule.
     const body = isAcceptance(head, text) ? '' : isSuccess(head.status) ? NO_MESSAGE : text
-    this.#resolve({ status: head.status, text: body, refusal })
+    this.#resolve({ status: head.status, text: body, refusal, sent })
   }
 
   redirected(head: AnswerHead): (() => void) | undefined {
@@ -259,13 +273,15 @@ class OwnRequest implements AnswerOwner {
 
   #finish(status: number, text: string): void {
     this.#end()
-    this.#resolve({ status, text })
+    this.#resolve({ status, text, sent: this.#request.headers })
   }
 
   #end(): void {
     clearTimeout(this.#timer)
     clearTimeout(this.#resuming)
     this.#stopAwaiting?.()
+    this.#parts = []
+    this.#held.release()
   }
 }
 
@@ -285,7 +301,7 @@ export function streamHeaders(headers: readonly string[], after?: string): strin
 }
 
 /** Returns the result of a JSON-RPC answer as a value. Throws a BackendFailure if it has none. */
-export function readResult({ status, text, refusal, isUnquoted }: BackendAnswer): Record<string, unknown> {
+export function readResult({ status, text, refusal, sent = [], isUnquoted }: BackendAnswer): Record<string, unknown> {
   let message: unknown
   try {
     message = parseJson(text)
@@ -304,6 +320,6 @@ export function readResult({ status, text, refusal, isUnquoted }: BackendAnswer)
   const rpcCode = typeof code === 'number' ? code : undefined
   const given = rpcCode ?? 'without a code'
   const isQuoted = isUnquoted !== true && typeof reason === 'string' && reason !== ''
-  const said = isQuoted ? `: ${JSON.stringify(reason.slice(0, LONGEST_REASON))}` : ''
+  const said = isQuoted ? `: ${JSON.stringify(withoutSent(reason, sent).slice(0, LONGEST_REASON))}` : ''
   throw new BackendFailure('backend_failed', `answered with HTTP ${status}, error ${given}${said}`, { status, rpcCode })
 }

@@ -14,6 +14,12 @@ export interface GitOptions {
 
 const LONGEST_COMPLAINT = 4096
 
+/**
+ * The most memory that git takes in one piece, in MiB. A few bytes in a pack can make an object of any size from another
+ * one (gitformat-pack, deltified representation), and git holds such an object whole.
+ */
+const MOST_IN_ONE_PIECE = 128
+
 const tooTalkative = (maxBytes: number) => new SourceError('too_large', `git answers with more than ${maxBytes} bytes`)
 
 /** No configuration of this machine applies, git asks nobody for a password, and only http and https are allowed. */
@@ -108,6 +114,7 @@ function environment({ settings = [] }: GitOptions): NodeJS.ProcessEnv {
     // Only an explicit fetch of ours fetches anything.
     GIT_NO_LAZY_FETCH: '1',
     GIT_ASKPASS: '/bin/false',
+    GIT_ALLOC_LIMIT: `${MOST_IN_ONE_PIECE}m`,
     GIT_CONFIG_NOSYSTEM: '1',
     GIT_CONFIG_GLOBAL: '/dev/null',
     GIT_CONFIG_COUNT: String(all.length),
@@ -125,6 +132,8 @@ function buildFailure(complaint: string, exitCode: number | null): SourceError {
   const line =
     complaint.split('\n').findLast((text) => /^(fatal|error):/.test(text)) ?? `git ended with code ${exitCode}`
   const message = line.replace(/^(fatal|error): /, '').slice(0, 300)
+  if (/attempting to allocate \d+ over limit/.test(complaint))
+    return new SourceError('too_large', `git would need more than ${MOST_IN_ONE_PIECE} MiB for one object in it`)
   const owned = /dubious ownership in repository at '([^'\n]*)'/.exec(complaint)
   if (owned !== null)
     return new SourceError(

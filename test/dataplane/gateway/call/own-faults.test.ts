@@ -51,6 +51,7 @@ for (const [what, owner, type, text] of [
     const faults: unknown[] = []
     let ended = 0
     const reader = new AnswerReader({
+      backendShare: new Budget({ total: 0, share: 0, reserve: 0 }).shareOf('b'),
       isOther: () => false,
       scanner: () => new AnswerScanner(),
       part: () => true,

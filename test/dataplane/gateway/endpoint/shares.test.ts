@@ -1,8 +1,11 @@
 /** What callers make the gateway hold is counted in their shares: sessions, streams, batches and what they leave unread. */
 import { EventEmitter } from 'node:events'
 import type { ServerResponse } from 'node:http'
+import type { Dispatcher } from 'undici'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { requestBackend } from '../../../../dataplane/gateway/backends/connection/request.ts'
+import type { Transport } from '../../../../dataplane/gateway/backends/connection/transport.ts'
 import { BatchAnswers, type BatchPart } from '../../../../dataplane/gateway/endpoint/batch-answers.ts'
 import { Unread } from '../../../../dataplane/gateway/request/unread.ts'
 import { type NoteKeeper, Session } from '../../../../dataplane/gateway/sessions/session.ts'
@@ -116,6 +119,65 @@ test('a batch with too large waiting answers is cut, and others go on', () => {
   assert.is(share.held, 0)
   assert.ok(two.goneOn > 0)
   assert.is(two.waiting.length, 0)
+})
+
+/** A backend that answers as the test says. */
+class Answering {
+  isAborted = false
+  #handler: Dispatcher.DispatchHandler | undefined
+  readonly #controller = { abort: () => this.#aborted() } as unknown as Dispatcher.DispatchController
+  readonly transport = {
+    dispatch: (_: unknown, handler: Dispatcher.DispatchHandler) => {
+      this.#handler = handler
+      handler.onRequestStart?.(this.#controller, undefined)
+      handler.onResponseStart?.(this.#controller, 200, { 'content-type': 'application/json' }, 'OK')
+      return true
+    },
+  } as unknown as Transport
+
+  #aborted(): void {
+    this.isAborted = true
+    this.#handler?.onResponseError?.(this.#controller, new Error('aborted'))
+  }
+
+  write(text: string): void {
+    this.#handler?.onResponseData?.(this.#controller, Buffer.from(text))
+  }
+
+  end(): void {
+    this.#handler?.onResponseEnd?.(this.#controller, {})
+  }
+}
+
+function ownRequest(limit: number) {
+  const share = shareOf(limit)
+  const backend = new Answering()
+  const { transport: dispatcher } = backend
+  const body = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
+  const asked = requestBackend({ dispatcher, share, body, path: '/', method: 'POST', headers: [], timeoutMs: 60_000 })
+  backend.write('{"jsonrpc":"2.0","id":1,"result":{"tools":[],"a":"')
+  return { share, backend, asked }
+}
+
+test('a large answer to the gateway itself counts in the share of its backend, until it is read', async () => {
+  const { share, backend, asked } = ownRequest(1_000_000)
+  for (let part = 0; part < 5; part++) backend.write('x'.repeat(100_000))
+  assert.ok(share.held > 400_000, `${share.held}`)
+  backend.write('"}}')
+  backend.end()
+  assert.ok((await asked).text.length > 500_000)
+  assert.is(share.held, 0)
+})
+
+test('an answer to the gateway itself for which there is no room fails the request', async () => {
+  const { share, backend, asked } = ownRequest(300_000)
+  for (let part = 0; part < 5 && !backend.isAborted; part++) backend.write('x'.repeat(100_000))
+  await asked.then(
+    () => assert.unreachable(),
+    (error: Error) => assert.match(error.message, 'too much memory'),
+  )
+  assert.ok(backend.isAborted)
+  assert.is(share.held, 0)
 })
 
 const keeper: NoteKeeper = {

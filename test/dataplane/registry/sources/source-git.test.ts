@@ -1,10 +1,11 @@
 import { execFileSync } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { deflateSync } from 'node:zlib'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createKeptClones } from '../../../../dataplane/registry/sources/format/kept-clones.ts'
@@ -177,6 +178,45 @@ test('a repository that is too large is fetched once, until there is another com
   git.run('rm', '--quiet', 'large.bin')
   git.commit({})
   await shows(['com.example/a@1.0.0'])
+})
+
+/** A pack of two objects, the second of which is the first, of 64 KiB, as many times as is said. */
+function packOf(times: number): Buffer {
+  const varint = (value: number): number[] => (value < 128 ? [value] : [(value & 127) | 128, ...varint(value >>> 7)])
+  const head = (type: number, size: number) =>
+    Buffer.from(size < 16 ? [(type << 4) | size] : [128 | (type << 4) | (size & 15), ...varint(size >>> 4)])
+  const length = 64 * 1024
+  const first = Buffer.concat([head(3, length), deflateSync(Buffer.alloc(length))])
+  // One byte copies 64 KiB from the start.
+  const delta = Buffer.from([...varint(length), ...varint(length * times), ...Array<number>(times).fill(0x80)])
+  const second = Buffer.concat([head(6, delta.length), Buffer.from([first.length]), deflateSync(delta)])
+  const pack = Buffer.concat([Buffer.from('PACK\0\0\0\x02\0\0\0\x02', 'latin1'), first, second])
+  return Buffer.concat([pack, Buffer.from(hash('sha1', pack, 'hex'), 'hex')])
+}
+
+test('a few bytes of a pack that are an object of 300 MiB are refused, and take no memory', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'portico-pack-'))
+  const { signal } = new AbortController()
+  const options = { timeoutMs: 60_000, maxBytes: 1024 * 1024, signal }
+  const index = async (times: number) => {
+    const file = join(folder, `${times}.pack`)
+    await writeFile(file, packOf(times))
+    return runGit(['--git-dir', folder, 'index-pack', file], options)
+  }
+  try {
+    await runGit(['init', '--quiet', '--bare', '--template=', folder], options)
+    await index(10)
+    const refused = await index(4_800).then(
+      () => assert.unreachable() as never,
+      (error) => error,
+    )
+    assert.equal(
+      [refused.code, refused.message],
+      ['too_large', 'git would need more than 128 MiB for one object in it'],
+    )
+  } finally {
+    await rm(folder, { recursive: true })
+  }
 })
 
 test('sources of one repository share its clone, except with other credentials', async () => {
