@@ -48,7 +48,7 @@ import { createGrants, type Grants } from './provider/grants.ts'
 import { createProvider, LOGIN_TIME_S, type Provider, type ProviderOptions } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
 import { deriveSettings, type OwnResource } from './provider/settings.ts'
-import { createHasFallen } from './provider/standing.ts'
+import { createHasFallen, createMarkOfProvider } from './provider/standing.ts'
 import { TrustedIssuers } from './provider/trusted-issuers.ts'
 import { openServerState, type ServerState, type ServerStateOptions } from './server-state.ts'
 
@@ -309,6 +309,7 @@ const openGrants = ({ config, settings, carried, ...parts }: Parts): Grants =>
     ttlS: settings.grantS,
     freshS: settings.freshGrantS,
     providers: listNames(config),
+    markOf: createMarkOfProvider(config),
     // A login that has ended hands no refresh token to later ones.
     onEnded: (provider, set) => carried.forget(provider, set),
   })

@@ -4,6 +4,7 @@ import type { UpstreamTokenSet, UpstreamTokenStore } from '../../upstream-tokens
 import { firstRecord, type HeldBy, type RecordStore } from '../store/record-store.ts'
 import type { Payload } from './library.ts'
 import type { Revocations } from './revocations.ts'
+import { IDENTIFIED_CLAIM, type MarkOfProvider } from './standing.ts'
 
 /** The claims of access tokens about the user, besides the subject. */
 interface UserClaims {
@@ -18,6 +19,8 @@ interface GrantRecord {
   readonly trace?: string | undefined
   /** Name of the provider that has identified the user. */
   readonly by?: string | undefined
+  /** The mark of that provider at the login. */
+  readonly mark?: string | undefined
 }
 
 /** A grant of a user, as listings show it. */
@@ -40,8 +43,11 @@ export interface Grants {
     holder?: HeldBy,
   ): Promise<void>
   keep(id: string, payload: Payload): Promise<void>
+  /** Returns a grant, unless everything of its user has ended, or the provider of its login is there no longer. */
   find(id: string): Promise<Payload | undefined>
   findUser(id: string): Promise<UserClaims>
+  /** Returns the claims of access tokens about the user, and about the provider that the login depends on. */
+  tokenClaims(id: string): Promise<Readonly<Record<string, unknown>>>
   /** Returns the name of the provider that identified the user; undefined if none was stored. */
   identifiedBy(id: string): Promise<string | undefined>
   /** Returns the trace context of the request that began the login; undefined if it is not traced. */
@@ -70,6 +76,8 @@ interface GrantsOptions {
   /** The store of provider tokens, and the names of the providers. */
   readonly tokens: UpstreamTokenStore
   readonly providers: readonly string[]
+  /** Absent: a login depends on no provider. */
+  readonly markOf?: MarkOfProvider
   /** Called with the provider tokens of a login that has ended. */
   readonly onEnded?: (provider: string, set: UpstreamTokenSet) => Promise<void>
   /** Returns the log of the current request. */
@@ -118,8 +126,20 @@ function tokensOfLogins({ tokens, providers, onEnded, ttlS }: GrantsOptions) {
 
 const userHolder = (subject: unknown) => (typeof subject === 'string' ? [subject] : undefined)
 
+/** Tells whether the provider of a login is the one that it was. Earlier versions stored its name alone. */
+function hasProvider({ by, mark }: GrantRecord, markOf: MarkOfProvider | undefined): boolean {
+  if (by === undefined || markOf === undefined) return true
+  const current = markOf(by)
+  return current !== undefined && (mark ?? current) === current
+}
+
+const tokenClaims = ({ user, mark }: GrantRecord) => ({
+  ...user,
+  ...(mark !== undefined && { [IDENTIFIED_CLAIM]: mark }),
+})
+
 export function createGrants(options: GrantsOptions): Grants {
-  const { store, revocations, ttlS, freshS, log } = options
+  const { store, revocations, ttlS, freshS, markOf, log } = options
   const users = endedUsers(options)
   const tokens = tokensOfLogins(options)
   const read = (id: string) => firstRecord<GrantRecord>([id], (name) => store.get('grant', name))
@@ -157,7 +177,7 @@ export function createGrants(options: GrantsOptions): Grants {
   }
 
   return {
-    describe: (id, login, holder) => write(id, login, holder),
+    describe: (id, login, holder) => write(id, { ...login, mark: login.by && markOf?.(login.by) }, holder),
     async keep(id, payload) {
       const record = { ...(await read(id)), payload }
       // The member is added before the grant is stored, so that its user can see every grant.
@@ -165,12 +185,13 @@ export function createGrants(options: GrantsOptions): Grants {
       await write(id, record)
     },
     async find(id) {
-      const payload = (await read(id))?.payload
-      if (payload === undefined || !(await users.haveEnded(String(payload['accountId']), payload['iat'])))
-        return payload
+      const { payload, ...record } = (await read(id)) ?? {}
+      if (payload === undefined || !hasProvider(record, markOf)) return undefined
+      if (!(await users.haveEnded(String(payload['accountId']), payload['iat']))) return payload
       return end(id).then(() => undefined)
     },
     findUser: async (id) => (await read(id))?.user ?? {},
+    tokenClaims: async (id) => tokenClaims((await read(id)) ?? {}),
     identifiedBy: async (id) => (await read(id))?.by,
     findTrace: async (id) => (await read(id))?.trace,
     ofUser,

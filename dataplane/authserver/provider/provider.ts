@@ -155,7 +155,7 @@ function configuration({ settings, keys, grants, bindsCodes, proofKey }: Provide
     },
     extraTokenClaims: async (_context: unknown, { kind, grantId }: LibraryToken) =>
       kind === 'AccessToken' && grantId !== undefined
-        ? { ...(await grants.findUser(grantId)), [LOGIN_CLAIM]: grantId, ...bindingTo(proofKey()) }
+        ? { ...(await grants.tokenClaims(grantId)), [LOGIN_CLAIM]: grantId, ...bindingTo(proofKey()) }
         : undefined,
     expiresWithSession: () => false,
     issueRefreshToken: (_context: unknown, client: LibraryClient) => client.grantTypeAllowed('refresh_token'),

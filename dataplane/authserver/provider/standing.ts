@@ -1,9 +1,13 @@
 import { hash } from 'node:crypto'
-import type { AuthServerConfig } from '../../config/auth-server.ts'
+import type { AuthServerConfig, UpstreamProviderConfig } from '../../config/auth-server.ts'
 import { delegateClientsIn, type IssuerPolicies, issuerPolicies } from '../../config/authserver/inbound-grants.ts'
+import { findLoginUrl, findPrimaries } from '../../config/authserver/provider.ts'
 
 /** The claim with the marks of the rules, issuers and clients in the configuration that a token depends on. */
 export const STANDING_CLAIM = 'tiss'
+
+/** The claim with the mark of the provider that has identified the user of a login. */
+export const IDENTIFIED_CLAIM = 'tidp'
 
 const MARK_LENGTH = 22
 
@@ -44,21 +48,32 @@ export const exchangeMark = (issuer: IssuerSource): string => markFor('exchange'
 /** Returns the mark of a configured client. */
 export const clientMark = (clientId: string): string => markFor('client', clientId)
 
-/** Tells whether a token depends on a rule, issuer or client that the configuration no longer has. */
+/** Returns the mark of a provider that identifies users: its name, and where they log in. */
+const providerMark = (provider: UpstreamProviderConfig): string =>
+  markFor('provider', provider.name, findLoginUrl(provider).href.replace(/\/$/, ''))
+
+/** Returns the mark of a provider that identifies users, by its name; undefined if there is no such provider. */
+export type MarkOfProvider = (name: string) => string | undefined
+
+export function createMarkOfProvider(config: AuthServerConfig): MarkOfProvider {
+  const marks = new Map(findPrimaries(config).map((provider) => [provider.name, providerMark(provider)]))
+  return (name) => marks.get(name)
+}
+
+/** Tells whether a token depends on a part that the configuration no longer has. */
 export type HasFallen = (claims: Readonly<Record<string, unknown>>) => boolean
 
-/**
- * Creates the function for one configuration. A token without the claim was issued at a login and does not end this
- * way.
- */
+/** Creates the function for one configuration. A token without a claim depends on none of its parts. */
 export function createHasFallen(config: AuthServerConfig): HasFallen {
+  const providers = new Set<unknown>(findPrimaries(config).map(providerMark))
   const standing = new Set(delegateClientsIn(config).map(({ clientId }) => clientMark(clientId)))
   for (const { issuer, tokenExchange, jwtBearer } of issuerPolicies(config)) {
     if (tokenExchange?.allowedDelegateClients !== undefined) standing.add(exchangeMark(issuer))
     for (const rule of [...(jwtBearer?.subjectBindings ?? []), ...(jwtBearer?.subjectRules ?? [])])
       standing.add(ruleMark(issuer, rule))
   }
-  return function hasFallen({ [STANDING_CLAIM]: marks }) {
+  return function hasFallen({ [STANDING_CLAIM]: marks, [IDENTIFIED_CLAIM]: provider }) {
+    if (provider !== undefined && !providers.has(provider)) return true
     if (marks === undefined) return false
     return !Array.isArray(marks) || !marks.every((mark) => standing.has(mark as string))
   }

@@ -3,7 +3,7 @@ import { ASSERTION_CLAIM, LOGIN_CLAIM, PROVIDER_CLAIM } from '../../../upstream-
 import { randomSecret } from '../../keys/keyed-hash.ts'
 import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
 import { resourceSpelling, type Settings } from '../../provider/settings.ts'
-import { STANDING_CLAIM } from '../../provider/standing.ts'
+import { IDENTIFIED_CLAIM, STANDING_CLAIM } from '../../provider/standing.ts'
 import { OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 
@@ -69,6 +69,8 @@ export interface GrantedToken {
   readonly groups?: readonly string[] | undefined
   /** The marks of the rules, issuers and clients that the token depends on. It ends when one of them is removed. */
   readonly standing?: readonly string[] | undefined
+  /** The mark of the provider that has identified the subject at a login. The token ends when that is removed. */
+  readonly identifiedBy?: unknown
 }
 
 /**
@@ -91,6 +93,7 @@ export async function issue({ provider, settings, underWay }: EndpointParts, gra
     email,
     groups = [],
     standing = [],
+    identifiedBy,
   } = granted
   const now = Math.floor(Date.now() / 1000)
   const jkt = underWay.proofKey()
@@ -107,6 +110,7 @@ export async function issue({ provider, settings, underWay }: EndpointParts, gra
     email,
     ...(groups.length > 0 && { groups }),
     ...(standing.length > 0 && { [STANDING_CLAIM]: [...new Set(standing)] }),
+    [IDENTIFIED_CLAIM]: identifiedBy,
     act,
     [LOGIN_CLAIM]: login,
     [DELEGATED_CLAIM]: delegatedLogin,

@@ -1,6 +1,6 @@
 import type { RequestRecord } from '../../audit/request-record.ts'
 import type { DelegateClient } from '../../clients/delegate-clients.ts'
-import { clientMark, exchangeMark, STANDING_CLAIM } from '../../provider/standing.ts'
+import { clientMark, exchangeMark, IDENTIFIED_CLAIM, STANDING_CLAIM } from '../../provider/standing.ts'
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 import { type Actor, audienceFor, buildAct, type GrantedToken, issue, readActors, scopesFor } from './issue.ts'
@@ -40,6 +40,7 @@ export async function exchangeToken(
     lifespanS,
     act: buildAct(actors),
     standing: collectMarks(client, subject),
+    ...(subject.issuer === undefined && { identifiedBy: subject.claims[IDENTIFIED_CLAIM] }),
     ...loginFor(subject, audience),
     ...readUser(subject),
   })

@@ -7,12 +7,14 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { secret } from '../../../secrets/watch.ts'
 import { startBrowser } from '../../../support/browser.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { injecting } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
+  refusal,
   startAuthServer,
   TestClient,
   tokensOf,
@@ -94,6 +96,7 @@ async function loggedIn(...choices: Record<string, string>[]) {
   return {
     client,
     token: tokens.access_token,
+    refreshToken: tokens.refresh_token,
     visits: visitsOf(client),
     ...decodeJwt<{ name?: string; email?: string }>(tokens.access_token),
   }
@@ -226,6 +229,44 @@ test('a link leads through the provider that knows its user, and a sign-in asks'
   const sent = await client.agent.post(`${server.issuer}/oauth/choose`, chosen)
   const { response } = await client.agent.follow(sent.headers.get('location') ?? '', () => false)
   assert.match((await response?.text()) ?? '', 'You are signed in as')
+})
+
+test('a provider that is taken out ends the logins at it at both replicas, and no others', async () => {
+  const [partner, corp] = [await loggedIn({ provider: 'partner' }), await loggedIn({ provider: 'corp' })]
+  const statuses = ({ token }: typeof partner) =>
+    Promise.all(
+      [server.gateway.url, replica.url].map(
+        async (url) => (await postModern(url, 'tools/list', {}, { authorization: `Bearer ${token}` })).status,
+      ),
+    )
+  assert.equal([await statuses(partner), await statuses(corp)].flat(), [200, 200, 200, 200])
+  const whole = server.config()
+  const { authServer } = whole
+  assert.ok(authServer)
+  const { primaryProviders: _, ...settings } = authServer
+  const others = authServer.upstreamProviders.filter(({ name }) => name !== 'partner')
+  const upstreamProviders = others.map(({ emailDomains: __, ...provider }) => provider)
+  const without = {
+    ...whole,
+    backends: whole.backends.filter(({ name }) => name !== 'partner'),
+    authServer: { ...settings, upstreamProviders },
+  }
+  const use = async (config: typeof whole) => {
+    for (const gateway of [server.gateway, replica]) {
+      const before = (await gateway.status()).config
+      await gateway.configure(config)
+      await eventually('it is in force', async () => (await gateway.status()).config !== before)
+    }
+  }
+  await use(without)
+  assert.equal(await statuses(partner), [401, 401])
+  assert.is(await refusal(partner.client.refresh(partner.refreshToken)), '400 invalid_grant')
+  assert.equal(await statuses(corp), [200, 200])
+  const { refresh_token: next } = await tokensOf(await corp.client.refresh(corp.refreshToken))
+  assert.ok(next)
+  await use(whole)
+  assert.equal(await statuses(partner), [200, 200])
+  assert.ok((await tokensOf(await partner.client.refresh(partner.refreshToken))).access_token)
 })
 
 test.run()
