@@ -24,6 +24,7 @@ export interface McpAnswer {
 
 interface CallOptions {
   readonly signal?: AbortSignal
+  /** The longest wait for a part of the answer. */
   readonly timeoutMs?: number
   /** Called with each notification that comes before the answer. */
   readonly onNotification?: (message: Readonly<Record<string, unknown>>) => void
@@ -31,6 +32,8 @@ interface CallOptions {
 
 const REVISION = '2026-07-28'
 const TIMEOUT_MS = 60_000
+/** A whole answer may take so many times the longest wait for a part of it. */
+const LONGEST = 5
 /** The most bytes of an answer that are read. */
 const MOST_BYTES = 16 * 1024 * 1024
 
@@ -65,6 +68,7 @@ export async function callMcp(
     progressToken: 1,
   }
   const started = performance.now()
+  const { timeoutMs = TIMEOUT_MS } = options
   const response = await request(url, {
     method: 'POST',
     headers: {
@@ -76,9 +80,9 @@ export async function callMcp(
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta, ...params } }),
-    headersTimeout: options.timeoutMs ?? TIMEOUT_MS,
-    bodyTimeout: options.timeoutMs ?? TIMEOUT_MS,
-    ...(options.signal && { signal: options.signal }),
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+    signal: AbortSignal.any([AbortSignal.timeout(LONGEST * timeoutMs), ...(options.signal ? [options.signal] : [])]),
   })
   const { headers, statusCode } = response
   const isStream = String(headers['content-type']).startsWith('text/event-stream')
@@ -107,18 +111,40 @@ async function readText(body: Body): Promise<Read> {
   return { message: parseMessage(text), bytes, isCut: false, text }
 }
 
+/** The end of an event, and the most characters of it that may be in an earlier chunk. */
+const BREAK = /\r?\n\r?\n/
+const LONGEST_BREAK = 3
+
+/** Splits a text into events. A long event is joined once: searching it at each chunk would take quadratic time. */
+class EventSplitter {
+  #pieces: string[] = []
+  #end = ''
+
+  /** Adds a chunk. Returns the events that are whole now. */
+  push(text: string): readonly string[] {
+    this.#pieces.push(text)
+    const latest = this.#end + text
+    this.#end = latest.slice(-LONGEST_BREAK)
+    if (!BREAK.test(latest)) return []
+    const events = this.rest.split(BREAK)
+    this.#pieces = [events.pop() ?? '']
+    return events
+  }
+
+  get rest(): string {
+    return this.#pieces.join('')
+  }
+}
+
 /** Reads server-sent events until the answer to the request. */
 async function readEvents(body: Body, { onNotification }: CallOptions): Promise<Read> {
   const decoder = new TextDecoder()
-  let rest = ''
+  const splitter = new EventSplitter()
   let bytes = 0
   for await (const chunk of body) {
     bytes += chunk.length
     if (bytes > MOST_BYTES) return { message: undefined, bytes, isCut: true, text: '' }
-    rest += decoder.decode(chunk, { stream: true })
-    const events = rest.split(/\r?\n\r?\n/)
-    rest = events.pop() ?? ''
-    for (const event of events) {
+    for (const event of splitter.push(decoder.decode(chunk, { stream: true }))) {
       const text = readData(event)
       const message = parseMessage(text)
       if (message === undefined) continue
@@ -126,7 +152,7 @@ async function readEvents(body: Body, { onNotification }: CallOptions): Promise<
       onNotification?.(message)
     }
   }
-  return { message: undefined, bytes, isCut: false, text: rest }
+  return { message: undefined, bytes, isCut: false, text: splitter.rest }
 }
 
 const readData = (event: string): string =>

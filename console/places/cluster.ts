@@ -41,6 +41,9 @@ const MOST_OBJECTS = 20_000
 /** The most namespaces whose rights are checked for a viewer. */
 const MOST_NAMESPACES = 50
 const LOG_LINES = 500
+/** Bounds of a pod's answer through the API server. Another process than ours may answer. */
+const PROXIED_MS = 5_000
+const LARGEST_REPORT = 4 * 1024 * 1024
 /** The most bytes of cached reports, and the assumed size of a report that has not arrived yet. */
 const MOST_REPORT_BYTES = 64 * 1024 * 1024
 const REPORT_BYTES = 4_096
@@ -321,7 +324,8 @@ export class ClusterPlaces implements Places {
     }
     const { namespace, name } = pod.metadata
     const proxied = `${buildPath(PODS, namespace, `${name}:${port}`, 'proxy')}${path}`
-    return this.#options.apiFor(viewer).request(body === undefined ? 'GET' : 'POST', proxied, { timeout: 5_000, body })
+    const bounds = { timeout: PROXIED_MS, signal: AbortSignal.timeout(2 * PROXIED_MS), mostBytes: LARGEST_REPORT }
+    return this.#options.apiFor(viewer).request(body === undefined ? 'GET' : 'POST', proxied, { ...bounds, body })
   }
 
   async definitions(viewer: Viewer, workload: KubernetesObject): Promise<Report> {

@@ -45,6 +45,7 @@ export class Prometheus {
       body: new URLSearchParams({ query, time: String(time) }).toString(),
       headersTimeout: TIMEOUT_MS,
       bodyTimeout: TIMEOUT_MS,
+      signal: AbortSignal.timeout(2 * TIMEOUT_MS),
       ...(this.#dispatcher && { dispatcher: this.#dispatcher }),
     })
     const chunks: Buffer[] = []

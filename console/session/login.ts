@@ -51,6 +51,8 @@ const SEEN_MS = 60_000
 const MOST_IN_MEMORY = 200
 /** The most sessions of one user in memory. */
 const MOST_OF_ONE = 8
+/** The most ended sessions that are remembered. */
+const MOST_ENDED = 100_000
 
 const computeDigest = (token: string): string => hash('sha256', token, 'hex')
 
@@ -69,6 +71,8 @@ export class LoginSessions implements Sessions {
   readonly #cookies: Cookies
   /** Sessions whose sealed form is too long for cookies. */
   readonly #memory: LRUCache<string, StoredSession>
+  /** The sessions that were ended here, by id. A copy of their cookies opens nothing. */
+  readonly #ended: LRUCache<string, true>
   readonly #checks = new LoginChecks()
   readonly #refreshing = new Map<string, Promise<StoredSession | undefined>>()
   readonly #proxies: BlockList | undefined
@@ -79,7 +83,9 @@ export class LoginSessions implements Sessions {
     this.#options = options
     this.formKey = seal.key
     this.#cookies = new Cookies(config.publicUrl.startsWith('http:'))
-    this.#memory = new LRUCache({ max: MOST_IN_MEMORY, ttl: milliseconds(config.session.maxAge) })
+    const ttl = milliseconds(config.session.maxAge)
+    this.#memory = new LRUCache({ max: MOST_IN_MEMORY, ttl })
+    this.#ended = new LRUCache({ max: MOST_ENDED, ttl })
     this.loginPath = config.login.proxy === undefined ? '/login' : undefined
     this.#proxies = config.login.proxy && networks(config.login.proxy.trustedProxies)
   }
@@ -122,7 +128,7 @@ export class LoginSessions implements Sessions {
     const inMemory =
       isObject(opened) && typeof opened['memory'] === 'string' ? this.#memory.get(opened['memory']) : undefined
     const kept = inMemory ?? (isStoredSession(opened) ? opened : undefined)
-    if (kept === undefined) return undefined
+    if (kept === undefined || this.#ended.has(kept.id)) return undefined
     const { maxAge, idle } = this.#options.config.session
     const now = Date.now()
     if (now - kept.since > milliseconds(maxAge) || now - kept.seen > milliseconds(idle)) return undefined
@@ -236,14 +242,24 @@ export class LoginSessions implements Sessions {
   }
 
   async #logout(c: Context): Promise<Response> {
-    const session = await this.find(c)
+    const kept = await this.#read(c)
     const form = new URLSearchParams((await readBody(c, LARGEST_FORM)).toString())
-    if (session !== undefined && !isFormToken(form.get('form') ?? '', this.formKey, session.id, '/logout'))
+    if (kept !== undefined && !isFormToken(form.get('form') ?? '', this.formKey, kept.id, '/logout'))
       throw new PublicError('forbidden')
-    if (session !== undefined) this.#memory.delete(session.id)
+    if (kept !== undefined) this.#end(kept)
     this.#cookies.set(c, '', '', 0)
     // A redirect to the provider would log the viewer in again if the provider still has a session.
     return c.redirect('/logged-out', 303)
+  }
+
+  /**
+   * Ends a session: here its cookies open nothing from now on, and at other replicas no token follows the current one. A
+   * provider that is away keeps nobody waiting.
+   */
+  #end({ id, refresh }: StoredSession): void {
+    this.#memory.delete(id)
+    this.#ended.set(id, true)
+    if (refresh !== undefined) this.#options.oidc?.revoke(refresh).catch(() => undefined)
   }
 
   /** Stores the namespaces that the viewer has entered in the session. */

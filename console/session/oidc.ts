@@ -90,6 +90,20 @@ export class OidcClient {
     return this.#tokens(await client.refreshTokenGrant(await this.#provider(), refreshToken))
   }
 
+  /** Revokes a refresh token (RFC 7009), if the provider has a safe endpoint for that. */
+  async revoke(refreshToken: string): Promise<void> {
+    const found = await this.#provider()
+    const { revocation_endpoint: endpoint } = found.serverMetadata()
+    if (endpoint === undefined || !this.#isSafe(endpoint)) return
+    await client.tokenRevocation(found, refreshToken, { token_type_hint: 'refresh_token' })
+  }
+
+  /** Tells whether an endpoint is https, or plain http as the issuer is. */
+  #isSafe(endpoint: string | undefined): boolean {
+    const isPlain = this.#login.issuerUrl.startsWith('http:')
+    return endpoint?.startsWith('https:') === true || (isPlain && endpoint?.startsWith('http:') === true)
+  }
+
   #tokens({ id_token, access_token, refresh_token, expires_in }: client.TokenEndpointResponse): Tokens {
     const token = this.#login.use === 'idToken' ? id_token : access_token
     if (token === undefined) throw new PublicError('forbidden', { message: 'The provider gives no ID token.' })
@@ -124,8 +138,7 @@ export class OidcClient {
     )
     const { authorization_endpoint, token_endpoint } = found.serverMetadata()
     for (const endpoint of [authorization_endpoint, token_endpoint])
-      if (!endpoint?.startsWith('https:') && !(isPlain && endpoint?.startsWith('http:')))
-        throw new Error('an endpoint in the metadata is missing, or not https')
+      if (!this.#isSafe(endpoint)) throw new Error('an endpoint in the metadata is missing, or not https')
     return found
   }
 }

@@ -77,6 +77,18 @@ test('a login at the provider ends at the page that was asked for, query include
   const html = await page.content()
   for (const token of new Set(tokens)) assert.not.match(html, token.slice('Bearer '.length, 60))
   assert.ok(tokens.every((token) => /^Bearer ey/.test(token)))
+
+  // A copy of the cookies opens nothing after the logout, and the provider gives no token for it.
+  const cookie = (await page.browserContext().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ')
+  const status = async () => (await fetch(`${url}/`, { headers: { cookie }, redirect: 'manual' })).status
+  assert.is(await status(), 200)
+  const form = (await page.$eval('form[action="/logout"] input', (input) => input.getAttribute('value'))) ?? ''
+  const sent = { method: 'POST', headers: { cookie, origin: url }, redirect: 'manual' } as const
+  assert.is((await fetch(`${url}/logout`, { ...sent, body: new URLSearchParams({ form: 'x' }) })).status, 403)
+  assert.is(await status(), 200)
+  assert.is((await fetch(`${url}/logout`, { ...sent, body: new URLSearchParams({ form }) })).status, 303)
+  assert.is(await status(), 303)
+  await eventually('the refresh token is revoked', () => provider.requests.includes('POST /token/revocation'))
 })
 
 test('66: a session whose token has ended, and can’t be had anew, is one login away from the page with its query', async () => {

@@ -38,11 +38,16 @@ export class OpenConsole implements AsyncDisposable {
   }
 
   /** Resolves when everything serves, and gateways have tried every server. */
-  static async start(manifests: string, args: readonly string[] = []): Promise<OpenConsole> {
+  static async start(
+    manifests: string,
+    args: readonly string[] = [],
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<OpenConsole> {
     const folder = temporaryFolder()
     writeFileSync(join(folder.path, 'all.yaml'), manifests)
     const file = join(folder.path, 'all.yaml')
-    const portico = new RunningPortico([file, '--host', ownHost, '--state', join(folder.path, 'state'), ...args])
+    const given = [file, '--host', ownHost, '--state', join(folder.path, 'state'), ...args]
+    const portico = new RunningPortico(given, env)
     const one = new OpenConsole(folder, portico)
     await portico.ready()
     one.url = one.line.endpoints.find(({ kind }) => kind === 'Console')?.url ?? ''

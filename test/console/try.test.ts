@@ -1,8 +1,12 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { callMcp } from '../../console/mcp/client.ts'
 import { startBrowser } from '../support/browser.ts'
 import { eventually } from '../support/eventually.ts'
 import { object } from '../support/operator/standalone-run.ts'
+import { orFail } from '../support/or-fail.ts'
 import { gateway, group, OpenConsole, server } from './support.ts'
 
 const POLICY =
@@ -140,7 +144,6 @@ test('a call that was denied for its arguments is explained with them; from the 
 test('a denied call of the audit log fills the form', async () => {
   const url = one.portico.reports.at(-1)?.endpoints.find(({ name }) => name === 'guarded')?.url ?? ''
   await post('/ns/default/vmcp/guarded/tools/clock_convert_time', { raw: '{}' })
-  const { callMcp } = await import('../../console/mcp/client.ts')
   const denied = await callMcp({ url, token: undefined }, 'tools/call', { name: 'clock_current_time', arguments: {} })
   assert.is(denied.status, 403)
   const calls = async () => (await one.json('/ns/default/vmcp/guarded/access')).facts.denied
@@ -239,6 +242,41 @@ test('48: hostile claims, names of clients and lines of the audit log stay text'
     assert.is(await page.evaluate('window.pwned'), undefined, path)
   }
   assert.equal(said, [])
+})
+
+test('events are read wherever they are cut, with either line end', async () => {
+  const events = (end: string) =>
+    [{ method: 'notifications/progress' }, { method: 'notifications/message' }, { id: 1, result: { a: 'ä' } }]
+      .map((message) => `data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}${end}${end}`)
+      .join('')
+  let text = Buffer.alloc(0)
+  let step = 1
+  const sender = createServer(
+    orFail(async (_: IncomingMessage, response: ServerResponse) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      for (let at = 0; at < text.length; at += step) {
+        response.write(text.subarray(at, at + step))
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      response.end()
+    }),
+  )
+  await new Promise<void>((resolve) => sender.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(sender.address() as AddressInfo).port}`
+  try {
+    for (const end of ['\n', '\r\n'])
+      for (step of [1, 2, 3, 7, 64, 1_000]) {
+        text = Buffer.from(events(end))
+        const seen: unknown[] = []
+        const onNotification = ({ method }: Readonly<Record<string, unknown>>) => void seen.push(method)
+        const { message } = await callMcp({ url, token: undefined }, 'tools/list', {}, { onNotification })
+        assert.equal(message?.['result'], { a: 'ä' }, `${step} ${JSON.stringify(end)}`)
+        assert.equal(seen, ['notifications/progress', 'notifications/message'])
+      }
+  } finally {
+    sender.closeAllConnections()
+    sender.close()
+  }
 })
 
 test.run()

@@ -61,6 +61,7 @@ export async function startLoginProvider(redirectUris: readonly string[], host =
     features: {
       devInteractions: { enabled: false },
       registration: { enabled: true, initialAccessToken },
+      revocation: { enabled: true },
       resourceIndicators: {
         enabled: true,
         getResourceServerInfo(_context: unknown, resource: string) {
