@@ -35,6 +35,8 @@ interface RequestOptions {
   readonly signal?: AbortSignal
   /** Milliseconds until the answer's headers, and between two pieces of its body. */
   readonly timeout?: number
+  /** The largest answer in bytes. It is set where a pod answers and not the API server. Absent: any. */
+  readonly mostBytes?: number
 }
 
 interface JsonPatch {
@@ -115,7 +117,8 @@ export class ApiServer {
   /** Sends one request and returns the decoded JSON of a success. */
   async request<T>(method: keyof typeof HttpMethod, path: string, options: RequestOptions = {}): Promise<T> {
     const response = await this.open(method, path, options)
-    const text = await response.body.text()
+    const { mostBytes } = options
+    const text = await (mostBytes === undefined ? response.body.text() : readWithin(mostBytes, response.body))
     if (response.statusCode >= 200 && response.statusCode < 300) return JSON.parse(text) as T
     throw parseError(response.statusCode, text, response.headers['retry-after'])
   }
@@ -195,6 +198,18 @@ export class ApiServer {
       throw error
     }
   }
+}
+
+/** Reads a body. Throws an Error if it has more bytes. */
+async function readWithin(mostBytes: number, body: AsyncIterable<Buffer>): Promise<string> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of body) {
+    size += chunk.length
+    if (size > mostBytes) throw new Error(`the answer has more than ${mostBytes} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
 }
 
 function parseError(status: number, text: string, retryAfterHeader: string | string[] | undefined): ApiError {

@@ -1,3 +1,4 @@
+import type { Steps } from '../../../crds/settings/stepwise.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { formatKey } from '../queue/queue.ts'
 import type { ReflectedStore } from '../watch/reflector.ts'
@@ -77,8 +78,15 @@ export class ChildCache {
           if (object.kind !== kind || (namespace && object.metadata.namespace !== namespace)) continue
           if (!present.has(key)) this.#drop(key)
         }
-        for (const object of objects) this.#put(object)
+        return this.#putAll(objects)
       },
+    }
+  }
+
+  *#putAll(objects: readonly KubernetesObject[]): Steps<void> {
+    for (const object of objects) {
+      this.#put(object)
+      yield
     }
   }
 

@@ -1,3 +1,4 @@
+import type { Steps } from '../../../crds/settings/stepwise.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { findWorkload, type WorkloadName } from '../children/ownership.ts'
 import { formatKey } from '../queue/queue.ts'
@@ -37,8 +38,15 @@ export class PodCache {
             if (inScope && !present.has(`${pod.metadata.namespace}/${pod.metadata.name}`)) this.#remove(pod)
           }
         }
-        for (const object of objects) this.#put(object as Pod)
+        return this.#putAll(objects)
       },
+    }
+  }
+
+  *#putAll(objects: readonly KubernetesObject[]): Steps<void> {
+    for (const object of objects) {
+      this.#put(object as Pod)
+      yield
     }
   }
 

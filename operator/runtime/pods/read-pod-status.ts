@@ -71,7 +71,9 @@ export const readStatusByProxy =
   async (pod) => {
     const { namespace, name } = pod.metadata
     const path = `${buildPath(PODS, namespace, `${name}:${adminPort(pod)}`, 'proxy')}/status`
-    return checked(await api.request<unknown>('GET', path, { timeout: STATUS_TIMEOUT_MS }))
+    const signal = AbortSignal.timeout(2 * STATUS_TIMEOUT_MS)
+    const bounds = { timeout: STATUS_TIMEOUT_MS, signal, mostBytes: LARGEST_STATUS }
+    return checked(await api.request<unknown>('GET', path, bounds))
   }
 
 /** Tells whether a pod runs a data plane that can be asked for its status. */

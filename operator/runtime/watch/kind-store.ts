@@ -1,5 +1,6 @@
 import { ResourceEventType } from '@dot-i/k8s-operator'
 import type { Logger } from 'pino'
+import type { Steps } from '../../../crds/settings/stepwise.ts'
 import type { KubernetesObject, ObjectName, World } from '../../model/index.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
 import { type Dependency, onList, onObject, onReferrers } from './dependencies.ts'
@@ -82,10 +83,17 @@ export function kindStore(options: KindStoreOptions): ReflectedStore {
   return {
     put,
     remove: ({ metadata }) => remove(metadata.namespace ?? '', metadata.name),
-    replace(objects) {
+    *replace(objects): Steps<void> {
       const present = new Set(objects.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`))
-      for (const [key, { namespace, name }] of [...known]) if (!present.has(key)) remove(namespace, name)
-      for (const object of objects) put(object)
+      for (const [key, { namespace, name }] of [...known]) {
+        if (present.has(key)) continue
+        remove(namespace, name)
+        yield
+      }
+      for (const object of objects) {
+        put(object)
+        yield
+      }
     },
   }
 }

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { atOnce, type Steps, stepwise } from '../../../crds/settings/stepwise.ts'
 import { backoffDelay } from '../../../dataplane/retry/backoff.ts'
 import { type ApiServer, isGone, isNotFound, watch } from '../../cluster/kubernetes/api-server.ts'
 import { formatApiVersion, METADATA_ONLY, type Resource } from '../../cluster/kubernetes/resource.ts'
@@ -9,8 +10,11 @@ import { pause } from '../queue/pause.ts'
 export interface ReflectedStore {
   put(object: KubernetesObject): void
   remove(object: KubernetesObject): void
-  /** Stores the result of a list at a version. Objects that are not in it are gone. */
-  replace(objects: readonly KubernetesObject[], version: string): void
+  /**
+   * Stores the result of a list at a version. Objects that are not in it are gone. What may take long is returned as
+   * steps, which have to be run.
+   */
+  replace(objects: readonly KubernetesObject[], version: string): Steps<void> | void
 }
 
 export interface ReflectorMetrics {
@@ -179,7 +183,9 @@ export class Reflector {
     this.metrics.lists++
     this.metrics.lastSeen = this.#listedAt = Date.now()
     this.#absentSince = undefined
-    store.replace(objects, version)
+    // A thousand objects that come at once must not hold up probes, the lease and admission.
+    const steps = store.replace(objects, version)
+    if (steps) await stepwise(steps)
     this.#resourceVersion = version
     this.#sync()
   }
@@ -212,7 +218,8 @@ export class Reflector {
     // A CRD that is installed again counts its versions anew.
     this.#resourceVersion = undefined
     if (this.#hasSynced && Date.now() - this.#absentSince < ABSENT_AFTER) return
-    this.#options.store.replace([], '')
+    const steps = this.#options.store.replace([], '')
+    if (steps) atOnce(steps)
     this.#sync()
   }
 

@@ -1,14 +1,22 @@
 /** Answers of our own writes and events of watches reach the cache in any order; it must show what the cluster has. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { atOnce } from '../../../../crds/settings/stepwise.ts'
 import type { KubernetesObject } from '../../../../operator/model/view.ts'
 import { ChildCache } from '../../../../operator/runtime/children/child-cache.ts'
+import type { ReflectedStore } from '../../../../operator/runtime/watch/reflector.ts'
 
 const child = (resourceVersion: number, { uid = 'a', name = 'one' } = {}): KubernetesObject => ({
   apiVersion: 'apps/v1',
   kind: 'Deployment',
   metadata: { namespace: 'team', name, uid, resourceVersion: String(resourceVersion) },
 })
+
+/** Stores the result of a list. */
+function replace(store: ReflectedStore, objects: readonly KubernetesObject[], version: string): void {
+  const steps = store.replace(objects, version)
+  if (steps) atOnce(steps)
+}
 
 function setUp(namespace?: string) {
   const heard: string[] = []
@@ -22,7 +30,7 @@ for (const namespace of [undefined, 'team']) {
 
   test(`${where}: a write is visible before the watch delivers it, and stays then`, () => {
     const { cache, heard, store, version } = setUp(namespace)
-    store.replace([], '5')
+    replace(store, [], '5')
     cache.written(child(10))
     assert.is(version(), '10')
     assert.equal(heard, ['one'])
@@ -32,7 +40,7 @@ for (const namespace of [undefined, 'team']) {
 
   test(`${where}: the late answer of a write does not bring back what was deleted meanwhile`, () => {
     const { cache, heard, store, version } = setUp(namespace)
-    store.replace([], '5')
+    replace(store, [], '5')
     store.put(child(10))
     store.remove(child(12))
     heard.length = 0
@@ -43,15 +51,15 @@ for (const namespace of [undefined, 'team']) {
 
   test(`${where}: nor does it if the watch broke meanwhile and a list shows that it is gone`, () => {
     const { cache, store, version } = setUp(namespace)
-    store.replace([], '5')
-    store.replace([child(7, { name: 'another' })], '20')
+    replace(store, [], '5')
+    replace(store, [child(7, { name: 'another' })], '20')
     cache.written(child(10))
     assert.is(version(), undefined)
   })
 
   test(`${where}: nor does it hide a later state, or another object that has the name by now`, () => {
     const { cache, store, version } = setUp(namespace)
-    store.replace([], '5')
+    replace(store, [], '5')
     store.put(child(14))
     cache.written(child(10))
     assert.is(version(), '14')
@@ -63,8 +71,8 @@ for (const namespace of [undefined, 'team']) {
 
   test(`${where}: versions that count anew after a list count from that list`, () => {
     const { cache, store, version } = setUp(namespace)
-    store.replace([child(900)], '1000')
-    store.replace([], '3')
+    replace(store, [child(900)], '1000')
+    replace(store, [], '3')
     cache.written(child(4))
     assert.is(version(), '4')
   })
@@ -72,7 +80,7 @@ for (const namespace of [undefined, 'team']) {
 
 test('the version of one namespace means nothing in another', () => {
   const { cache, version } = setUp('team')
-  cache.store('Deployment', 'others').replace([], '100')
+  replace(cache.store('Deployment', 'others'), [], '100')
   cache.written(child(10))
   assert.is(version(), '10')
 })

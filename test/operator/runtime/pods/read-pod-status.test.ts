@@ -1,13 +1,21 @@
-import { createServer } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { ApiServer } from '../../../../operator/cluster/kubernetes/api-server.ts'
+import { PooledKubeConfig } from '../../../../operator/cluster/kubernetes/kube-config.ts'
 import type { Pod } from '../../../../operator/runtime/pods/observation.ts'
-import { readStatusByAddress } from '../../../../operator/runtime/pods/read-pod-status.ts'
+import {
+  type ReadPodStatus,
+  readStatusByAddress,
+  readStatusByProxy,
+} from '../../../../operator/runtime/pods/read-pod-status.ts'
 
 /** Asks a pod on this machine that answers with this text. */
-async function ask(answer: string): Promise<unknown> {
-  const server = createServer((_, response) => response.end(answer))
+const ask = (answer: string): Promise<unknown> => askWith((_, response) => response.end(answer))
+
+async function askWith(answer: RequestListener, read = (_: number): ReadPodStatus => readStatusByAddress) {
+  const server = createServer(answer)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   // A port of the same name in the user's container is none of ours, whatever comes first.
@@ -17,7 +25,7 @@ async function ask(answer: string): Promise<unknown> {
   const metadata = { name: 'one', namespace: 'a', labels }
   const pod: Pod = { apiVersion: 'v1', kind: 'Pod', metadata, spec, status: { podIP: '127.0.0.1' } }
   try {
-    return await readStatusByAddress(pod)
+    return await read(port)(pod)
   } finally {
     server.closeAllConnections()
     server.close()
@@ -38,5 +46,52 @@ test('an answer of another form is ignored, and does no harm', async () => {
       assert.not.instance(error, assert.Assertion, text)
     }
 })
+
+/** Asks through an API server, which passes on what the pod answers. */
+function byProxy(port: number): ReadPodStatus {
+  const config = new PooledKubeConfig()
+  config.loadFromOptions({
+    clusters: [{ name: 'c', server: `http://127.0.0.1:${port}`, skipTLSVerify: true }],
+    users: [{ name: 'u' }],
+    contexts: [{ name: 'x', cluster: 'c', user: 'u' }],
+    currentContext: 'x',
+  })
+  return readStatusByProxy(new ApiServer(config, 'test'))
+}
+
+for (const [way, read] of [
+  ['at its address', undefined],
+  ['through the API server', byProxy],
+] as const) {
+  test(`a pod that answers without end is given up ${way}`, async () => {
+    let sent = 0
+    const endless: RequestListener = (_, response) => {
+      const piece = Buffer.alloc(64 * 1024, 0x20)
+      const more = () => {
+        while (!response.destroyed && response.write(piece)) sent += piece.length
+      }
+      response.on('drain', more)
+      more()
+    }
+    const refused = await askWith(endless, read).then(
+      () => assert.unreachable() as never,
+      (error: Error) => error,
+    )
+    assert.match(refused.message, 'more than')
+    assert.ok(sent < 64 * 1024 * 1024, `${sent}`)
+  })
+
+  test(`a pod that answers a byte at a time is given up ${way}`, async () => {
+    const slow: RequestListener = (_, response) => {
+      const timer = setInterval(() => response.write(' '), 100)
+      response.on('close', () => clearInterval(timer))
+    }
+    const refused = await askWith(slow, read).then(
+      () => assert.unreachable() as never,
+      (error: Error) => error,
+    )
+    assert.match(refused.name, /TimeoutError|AbortError/)
+  })
+}
 
 test.run()
