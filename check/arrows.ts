@@ -155,7 +155,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'dataplane/gateway/endpoint': ['incoming', 'catalog', 'tools', 'streams'],
   'dataplane/registry': ['authz', 'catalog', 'sources', 'store', 'sync', 'settings', 'api', 'page'],
   'dataplane/registry/sources': ['format', 'http', 'git', 'kubernetes'],
-  'dataplane/registry/store': ['database', 'search', 'read', 'apply', 'publish'],
+  'dataplane/registry/store': ['database', 'read', 'apply', 'publish'],
   'dataplane/registry/api': ['schemas', 'request', 'catalog', 'admin'],
 }
 

@@ -3,8 +3,8 @@ import type { Logger } from 'pino'
 import type { AuthServerConfig } from '../config/auth-server.ts'
 import { redisKeyPrefix } from '../config/redis-keys.ts'
 import { Issuers } from '../identity/index.ts'
-import { connectRedis, redisConfigOf } from '../storage/redis.ts'
-import { replicaWait, warnOfEviction } from '../storage/redis-safety.ts'
+import { buildRedisConfig, connectRedis } from '../storage/redis.ts'
+import { createReplicaWait, warnOfEviction } from '../storage/redis-safety.ts'
 import {
   createMemoryTokenStore,
   createRedisTokenStore,
@@ -88,10 +88,10 @@ function openStores(
       }),
     }
   }
-  const client = connectRedis(redisConfigOf(redis, directory), log)
+  const client = connectRedis(buildRedisConfig(redis, directory), log)
   warnOfEviction(client, log)
   tryRights(client, prefix)
-  const shared = { client, prefix, atReplica: replicaWait(client, log) }
+  const shared = { client, prefix, atReplica: createReplicaWait(client, log) }
   return {
     store: createRedisStore(shared),
     tokens: createRedisTokenStore({ ...shared, secrets }),

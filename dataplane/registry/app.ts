@@ -2,28 +2,26 @@ import type { IncomingMessage } from 'node:http'
 import { Hono } from 'hono'
 import type { Logger } from 'pino'
 import type { Auditing } from '../audit/event.ts'
+import type { Role } from '../config/registry.ts'
 import { resourceMetadataRoutes } from '../identity/resource-metadata-routes.ts'
 import { errorResponse } from '../server/answer.ts'
 import { PublicError } from '../server/errors.ts'
 import { requestIds } from '../server/request-id.ts'
 import type { Observe } from '../telemetry/observe.ts'
-import { entryOperations } from './api/admin/entries.ts'
+import { entryOperations, listingOperations } from './api/admin/entries.ts'
 import { gateOperation } from './api/admin/gate.ts'
 import { explainOperation, meOperation } from './api/admin/identity.ts'
-import { listingOperations } from './api/admin/listings.ts'
 import { publishOperation } from './api/admin/publish.ts'
 import { registryOperations } from './api/admin/registries.ts'
 import { sourceOperations } from './api/admin/sources.ts'
 import { catalogOperations } from './api/catalog/operations.ts'
 import { openApiRoutes } from './api/openapi.ts'
-import { auditRefusal } from './api/request/audit-request.ts'
 import { type CallerMemory, holdRequests } from './api/request/caller-memory.ts'
-import type { Api } from './api/request/context.ts'
-import { crossOrigin } from './api/request/cross-origin.ts'
-import { mount } from './api/request/mount.ts'
-import type { RegistryEnv } from './api/request/operation.ts'
-import { errorPage, pageRoutes } from './page/routes.ts'
-import { type AnsweredHosts, guardRequests } from './settings/host-check.ts'
+import type { Api, Operation, RegistryEnv } from './api/request/operation.ts'
+import { auditOperation, auditRefusal, observeRequest } from './api/request/record-request.ts'
+import { type Actor, hasRole } from './authz/access.ts'
+import { pageRoutes, renderError } from './page/routes.ts'
+import { type AnsweredHosts, crossOrigin, guardRequests } from './settings/hosts-and-origins.ts'
 
 interface RegistryAppOptions {
   readonly api: Api
@@ -64,12 +62,15 @@ export function registryApp({
   app.use('/registry/*', crossOrigin(origins))
   app.route('/', resourceMetadataRoutes({ current: () => api.identity.metadata() }))
   app.route('/', openApiRoutes(operations, version))
-  // Clients look here for an authorization server before they have a token. It is no secret that there is none.
+  // Clients look here for an authorization server before they have a token, so the 404 needs none either.
   app.get('/.well-known/*', () => errorResponse(new PublicError('not_found')))
   app.use(async function identify(c, next) {
     const incoming = findIncoming(c.env)
     try {
-      c.set('actor', await api.identity.actorOf(c.req.header('authorization'), rawPath(c.env, c.req.path), incoming))
+      c.set(
+        'actor',
+        await api.identity.identify(c.req.header('authorization'), readRawPath(c.env, c.req.path), incoming),
+      )
     } catch (error) {
       auditRefusal(audit, error, incoming, c.var.requestId)
       throw error
@@ -84,10 +85,10 @@ export function registryApp({
     throw new PublicError('not_found')
   })
   app.onError((error, c) => {
-    const page = errorPage(c, error)
+    const page = renderError(c, error)
     if (page !== undefined) return page
     const response = errorResponse(error, c.var.log?.() ?? log)
-    // This keeps the headers that were set before, including those for other origins: a page may read errors too.
+    // It keeps the headers that are set already, such as those for other origins: their pages may read errors too.
     return c.newResponse(response.body, response)
   })
   return app
@@ -96,7 +97,59 @@ export function registryApp({
 const findIncoming = (env: unknown): IncomingMessage | undefined =>
   ((env ?? {}) as { incoming?: IncomingMessage }).incoming
 
-/** Returns the path as sent, without the query. Hono's is decoded in part, and dot segments are resolved in it. */
-function rawPath(env: unknown, path: string): string {
+/** Returns the path as it was sent, without the query. In Hono's some escapes are decoded and dot segments resolved. */
+function readRawPath(env: unknown, path: string): string {
   return (findIncoming(env)?.url ?? path).split('?', 1)[0] as string
+}
+
+interface MountOptions {
+  readonly observe: Observe
+  readonly audit: Auditing
+  /** Builds the refusal of callers who have no token but need one. */
+  challenge(): PublicError
+}
+
+/** Adds the routes of the operations. Other methods on their paths get 405 with the allowed ones. */
+function mount(app: Hono<RegistryEnv>, operations: readonly Operation[], options: MountOptions): void {
+  const paths = Map.groupBy(operations, ({ path }) => path)
+  for (const [path, onPath] of paths) {
+    const allow = listMethods(path, onPath)
+    for (const route of listRoutes(path)) {
+      for (const { id, method, role, handle } of onPath) {
+        const recorders = [
+          observeRequest(options.observe, { id, path }),
+          auditOperation(options.audit, { id, method }),
+        ] as const
+        app.on(method.toUpperCase(), route, ...recorders, (c) => {
+          if (role !== undefined) requireRole(c.var.actor, role, options)
+          // Catalog reads are answered before the app. One arrives here if its path had dot segments:
+          // `/a/../registry/…`.
+          if (handle === undefined) throw new PublicError('not_found')
+          return handle(c)
+        })
+      }
+      app.all(route, () => {
+        throw new PublicError('method_not_allowed', { headers: { allow } })
+      })
+    }
+  }
+}
+
+function requireRole(actor: Actor, role: Role, { challenge }: MountOptions): void {
+  if (actor.mode !== 'anonymous' && actor.subject === undefined) throw challenge()
+  if (!hasRole(actor, role)) throw new PublicError('forbidden_role')
+}
+
+/** Lists the routes of a path template. Some clients and proxies don't encode the slash in an entry's name. */
+function listRoutes(path: string): readonly string[] {
+  const route = path.replace(/\{(\w+)\}/g, ':$1')
+  return route.includes(':entry') ? [route, route.replace(':entry', ':namespace/:short')] : [route]
+}
+
+/** Lists the allowed methods of a path. OPTIONS is allowed for the catalog only, where `crossOrigin` answers it. */
+function listMethods(path: string, operations: readonly Operation[]): string {
+  const methods = operations.map(({ method }) => method.toUpperCase())
+  if (methods.includes('GET')) methods.push('HEAD')
+  if (path.startsWith('/registry/')) methods.push('OPTIONS')
+  return methods.join(', ')
 }

@@ -12,18 +12,16 @@ import type { ExportTimes } from '../telemetry/options.ts'
 import { Telemetry } from '../telemetry/telemetry.ts'
 import { catalogReads } from './api/catalog/reads.ts'
 import { CallerMemory, callerLimits } from './api/request/caller-memory.ts'
-import type { Api } from './api/request/context.ts'
+import type { Api } from './api/request/operation.ts'
 import { registryApp } from './app.ts'
-import { createVisibility } from './authz/visibility.ts'
-import { type Configuration, followConfiguration } from './settings/configuration.ts'
+import { createVisibility } from './authz/access.ts'
+import { type Configuration, followConfiguration, type RegistrySettings } from './settings/configuration.ts'
 import { createIdentity, type Identity } from './settings/identity.ts'
-import type { RegistrySettings } from './settings/settings.ts'
 import type { SyncState } from './sources/format/source.ts'
 import { buildStatus, measureRegistry, readiness } from './status.ts'
 import type { SourceRecord } from './store/database/records.ts'
-import { buildSchedule } from './sync/build-schedule.ts'
 import { openStore, type Store } from './sync/open-store.ts'
-import { createScheduler, type Scheduler } from './sync/scheduler.ts'
+import { buildSchedule, createScheduler, type Scheduler } from './sync/schedule.ts'
 
 interface ServeRegistryOptions {
   readonly configFile: string
@@ -35,13 +33,12 @@ interface ServeRegistryOptions {
   /** Overrides the level of the configuration. */
   readonly logLevel?: Level | undefined
   readonly observe?: Observe
-  /** The intervals of telemetry exports. */
   readonly exports?: ExportTimes | undefined
-  /** Divides the intervals of a source's syncs. It is for tests, which would otherwise wait for whole seconds. */
+  /** Divides the intervals between syncs. Tests set it, since the shortest interval is whole seconds. */
   readonly syncsHastenedBy?: number | undefined
-  /** The milliseconds between two checks whether the writing thread has stalled. It is for tests too. */
+  /** The interval of checks that the writing thread has not stalled, in milliseconds. Tests set it too. */
   readonly checkMs?: number | undefined
-  /** The memory limit of this process in bytes, if there is one. The limits of callers follow from it. */
+  /** The memory limit of this process in bytes, from which the limits of callers follow. */
   readonly memoryBytes?: number | undefined
   readonly version?: { readonly version: string; readonly node: string; readonly apiGroup?: string }
 }
@@ -55,8 +52,8 @@ interface RunningRegistry {
 }
 
 /**
- * Serves a registry by its configuration file, and follows the file. Throws a ConfigError, or an Error that names the
- * port or the store.
+ * Serves a registry by its configuration file, which it follows. Throws a ConfigError, or an Error that names the port
+ * or store that is not available.
  */
 export async function serveRegistry(options: ServeRegistryOptions): Promise<RunningRegistry> {
   const level = new LogLevel(options.logLevel)
@@ -85,18 +82,18 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
   }
 }
 
-/** Ends the parts of a registry in order. */
+/** Closes the parts of a registry in order. */
 class Ends {
   readonly #following = new AbortController()
   readonly #parts = new AsyncDisposableStack()
   readonly #front: ((times: DrainTimes) => Promise<unknown>)[] = []
 
-  /** This signal is aborted first: the configuration is then no longer followed. */
+  /** Aborted first: the configuration is no longer followed from then on. */
   get signal(): AbortSignal {
     return this.#following.signal
   }
 
-  /** Adds a part that gives work to the others. These parts end together, before the rest. */
+  /** Adds a part that gives work to others. These parts close together, before the rest. */
   addFront(end: (times: DrainTimes) => Promise<unknown>): void {
     this.#front.push(end)
   }
@@ -132,12 +129,12 @@ interface Parts extends PartsOptions {
   readonly schedule: () => Promise<void>
 }
 
-/** Opens the store, and puts the configuration in force. */
+/** Opens the store and puts the configuration in force. */
 async function startParts(options: PartsOptions): Promise<Parts> {
   const { configuration, stateDirectory, syncsHastenedBy, checkMs, ends, log, level, observe, telemetry, audit } =
     options
   const { postgres } = configuration.current()
-  // This replica also schedules sources that were made through another one.
+  // Another replica may have created a source by the API.
   const onSettings = () => {
     schedule(configuration.current()).catch((error: unknown) =>
       log.warn({ err: error }, 'the sources of other replicas can’t be read'),
@@ -147,10 +144,10 @@ async function startParts(options: PartsOptions): Promise<Parts> {
   const identity = ends.adopt(createIdentity({ log, observe }))
   const record = (source: string, state: SyncState) => store.recordSync({ source, state: JSON.stringify(state) })
   const scheduler = createScheduler({ sync: store.syncSource, record, log, observe, audit })
-  ends.addFront(() => within(SYNCS_END_MS, scheduler.stop()))
+  ends.addFront(() => waitWithin(SYNCS_END_MS, scheduler.stop()))
   const schedule = async (settings: RegistrySettings) => {
     const sources = await store.reader.sources()
-    const schedules = [...settings.schedules, ...schedulesOfApi(sources, settings)].map((schedule) => ({
+    const schedules = [...settings.schedules, ...buildApiSchedules(sources, settings)].map((schedule) => ({
       ...schedule,
       intervalMs: schedule.intervalMs / syncsHastenedBy,
     }))
@@ -171,8 +168,7 @@ async function startParts(options: PartsOptions): Promise<Parts> {
 
 const WORKLOAD = 'portico-registry'
 
-/** Returns the schedules of the sources that were made through the API. */
-function schedulesOfApi(sources: readonly SourceRecord[], { directory, limits }: RegistrySettings) {
+function buildApiSchedules(sources: readonly SourceRecord[], { directory, limits }: RegistrySettings) {
   const { privateSources, sourceBytes } = limits
   const options = { directory, publicOnly: privateSources === 'deny', sourceBytes }
   return sources
@@ -200,7 +196,7 @@ async function startListeners(
   let listener: Listener | undefined
   ends.addFront(async (times) => {
     await listener?.close(times)
-    // Probes are answered to the end: not ready, but alive.
+    // Until then probes are answered: not ready, and alive.
     await adminListener.close(ADMIN_GRACE_MS)
   })
   const api = buildApi(parts)
@@ -218,23 +214,22 @@ function buildApi({ configuration, store, identity, scheduler, schedule, ends }:
     reader: store.reader,
     writer: store.writer,
     identity,
-    visibilityOf: createVisibility(store.reader.claimsSets),
+    findVisibility: createVisibility(store.reader.claimsSets),
     ending: ends.signal,
     limits: () => configuration.current().limits,
-    syncs: { stateOf: scheduler.state, run: scheduler.syncNow, changed: schedule },
+    syncs: { findState: scheduler.state, run: scheduler.syncNow, changed: schedule },
   }
 }
 
 const GRACE_MS = 10_000
 const ADMIN_GRACE_MS = 1_000
-/** After this a stop continues without the syncs. Their thread may have stalled, and is then terminated. */
+/** A stop waits so long for syncs. A thread that has stalled is terminated later. */
 const SYNCS_END_MS = 5_000
 
-/** Waits for the end, but no longer than so many milliseconds. */
-async function within(ms: number, ending: Promise<unknown>): Promise<void> {
+async function waitWithin(ms: number, ending: Promise<unknown>): Promise<void> {
   const patience = new AbortController()
   const timeout = delay(ms, undefined, { signal: patience.signal }).catch(() => {
-    // The timer was aborted below, because `ending` was first.
+    // The timer is aborted below.
   })
   await Promise.race([ending, timeout])
   patience.abort()

@@ -2,7 +2,7 @@ import type { RegistryStatus } from '../config/status.ts'
 import { configRefused, gauge, type Reading } from '../telemetry/metrics/family.ts'
 import type { Measured } from '../telemetry/metrics/metrics.ts'
 import type { Configuration } from './settings/configuration.ts'
-import type { Scheduler } from './sync/scheduler.ts'
+import type { Scheduler } from './sync/schedule.ts'
 
 const succeeded = gauge(
   'portico.source.last_success.timestamp',
@@ -22,7 +22,7 @@ interface MeasuredParts {
   readonly away: () => string | undefined
 }
 
-/** Builds the response of `/status`: the configuration in force, faults of a later one, and each source. */
+/** Builds the answer of `/status`: the configuration in force, the findings of a refused one, and each source. */
 export function buildStatus(
   configuration: Configuration,
   scheduler: Scheduler,
@@ -32,17 +32,17 @@ export function buildStatus(
   const sources = scheduler.states()
   const problems = [
     ...(auditProblem === undefined ? [] : [warning('AuditLogUnavailable', auditProblem)]),
-    ...leftOut(sources).map((message) => warning('EntryInvalid', message)),
+    ...listLeftOut(sources).map((message) => warning('EntryInvalid', message)),
   ]
   return { config: hash, refused: configuration.refused(), problems, registries, sources }
 }
 
 const warning = (code: string, message: string) => ({ severity: 'warning' as const, code, message })
 
-/** The most left-out entries that are reported as problems of the registry. */
+/** The most left-out entries in the problems of the status. */
 const MOST_LEFT_OUT = 100
 
-function leftOut(sources: ReturnType<Scheduler['states']>): readonly string[] {
+function listLeftOut(sources: ReturnType<Scheduler['states']>): readonly string[] {
   const messages = sources.flatMap(({ name, problems }) =>
     problems.flatMap(({ pointer, message, served }) =>
       served ? [] : `${name}: ${pointer || 'an entry'} is left out: ${message}`,
@@ -51,10 +51,7 @@ function leftOut(sources: ReturnType<Scheduler['states']>): readonly string[] {
   return messages.slice(0, MOST_LEFT_OUT)
 }
 
-/**
- * Creates the readiness probe: ready once the first sync of every source has ended, well or not, and while the database
- * answers.
- */
+/** Creates the readiness check: ready while the database answers, once each source was synced, successfully or not. */
 export function readiness(scheduler: Scheduler, away: () => string | undefined): () => true | { reason: string } {
   let ready = false
   return function isReady() {
@@ -66,20 +63,19 @@ export function readiness(scheduler: Scheduler, away: () => string | undefined):
   }
 }
 
-/** Measures a registry when its metrics are read. Sources are those of its configuration and its administrators. */
 export function measureRegistry({ configuration, scheduler, away }: MeasuredParts): Measured {
   const states = scheduler.states()
   return {
     readings: [
       { metric: configRefused, labels: {}, value: configuration.refused().length > 0 ? 1 : 0 },
       { metric: up, labels: {}, value: away() === undefined ? 1 : 0 },
-      ...states.flatMap(ofSource),
+      ...states.flatMap(measureSource),
     ],
     known: new Map([[SOURCE, new Set(states.map(({ name }) => name))]]),
   }
 }
 
-function ofSource(state: ReturnType<Scheduler['states']>[number]): Reading[] {
+function measureSource(state: ReturnType<Scheduler['states']>[number]): Reading[] {
   const { name, lastSuccess, attempts, servers, skills } = state
   const labels = { [SOURCE]: name }
   const of = (type: string) => ({ ...labels, 'portico.entry.type': type })

@@ -1,11 +1,11 @@
-/** The holder of an entry, the widest group first: the networks of an address, or a user. */
+/** The holder of an entry, from its widest group on: the networks of an address, or a user. */
 export type Holder = readonly string[]
 
 interface FairCacheOptions {
   readonly most: number
-  /** The size of a holder besides its entries, and of each group above it; absent: 0. */
+  /** The size of a holder, and of each group above it, besides the entries; absent: 0. */
   readonly holderSize?: number
-  /** Holders of at most this size are equals: of these the least recently used one leaves first. */
+  /** Holders of at most this size count as equal. Of these, the least recently used makes room first. */
   readonly even?: number
   /** Returns milliseconds since 1970. */
   readonly now?: () => number
@@ -14,14 +14,15 @@ interface FairCacheOptions {
 interface EntryOptions {
   readonly size: number
   readonly ttlMs: number
-  /** Absent: the holder of the entry that it replaces, else an unknown holder. */
+  /** Absent: the holder of the entry that it replaces, or an unknown holder. */
   readonly holder?: Holder | undefined
 }
 
-export interface Leaver {
+/** The entry that makes room next. */
+interface Leaver {
   readonly key: string
   readonly addedAt: number
-  /** True if its holder has more than the holder that needs the room would have then. */
+  /** True if its holder has more than the holder that needs the room would have with the new entry. */
   readonly isHeldByMore: boolean
 }
 
@@ -39,18 +40,18 @@ interface Queued {
   after?: this | undefined
 }
 
-/** Expired entries are dropped to make room at most this often. */
+/** Making room drops expired entries at most this often. */
 const PURGE_AGAIN_MS = 1_000
-const EVEN = 1_024
-const MOST_EVEN = 1 / 64
-/** The number of size levels between a size and its double. */
-const STEPS = 4
+const EVEN_SIZE = 1_024
+const MOST_EVEN_SHARE = 1 / 64
+/** The number of levels from a size to its double. */
+const LEVELS_PER_DOUBLING = 4
 /** The holder of entries without a known holder. */
 export const NOBODY: Holder = ['']
 
 /**
- * Keeps entries of many holders in bounded room. The largest holder makes room for the others, with its least recently
- * used entry.
+ * A cache of bounded size for entries of many holders. If there is no room, the least recently used entry of the
+ * largest holder is removed.
  */
 export class FairCache<V> {
   readonly most: number
@@ -59,10 +60,10 @@ export class FairCache<V> {
   readonly #now: () => number
   #purgedAt = 0
 
-  constructor({ most, holderSize = 0, even = EVEN, now = Date.now }: FairCacheOptions) {
+  constructor({ most, holderSize = 0, even = EVEN_SIZE, now = Date.now }: FairCacheOptions) {
     this.most = most
     this.#now = now
-    this.#all = new Part('', undefined, { holderSize, even: Math.max(1, Math.min(even, most * MOST_EVEN)) })
+    this.#all = new Part('', undefined, { holderSize, even: Math.max(1, Math.min(even, most * MOST_EVEN_SHARE)) })
   }
 
   get size(): number {
@@ -97,7 +98,7 @@ export class FairCache<V> {
     return this.#all.find(holder)?.held ?? 0
   }
 
-  /** Keeps an entry. Others are removed if there is no room. One larger than the whole cache is not kept. */
+  /** Keeps an entry, and removes others if there is no room. An entry larger than the cache is not kept. */
   set(key: string, value: V, { size, ttlMs, holder }: EntryOptions): void {
     const now = this.#now()
     const before = this.#entries.get(key)
@@ -116,7 +117,7 @@ export class FairCache<V> {
     part.add(entry)
   }
 
-  /** Returns the size of an entry, plus that of the holder if it is new. */
+  /** Returns the size of an entry, with that of its holder if the holder is new. */
   needed(holder: Holder, size: number): number {
     return size + this.#all.unopened(holder)
   }
@@ -129,14 +130,14 @@ export class FairCache<V> {
     return true
   }
 
-  /** Tells whether there is room for this size once expired entries are dropped. */
+  /** Tells whether there is room for this size. Drops expired entries if there is not. */
   hasRoom(size: number): boolean {
     if (this.held + size <= this.most) return true
     this.purgeLately()
     return this.held + size <= this.most
   }
 
-  /** Returns the entry that leaves first if a holder needs this room; undefined if there is none. */
+  /** Finds the entry that is removed first if a holder needs so much room. */
   leaver(holder: Holder, size: number): Leaver | undefined {
     return this.#all.leaver(holder, size)
   }
@@ -152,7 +153,7 @@ export class FairCache<V> {
     for (const [key, { until }] of this.#entries) if (until <= now) this.delete(key)
   }
 
-  /** Does the same as `purgeStale`, unless that was done a moment ago: a caller without room asks repeatedly. */
+  /** Drops expired entries, unless that was done a moment ago: a caller without room asks repeatedly. */
   purgeLately(): void {
     if (this.#now() - this.#purgedAt >= PURGE_AGAIN_MS) this.purgeStale()
   }
@@ -162,7 +163,7 @@ export class FairCache<V> {
   }
 }
 
-/** A queue from which any item is removed in constant time. A Set does not: it steps over all removed items. */
+/** A queue whose items are removed in constant time. A Set would step over all items that were removed before. */
 class Queue<T extends Queued> {
   first: T | undefined
   last: T | undefined
@@ -185,7 +186,7 @@ class Queue<T extends Queued> {
 
 interface Group<V> {
   readonly parts: Map<string, Part<V>>
-  /** The parts by size level; in each, the least recently used come first. */
+  /** The parts by level of size. In each level the least recently used comes first. */
   readonly levels: Map<number, Queue<Part<V>>>
 }
 
@@ -194,13 +195,14 @@ interface PartOptions {
   readonly even: number
 }
 
+/** A holder, or a group of holders. */
 class Part<V> implements Queued {
   before?: this
   after?: this
   readonly name: string
   readonly parent: Part<V> | undefined
   readonly options: PartOptions
-  /** Both are made at their first use: there are many holders. */
+  /** Both are created on first use, since there are many holders. */
   group: Group<V> | undefined
   entries: Queue<Entry<V>> | undefined
   held = 0
@@ -211,7 +213,7 @@ class Part<V> implements Queued {
     this.options = options
   }
 
-  /** The size besides the entries. All entries without a known holder are in one part. */
+  /** The size besides the entries. The part for entries without a known holder has none. */
   get own(): number {
     return this.name === '' ? 0 : this.options.holderSize
   }
@@ -233,7 +235,7 @@ class Part<V> implements Queued {
     }, this)
   }
 
-  /** Returns the size, besides entries, of the parts that are missing for a holder. */
+  /** Returns the size of the parts that would have to be created for a holder. */
   unopened(holder: Holder): number {
     const at = holder.findIndex((_, index) => this.find(holder.slice(0, index + 1)) === undefined)
     return at < 0 ? 0 : holder.slice(at).filter((name) => name !== '').length * this.options.holderSize
@@ -261,7 +263,7 @@ class Part<V> implements Queued {
     this.grow(0)
   }
 
-  /** Returns the entry that leaves first if a holder below this part needs this room. */
+  /** Finds the entry that is removed first if a holder below this part needs so much room. */
   leaver(holder: Holder, size: number): Leaver | undefined {
     const { parts, levels } = this.group ?? {}
     const top = Math.max(...(levels?.keys() ?? []))
@@ -273,19 +275,19 @@ class Part<V> implements Queued {
     const [name = '', ...rest] = holder
     const isOwn = part.name === name
     const found = part.leaver(isOwn ? rest : [], size)
-    const isMore = !isOwn && this.levelOf((parts?.get(name)?.held ?? 0) + size) < top
+    const isMore = !isOwn && this.findLevel((parts?.get(name)?.held ?? 0) + size) < top
     return found && { ...found, isHeldByMore: isMore || (isOwn && found.isHeldByMore) }
   }
 
-  levelOf(held: number): number {
+  findLevel(held: number): number {
     const { even } = this.options
-    return held <= even ? 0 : 1 + Math.floor(STEPS * Math.log2(held / even))
+    return held <= even ? 0 : 1 + Math.floor(LEVELS_PER_DOUBLING * Math.log2(held / even))
   }
 
-  /** Grows by a size and counts as used; or shrinks by it, which is no use. */
+  /** Changes the size. A part that does not shrink counts as used. */
   grow(size: number): void {
     const group = this.parent?.group
-    const isMoved = size >= 0 || this.levelOf(this.held) !== this.levelOf(this.held + size)
+    const isMoved = size >= 0 || this.findLevel(this.held) !== this.findLevel(this.held + size)
     if (group !== undefined && isMoved) this.leave(group)
     this.held += size
     if (group !== undefined && isMoved) this.enter(group)
@@ -303,16 +305,33 @@ class Part<V> implements Queued {
   }
 
   leave({ levels }: Group<V>): void {
-    const level = this.levelOf(this.held)
+    const level = this.findLevel(this.held)
     const queue = levels.get(level)
     queue?.remove(this)
     if (queue?.first === undefined) levels.delete(level)
   }
 
   enter({ levels }: Group<V>): void {
-    const level = this.levelOf(this.held)
+    const level = this.findLevel(this.held)
     let queue = levels.get(level)
     if (queue === undefined) levels.set(level, (queue = new Queue()))
     queue.push(this)
   }
+}
+
+const EVERY_MS = 60_000
+
+interface Purgeable {
+  purgeStale(): unknown
+}
+
+/** Drops expired entries of a cache at intervals, since they may be secrets of users. Ends with the cache. */
+export function purgeRegularly(cache: Purgeable, everyMs = EVERY_MS): void {
+  const held = new WeakRef(cache)
+  const timer = setInterval(() => {
+    const still = held.deref()
+    if (still === undefined) clearInterval(timer)
+    else still.purgeStale()
+  }, everyMs)
+  timer.unref()
 }

@@ -11,17 +11,18 @@ const DEFAULT_MODE: SslMode = 'require'
 
 export interface TlsSettings {
   readonly sslMode?: SslMode | undefined
-  /** Absolute path of a PEM file with the only CAs that are trusted for the server; absent: those of the system. */
+  /** The absolute path of a PEM file with the only CAs that are trusted; absent: those of the system. */
   readonly caFile?: string | undefined
 }
 
+/** The TLS of a connection; false: none. */
 export type Transport = false | ConnectionOptions
 
 /**
- * Removes the TLS parameters from a connection URL, which the driver interprets in its own way. The settings take
- * precedence. Throws an Error for an unknown `sslmode`.
+ * Takes the TLS parameters out of a connection URL, since the driver understands them differently. The settings take
+ * precedence over them. Throws an Error for an unknown `sslmode`.
  */
-export function tlsInUrl(url: string, settings: TlsSettings): { readonly url: string; readonly tls: TlsSettings } {
+export function extractTls(url: string, settings: TlsSettings): { readonly url: string; readonly tls: TlsSettings } {
   const at = url.indexOf('?')
   if (at < 0) return { url, tls: settings }
   const parameters = new URLSearchParams(url.slice(at + 1))
@@ -43,7 +44,8 @@ export function tlsInUrl(url: string, settings: TlsSettings): { readonly url: st
 const TLS_PARAMETERS = ['ssl', 'sslmode', 'sslrootcert', 'sslnegotiation', 'uselibpqcompat']
 const isMode = (text: string): text is SslMode => (SSL_MODES as readonly string[]).includes(text)
 
-export function transportsOf({ sslMode = DEFAULT_MODE, caFile }: TlsSettings): readonly [Transport, ...Transport[]] {
+/** Lists the transports to try, in order, as libpq does for the mode. */
+export function listTransports({ sslMode = DEFAULT_MODE, caFile }: TlsSettings): readonly [Transport, ...Transport[]] {
   // As in libpq, a configured CA is always checked.
   const mode = sslMode === 'require' && caFile !== undefined ? 'verify-ca' : sslMode
   const unchecked = { rejectUnauthorized: false }
@@ -67,7 +69,7 @@ export function transportsOf({ sslMode = DEFAULT_MODE, caFile }: TlsSettings): r
   }
 }
 
-/** The messages of Node and the driver when TLS with a server fails, including its certificate. */
+/** The errors of Node and the driver when TLS fails, certificates included. */
 const TLS_FAILED =
   /^(EPROTO|ERR_SSL|ERR_TLS|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA)|does not support SSL|establishing an SSL connection|before secure TLS connection/
 
@@ -78,12 +80,12 @@ export function isTlsError(error: unknown): boolean {
   )
 }
 
-/** Tells whether libpq would try the other way: TLS fails, or the server refuses the client over this one. */
+/** Tells whether libpq would try the next transport: TLS has failed, or the server refuses clients with this one. */
 function shouldTryNext(error: unknown): boolean {
   return isTlsError(error) || (error instanceof pg.DatabaseError && /^28/.test(error.code ?? ''))
 }
 
-/** Connects by the first way that works; throws the error of the last one. */
+/** Connects by the first transport that works. Throws the error of the last one. */
 export async function connectInTurn<T>(
   transports: readonly Transport[],
   connect: (transport: Transport) => Promise<T>,

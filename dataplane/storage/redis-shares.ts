@@ -4,23 +4,23 @@ import type { Holder } from './fair-cache.ts'
 /** The limits of one holder in Redis. */
 export interface ShareBounds {
   readonly count: number
-  /** Absent: records are small, so their number is limit enough. */
+  /** Absent: records are small, so that their number is limited only. */
   readonly bytes?: number
 }
 
 /**
- * Returns the name of each share of a holder, the widest first. Whoever watches Redis learns from it neither a subject
- * nor an address.
+ * Returns the names of a holder's shares, the widest first. The names are hashes, so that Redis shows no subjects and
+ * addresses.
  */
 export const nameShares = (holder: Holder): readonly string[] =>
   holder.map((_, index) => hash('sha256', JSON.stringify(holder.slice(0, index + 1)), 'base64url'))
 
-/** The size of a record in Redis besides its text: its key, and what is noted of it. */
+/** A record in Redis takes so many bytes besides its text, for its key and its place in shares. */
 export const RECORD_BYTES = 300
 
 /**
- * Lua functions for shares. A share is a sorted set of names by their end (milliseconds since 1970), and a hash of
- * their bytes, with the sum under the empty name.
+ * Lua functions for shares. A share is a sorted set of names by their expiry (milliseconds since 1970), and a hash of
+ * their bytes, which has the sum under the empty name.
  */
 export const SHARES = `
 local function leave(list, name)

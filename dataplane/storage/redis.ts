@@ -16,19 +16,19 @@ import type { Observe, Operation } from '../telemetry/observe.ts'
 /** `host:port`, an IPv6 host in brackets. */
 type RedisAddress = string
 
-export interface RedisTls {
+interface RedisTls {
   readonly caFile?: string
-  /** Accepts any certificate. For tests of other people's set-ups. */
+  /** Accepts any certificate, for tests. */
   readonly insecureSkipVerify?: boolean
 }
 
-/** The address of Redis: one server, a Cluster by some of its nodes, or the server that Sentinel calls the master. */
+/** The connection to Redis: to one server, a Cluster, or the server that Sentinel names as the master. */
 export interface RedisConfig {
   readonly mode: 'standalone' | 'cluster' | 'sentinel'
   /** Addresses of the server, of some cluster nodes, or of the sentinels. */
   readonly addresses: readonly RedisAddress[]
   readonly masterName?: string
-  /** A Cluster has 0 alone. */
+  /** A Cluster has only 0. */
   readonly db?: number
   /** The files are read whenever a connection is opened, so a rotated password works without a restart. */
   readonly usernameFile?: string
@@ -41,31 +41,31 @@ export interface RedisConfig {
 
 export type RedisClient = Redis | Cluster
 
-/** Codes of Redis that are permanent: an administrator has to fix its settings, or the rights of our user there. */
-const LASTING = /\b(?:NOPERM|OOM|MISCONF|NOAUTH|WRONGPASS)\b|ACL failure|executing the script can't/
+/** Errors of Redis that stay until an administrator changes its settings, or the rights of our user. */
+const PERMANENT = /\b(?:NOPERM|OOM|MISCONF|NOAUTH|WRONGPASS)\b|ACL failure|executing the script can't/
 const EVENT = 'refusal'
-/** A refusal is logged once in this time, by its code. */
+/** Refusals with the same code are logged once in this time. */
 const QUIET_MS = 60_000
 
-/** After a timeout no command is sent to Redis for this time: callers must not queue up behind it. */
+/** After a timeout no command is sent to Redis for this time, so that callers don't queue up. */
 const SILENCE_MS = 1_000
 
 export const isCluster = (client: RedisClient): client is Cluster => client.isCluster
 
 const PACKAGE = 'ioredis'
 const require = createRequire(import.meta.url)
-/** Loads ioredis with the first connection: it takes 11 MiB, and most gateways have no Redis. */
-const ioredis = () => require(PACKAGE) as typeof import('ioredis')
+/** Loads ioredis with the first connection. It takes 11 MiB, and most gateways have no Redis. */
+const loadPackage = () => require(PACKAGE) as typeof import('ioredis')
 
 /**
- * Makes all Redis connections, at the first command. While Redis is unreachable a command fails after one retry;
- * reconnecting continues with back-off, up to 2 s. Commands of `withRedis` are reported to `observe`.
+ * Creates a client, which connects at the first command. While Redis is unreachable, commands fail after one retry, and
+ * the client reconnects with back-off, up to 2 s. `observe` gets the commands of `withRedis`.
  */
 export function connectRedis(config: RedisConfig, log: Logger, observe?: Observe): RedisClient {
   const client = config.mode === 'cluster' ? cluster(config) : single(config)
   if (observe !== undefined) observers.set(client, observe)
   const logged = new Set<string>()
-  // ioredis prints to the console if there is no listener. Each reason of an outage is logged once, not each attempt.
+  // ioredis prints to the console if there is no listener. Each reason of an outage is logged once.
   client.on('error', (error: Error) => {
     if (!logged.has(error.message)) log.warn({ err: withoutCommand(error) }, 'Redis can’t be reached')
     logged.add(error.message)
@@ -80,14 +80,11 @@ export function connectRedis(config: RedisConfig, log: Logger, observe?: Observe
 
 export { redisKeyPrefix } from '../config/redis-keys.ts'
 
-/**
- * Runs commands; a failure becomes a PublicError `unavailable`. While Redis is known to be unreachable it fails at
- * once.
- */
+/** Runs commands. A failure becomes a PublicError `unavailable`; while Redis is known to be unreachable, at once. */
 export async function withRedis<T>(client: RedisClient, run: (client: RedisClient) => Promise<T>): Promise<T> {
   const observed = observers.get(client)?.(ASKED)
   try {
-    if (client.status !== 'ready') await connected(client)
+    if (client.status !== 'ready') await waitForConnection(client)
     const result = await run(client)
     observed?.end({ result: 'ok' })
     return result
@@ -100,15 +97,14 @@ export async function withRedis<T>(client: RedisClient, run: (client: RedisClien
   }
 }
 
-/** The observers of commands, by client. */
 const observers = new WeakMap<RedisClient, Observe>()
 const ASKED: Operation = { kind: 'store', name: 'redis' }
 
-/** Running attempts to connect. All callers that wait for an attempt share it and its listeners. */
+/** The running attempts to connect. Callers that wait for an attempt share it and its listeners. */
 const attempts = new WeakMap<RedisClient, Promise<void>>()
 
-/** Waits for the running attempt only: a Cluster or Sentinel client would retry without end. */
-function connected(client: RedisClient): Promise<void> {
+/** Waits for the current attempt, since a Cluster or Sentinel client retries without end. */
+function waitForConnection(client: RedisClient): Promise<void> {
   const known = attempts.get(client)
   if (known !== undefined) return known
   const attempt = nextAttempt(client).finally(() => attempts.delete(client))
@@ -144,14 +140,14 @@ const LONGEST_CONNECT_MS = 5_000
 
 const unavailable = (cause: unknown) => new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
 
-/** Removes the command from an error: the arguments of HELLO and AUTH hold the password. */
+/** Copies an error without its command, since the arguments of HELLO and AUTH have the password. */
 const withoutCommand = (error: unknown): Error => new Error(error instanceof Error ? error.message : String(error))
 
 function single(config: RedisConfig): Redis {
-  const [first, ...others] = config.addresses.map(hostAndPort)
+  const [first, ...others] = config.addresses.map(parseAddress)
   if (first === undefined) throw new TypeError('no address of Redis')
-  const options = optionsOf(config)
-  const { Redis } = ioredis()
+  const options = buildOptions(config)
+  const { Redis } = loadPackage()
   const redis =
     config.mode === 'sentinel'
       ? new Redis({
@@ -161,7 +157,7 @@ function single(config: RedisConfig): Redis {
           sentinelRetryStrategy: backoff,
           ...(config.sentinelTls === undefined
             ? {}
-            : { enableTLSForSentinelMode: true, sentinelTLS: tlsOf(config.sentinelTls) }),
+            : { enableTLSForSentinelMode: true, sentinelTLS: buildTls(config.sentinelTls) }),
         })
       : new Redis({ ...options, ...first })
   readCredentialsAtConnect(redis.options, config)
@@ -169,20 +165,20 @@ function single(config: RedisConfig): Redis {
 }
 
 function cluster(config: RedisConfig): Cluster {
-  const { Cluster } = ioredis()
-  const cluster = new Cluster(config.addresses.map(hostAndPort), {
-    redisOptions: optionsOf({ ...config, db: 0 }),
+  const { Cluster } = loadPackage()
+  const cluster = new Cluster(config.addresses.map(parseAddress), {
+    redisOptions: buildOptions({ ...config, db: 0 }),
     clusterRetryStrategy: backoff,
     lazyConnect: true,
     enableOfflineQueue: true,
-    // Names are not resolved here: a certificate is issued to a name, not to its address.
+    // Names are not resolved here, since a certificate is for a name and not for its address.
     dnsLookup: (address, done) => done(null, address),
   })
   cluster.on('+node', (node: Redis) => readCredentialsAtConnect(node.options, config))
   return cluster
 }
 
-function optionsOf(config: RedisConfig): RedisOptions {
+function buildOptions(config: RedisConfig): RedisOptions {
   return {
     db: config.db ?? 0,
     lazyConnect: true,
@@ -190,41 +186,41 @@ function optionsOf(config: RedisConfig): RedisOptions {
     commandTimeout: config.commandTimeoutMs ?? 3_000,
     maxRetriesPerRequest: 1,
     retryStrategy: backoff,
-    // After a failover the old master answers READONLY; the client reconnects and sends the command once more.
+    // After a failover the old master answers READONLY. 2 means: reconnect and send the command again.
     reconnectOnError: (error) => (error.message.startsWith('READONLY') ? 2 : false),
-    ...(config.tls === undefined ? {} : { tls: tlsOf(config.tls) }),
+    ...(config.tls === undefined ? {} : { tls: buildTls(config.tls) }),
   }
 }
 
-/** Makes the options read the credential files: ioredis takes the credentials from its options whenever it connects. */
+/** Makes the options read the credential files, since ioredis takes credentials from them whenever it connects. */
 function readCredentialsAtConnect(options: RedisOptions, { usernameFile, passwordFile }: RedisConfig): void {
-  if (usernameFile !== undefined) Object.defineProperty(options, 'username', { get: readable(usernameFile) })
-  if (passwordFile !== undefined) Object.defineProperty(options, 'password', { get: readable(passwordFile) })
+  if (usernameFile !== undefined) Object.defineProperty(options, 'username', { get: createFileReader(usernameFile) })
+  if (passwordFile !== undefined) Object.defineProperty(options, 'password', { get: createFileReader(passwordFile) })
 }
 
 /**
- * Returns the content of a file, or an empty password, which Redis refuses: if its options threw, ioredis would stay in
- * `connecting` for ever.
+ * Creates the function that reads a file. It returns an empty text if it can't, since ioredis would stay in
+ * `connecting` for ever if its options threw.
  */
-function readable(file: string): () => string {
+function createFileReader(file: string): () => string {
   const read = secretFile(file)
   return () => {
     try {
       return read()
     } catch {
-      // Redis refuses an empty password, and the file is read again by the next attempt.
+      // Redis refuses an empty password, and the next attempt reads the file again.
       return ''
     }
   }
 }
 
-/** `times` from 1. */
+/** Returns the wait before an attempt in milliseconds; `times` counts from 1. */
 const backoff = (times: number): number => backoffDelay(times - 1, { first: 50, longest: 2_000, random: whole })
 
-function tlsOf({ caFile, insecureSkipVerify = false }: RedisTls): ConnectionOptions {
+function buildTls({ caFile, insecureSkipVerify = false }: RedisTls): ConnectionOptions {
   const rejectUnauthorized = !insecureSkipVerify
   if (caFile === undefined) return { rejectUnauthorized }
-  const read = readable(caFile)
+  const read = createFileReader(caFile)
   return {
     rejectUnauthorized,
     get ca() {
@@ -233,22 +229,22 @@ function tlsOf({ caFile, insecureSkipVerify = false }: RedisTls): ConnectionOpti
   }
 }
 
-function hostAndPort(address: RedisAddress): { readonly host: string; readonly port: number } {
+function parseAddress(address: RedisAddress): { readonly host: string; readonly port: number } {
   const url = URL.parse(`redis://${address}`)
   if (url === null || url.hostname === '') throw new TypeError(`not an address of Redis: ${JSON.stringify(address)}`)
   return { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 6379) }
 }
 
-/** Emits an event if Redis has refused a command permanently. Other errors are ignored. */
+/** Emits an event if an error is permanent. */
 function noteRefusal(client: Pick<EventEmitter, 'emit'>, error: Error): void {
-  if (LASTING.test(error.message)) client.emit(EVENT, error)
+  if (PERMANENT.test(error.message)) client.emit(EVENT, error)
 }
 
-/** Logs permanent refusals of Redis: callers are only told that the service is unavailable at the moment. */
+/** Logs permanent refusals of Redis, since callers only learn that the service is unavailable. */
 function logRefusals(client: Pick<EventEmitter, 'on'>, log: Pick<Logger, 'error'>): void {
   const saidAt = new Map<string, number>()
   client.on(EVENT, (error: Error) => {
-    const [code = ''] = LASTING.exec(error.message) ?? []
+    const [code = ''] = PERMANENT.exec(error.message) ?? []
     const now = performance.now()
     if (now - (saidAt.get(code) ?? Number.NEGATIVE_INFINITY) < QUIET_MS) return
     saidAt.set(code, now)
@@ -256,7 +252,7 @@ function logRefusals(client: Pick<EventEmitter, 'on'>, log: Pick<Logger, 'error'
   })
 }
 
-/** Runs Redis commands for callers that can't wait: while Redis is known to be unreachable commands fail at once. */
+/** Runs commands for callers that can't wait. While Redis is known to be unreachable they fail at once. */
 export class PromptRedis {
   readonly client: RedisClient
   #away = false
@@ -272,13 +268,13 @@ export class PromptRedis {
     })
   }
 
-  /** Throws the PublicError `unavailable` while Redis is known to be away. */
+  /** Throws the PublicError `unavailable` while Redis is known to be unreachable. */
   checkHere(): void {
     if ((this.#away && this.client.status !== 'ready') || performance.now() < this.#silentUntil)
       throw new PublicError('unavailable', { headers: { 'Retry-After': '1' } })
   }
 
-  /** Runs commands. Rejects with the PublicError `unavailable`: only the very first connection is waited for. */
+  /** Runs commands, and waits for the first connection only. Rejects with the PublicError `unavailable`. */
   async ask<T>(run: (redis: RedisClient) => Promise<T>): Promise<T> {
     this.checkHere()
     try {
@@ -290,7 +286,7 @@ export class PromptRedis {
   }
 }
 
-/** A Lua script that is run by its digest (EVALSHA), so that its text is sent only where Redis does not know it. */
+/** A Lua script. It is run by its digest (EVALSHA), so that its text is sent only if Redis does not know it. */
 export class RedisScript {
   readonly #text: string
   readonly #digest: string
@@ -300,7 +296,7 @@ export class RedisScript {
     this.#digest = createHash('sha1').update(text).digest('hex')
   }
 
-  /** Runs the script. If Redis does not know it (after a restart or a failover), the script itself is sent. */
+  /** Runs the script. If Redis does not know it, after a restart or failover, its text is sent. */
   async run(redis: RedisClient, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
     try {
       return await redis.evalsha(this.#digest, keys.length, ...keys, ...args)
@@ -312,10 +308,10 @@ export class RedisScript {
 }
 
 /** Converts Redis settings for `connectRedis`. Paths are relative to the configuration's folder. */
-export function redisConfigOf(settings: RedisSettings, directory: string): RedisConfig {
+export function buildRedisConfig(settings: RedisSettings, directory: string): RedisConfig {
   const { usernameFile, passwordFile, tls, sentinelTls } = settings
   const { dialTimeout, readTimeout, writeTimeout } = { ...redisTimeouts, ...settings }
-  const tlsOf = ({ caFile, insecureSkipVerify = false }: NonNullable<RedisSettings['tls']>): RedisTls => ({
+  const buildTls = ({ caFile, insecureSkipVerify = false }: NonNullable<RedisSettings['tls']>): RedisTls => ({
     insecureSkipVerify,
     ...(caFile === undefined ? {} : { caFile: resolve(directory, caFile) }),
   })
@@ -326,8 +322,8 @@ export function redisConfigOf(settings: RedisSettings, directory: string): Redis
     db: settings.db ?? 0,
     ...(usernameFile === undefined ? {} : { usernameFile: resolve(directory, usernameFile) }),
     ...(passwordFile === undefined ? {} : { passwordFile: resolve(directory, passwordFile) }),
-    ...(tls === undefined ? {} : { tls: tlsOf(tls) }),
-    ...(sentinelTls === undefined ? {} : { sentinelTls: tlsOf(sentinelTls) }),
+    ...(tls === undefined ? {} : { tls: buildTls(tls) }),
+    ...(sentinelTls === undefined ? {} : { sentinelTls: buildTls(sentinelTls) }),
     dialTimeoutMs: parseTimer(dialTimeout),
     // One timeout for writing a command and reading its answer.
     commandTimeoutMs: Math.min(parseTimer(readTimeout) + parseTimer(writeTimeout), parseTimer('596h')),

@@ -12,28 +12,28 @@ import {
 
 export interface SqliteOptions {
   readonly file: string
-  /** Refuses every write; the file must exist. */
+  /** Refuses writes. The file must exist. */
   readonly readOnly?: boolean
-  /** Runs each statement, which blocks the thread; absent: statements run directly. */
+  /** Runs each statement, since it blocks the thread; absent: statements run directly. */
   readonly runBlocking?: RunBlocking | undefined
 }
 
 export type RunBlocking = <T>(call: () => T) => T
 
-/** The wait for a lock that another process holds; then SQLITE_BUSY. */
+/** The longest wait for a lock of another process. After it the statement fails with SQLITE_BUSY. */
 const BUSY_MS = 5_000
 /** The write-ahead log is truncated to this size after a big transaction. */
 const LOG_BYTES = 64 * 1024 * 1024
-/** The pages (4 KiB) of the log at which it is written back. SQLite’s 1000 took a tenth of a first sync. */
+/** The log is written back at so many pages of 4 KiB. SQLite’s default, 1000, took a tenth of a first sync. */
 const CHECKPOINT_PAGES = 8_000
 /** The memory for cached pages of one connection, in KiB. */
 const CACHE_KIB = 16 * 1024
-/** The compiled statements that one connection keeps; the registry's reads and writes are fewer. */
-const STATEMENTS = 256
+/** The most compiled statements of a connection. The registry has fewer. */
+const MOST_STATEMENTS = 256
 
 /**
- * The Kysely dialect for `node:sqlite`. With WAL readers don't wait. `synchronous=FULL`: an acknowledged commit is on
- * the disk.
+ * The Kysely dialect for `node:sqlite`. With a write-ahead log readers don't wait for the writer, and with
+ * `synchronous=FULL` a commit is on the disk when it returns.
  */
 export class NodeSqliteDialect extends SqliteDialect {
   readonly #config: SqliteDialectConfig
@@ -53,7 +53,7 @@ export class NodeSqliteDialect extends SqliteDialect {
   }
 }
 
-/** Takes the write lock at the beginning of a transaction: SQLite does not wait if a transaction reads first. */
+/** Takes the write lock at the beginning of a transaction. After a read SQLite would fail instead of waiting for it. */
 class WritingDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     await connection.executeQuery(CompiledQuery.raw('begin immediate'))
@@ -85,7 +85,7 @@ function configure(database: DatabaseSync, readOnly: boolean): void {
   database.exec(`pragma journal_size_limit = ${LOG_BYTES}; pragma wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
 }
 
-/** Adapts a database to better-sqlite3's interface for Kysely, with a cache of compiled statements. */
+/** Gives a database the interface of better-sqlite3, which Kysely needs, and a cache of compiled statements. */
 function adapt(database: DatabaseSync, runBlocking: RunBlocking | undefined): SqliteDatabase {
   const compiled = new Map<string, SqliteStatement>()
   return {
@@ -93,16 +93,16 @@ function adapt(database: DatabaseSync, runBlocking: RunBlocking | undefined): Sq
     prepare(sql) {
       const known = compiled.get(sql)
       if (known !== undefined) return known
-      if (compiled.size >= STATEMENTS) compiled.clear()
+      if (compiled.size >= MOST_STATEMENTS) compiled.clear()
       const plain = adaptStatement(database.prepare(sql))
-      const statement = runBlocking === undefined ? plain : blocking(plain, runBlocking)
+      const statement = runBlocking === undefined ? plain : runStatementsBy(plain, runBlocking)
       compiled.set(sql, statement)
       return statement
     },
   }
 }
 
-function blocking({ reader, all, run, iterate }: SqliteStatement, runBlocking: RunBlocking): SqliteStatement {
+function runStatementsBy({ reader, all, run, iterate }: SqliteStatement, runBlocking: RunBlocking): SqliteStatement {
   return {
     reader,
     all: (parameters) => runBlocking(() => all(parameters)),
@@ -113,29 +113,29 @@ function blocking({ reader, all, run, iterate }: SqliteStatement, runBlocking: R
 
 function adaptStatement(statement: StatementSync): SqliteStatement {
   const columns = statement.columns().map(({ name }) => name)
-  const rowOf = rowMaker(columns)
+  const buildRow = createRowBuilder(columns)
   const values = (parameters: readonly unknown[]) => parameters as readonly SQLInputValue[]
   statement.setReturnArrays(true)
   return {
     reader: columns.length > 0,
-    all: (parameters) => statement.all(...values(parameters)).map(rowOf),
+    all: (parameters) => statement.all(...values(parameters)).map(buildRow),
     run: (parameters) => statement.run(...values(parameters)),
     *iterate(parameters) {
-      for (const row of statement.iterate(...values(parameters))) yield rowOf(row)
+      for (const row of statement.iterate(...values(parameters))) yield buildRow(row)
     },
   }
 }
 
 /**
- * Makes the function that builds a row from its values. The rows of `node:sqlite` are dictionaries and took a sixth of
- * the time of a page; this takes a thirtieth.
+ * Creates the function that builds a row from its values. It takes a thirtieth of the time of a page; the objects that
+ * `node:sqlite` makes, which are dictionaries, took a sixth.
  */
-function rowMaker(columns: readonly string[]): (values: unknown) => Record<string, unknown> {
+function createRowBuilder(columns: readonly string[]): (values: unknown) => Record<string, unknown> {
   const fields = columns.map((column, index) => `${JSON.stringify(column)}: values[${index}]`)
-  return new Function('values', `return { ${fields.join(', ')} }`) as ReturnType<typeof rowMaker>
+  return new Function('values', `return { ${fields.join(', ')} }`) as ReturnType<typeof createRowBuilder>
 }
 
-/** Tells whether an error came from SQLite itself: a lock, a full disk, a damaged file. */
+/** Tells whether an error came from SQLite, such as a lock, a full disk or a damaged file. */
 export function isSqliteError(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_SQLITE_ERROR'
 }

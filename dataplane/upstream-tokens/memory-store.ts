@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { FairCache, type Holder } from '../storage/fair-cache.ts'
-import { purgeRegularly } from '../storage/purge.ts'
+import { FairCache, type Holder, purgeRegularly } from '../storage/fair-cache.ts'
 import { type StoredTokenSet, textOfSet, type UpstreamTokenStore } from './store.ts'
 
 interface MemoryStoreOptions {

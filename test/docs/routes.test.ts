@@ -6,8 +6,8 @@ import * as assert from 'uvu/assert'
 import type { Gateway } from '../../dataplane/gateway/core/gateway.ts'
 import { publicApp } from '../../dataplane/gateway/public-app.ts'
 import { catalogOperations } from '../../dataplane/registry/api/catalog/operations.ts'
-import { catalogPath } from '../../dataplane/registry/api/request/catalog-path.ts'
-import type { Api } from '../../dataplane/registry/api/request/context.ts'
+import type { Api } from '../../dataplane/registry/api/request/operation.ts'
+import { parseCatalogPath } from '../../dataplane/registry/api/request/query.ts'
 import { registryApp } from '../../dataplane/registry/app.ts'
 import { startGateway } from '../support/gateway/gateway.ts'
 
@@ -62,7 +62,7 @@ test('a registry answers the reads of the catalog before its app', () => {
     catalogOperations.map(({ method, path }) => `${method.toUpperCase()} ${path}`).sort(),
     routesIn('registry', true),
   )
-  for (const { path } of catalogOperations) assert.ok(catalogPath(path.replace('{entry}', 'a%2Fb')), path)
+  for (const { path } of catalogOperations) assert.ok(parseCatalogPath(path.replace('{entry}', 'a%2Fb')), path)
 })
 
 test('a registry’s app serves what the table says, and what is in its description', async () => {

@@ -137,7 +137,7 @@ export const source = object(
     ),
     claims: Type.Optional(
       claims(
-        'Claims of the source: what a caller must hold to manage it. Entries of git, api and file sources inherit them.',
+        'Claims of the source: what a caller must hold to manage it. Entries inherit them, except in managed and kubernetes sources.',
       ),
     ),
   },
@@ -146,8 +146,8 @@ export const source = object(
     rules: [
       { rule: `${count(SOURCE_KINDS)} == 1`, message: `set exactly one of ${SOURCE_KINDS.join(', ')}` },
       {
-        rule: '!has(self.syncPolicy) || has(self.git) || has(self.api) || has(self.file)',
-        message: 'syncPolicy is for git, api and file',
+        rule: '!has(self.syncPolicy) || !(has(self.managed) || has(self.kubernetes))',
+        message: 'syncPolicy is not for managed and kubernetes',
       },
     ],
   },

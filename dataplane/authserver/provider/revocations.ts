@@ -1,6 +1,5 @@
 import type { Logger } from 'pino'
-import { FairCache, type Holder } from '../../storage/fair-cache.ts'
-import { purgeRegularly } from '../../storage/purge.ts'
+import { FairCache, type Holder, purgeRegularly } from '../../storage/fair-cache.ts'
 import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
 import type { RecordStore } from '../store/record-store.ts'
 

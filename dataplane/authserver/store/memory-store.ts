@@ -1,5 +1,4 @@
-import { FairCache, type Holder, NOBODY } from '../../storage/fair-cache.ts'
-import { purgeRegularly } from '../../storage/purge.ts'
+import { FairCache, type Holder, NOBODY, purgeRegularly } from '../../storage/fair-cache.ts'
 import {
   full,
   type HeldBy,

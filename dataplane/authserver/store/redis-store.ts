@@ -21,7 +21,7 @@ interface RedisStoreOptions extends ClientBounds {
   readonly prefix: string
   /** The most members of a set that are kept; the last of them are listed. */
   readonly mostMembers?: number
-  /** Waits until writes to the server of a key have reached a replica; see `replicaWait`. */
+  /** Waits until writes to the server of a key have reached a replica; see `createReplicaWait`. */
   readonly atReplica?: (key: string) => Promise<void>
 }
 

@@ -16,7 +16,7 @@ export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): 
   return [
     ...(kinds.length === 1 ? [] : [{ pointer: at, message: `must have exactly one of ${SOURCE_KINDS.join(', ')}` }]),
     ...(syncPolicy !== undefined && (kind === 'managed' || kind === 'kubernetes')
-      ? [{ pointer: `${at}/syncPolicy`, message: 'is for git, api and file sources' }]
+      ? [{ pointer: `${at}/syncPolicy`, message: 'is not for managed and kubernetes sources' }]
       : []),
     ...(syncPolicy !== undefined && parseDuration(syncPolicy.interval ?? DEFAULT_INTERVAL) < SMALLEST_INTERVAL_MS
       ? [{ pointer: `${at}/syncPolicy/interval`, message: 'must be at least 1s' }]
@@ -30,6 +30,16 @@ export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): 
     ...globFindings(filter?.names?.include, `${at}/filter/names/include`),
     ...globFindings(filter?.names?.exclude, `${at}/filter/names/exclude`),
   ]
+}
+
+/** Lists the URLs that a source names, with their pointers. */
+export function listUrls({ git, api, file }: Omit<SourceConfig, 'name'>): readonly (readonly [string, string])[] {
+  const urls = [
+    [git?.repository, '/git/repository'],
+    [api?.endpoint, '/api/endpoint'],
+    [file?.url, '/file/url'],
+  ] as const
+  return urls.flatMap(([url, pointer]) => (url === undefined ? [] : [[url, pointer] as const]))
 }
 
 /** Checks a URL that gets the pod's token: the token goes to the API server of its own cluster only. */

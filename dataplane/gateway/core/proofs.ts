@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { redisKeyPrefix } from '../../config/redis-keys.ts'
 import { ProofNonces, type ProofState, UsedProofs } from '../../identity/index.ts'
-import { connectRedis, PromptRedis, redisConfigOf } from '../../storage/redis.ts'
+import { buildRedisConfig, connectRedis, PromptRedis } from '../../storage/redis.ts'
 import type { Setup } from '../request/setup.ts'
 import { agreeInRedis, SharedKeys } from '../sessions/store/shared-keys.ts'
 import { type UseProof, useInRedis } from '../sessions/store/storage.ts'
@@ -57,7 +57,7 @@ export class Proofs implements ProofState {
     if (key === (this.#opened?.key ?? '')) return
     this.close()
     if (redis === undefined || !isNeeded) return
-    const client = connectRedis(redisConfigOf(redis, directory), this.#log)
+    const client = connectRedis(buildRedisConfig(redis, directory), this.#log)
     const keys = new SharedKeys()
     keys.follow(agreeInRedis(client, `${keyPrefix}proof-secret`))
     const useProof = useInRedis(new PromptRedis(client), keyPrefix)

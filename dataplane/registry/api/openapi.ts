@@ -4,7 +4,7 @@ import { stringify } from 'yaml'
 import { type ErrorCode, errorTable, PublicError } from '../../server/errors.ts'
 import type { Operation, RegistryEnv } from './request/operation.ts'
 
-/** The errors that any operation may answer with. */
+/** The errors of every operation. */
 const ANYWHERE: readonly ErrorCode[] = ['unauthenticated', 'share_exceeded', 'internal', 'unavailable']
 const WITH_BODY: readonly ErrorCode[] = ['parse_error', 'invalid_request', 'too_large', 'unsupported_media_type']
 
@@ -37,12 +37,12 @@ const errorSchema = {
   },
 }
 
-/** Our own keywords, which are not JSON Schema. */
+/** Our own keywords in schemas, which are not published. */
 const OWN: ReadonlySet<string> = new Set(['readBy', 'says'])
 
-/** Routes `/openapi.json` and `/openapi.yaml`, open to everybody and to pages of every origin. */
+/** Creates the routes of `/openapi.json` and `/openapi.yaml`, which everybody may read, also pages of any origin. */
 export function openApiRoutes(operations: readonly Operation[], version: string): Hono<RegistryEnv> {
-  const description = openApi(operations, version)
+  const description = describeApi(operations, version)
   const json = JSON.stringify(description)
   let yaml: string | undefined
   const headers = (type: string) => ({
@@ -61,11 +61,11 @@ export function openApiRoutes(operations: readonly Operation[], version: string)
     })
 }
 
-function openApi(operations: readonly Operation[], version: string): object {
+function describeApi(operations: readonly Operation[], version: string): object {
   const paths = Object.fromEntries(
     [...Map.groupBy(operations, ({ path }) => path)].map(([path, onPath]) => [
       path,
-      Object.fromEntries(onPath.map((operation) => [operation.method, describe(operation)])),
+      Object.fromEntries(onPath.map((operation) => [operation.method, describeOperation(operation)])),
     ]),
   )
   return {
@@ -89,18 +89,18 @@ function openApi(operations: readonly Operation[], version: string): object {
   }
 }
 
-function describe(operation: Operation): object {
+function describeOperation(operation: Operation): object {
   const { id, tag, summary, parameters = {}, query = {}, body, answers } = operation
   return {
     operationId: id,
     tags: [tag],
     summary,
     parameters: [
-      ...Object.entries(parameters).map(([name, schema]) => parameter('path', name, schema)),
-      ...Object.entries(query).map(([name, schema]) => parameter('query', name, schema)),
+      ...Object.entries(parameters).map(([name, schema]) => describeParameter('path', name, schema)),
+      ...Object.entries(query).map(([name, schema]) => describeParameter('query', name, schema)),
     ],
     ...(body !== undefined && {
-      requestBody: { required: true, content: { 'application/json': { schema: plain(body) } } },
+      requestBody: { required: true, content: { 'application/json': { schema: publishedSchema(body) } } },
     }),
     responses: {
       ...Object.fromEntries(
@@ -108,17 +108,17 @@ function describe(operation: Operation): object {
           status,
           {
             description,
-            ...(schema !== undefined && { content: { 'application/json': { schema: plain(schema) } } }),
+            ...(schema !== undefined && { content: { 'application/json': { schema: publishedSchema(schema) } } }),
           },
         ]),
       ),
-      ...errorResponses(operation),
+      ...describeErrors(operation),
     },
   }
 }
 
-function parameter(location: 'path' | 'query', name: string, schema: TSchema): object {
-  const { description, ...rest } = plain(schema) as { description?: string }
+function describeParameter(location: 'path' | 'query', name: string, schema: TSchema): object {
+  const { description, ...rest } = publishedSchema(schema) as { description?: string }
   return {
     name,
     in: location,
@@ -128,7 +128,7 @@ function parameter(location: 'path' | 'query', name: string, schema: TSchema): o
   }
 }
 
-function errorResponses({ errors, body, role }: Operation): Record<string, object> {
+function describeErrors({ errors, body, role }: Operation): Record<string, object> {
   const codes = new Set<ErrorCode>([
     ...errors,
     ...(body === undefined ? [] : WITH_BODY),
@@ -147,15 +147,15 @@ function errorResponses({ errors, body, role }: Operation): Record<string, objec
   )
 }
 
-/** Returns a schema as it is published, without our keyword `exactlyOne`: a check reports that in clearer words. */
-function plain(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(plain)
+/** Returns a schema as it is published: `exactlyOne`, which a check of ours reports, becomes `oneOf`. */
+function publishedSchema(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(publishedSchema)
   if (typeof schema !== 'object' || schema === null) return schema
   const { exactlyOne, ...rest } = schema as { exactlyOne?: readonly string[] }
   const rule = exactlyOne === undefined ? {} : { oneOf: exactlyOne.map((name) => ({ required: [name] })) }
   return Object.fromEntries(
     Object.entries({ ...rest, ...rule })
       .filter(([key]) => !OWN.has(key) && !key.startsWith('x-kubernetes-') && !key.startsWith('~'))
-      .map(([key, value]) => [key, plain(value)]),
+      .map(([key, value]) => [key, publishedSchema(value)]),
   )
 }

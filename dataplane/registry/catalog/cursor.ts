@@ -1,14 +1,14 @@
 import { hash } from 'node:crypto'
 import type { EntryType } from './entry.ts'
 
-/** The end of a page: the last name and version on it. The next page begins after it, whatever changed meanwhile. */
+/** The last name and version of a page. The next page begins after them, whatever has changed meanwhile. */
 export interface Position {
   readonly name: string
   readonly version: string
 }
 
-/** The longest cursor: it consists of a name and a version, so a longer one is not ours. */
-const LONGEST = 2048
+/** A cursor holds a name and a version, so a longer one is not ours. */
+const LONGEST_CURSOR = 2048
 
 interface EntryPosition {
   readonly type: EntryType
@@ -17,7 +17,7 @@ interface EntryPosition {
 }
 
 /**
- * Returns the digest of the query that a cursor belongs to, without the page size: with another query it would skip
+ * Returns the digest of a query without its page size. A cursor carries it, since with another query it would skip
  * entries silently.
  */
 export function queryDigest(query: Readonly<Record<string, string | boolean | undefined>>): string {
@@ -31,14 +31,14 @@ export function encodeCursor(position: Position, digest: string): string {
 
 /** Decodes the position in a cursor; undefined if the cursor is not ours or belongs to another query. */
 export function decodeCursor(cursor: string, digest: string): Position | undefined {
-  if (cursor.length > LONGEST || !/^[\w-]+$/.test(cursor)) return undefined
+  if (cursor.length > LONGEST_CURSOR || !/^[\w-]+$/.test(cursor)) return undefined
   try {
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString())
     if (!Array.isArray(parts) || parts.length !== 3) return undefined
-    const [owner, name, version] = parts
-    return owner === digest && isText(name) && isText(version) ? { name, version } : undefined
+    const [ofQuery, name, version] = parts
+    return ofQuery === digest && isText(name) && isText(version) ? { name, version } : undefined
   } catch {
-    // It is not JSON, so the cursor is forged.
+    // A cursor of ours holds JSON, so this one is forged.
     return undefined
   }
 }
@@ -48,14 +48,14 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && !value.includes('\0')
 }
 
-/** Encodes a cursor in a list of raw entries; `owner` is the list. */
-export function encodeEntryCursor({ type, name, source }: EntryPosition, owner: string): string {
-  return encodeCursor({ name, version: `${type} ${source}` }, queryDigest({ entries: owner }))
+/** Encodes a cursor for a list of the admin API's entries; `list` names the list. */
+export function encodeEntryCursor({ type, name, source }: EntryPosition, list: string): string {
+  return encodeCursor({ name, version: `${type} ${source}` }, queryDigest({ entries: list }))
 }
 
 /** Decodes such a cursor; undefined if it does not belong to this list. */
-export function decodeEntryCursor(cursor: string, owner: string): EntryPosition | undefined {
-  const position = decodeCursor(cursor, queryDigest({ entries: owner }))
+export function decodeEntryCursor(cursor: string, list: string): EntryPosition | undefined {
+  const position = decodeCursor(cursor, queryDigest({ entries: list }))
   const [, type, source] = /^(server|skill) (.+)$/.exec(position?.version ?? '') ?? []
   if (position === undefined || type === undefined || source === undefined) return undefined
   return { type: type as EntryType, name: position.name, source }
@@ -63,7 +63,7 @@ export function decodeEntryCursor(cursor: string, owner: string): EntryPosition 
 
 export interface GatePosition {
   readonly name: string
-  /** The place of its source in the registry, as the store counts it. */
+  /** The position of its source in the registry. */
   readonly rank: number
   readonly version: string
 }

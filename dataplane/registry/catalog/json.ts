@@ -8,8 +8,9 @@ declare global {
 }
 
 /**
- * Parses JSON so that `JSON.stringify` writes each number as it was: `1.0` and `12345678901234567890` would change.
- * That costs five times a plain parse, so it is done only if a number needs it.
+ * Parses JSON so that `JSON.stringify` writes each number as it was; a plain parse changes `1.0` and
+ * `12345678901234567890`. It takes five times as long as a plain parse, which therefore is used unless a number needs
+ * this.
  */
 export function parseExactly(text: string): unknown {
   for (const [, number] of text.matchAll(NUMBER)) if (String(Number(number)) !== number) return parseWithSources(text)
@@ -25,7 +26,7 @@ function parseWithSources(text: string): unknown {
         : value
     })
   } catch (error) {
-    // The value nests too deep for a reviver, and for anything that is kept.
+    // The value nests too deep for a reviver. A later check refuses it.
     if (error instanceof RangeError) return JSON.parse(text)
     throw error
   }

@@ -1,9 +1,9 @@
 import semver from 'semver'
 
 /**
- * Returns a text that sorts, byte by byte, as its version does, so that the database needs no semver. It ends in the
- * version itself, so it is unique. Semantic versions sort by their precedence (semver.org, section 11), with a leading
- * `v` and leading zeros allowed. Anything else comes before them, in natural order (`9.1` before `10`).
+ * Returns a key that sorts byte by byte as the version does, so that the database needs no semver. It ends in the
+ * version itself, and so is unique. Semantic versions sort by precedence (semver.org, section 11); a leading `v` and
+ * leading zeros are allowed. Other versions come before them, in natural order (`9.1` before `10`).
  */
 export function precedence(version: string): string {
   const parsed = semver.parse(version, { loose: true })

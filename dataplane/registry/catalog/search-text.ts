@@ -3,7 +3,7 @@ function fold(text: string): string {
   return text.normalize('NFKC').toLowerCase()
 }
 
-/** Builds the text that is searched. Each field has its own line, so that no match spans two of them. */
+/** Builds the text that a search looks through. Each field is a line of its own, so that no match spans two. */
 export function searchText(...fields: readonly (string | null)[]): string {
   return fields
     .filter((field) => field !== null)
@@ -11,7 +11,7 @@ export function searchText(...fields: readonly (string | null)[]): string {
     .join('\n')
 }
 
-/** Folds a term once, as in a search text. A second fold may change it (`J̌`). */
+/** Folds a search term as the searched text was folded: once, since a second fold may change it (`J̌`). */
 export function foldTerm(term: string): string {
   return fold(term).replace(/\s+/g, ' ')
 }

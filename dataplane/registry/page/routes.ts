@@ -2,24 +2,22 @@ import { type Context, Hono } from 'hono'
 import { html } from 'hono/html'
 import { type Page, renderPage } from '../../pages/page.ts'
 import { PublicError } from '../../server/errors.ts'
-import type { Api } from '../api/request/context.ts'
-import { type OpenRegistry, openRegistry, readOpen } from '../api/request/gate.ts'
-import type { RegistryEnv } from '../api/request/operation.ts'
+import { type OpenRegistry, openRegistry, readOpen } from '../api/request/open-registry.ts'
+import type { Api, RegistryEnv } from '../api/request/operation.ts'
 import { LONGEST_SEARCH, PAGE_SIZE } from '../api/schemas/catalog.ts'
-import { mayReach } from '../authz/access.ts'
-import type { Actor } from '../authz/actor.ts'
+import { type Actor, mayReach } from '../authz/access.ts'
 import { decodeCursor, encodeCursor, queryDigest } from '../catalog/cursor.ts'
-import { isServerName } from '../catalog/names.ts'
-import type { VersionPage } from '../store/read/large-texts.ts'
-import { entryPage, listPage } from './pages.ts'
+import { isServerName } from '../catalog/entry.ts'
+import type { VersionPage } from '../store/read/version-page.ts'
+import { renderEntry, renderList } from './pages.ts'
 
 const FOOTER = html`A catalog of MCP servers. Programs read it at <code>/registry/…/v0.1</code>; <a href="/openapi.json">API description</a>.`
 
 const show = (c: Context, page: Omit<Page, 'footer'>, status?: Parameters<typeof renderPage>[2]) =>
   renderPage(c, { ...page, footer: FOOTER }, status)
 
-/** Routes the catalog's pages for people, by the same gate and filter as the consumer API. */
-export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<RegistryEnv> {
+/** Creates the routes of the catalog's pages for people. Claims decide there as in the consumer API. */
+export function pageRoutes(api: Pick<Api, 'reader' | 'findVisibility'>): Hono<RegistryEnv> {
   const app = new Hono<RegistryEnv>()
   const { reader } = api
 
@@ -40,7 +38,7 @@ export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<Regi
     const registries = (await reader.registries()).filter(({ claims }) => mayReach(actor, claims))
     const names = registries.map(({ name }) => name)
     const registry = c.req.query('registry') || names[0]
-    if (registry === undefined) return show(c, nothing)
+    if (registry === undefined) return show(c, emptyPage)
     if (!names.includes(registry)) throw new PublicError('not_found')
 
     const search = c.req.query('search')?.trim().slice(0, LONGEST_SEARCH) ?? ''
@@ -56,7 +54,7 @@ export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<Regi
     )
     const last = more ? rows.at(-1) : undefined
     const nextCursor = last && encodeCursor(last, digest)
-    return show(c, listPage({ registries: names, registry, search, rows, nextCursor, isFirst: !after }))
+    return show(c, renderList({ registries: names, registry, search, rows, nextCursor, isFirst: !after }))
   })
 
   app.get('/registry/:registry/servers/:namespace/:short', async (c) => {
@@ -70,17 +68,17 @@ export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<Regi
       reader.versions({ registry, type: 'server', name, visible, includeDeleted: false }, hold),
     )
     if (rows.length === 0) throw new PublicError('not_found')
-    return show(c, entryPage({ registry, rows, more }))
+    return show(c, renderEntry({ registry, rows, more }))
   })
   return app
 }
 
-const nothing = {
+const emptyPage = {
   title: 'Catalog',
   body: html`<h1>MCP servers</h1><div class="empty">There is no registry here that you may read.</div>`,
 }
 
-/** Tells whether a request comes from a person's browser for a page, rather than from a program. */
+/** Tells whether a browser asks for one of the pages. */
 function wantsPage(c: Context): boolean {
   const { method, path } = c.req
   return (
@@ -92,8 +90,8 @@ function wantsPage(c: Context): boolean {
 
 const STATUSES = [400, 401, 403, 404, 503] as const
 
-/** Renders the page for an error; undefined if it has none. */
-export function errorPage(c: Context, error: unknown): Promise<Response> | undefined {
+/** Renders an error as a page; undefined if the request was not for a page, or the error has none. */
+export function renderError(c: Context, error: unknown): Promise<Response> | undefined {
   if (!(error instanceof PublicError) || !wantsPage(c)) return undefined
   const status = STATUSES.find((one) => one === error.status)
   if (status === undefined) return undefined

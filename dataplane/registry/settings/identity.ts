@@ -16,23 +16,23 @@ import { Retired } from '../../identity/retired.ts'
 import { verifyTokens } from '../../identity/verify.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Observe } from '../../telemetry/observe.ts'
-import { type Actor, createActors, findMode } from '../authz/actor.ts'
-import { isPublicPath } from '../authz/public-path.ts'
+import { type Actor, createActors, findMode } from '../authz/access.ts'
 
 interface IdentityOptions {
   readonly log: Logger
   readonly observe: Observe
 }
 
-/** Authentication and authorization of callers by the configuration in force. */
+/** Identifies callers by the configuration in force. */
 export interface Identity {
   /**
    * Returns the actor of a request with this raw path. Throws a PublicError: `unauthenticated` with the challenge, or
    * `unavailable` if an issuer does not answer.
    */
-  actorOf(authorization: string | undefined, path: string, request?: CallerRequest): Actor | Promise<Actor>
-  /** Derives actors by the rules in force, for identities other than the caller's. */
+  identify(authorization: string | undefined, path: string, request?: CallerRequest): Actor | Promise<Actor>
+  /** Returns the function that derives actors by the rules in force. */
   actors(): ReturnType<typeof createActors>
+  /** Builds the 401 for callers without a token. */
   challenge(): PublicError
   /** Returns the RFC 9728 metadata; undefined in anonymous mode and without a public URL. */
   metadata(): ProtectedResourceMetadata | undefined
@@ -45,7 +45,7 @@ type Verifier = Authenticate & { close(): Promise<void> }
 interface InForce {
   readonly auth: AuthConfig
   readonly providers: readonly Provider[]
-  readonly actorOf: ReturnType<typeof createActors>
+  readonly deriveActor: ReturnType<typeof createActors>
   readonly authenticate: Verifier
 }
 
@@ -55,7 +55,7 @@ const admitAll: Verifier = Object.assign(() => anonymous, {
   },
 })
 
-/** Creates the identity of callers. Nobody is authenticated before the first `apply`. */
+/** Creates the identification of callers. It refuses everybody before the first `apply`. */
 export function createIdentity({ log, observe }: IdentityOptions): Identity {
   let current: InForce | undefined
   const issuers = new Issuers()
@@ -72,14 +72,14 @@ export function createIdentity({ log, observe }: IdentityOptions): Identity {
   const realm = () => current?.auth.oauth?.realm ?? DEFAULT_REALM
 
   return {
-    actorOf(authorization, path, request) {
-      const { auth, actorOf, authenticate } = inForce()
-      // A token is checked on public paths too. An invalid one is refused and does not count as no token.
-      if (authorization === undefined && isPublicPath(path, auth.publicPaths ?? [])) return actorOf(anonymous)
+    identify(authorization, path, request) {
+      const { auth, deriveActor, authenticate } = inForce()
+      // A token is checked on public paths too: an invalid one is refused, and is not taken for no token.
+      if (authorization === undefined && isPublicPath(path, auth.publicPaths ?? [])) return deriveActor(anonymous)
       const caller = authenticate(authorization, request)
-      return caller instanceof Promise ? caller.then(actorOf) : actorOf(caller)
+      return caller instanceof Promise ? caller.then(deriveActor) : deriveActor(caller)
     },
-    actors: () => inForce().actorOf,
+    actors: () => inForce().deriveActor,
     challenge() {
       if (current?.auth.mode === 'anonymous')
         return new PublicError('unauthenticated', { headers: { 'www-authenticate': 'Bearer' } })
@@ -113,7 +113,7 @@ export function createIdentity({ log, observe }: IdentityOptions): Identity {
           ? admitAll
           : verifyTokens(providers, options)
       if (before !== undefined && !keeps) retired.add(before.authenticate)
-      current = { auth, providers, actorOf: createActors(auth), authenticate }
+      current = { auth, providers, deriveActor: createActors(auth), authenticate }
       warnOfMissingChecks(auth, log)
     },
     async close() {
@@ -122,7 +122,7 @@ export function createIdentity({ log, observe }: IdentityOptions): Identity {
   }
 }
 
-/** Warns once per configuration that fewer checks run than one may expect. */
+/** Warns, once for each configuration, of checks that are switched off. */
 function warnOfMissingChecks(auth: AuthConfig, log: Logger): void {
   switch (findMode(auth)) {
     case 'anonymous':
@@ -149,4 +149,37 @@ function buildProvider(provider: ProviderConfig, directory: string): Provider {
         ? undefined
         : { clientId, clientSecretFile: resolve(directory, clientSecretFile), url: introspectionUrl },
   }
+}
+
+/** A path is decoded at most so many times, since it may be encoded repeatedly. */
+const MOST_ROUNDS = 4
+
+/**
+ * Tells whether a raw request path is a public path or lies below one, by whole segments. The public part must not be
+ * encoded. An encoded slash after it is allowed, since names have one. Encoded dots are refused, and all that could
+ * lead upwards.
+ */
+export function isPublicPath(path: string, publicPaths: readonly string[]): boolean {
+  if (publicPaths.length === 0 || /%2e|%5c|\\|[?#]/i.test(path)) return false
+  if (!publicPaths.some((open) => isAtOrBelow(path, open.replace(/\/$/, '')))) return false
+  return !leadsUpwards(path)
+}
+
+function isAtOrBelow(path: string, open: string): boolean {
+  return path === open || path.startsWith(`${open}/`)
+}
+
+function leadsUpwards(path: string): boolean {
+  let text = path
+  for (let round = 0; round < MOST_ROUNDS; round += 1) {
+    if (text.split(/[/\\]/).some((segment) => segment === '.' || segment === '..')) return true
+    if (!text.includes('%')) return false
+    try {
+      text = decodeURIComponent(text)
+    } catch {
+      // Somebody else may decode it in another way.
+      return true
+    }
+  }
+  return true
 }

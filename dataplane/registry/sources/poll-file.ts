@@ -1,17 +1,19 @@
+import { createHash, type Hash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import { tooManyBytes } from './format/budget.ts'
-import { pollContent, readBytes } from './format/file-content.ts'
+import { createBudget, tooManyBytes } from './format/budget.ts'
+import { readCatalog } from './format/catalog-reader.ts'
+import { type Bytes, readBytes } from './format/files.ts'
 import type { LocationOf, Pass, ReadChange } from './format/source.ts'
 import { SourceError } from './format/source-error.ts'
 
-/** Polls a registry file on this machine. */
+/** Polls a registry file of this machine. */
 export async function pollFile({ path }: LocationOf<'file'>, pass: Pass): Promise<ReadChange | undefined> {
-  const file = pass.parts.use(await openBounded(path, pass.maxBytes))
+  const file = pass.parts.use(await openWithin(path, pass.maxBytes))
   return pollContent(() => readBytes(file), pass)
 }
 
-async function openBounded(path: string, maxBytes: number): Promise<FileHandle> {
+async function openWithin(path: string, maxBytes: number): Promise<FileHandle> {
   let file: FileHandle
   try {
     // Without this flag, opening a pipe without a writer would block.
@@ -24,12 +26,44 @@ async function openBounded(path: string, maxBytes: number): Promise<FileHandle> 
   const stats = await file.stat()
   if (stats.isFile() && stats.size <= maxBytes) return file
   await file.close()
-  if (!stats.isFile()) throw new SourceError('file_unreadable', 'it is no file')
+  if (!stats.isFile()) throw new SourceError('file_unreadable', 'it is not a regular file')
   throw tooManyBytes(maxBytes)
 }
 
+/** Polls a registry file that the configuration holds as text. */
 export async function pollInline({ text }: LocationOf<'inline'>, pass: Pass): Promise<ReadChange | undefined> {
   const bytes = Buffer.from(text)
   if (bytes.length > pass.maxBytes) throw tooManyBytes(pass.maxBytes)
   return pollContent(() => [bytes], pass)
+}
+
+/** Polls the bytes of a registry file; undefined if their hash is the cursor. `bytes` reads them from the beginning. */
+async function pollContent(
+  bytes: () => Bytes,
+  { cursor, maxBytes }: Pick<Pass, 'cursor' | 'maxBytes'>,
+): Promise<ReadChange | undefined> {
+  if (cursor !== undefined && (await computeHash(bytes())) === cursor) return undefined
+  return async function readContent() {
+    // The parsed bytes are hashed once more, since the file may have changed after the first hash.
+    const digest = createHash('sha256')
+    return {
+      complete: true,
+      batches: readCatalog(hashWhileReading(bytes(), digest), createBudget(maxBytes)),
+      cursor: () => digest.digest('base64url'),
+    }
+  }
+}
+
+/** Returns the SHA-256 of the bytes in base64url. */
+async function computeHash(bytes: Bytes): Promise<string> {
+  const digest = createHash('sha256')
+  for await (const piece of bytes) digest.update(piece)
+  return digest.digest('base64url')
+}
+
+async function* hashWhileReading(bytes: Bytes, digest: Hash): AsyncGenerator<Buffer> {
+  for await (const piece of bytes) {
+    digest.update(piece)
+    yield piece
+  }
 }

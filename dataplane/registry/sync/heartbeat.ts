@@ -1,31 +1,32 @@
-/** The interval of a thread's beats while its event loop turns. */
 const BEAT_MS = 500
-/** The default milliseconds between two checks of the beats. */
+/** The default interval of checks, in milliseconds. */
 export const CHECK_MS = 1_000
-/** After so many checks in a row without a beat the thread counts as stalled. */
+/** A thread counts as stalled after so many checks in a row without a beat. */
 const MOST_MISSES = 20
 
 const BEATS = 0
 const IN_DATABASE = 1
 const BEGUN = 2
 
+/** Memory that the thread writes to and its starter reads. */
 export type Pulse = Int32Array<SharedArrayBuffer>
 
-export const newPulse = (): Pulse => new Int32Array(new SharedArrayBuffer(3 * Int32Array.BYTES_PER_ELEMENT))
+export const createPulse = (): Pulse => new Int32Array(new SharedArrayBuffer(3 * Int32Array.BYTES_PER_ELEMENT))
 
-export function beat(pulse: Pulse): void {
+/** Begins to beat, as long as the event loop of this thread turns. */
+export function startBeating(pulse: Pulse): void {
   Atomics.add(pulse, BEATS, 1)
   setInterval(() => Atomics.add(pulse, BEATS, 1), BEAT_MS).unref()
 }
 
-/** Records that the thread has begun a job; jobs come in the order of their numbers. */
-export function begin(pulse: Pulse, job: number): void {
+/** Records the number of the last job that has begun. Jobs come in the order of their numbers. */
+export function recordBegin(pulse: Pulse, job: number): void {
   Atomics.store(pulse, BEGUN, job)
 }
 
-export const lastBegun = (pulse: Pulse): number => Atomics.load(pulse, BEGUN)
+export const readLastBegun = (pulse: Pulse): number => Atomics.load(pulse, BEGUN)
 
-/** Runs a database call that blocks the thread. Its time depends on the data, which has limits of its own. */
+/** Runs a database call, which blocks the thread and is no stall however long it takes. */
 export function inDatabase<T>(pulse: Pulse, call: () => T): T {
   Atomics.store(pulse, IN_DATABASE, 1)
   try {
@@ -36,10 +37,10 @@ export function inDatabase<T>(pulse: Pulse, call: () => T): T {
 }
 
 /**
- * Calls `stalled` once the thread has stalled outside of the database. It counts checks instead of time, in case the
- * machine slept. Returns the function that ends the watching.
+ * Calls `onStall` when the thread has stalled, except in a database call. It counts checks and not time, since the
+ * machine may have slept. Returns the function that ends the checks.
  */
-export function watchPulse(pulse: Pulse, checkMs: number, stalled: () => void): () => void {
+export function watchPulse(pulse: Pulse, checkMs: number, onStall: () => void): () => void {
   let last = 0
   let misses = 0
   const timer = setInterval(() => {
@@ -47,11 +48,11 @@ export function watchPulse(pulse: Pulse, checkMs: number, stalled: () => void): 
     const lives = beats !== last || beats === 0 || Atomics.load(pulse, IN_DATABASE) === 1
     last = beats
     misses = lives ? 0 : misses + 1
-    if (misses === MOST_MISSES) stalled()
+    if (misses === MOST_MISSES) onStall()
   }, checkMs)
   timer.unref()
   return () => clearInterval(timer)
 }
 
-/** Returns the time until a stall is detected, for the log and for people. */
-export const stallSeconds = (checkMs: number): number => (MOST_MISSES * checkMs) / 1000
+/** Returns the seconds until a stall is noticed. */
+export const computeStallTime = (checkMs: number): number => (MOST_MISSES * checkMs) / 1000

@@ -3,22 +3,21 @@ import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../storage/sql.ts'
 import type { RegistryTables } from '../store/database/schema.ts'
 
-/** A holder that does not renew for so long counts as dead, and another may take over. */
+/** If a holder does not renew for this time, another replica may take over. */
 const LEASE_MS = 15_000
 const HEARTBEAT_MS = 5_000
 
-const AGAIN_MS = 1_000
+const RETRY_MS = 1_000
 
 interface Lease {
   readonly name: string
   readonly holder: string
-  /** Aborts the wait for another replica, and throws its reason. */
   readonly signal: AbortSignal
 }
 
 /**
- * Does work under a lease, which it renews meanwhile. If another replica holds it, this one waits and then does the
- * work itself. SQLite has no other replicas.
+ * Runs work under a lease, which it renews meanwhile. If another replica has the lease, it waits for it, and runs the
+ * work then. With SQLite there are no other replicas. Throws the reason of the signal.
  */
 export async function underLease<T>(
   database: Kysely<RegistryTables>,
@@ -27,14 +26,14 @@ export async function underLease<T>(
 ): Promise<T> {
   if (!isPostgres(database)) return work()
   while (!(await take(database, name, holder))) {
-    await delay(AGAIN_MS, undefined, { signal }).catch(() => {
-      // The wait was aborted; the signal's own reason is thrown below.
+    await delay(RETRY_MS, undefined, { signal }).catch(() => {
+      // The reason of the signal is thrown below.
     })
     signal.throwIfAborted()
   }
   const renew = () => {
     take(database, name, holder).catch(() => {
-      // The next renewal tries again; after three failed ones another replica may take over.
+      // The next renewal tries again. After three failures another replica may take over.
     })
   }
   const heartbeat = setInterval(renew, HEARTBEAT_MS)
@@ -53,7 +52,7 @@ export async function underLease<T>(
   }
 }
 
-/** Takes the lease by the database's clock, which all replicas share. */
+/** Takes or renews a lease; false if another holder has it. The database's clock counts for all replicas. */
 async function take(database: Kysely<RegistryTables>, name: string, holder: string): Promise<boolean> {
   const now = sql`extract(epoch from clock_timestamp()) * 1000`
   const { rows } = await sql`

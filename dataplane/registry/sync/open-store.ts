@@ -1,16 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
+import { observeStatements } from '../../storage/sql.ts'
 import type { PostgresConfig } from '../../storage/sql-postgres.ts'
-import { observeStatements } from '../../storage/statements.ts'
 import type { Observe } from '../../telemetry/observe.ts'
 import { subscribeToChanges } from '../store/database/change-notifications.ts'
-import { openForReading, storeFile } from '../store/database/open.ts'
+import { openForReading, prepareFile } from '../store/database/open.ts'
 import type { AdminWriter } from '../store/database/records.ts'
-import { available, createReader, type Reader } from '../store/read/read.ts'
+import { askStore, createReader, type Reader } from '../store/read/read.ts'
 import { createSnapshot } from '../store/read/snapshot.ts'
-import type { Jobs } from './jobs.ts'
 import { guardSyncs, openQuarantine } from './quarantine.ts'
-import { startWriter } from './writer.ts'
+import { type Jobs, startWriter } from './writer.ts'
 
 export interface Store extends Pick<Jobs, 'applySettings' | 'syncSource' | 'recordSync'> {
   readonly reader: Reader
@@ -28,10 +27,10 @@ interface StoreOptions {
   readonly checkMs?: number | undefined
 }
 
-/** Opens the store. Throws an Error that names what is not available. */
+/** Opens the store. Throws an Error that says what is not available. */
 export async function openStore(options: StoreOptions, log: Logger): Promise<Store> {
   const { stateDirectory, postgres, onSettings, observe, checkMs } = options
-  const file = await storeFile(stateDirectory)
+  const file = await prepareFile(stateDirectory)
   const location = postgres ?? file
   const replica = randomUUID()
   const quarantine = openQuarantine(stateDirectory, log)
@@ -48,20 +47,20 @@ export async function openStore(options: StoreOptions, log: Logger): Promise<Sto
   const snapshot = await createSnapshot(database, onSettings)
   const subscription = subscribeToChanges(location, replica, log, snapshot.refresh)
 
-  /** Runs a job, then refreshes the snapshot, so that its caller reads the change. */
+  /** Makes a job refresh the snapshot when it has ended, so that its caller reads the change. */
   const thenRefresh = <A extends unknown[], R>(job: (...args: A) => Promise<R>, changed?: 'entries') =>
     async function writeAndSee(...args: A): Promise<R> {
       let outcome: R
       try {
         outcome = await job(...args)
       } catch (error) {
-        // The change may be written all the same: the thread or the connection may have ended before the answer came.
+        // The change may be written nevertheless, if the thread or connection ended before it could answer.
         await snapshot.refresh(changed).catch(() => {
-          // The caller gets the first error, which is thrown below.
+          // The caller gets the error of the job.
         })
         throw error
       }
-      await available(snapshot.refresh(changed))
+      await askStore(snapshot.refresh(changed))
       return outcome
     }
   return {

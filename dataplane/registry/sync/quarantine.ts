@@ -1,26 +1,29 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { hash } from 'node:crypto'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { SyncedSource, SyncResult } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
 import type { SyncCall } from './schedule.ts'
-import { abandonedMarkers, hashSettings, ownMarkers, removeMarker } from './sync-markers.ts'
 
 interface QuarantinedSource {
   /** The hash of the source's settings; empty if it is not known. */
   readonly settings: string
+  /** The number of times that a thread or process has ended while the source was read. */
   readonly ends: number
-  /** The end of the quarantine in milliseconds since 1970. 0: the source may run at once, but alone. */
+  /** The end of the quarantine in milliseconds since 1970. 0: the source may be tried at once, alone. */
   readonly until: number
-  /** The last incident, for people. */
+  /** What happened last, for people. */
   readonly what: string
 }
 
-export interface Quarantine {
+interface Quarantine {
+  /** Throws a SourceError while the source is in quarantine. */
   check(source: SyncedSource): void
+  /** Tells whether the source may have ended a thread or process. */
   isSuspect(source: string): boolean
   clear(source: string): void
-  /** Must be called when the thread has ended while these sources were being synced. */
+  /** Must be called when the thread has ended while these sources were synced. */
   threadEnded(running: readonly SyncedSource[], what: string): void
 }
 
@@ -31,8 +34,8 @@ const PROCESS_ENDED = 'the process ended'
 type Sync = (source: SyncedSource, call: SyncCall) => Promise<SyncResult>
 
 /**
- * Opens the quarantine, which outlives the process. A source that was being read when a process ended is tried once
- * more, alone: most processes end for other reasons.
+ * Opens the quarantine, which is stored on the disk. A source that was read when a process ended is tried once more,
+ * alone, since most processes end for other reasons.
  */
 export function openQuarantine(stateDirectory: string, log: Logger): Quarantine {
   const folder = join(stateDirectory, 'aside')
@@ -60,11 +63,11 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
     rmSync(join(folder, source), { force: true })
   }
 
-  for (const { source, settings: marked } of abandonedMarkers(stateDirectory)) {
+  for (const { source, settings: marked } of findAbandonedMarkers(stateDirectory)) {
     removeMarker(stateDirectory, source)
     const before = findEntry(source)
     const settings = marked ?? before?.settings ?? ''
-    // A failure with other settings does not count against the current ones.
+    // Incidents with earlier settings don't count.
     const ends = before?.settings === '' || before?.settings === settings ? before.ends : 0
     const until = ends === 0 ? 0 : Date.now() + computeWait(ends)
     add(source, { settings, ends: ends + 1, until, what: PROCESS_ENDED })
@@ -76,13 +79,13 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
       if (entry === undefined) return
       if (entry.settings !== '' && entry.settings !== hashSettings(source)) return clear(source.name)
       const left = entry.until - Date.now()
-      // A longer time than any wait of ours means that the clock was ahead then.
-      if (left > 0 && left <= LONGEST_WAIT_MS) throw tooEarly(entry, left)
+      // If it is longer than the longest wait, the clock was wrong then.
+      if (left > 0 && left <= LONGEST_WAIT_MS) throw buildRefusal(entry, left)
     },
     isSuspect: (source) => findEntry(source) !== undefined,
     clear,
     threadEnded(running, what) {
-      const withMarker = new Set(ownMarkers(stateDirectory))
+      const withMarker = new Set(findOwnMarkers(stateDirectory))
       for (const source of withMarker) removeMarker(stateDirectory, source)
       const reading = running.filter(({ name }) => withMarker.has(name))
       const possible = reading.length > 0 ? reading : running
@@ -90,7 +93,7 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
       const suspects = before.length > 0 ? before : possible
       for (const source of suspects) {
         const ends = (findEntry(source.name)?.ends ?? 0) + 1
-        // One of several is the cause. They are tried again one at a time, which shows which one it is.
+        // If there are several, one is the cause. They are tried again one at a time, which shows which.
         const until = suspects.length === 1 ? Date.now() + computeWait(ends) : 0
         add(source.name, { settings: hashSettings(source), ends, until, what })
       }
@@ -98,10 +101,10 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
   }
 }
 
-/** Returns the wait, which grows by a factor of four each time. */
+/** Returns the wait after so many incidents: four times as long each time. */
 const computeWait = (ends: number) => Math.min(FIRST_WAIT_MS * 4 ** Math.min(ends - 1, 10), LONGEST_WAIT_MS)
 
-function tooEarly({ ends, until, what }: QuarantinedSource, retryAfterMs: number): SourceError {
+function buildRefusal({ ends, until, what }: QuarantinedSource, retryAfterMs: number): SourceError {
   const times = ends === 1 ? '' : `, ${ends} times in a row`
   const message = `${what} while this source was being read${times}; it is put aside until ${new Date(until).toISOString()} or until its settings change; other sources are synced`
   return new SourceError('put_aside', message, { retryAfterMs })
@@ -112,12 +115,12 @@ function readEntry(file: string): QuarantinedSource | undefined {
     const { settings, ends, until, what } = JSON.parse(readFileSync(file, 'utf8')) as Partial<QuarantinedSource>
     return { settings: String(settings), ends: Number(ends), until: Number(until), what: String(what) }
   } catch {
-    // The file is missing, or was cut off while it was written.
+    // There is no file, or it was cut off while it was written.
     return undefined
   }
 }
 
-/** Keeps sources in quarantine from the writing thread. Suspects are tried one at a time. */
+/** Wraps a sync so that sources in quarantine are refused, and suspects run one at a time. */
 export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
   let lastSuspect: Promise<unknown> = Promise.resolve()
 
@@ -128,7 +131,7 @@ export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
       quarantine.clear(source.name)
       return synced
     } catch (error) {
-      // Any error but a SourceError may be the end of the thread, which the quarantine's error explains.
+      // Other errors may come from the end of the thread, which the quarantine's error explains.
       if (!(error instanceof SourceError)) quarantine.check(source)
       throw error
     }
@@ -142,8 +145,91 @@ export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
       return run(source, call)
     })
     lastSuspect = running.catch(() => {
-      // The caller gets the error; the next suspect only waits for the end.
+      // The caller gets the error. The next suspect only waits for the end.
     })
     return running
+  }
+}
+
+/** A file that exists while a source is read. If it is left behind, the thread or process ended meanwhile. */
+interface Marker {
+  readonly settings?: string
+  readonly pid: number
+  /** The start time of the process: in a container the next process may have the same id. */
+  readonly began: number
+}
+
+const findFolder = (stateDirectory: string) => join(stateDirectory, 'syncing')
+/** Returns the hash of the settings that affect the reading of a source. */
+export const hashSettings = ({ location, filter, maxBytes }: SyncedSource): string =>
+  hash('sha256', JSON.stringify([location, filter, maxBytes]), 'base64url')
+
+const self: Marker = { pid: process.pid, began: Math.round(performance.timeOrigin / 1000) }
+
+/** Writes the marker of a source, and removes it when it is disposed. Without a writable folder there is none. */
+export function writeSyncMarker(stateDirectory: string, source: SyncedSource): Disposable {
+  const folder = findFolder(stateDirectory)
+  const file = join(folder, source.name)
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    writeFileSync(file, JSON.stringify({ ...self, settings: hashSettings(source) } satisfies Marker), { mode: 0o600 })
+  } catch {
+    return {
+      [Symbol.dispose]() {
+        // There is no marker to remove.
+      },
+    }
+  }
+  return { [Symbol.dispose]: () => rmSync(file, { force: true }) }
+}
+
+/** Returns the sources whose markers are of this process. */
+function findOwnMarkers(stateDirectory: string): readonly string[] {
+  return readMarkers(stateDirectory).flatMap(({ source, marker }) => (isSelf(marker) ? source : []))
+}
+
+/** Returns the sources whose markers are of dead processes, with the hashes of their settings. */
+const findAbandonedMarkers = (
+  stateDirectory: string,
+): readonly { readonly source: string; readonly settings: string | undefined }[] =>
+  readMarkers(stateDirectory).flatMap(({ source, marker }) =>
+    isSelf(marker) || isAlive(marker) ? [] : { source, settings: marker?.settings },
+  )
+
+function removeMarker(stateDirectory: string, source: string): void {
+  rmSync(join(findFolder(stateDirectory), source), { force: true })
+}
+
+function readMarkers(stateDirectory: string) {
+  const folder = findFolder(stateDirectory)
+  return listFiles(folder).map((source) => ({ source, marker: readMarker(join(folder, source)) }))
+}
+
+function listFiles(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    // The folder does not exist before the first marker.
+    return []
+  }
+}
+
+function readMarker(file: string): Marker | undefined {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Marker
+  } catch {
+    return undefined
+  }
+}
+
+const isSelf = (marker: Marker | undefined) => marker?.pid === self.pid && Math.abs(marker.began - self.began) <= 1
+
+/** Tells whether the marker is of another process that runs on this machine. */
+function isAlive(marker: Marker | undefined): boolean {
+  if (marker === undefined || marker.pid === self.pid) return false
+  try {
+    return process.kill(marker.pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }

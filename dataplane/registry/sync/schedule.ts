@@ -1,12 +1,76 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
+import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { Auditing, AuditTarget } from '../../audit/event.ts'
 import { followFile, readStamp } from '../../config/follow-file.ts'
+import { DEFAULT_INTERVAL, type SourceConfig } from '../../config/registry.ts'
 import { backoffDelay, whole } from '../../retry/backoff.ts'
 import type { Observe } from '../../telemetry/observe.ts'
-import type { SyncedSource, SyncResult, SyncState } from '../sources/format/source.ts'
+import { resolveLocation, type SyncedSource, type SyncResult, type SyncState } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
 import { watchKubernetes } from '../sources/kubernetes/watch.ts'
-import type { Semaphore } from './semaphore.ts'
+import { createSemaphore, type Semaphore } from './semaphore.ts'
+
+export interface Scheduler {
+  /** Starts the schedules of new and changed sources, and stops the others. `before`: their last recorded states. */
+  apply(sources: readonly ScheduledSource[], before?: ReadonlyMap<string, SyncState | undefined>): void
+  /** Returns the state of a source; undefined if no synced source has this name. */
+  state(name: string): SyncState | undefined
+  states(): readonly ({ readonly name: string } & SyncState)[]
+  /** Starts a full pass; false if there is no such source. With `wait` it resolves at the end, also after a failure. */
+  syncNow(name: string, options?: { readonly wait?: boolean }): Promise<boolean>
+  stop(): Promise<void>
+}
+
+/** The most syncs at a time. Each holds a connection or a process, and its content. */
+const AT_A_TIME = 4
+/** A sync that takes longer no longer counts, so that others may start. */
+const SLOW_MS = 10_000
+
+export function createScheduler(options: Omit<ScheduleOptions, 'semaphore' | 'after'>): Scheduler {
+  const semaphore = createSemaphore(AT_A_TIME, SLOW_MS)
+  let schedules: ReadonlyMap<string, Schedule> = new Map()
+  /** The schedules that are ending, by the name of their source. */
+  const ending = new Map<string, Promise<unknown>>()
+
+  function end(name: string, schedule: Schedule): void {
+    const ended = Promise.all([ending.get(name), schedule.stop()]).finally(() => {
+      if (ending.get(name) === ended) ending.delete(name)
+    })
+    ending.set(name, ended)
+  }
+
+  return {
+    apply(sources, known) {
+      const wanted = new Map(sources.map((source) => [source.name, source]))
+      const kept = new Map<string, Schedule>()
+      for (const [name, schedule] of schedules)
+        if (isDeepStrictEqual(schedule.source, wanted.get(name))) kept.set(name, schedule)
+        else end(name, schedule)
+      schedules = new Map(
+        sources.map((source) => {
+          const { name } = source
+          // The schedule waits for the end of the one before: two passes would remove each other's staged entries.
+          const start = () =>
+            startSchedule(source, { ...options, semaphore, after: ending.get(name) }, known?.get(name))
+          return [name, kept.get(name) ?? start()]
+        }),
+      )
+    },
+    state: (name) => schedules.get(name)?.state(),
+    states: () => [...schedules].map(([name, schedule]) => ({ name, ...schedule.state() })),
+    async syncNow(name, { wait = false } = {}) {
+      const schedule = schedules.get(name)
+      if (schedule === undefined) return false
+      const run = schedule.run(true)
+      if (wait) await run
+      return true
+    },
+    async stop() {
+      await Promise.all([...ending.values(), ...[...schedules.values()].map((schedule) => schedule.stop())])
+    },
+  }
+}
 
 export interface ScheduledSource extends SyncedSource {
   readonly intervalMs: number
@@ -17,31 +81,39 @@ export interface SyncCall {
   readonly signal: AbortSignal
 }
 
-export interface ScheduleOptions {
+interface ScheduleOptions {
   readonly sync: (source: SyncedSource, call: SyncCall) => Promise<SyncResult>
   /** Stores the state of a source, for the time after a restart. */
   readonly record?: (name: string, state: SyncState) => Promise<void>
   readonly semaphore: Semaphore
-  /** Delays the first run: the schedule that this one replaces is still ending. */
+  /** The end of the schedule that this one replaces. The first run waits for it. */
   readonly after?: Promise<unknown> | undefined
   readonly log: Logger
   readonly observe: Observe
   readonly audit?: Auditing
 }
 
-export interface Schedule {
+interface Schedule {
   readonly source: ScheduledSource
   state(): SyncState
-  /** Runs a sync now and resolves at its end. If one is running, another follows it. */
+  /** Runs a sync and resolves at its end. If one is running, this one follows it. */
   run(full?: boolean): Promise<void>
   stop(): Promise<void>
 }
 
+interface ScheduleSettings {
+  readonly directory: string
+  readonly publicOnly: boolean
+  readonly sourceBytes: number
+}
+
+/** A cluster is watched, so polls only catch what the watch has missed. */
+const CLUSTER_INTERVAL = '5m'
 const SHOWN_PROBLEMS = 20
 /** The longest time of a Node timer (2^31 - 1 ms, 24.8 days). */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
-const untried: SyncState = {
+const UNTRIED: SyncState = {
   state: 'waiting',
   tried: false,
   lastAttempt: null,
@@ -55,10 +127,10 @@ const untried: SyncState = {
   problems: [],
 }
 
-/** The longest wait before the first retry, and the longest wait of all (or the interval). */
+/** The longest waits before the first retry and before any retry. The interval limits or extends them. */
 const FIRST_MS = 2_000
 const LONGEST_MS = 5 * 60_000
-/** An upstream that asks for a longer wait is asked again after this one. */
+/** The longest wait that an upstream can ask for. */
 const LONGEST_RETRY_AFTER_MS = 60 * 60_000
 
 interface Failure {
@@ -67,12 +139,17 @@ interface Failure {
   readonly retryAfterMs: number | undefined
 }
 
-/** Syncs a source now, once per interval, sooner after a failure, and after each change of a file or cluster. */
-export function startSchedule(
-  source: ScheduledSource,
-  options: ScheduleOptions,
-  before: SyncState = untried,
-): Schedule {
+/** Builds the schedule of a source; undefined for a managed one, which is not synced. */
+export function buildSchedule(source: SourceConfig, options: ScheduleSettings): ScheduledSource | undefined {
+  const location = resolveLocation(source, options)
+  if (location === undefined) return undefined
+  const { name, syncPolicy, filter } = source
+  const interval = syncPolicy?.interval ?? (location.kind === 'kubernetes' ? CLUSTER_INTERVAL : DEFAULT_INTERVAL)
+  return { name, location, intervalMs: parseDuration(interval), filter, maxBytes: options.sourceBytes }
+}
+
+/** Syncs a source at once, at intervals, sooner after failures, and after each change of a file or cluster. */
+function startSchedule(source: ScheduledSource, options: ScheduleOptions, before: SyncState = UNTRIED): Schedule {
   const schedule = new SourceSchedule(source, options, before)
   schedule.start()
   return schedule
@@ -91,7 +168,7 @@ class SourceSchedule implements Schedule {
   constructor(source: ScheduledSource, options: ScheduleOptions, before: SyncState) {
     this.source = source
     this.#options = options
-    // The recorded state has the last success and the failures in a row. The next run shows whether it still holds.
+    // The recorded state has the last success and the failures since then.
     this.#state = { ...before, state: 'waiting', tried: false, nextRun: null }
     this.#recorded = formatOutcome(before)
   }
@@ -123,7 +200,7 @@ class SourceSchedule implements Schedule {
     await this.#running
   }
 
-  /** The file's stamp is taken before the first poll, so that a write in between shows up as a change. */
+  /** Follows a file. Its stamp is read before the first poll, so that no change is missed in between. */
   async #follow(path: string): Promise<void> {
     const { signal } = this.#stopping
     const stamp = await readStamp(path)
@@ -132,7 +209,7 @@ class SourceSchedule implements Schedule {
     this.#begin()
   }
 
-  /** Starts a run that nobody waits for; its errors show in the state. */
+  /** Starts a run that nobody waits for. */
   #begin(): void {
     const { log } = this.#options
     this.run().catch((error: unknown) =>
@@ -148,10 +225,10 @@ class SourceSchedule implements Schedule {
     this.#state = { ...this.#state, nextRun: null }
     let wait = 0
     do {
-      // Only a stop makes this fail: the source is then not polled any more.
+      // It fails only if the schedule was stopped.
       wait = await semaphore.run(() => this.#next(), signal).catch(() => 0)
     } while (this.#again !== 'no' && !signal.aborted)
-    // The reset comes at once, so that a later request begins another run.
+    // A later request must begin another run.
     this.#running = undefined
     if (signal.aborted) return
     wait = Math.min(wait, LONGEST_TIMER_MS)
@@ -165,7 +242,7 @@ class SourceSchedule implements Schedule {
     return this.#attempt(full)
   }
 
-  /** Syncs once and returns the wait until the next time. */
+  /** Syncs once, and returns the wait until the next time in milliseconds. */
   async #attempt(full: boolean): Promise<number> {
     const { sync, log, observe } = this.#options
     const { signal } = this.#stopping
@@ -176,25 +253,24 @@ class SourceSchedule implements Schedule {
     this.#state = { ...this.#state, state: 'running', lastAttempt: now(), nextRun: null, attempts }
     try {
       const synced = await sync(this.source, { full, signal })
-      await this.#finish({ ...this.#state, ...succeeded(synced) })
-      if (synced.changed) log.info({ source: name, ...counts(this.#state) }, 'synced')
+      await this.#finish({ ...this.#state, ...describeSuccess(synced) })
+      if (synced.changed) log.info({ source: name, ...pickCounts(this.#state) }, 'synced')
       observed.end({ result: 'ok' })
-      this.#tell(startedAt, { changed: synced.changed ? 1 : 0, ...counts(this.#state) })
+      this.#writeAudit(startedAt, { changed: synced.changed ? 1 : 0, ...pickCounts(this.#state) })
       return intervalMs
     } catch (error) {
       const { retryAfterMs, ...failure } = describeFailure(error)
       observed.end({ result: 'error', code: failure.code })
-      this.#tell(startedAt, {}, failure.code)
+      this.#writeAudit(startedAt, {}, failure.code)
       if (signal.aborted) return 0
       const isNew = failure.message !== this.#state.error?.message
       await this.#finish({ ...this.#state, state: 'failed', tried: true, error: failure })
       if (isNew) log.warn({ source: name, ...failure }, 'the sync failed; the entries of the last sync stay')
-      return backoff({ attempts: this.#state.attempts, intervalMs, retryAfterMs })
+      return computeRetryWait({ attempts: this.#state.attempts, intervalMs, retryAfterMs })
     }
   }
 
-  /** Records a sync that has ended in the audit log. */
-  #tell(startedAt: number, target: AuditTarget, error?: string): void {
+  #writeAudit(startedAt: number, target: AuditTarget, error?: string): void {
     this.#options.audit?.log?.write({
       type: 'registry_sync',
       outcome: error === undefined ? 'success' : 'failure',
@@ -204,7 +280,7 @@ class SourceSchedule implements Schedule {
     })
   }
 
-  /** Shows a state once it is recorded. Only a changed outcome is recorded: an unchanged source costs no write. */
+  /** Records a state and then shows it. An unchanged outcome is not recorded, so that it costs no write. */
   async #finish(state: SyncState): Promise<void> {
     const { record, log } = this.#options
     const outcome = formatOutcome(state)
@@ -221,7 +297,7 @@ class SourceSchedule implements Schedule {
 
 const now = () => new Date().toISOString()
 
-function succeeded({ servers, skills, problems }: SyncResult): Partial<SyncState> {
+function describeSuccess({ servers, skills, problems }: SyncResult): Partial<SyncState> {
   return {
     state: 'ok',
     tried: true,
@@ -235,12 +311,12 @@ function succeeded({ servers, skills, problems }: SyncResult): Partial<SyncState
   }
 }
 
-/** Returns the parts of a state that are worth recording, without its times. */
+/** Formats the parts of a state whose change is recorded, which the times are not. */
 function formatOutcome({ state, error, servers, skills, leftOut }: SyncState): string {
   return JSON.stringify([state, error, servers, skills, leftOut])
 }
 
-function counts({ servers, skills, leftOut }: SyncState) {
+function pickCounts({ servers, skills, leftOut }: SyncState) {
   return { servers, skills, leftOut }
 }
 
@@ -252,10 +328,10 @@ function describeFailure(error: unknown) {
 }
 
 /**
- * Returns the wait after a failed sync: doubled each time, up to five minutes or the interval. `random` (0 to 1) adds
- * up to a quarter. Retry-After is the minimum.
+ * Returns the wait after a failed sync in milliseconds. It doubles each time, up to five minutes or the interval.
+ * `random` (0 to 1) adds up to a quarter. It is at least the wait that the upstream asks for.
  */
-export function backoff({ attempts, intervalMs, retryAfterMs = 0 }: Failure, random = Math.random()): number {
+export function computeRetryWait({ attempts, intervalMs, retryAfterMs = 0 }: Failure, random = Math.random()): number {
   const first = Math.min(FIRST_MS, intervalMs)
   const longest = Math.max(LONGEST_MS, intervalMs)
   const wait = backoffDelay(attempts - 1, { first, longest, random: whole })

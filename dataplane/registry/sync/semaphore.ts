@@ -1,8 +1,8 @@
 /** Runs a number of tasks at a time. The others wait in the order in which they came. */
 export interface Semaphore {
   /**
-   * Waits for a place and runs the work. Work longer than `slowMs` gives its place to the next and continues. Rejects
-   * with the signal's reason if aborted while it waits.
+   * Runs work when a place is free. Work that takes longer than `slowMs` continues without its place. Rejects with the
+   * reason of the signal if it is aborted while it waits.
    */
   run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>
 }
@@ -26,7 +26,7 @@ export function createSemaphore(size: number, slowMs: number): Semaphore {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const leave = () => {
       const at = waiting.indexOf(resolve)
-      // The wait has ended: the task has just got a place.
+      // It has just got a place.
       if (at < 0) return
       waiting.splice(at, 1)
       reject(signal.reason)

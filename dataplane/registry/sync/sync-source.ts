@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
 import type { IncomingVersion } from '../catalog/entry.ts'
-import { twinMessage } from '../sources/format/catalog-reader.ts'
+import { describeTwin } from '../sources/format/catalog-reader.ts'
 import { createFilter } from '../sources/format/filter.ts'
 import type { KeptClones } from '../sources/format/kept-clones.ts'
 import type { Problem } from '../sources/format/read-entry.ts'
@@ -14,7 +14,7 @@ import type {
   SyncedSource,
   SyncResult,
 } from '../sources/format/source.ts'
-import { ofContent, SourceError } from '../sources/format/source-error.ts'
+import { addCursor, SourceError } from '../sources/format/source-error.ts'
 import { pollGit } from '../sources/git/poll-git.ts'
 import { pollApi } from '../sources/http/poll-api.ts'
 import { pollUrl } from '../sources/http/poll-url.ts'
@@ -23,8 +23,7 @@ import { pollFile, pollInline } from '../sources/poll-file.ts'
 import { stageSync } from '../store/apply/apply-sync.ts'
 import type { RegistryTables } from '../store/database/schema.ts'
 import { inChunks } from '../store/database/statement.ts'
-import type { FailedContents } from './failed-contents.ts'
-import { writeSyncMarker } from './sync-markers.ts'
+import { hashSettings, writeSyncMarker } from './quarantine.ts'
 
 interface SyncOptions {
   readonly full: boolean
@@ -32,16 +31,15 @@ interface SyncOptions {
   readonly clones: KeptClones
   readonly failedContents: FailedContents
   readonly signal: AbortSignal
-  /** Runs work on this source that only one replica may do at a time, and waits for another that does it. */
-  readonly alone: <T>(work: () => Promise<T>) => Promise<T>
+  /** Runs work that only one replica may do at a time for this source. */
+  readonly runAlone: <T>(work: () => Promise<T>) => Promise<T>
 }
 
 type Database = Kysely<RegistryTables>
 
-/** Incremented when the same bytes would be read differently: they are then read again although they did not change. */
+/** Must be incremented when the same bytes are read differently, so that unchanged sources are read again. */
 const READER_REVISION = 5
 
-/** The most problems of a source that are kept, the first ones. */
 const MOST_PROBLEMS = 1000
 
 const pollers: { readonly [K in SourceLocation['kind']]: PollSource<LocationOf<K>> } = {
@@ -54,8 +52,8 @@ const pollers: { readonly [K in SourceLocation['kind']]: PollSource<LocationOf<K
 }
 
 /**
- * Polls a source, and reads and applies its content if that or the settings have changed. Unreadable content is not
- * read again while it stays, except in a full pass. Throws a SourceError; the store then keeps its content.
+ * Polls a source, and reads and writes its content if that or the settings have changed. Content that could not be read
+ * is not read again before it changes, except in a full pass. Throws a SourceError; the store then keeps what it has.
  */
 export async function syncSource(database: Database, source: SyncedSource, options: SyncOptions): Promise<SyncResult> {
   try {
@@ -71,43 +69,43 @@ export async function syncSource(database: Database, source: SyncedSource, optio
 async function syncChanged(
   database: Database,
   source: SyncedSource,
-  { full, stateDirectory, clones, failedContents, signal, alone }: SyncOptions,
+  { full, stateDirectory, clones, failedContents, signal, runAlone }: SyncOptions,
 ): Promise<SyncResult> {
   const settingsHash = hash('sha256', JSON.stringify([READER_REVISION, source.location, source.filter]), 'base64url')
-  const before = await lastApplied(database, source.name)
+  const before = await readApplied(database, source.name)
   const applied = before?.settings_hash === settingsHash ? (before.content_hash ?? undefined) : undefined
-  const failed = full ? undefined : failedContents.of(source)
+  const failed = full ? undefined : failedContents.find(source)
   const cursor = full ? undefined : (failed?.cursor ?? applied)
 
   await using parts = new AsyncDisposableStack()
   const poll = pollers[source.location.kind] as PollSource
   const holdsSkills = (before?.skills ?? 0) > 0
   const { name, maxBytes } = source
-  const held = () => bytesHeld(database, name)
+  const held = () => countHeld(database, name)
   const pass = { source: name, cursor, holdsSkills, maxBytes, held, stateDirectory, clones, signal, parts }
   const readChange = await poll(source.location, pass)
   if (readChange === undefined) {
     if (failed !== undefined) throw failed.error
-    return outcome(before, false)
+    return buildResult(before, false)
   }
 
-  const changed = await alone(async () => {
-    const now = await lastApplied(database, source.name)
-    // Another replica was faster.
+  const changed = await runAlone(async () => {
+    const now = await readApplied(database, source.name)
+    // Another replica has just written it.
     if (!full && (now?.content_hash !== before?.content_hash || now?.settings_hash !== before?.settings_hash))
       return false
     using _ = writeSyncMarker(stateDirectory, source)
     const content = await readChange()
     if (!('newCursor' in content)) {
-      // A pass over changes tells nothing about left-out entries of the rest.
+      // A pass over changes tells nothing about the other entries, so their problems stay.
       const before = content.complete ? [] : readProblems(now)
       return await apply(database, source, { settingsHash, content, before, signal })
     }
-    if (failed !== undefined) throw ofContent(failed.error, content.newCursor)
-    await stored(recordCursor(database, source.name, content.newCursor))
+    if (failed !== undefined) throw addCursor(failed.error, content.newCursor)
+    await writeToStore(recordCursor(database, source.name, content.newCursor))
     return false
   })
-  return outcome(await lastApplied(database, source.name), changed)
+  return buildResult(await readApplied(database, source.name), changed)
 }
 
 interface ReadContent {
@@ -118,43 +116,43 @@ interface ReadContent {
   readonly signal: AbortSignal
 }
 
-/** Writes a source's content to the store, batch by batch; true if anything was written. */
+/** Writes the content of a source, batch by batch; true if anything has changed. */
 async function apply(
   database: Database,
   { name, filter }: SyncedSource,
   { settingsHash, content, before, signal }: ReadContent,
 ): Promise<boolean> {
-  if (signal.aborted) throw stopped()
-  const staging = await stored(stageSync(database, name))
+  if (signal.aborted) throw buildStopError()
+  const staging = await writeToStore(stageSync(database, name))
   try {
     const wanted = createFilter(filter)
     const problems = [...before]
-    const known = new Set(before.map(formatKey))
+    const known = new Set(before.map(formatProblem))
     for await (const batch of content.batches) {
-      if (signal.aborted) throw stopped()
+      if (signal.aborted) throw buildStopError()
       const versions = await filterInTurns(batch.versions, wanted)
-      await stored(staging.add(versions))
-      // A complete pass has met all names itself.
-      const twins = content.complete ? [] : await stored(findTwins(database, name, versions))
-      const added = [...batch.problems, ...twins].filter((problem) => !known.has(formatKey(problem)))
-      for (const problem of added) known.add(formatKey(problem))
+      await writeToStore(staging.add(versions))
+      // In a complete pass the reader has seen all names.
+      const twins = content.complete ? [] : await writeToStore(findTwins(database, name, versions))
+      const added = [...batch.problems, ...twins].filter((problem) => !known.has(formatProblem(problem)))
+      for (const problem of added) known.add(formatProblem(problem))
       problems.push(...added.slice(0, MOST_PROBLEMS - problems.length))
     }
-    if (signal.aborted) throw stopped()
+    if (signal.aborted) throw buildStopError()
     const { complete } = content
     const now = new Date().toISOString()
-    return await stored(
+    return await writeToStore(
       staging.finish({ settingsHash, cursor: content.cursor(), complete, problems: JSON.stringify(problems), now }),
     )
   } catch (error) {
     await staging.drop().catch(() => {
-      // The next pass begins with dropping the staged rows.
+      // The next pass drops the staged rows first.
     })
     throw error
   }
 }
 
-/** Reports names that differ by case alone from one that the source has already. */
+/** Reports new names that differ only by case from one that the source has. */
 async function findTwins(
   database: Database,
   source: string,
@@ -172,15 +170,15 @@ async function findTwins(
       )
       const isHeld = rows.some((held) => held.type === type && held.name === name)
       if (hasTwin && !isHeld)
-        told.set(`${type} ${name}`, { pointer: `/${type}s`, message: twinMessage(name), served: true })
+        told.set(`${type} ${name}`, { pointer: `/${type}s`, message: describeTwin(name), served: true })
     }
   })
   return [...told.values()]
 }
 
-const formatKey = ({ pointer, message }: Problem) => `${pointer} ${message}`
+const formatProblem = ({ pointer, message }: Problem) => `${pointer} ${message}`
 
-/** A filter may have hundreds of patterns, so other syncs and publications get a turn meanwhile. */
+/** Filtering may take long, so other work of the thread gets a turn after this time. */
 const YIELD_MS = 20
 
 async function filterInTurns<T>(items: readonly T[], wanted: (item: T) => boolean): Promise<T[]> {
@@ -195,9 +193,9 @@ async function filterInTurns<T>(items: readonly T[], wanted: (item: T) => boolea
   return kept
 }
 
-const stopped = () => new SourceError('stopped', 'the sync was stopped')
+const buildStopError = () => new SourceError('stopped', 'the sync was stopped')
 
-async function stored<T>(answer: Promise<T>): Promise<T> {
+async function writeToStore<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer
   } catch (error) {
@@ -209,16 +207,16 @@ async function recordCursor(database: Database, source: string, cursor: string):
   await database.updateTable('source').set({ content_hash: cursor }).where('name', '=', source).execute()
 }
 
-async function bytesHeld(database: Database, source: string) {
+async function countHeld(database: Database, source: string) {
   const { rows } = await sql<{ bytes: number; entries: number }>`
     select coalesce(sum(octet_length(d.text)), 0) as bytes, count(*) as entries
     from document d join source s on s.id = d.source_id where s.name = ${source}`.execute(database)
   return rows[0] ?? { bytes: 0, entries: 0 }
 }
 
-type Applied = Awaited<ReturnType<typeof lastApplied>>
+type Applied = Awaited<ReturnType<typeof readApplied>>
 
-function lastApplied(database: Database, source: string) {
+function readApplied(database: Database, source: string) {
   return database
     .selectFrom('source')
     .select(['settings_hash', 'content_hash', 'servers', 'skills', 'problems'])
@@ -226,7 +224,7 @@ function lastApplied(database: Database, source: string) {
     .executeTakeFirst()
 }
 
-function outcome(applied: Applied, changed: boolean): SyncResult {
+function buildResult(applied: Applied, changed: boolean): SyncResult {
   if (applied === undefined) throw new SourceError('store_failed', 'the source is no longer configured')
   const { servers, skills } = applied
   return { changed, servers, skills, problems: readProblems(applied) }
@@ -234,4 +232,37 @@ function outcome(applied: Applied, changed: boolean): SyncResult {
 
 function readProblems(applied: Applied): readonly Problem[] {
   return JSON.parse(applied?.problems ?? '[]') as Problem[]
+}
+
+/** The last content of each source that could not be read. It is not fetched again before it changes. */
+interface FailedContents {
+  find(source: SyncedSource): FailedContent | undefined
+  /** Records the end of a sync, with its error if it failed. */
+  note(source: SyncedSource, error?: unknown): void
+}
+
+interface FailedContent {
+  readonly cursor: string
+  readonly error: SourceError
+}
+
+const MOST_FAILED = 4096
+
+export function createFailedContents(): FailedContents {
+  const failed = new Map<string, FailedContent & { readonly settings: string }>()
+  return {
+    find(source) {
+      const found = failed.get(source.name)
+      return found?.settings === hashSettings(source) ? found : undefined
+    },
+    note(source, error) {
+      // Other errors tell nothing about the content.
+      if (error !== undefined && !(error instanceof SourceError && error.cursor !== undefined)) return
+      failed.delete(source.name)
+      if (error === undefined) return
+      const [oldest] = failed.keys()
+      if (failed.size >= MOST_FAILED && oldest !== undefined) failed.delete(oldest)
+      failed.set(source.name, { cursor: error.cursor as string, error, settings: hashSettings(source) })
+    },
+  }
 }

@@ -1,11 +1,10 @@
 /**
- * The writing thread, with its own connection, so that parsing and long transactions never delay a request. `writer.ts`
- * is its other end.
+ * The writing thread. It has connections of its own, so that parsing and long transactions don't delay requests.
+ * `writer.ts` starts it and gives it jobs.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { Kysely } from 'kysely'
-import { isDatabaseError } from '../../storage/sql.ts'
-import type { ObserveStatement, RunStatement } from '../../storage/statements.ts'
+import { isDatabaseError, type ObserveStatement, type RunStatement } from '../../storage/sql.ts'
 import { createKeptClones } from '../sources/format/kept-clones.ts'
 import type { SyncResult } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
@@ -14,22 +13,20 @@ import { type ChangeScope, notifyReplicas } from '../store/database/change-notif
 import { openForWriting } from '../store/database/open.ts'
 import type { RegistryTables } from '../store/database/schema.ts'
 import { createGroupCommit } from '../store/publish/group-commit.ts'
-import { createFailedContents } from './failed-contents.ts'
-import { beat, begin, inDatabase } from './heartbeat.ts'
-import type { Work } from './jobs.ts'
+import { inDatabase, recordBegin, startBeating } from './heartbeat.ts'
 import { underLease } from './lease.ts'
-import { syncSource } from './sync-source.ts'
-import type { Answer, Call, WorkerData } from './writer.ts'
+import { createFailedContents, syncSource } from './sync-source.ts'
+import type { Answer, Call, Work, WorkerData } from './writer.ts'
 
 const port = requirePort(parentPort)
 
 const { location, stateDirectory, replica, pulse } = workerData as WorkerData
 
-/** The number of statements reported in one message: a sync runs very many. */
+/** The statements reported in one message, since a sync runs very many. */
 const STATEMENTS_AT_ONCE = 256
 
-beat(pulse)
-/** The controllers of running jobs; the other side can abort a job. */
+startBeating(pulse)
+/** The controllers of running jobs, by which `writer.ts` aborts them. */
 const running = new Map<number, AbortController>()
 let opened: Promise<Kysely<RegistryTables>> | undefined
 const { observeStatement, sendStatements } = batchStatements((statements) =>
@@ -41,7 +38,7 @@ function requirePort(parent: MessagePort | null): MessagePort {
   return parent
 }
 
-/** Opens the one connection. If that fails, the next job tries again. */
+/** Opens the store once. If that fails, the next job tries again. */
 function database(): Promise<Kysely<RegistryTables>> {
   opened ??= openForWriting(location, (call) => inDatabase(pulse, call), observeStatement).catch((error) => {
     opened = undefined
@@ -62,8 +59,8 @@ const jobs: Work = {
   async syncSource({ source, full }, signal) {
     const store = await database()
     const lease = { name: `sync ${source.name}`, holder: replica, signal }
-    const alone = <T>(work: () => Promise<T>) => underLease(store, lease, work)
-    return syncSource(store, source, { full, stateDirectory, clones, failedContents, signal, alone })
+    const runAlone = <T>(work: () => Promise<T>) => underLease(store, lease, work)
+    return syncSource(store, source, { full, stateDirectory, clones, failedContents, signal, runAlone })
   },
   async recordSync({ source, state }) {
     const store = await database()
@@ -85,8 +82,8 @@ const jobs: Work = {
 
 port.on('message', (call: Call) => {
   serve(call).catch((error: Error) => {
-    // The answer itself could not be sent, since it can't be cloned. The caller gets the error instead.
-    if ('id' in call) port.postMessage({ id: call.id, error: plainError(error) } satisfies Answer)
+    // The answer can't be cloned. The caller gets that error instead.
+    if ('id' in call) port.postMessage({ id: call.id, error: serializeError(error) } satisfies Answer)
   })
 })
 
@@ -96,7 +93,7 @@ async function serve(call: Call): Promise<void> {
     return
   }
   const { id, job, argument } = call
-  begin(pulse, id)
+  recordBegin(pulse, id)
   const controller = new AbortController()
   running.set(id, controller)
   const answer = await (jobs[job] as (argument: unknown, signal: AbortSignal) => Promise<unknown>)(
@@ -108,32 +105,32 @@ async function serve(call: Call): Promise<void> {
       const notify = async (changed: ChangeScope) => notifyReplicas(await database(), replica, changed)
       if (scope !== undefined)
         await notify(scope).catch(() => {
-          // A lost notification delays the other replicas only: they poll too.
+          // The other replicas find the change when they poll.
         })
       return { id, result }
     },
-    (error: Error): Answer => ({ id, error: plainError(error) }),
+    (error: Error): Answer => ({ id, error: serializeError(error) }),
   )
   running.delete(id)
   sendStatements()
   port.postMessage(answer)
-  // With its port closed the thread has nothing left to wait for, and ends.
+  // Without its port the thread has nothing to wait for, and ends.
   if (job === 'close') port.close()
 }
 
-/** Returns the scope of the notification to the other replicas after a job. A group commit sends its own. */
+/** Returns what to tell other replicas after a job. A group commit notifies them by itself. */
 function chooseScope(job: keyof Work, result: unknown): ChangeScope | undefined {
   if (job === 'applySettings' || job === 'recordSync') return 'settings'
   return job === 'syncSource' && (result as SyncResult).changed ? 'entries' : undefined
 }
 
-function plainError(error: Error) {
+function serializeError(error: Error) {
   const { message } = error
   if (error instanceof SourceError) return { message, code: error.code, retryAfterMs: error.retryAfterMs }
   return { message, away: isDatabaseError(error) || isDatabaseError(error.cause) }
 }
 
-/** Collects reports of statements for another thread: `send` gets many at a time. */
+/** Collects the reports of statements, so that `send` gets many at a time. */
 function batchStatements(send: (statements: readonly RunStatement[]) => void): {
   readonly observeStatement: ObserveStatement
   sendStatements(): void

@@ -1,19 +1,40 @@
 import { Worker } from 'node:worker_threads'
 import type { Logger } from 'pino'
 import { PublicError } from '../../server/errors.ts'
-import type { ObserveStatement, RunStatement } from '../../storage/statements.ts'
-import type { SyncedSource } from '../sources/format/source.ts'
+import type { ObserveStatement, RunStatement } from '../../storage/sql.ts'
+import type { SyncedSource, SyncResult } from '../sources/format/source.ts'
 import { SourceError, type SourceErrorCode } from '../sources/format/source-error.ts'
+import type { StoreSettings } from '../store/apply/apply-settings.ts'
 import type { StoreLocation } from '../store/database/open.ts'
-import { CHECK_MS, lastBegun, newPulse, type Pulse, stallSeconds, watchPulse } from './heartbeat.ts'
-import type { Jobs } from './jobs.ts'
+import type { AdminWriter } from '../store/database/records.ts'
+import { CHECK_MS, computeStallTime, createPulse, type Pulse, readLastBegun, watchPulse } from './heartbeat.ts'
+import type { SyncCall } from './schedule.ts'
+
+export interface Jobs extends AdminWriter {
+  /** Resolves when the store is open and its schema the newest. */
+  open(): Promise<void>
+  applySettings(settings: StoreSettings): Promise<void>
+  /** Throws a SourceError. */
+  syncSource(source: SyncedSource, call: SyncCall): Promise<SyncResult>
+  /** Stores the state of a source's syncs (JSON), for the next start and for other replicas. */
+  recordSync(record: { readonly source: string; readonly state: string }): Promise<void>
+  close(): Promise<void>
+}
+
+/** The jobs as the thread implements them: with one argument and a signal. */
+export interface Work extends Omit<Jobs, 'syncSource'> {
+  syncSource(
+    argument: { readonly source: SyncedSource; readonly full: boolean },
+    signal: AbortSignal,
+  ): Promise<SyncResult>
+}
 
 export type Call =
   | { readonly id: number; readonly job: keyof Jobs; readonly argument: unknown }
   | { readonly abort: number }
 
 export type Answer =
-  /** The message is not an answer to a job. It reports the statements that have been run since the last report. */
+  /** A report of the statements that were run. It is no answer to a job. */
   | { readonly statements: readonly RunStatement[] }
   | { readonly id: number; readonly result: unknown }
   | { readonly id: number; readonly error: PlainError }
@@ -32,27 +53,24 @@ export interface WorkerData {
   readonly pulse: Pulse
 }
 
-export interface WriterOptions extends Omit<WorkerData, 'pulse'> {
-  /**
-   * Called when the thread has ended by itself or was terminated, with the sources that were being synced, and the
-   * reason.
-   */
+interface WriterOptions extends Omit<WorkerData, 'pulse'> {
+  /** Called when the thread has ended unexpectedly, with the sources that were synced, and the reason. */
   readonly onEnd?: (syncing: readonly SyncedSource[], what: string) => void
   readonly observeStatement?: ObserveStatement | undefined
-  /** The milliseconds between two checks whether the thread has stalled. */
+  /** The interval of checks that the thread has not stalled, in milliseconds. */
   readonly checkMs?: number | undefined
 }
 
-/** build/bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
+/** build/bundle.ts searches for exactly this text, and replaces it by the worker's bundle. */
 const ENTRY = new URL('./worker.ts', import.meta.url)
 
 /**
- * An unbounded heap grows by short-lived data: 600 MB of documents took 650 MiB, and with these limits 310 for a tenth
- * more processor time.
+ * Limits of the heap, which otherwise grows by short-lived data: a sync of 600 MB of documents took 650 MiB, and with
+ * these limits 310 MiB and a tenth more processor time.
  */
 const HEAP = { maxYoungGenerationSizeMb: 16, maxOldGenerationSizeMb: 256 }
 
-/** After this the thread is terminated in the middle of its work, and its transaction is rolled back. */
+/** After this time a thread that closes is terminated, and its transaction is rolled back. */
 const CLOSE_MS = 5_000
 
 interface Pending {
@@ -63,8 +81,8 @@ interface Pending {
 }
 
 /**
- * The thread that writes to the store, started by the first job. If it dies or stalls, its jobs fail, its transaction
- * is rolled back, and the next job starts another.
+ * The thread that writes to the store. The first job starts it. If it dies or stalls, its jobs fail, its transaction is
+ * rolled back, and another thread takes the other jobs.
  */
 class WriterThread {
   readonly #options: WriterOptions
@@ -73,7 +91,7 @@ class WriterThread {
   #worker: Worker | undefined
   #closed = false
   #lastId = 0
-  /** The reason why the database failed, if that was the last answer. Callers only learn that it is away. */
+  /** The reason why the database failed, if the last job failed by that. Callers only get `unavailable`. */
   #failure: string | undefined
 
   constructor(options: WriterOptions, log: Logger) {
@@ -113,11 +131,11 @@ class WriterThread {
 
   #start(): Worker {
     const { onEnd: _, observeStatement: __, checkMs = CHECK_MS, ...data } = this.#options
-    const pulse = newPulse()
+    const pulse = createPulse()
     const worker = new Worker(ENTRY, { workerData: { ...data, pulse } satisfies WorkerData, resourceLimits: HEAP })
     let reason: string | undefined
     const unwatch = watchPulse(pulse, checkMs, () => {
-      reason = `the writing thread did not respond for ${stallSeconds(checkMs)} s`
+      reason = `the writing thread did not respond for ${computeStallTime(checkMs)} s`
       worker.terminate().catch(() => {
         // The `exit` listener handles the end of the thread, however it ends.
       })
@@ -131,7 +149,7 @@ class WriterThread {
     worker.on('exit', (exitCode) => {
       unwatch()
       this.#worker = undefined
-      this.#onExit(reason ?? `the writing thread ended with code ${exitCode}`, lastBegun(pulse))
+      this.#onExit(reason ?? `the writing thread ended with code ${exitCode}`, readLastBegun(pulse))
     })
     return worker
   }
@@ -176,7 +194,7 @@ class WriterThread {
 export function startWriter(options: WriterOptions, log: Logger): Jobs {
   const thread = new WriterThread(options, log)
   return {
-    // Nobody uses the store yet. The operator who starts the server must see the cause, not that the store is away.
+    // Whoever starts the server must see the cause, and not only that the store is unavailable.
     open: () =>
       thread.post('open').catch((error: Error) => {
         throw error.cause ?? error

@@ -18,7 +18,7 @@ import { messagePage } from '../../../dataplane/authserver/pages/message-page.ts
 import { gatewayPage } from '../../../dataplane/gateway/page/gateway-page.ts'
 import { type Page, renderPage } from '../../../dataplane/pages/page.ts'
 import { BASE_STYLE, STYLE } from '../../../dataplane/pages/style.ts'
-import { entryPage, listPage } from '../../../dataplane/registry/page/pages.ts'
+import { renderEntry, renderList } from '../../../dataplane/registry/page/pages.ts'
 import { LOOKS, violations } from '../../support/accessibility.ts'
 import { startBrowser } from '../../support/browser.ts'
 
@@ -78,10 +78,17 @@ const PAGES: Readonly<Record<string, Page>> = {
     access: { kind: 'open', servers: [], serverCount: 0, tools: [], toolCount: 0 },
   }),
   catalog: {
-    ...listPage({ registries: ['main', 'other'], registry: 'main', search: '', rows, nextCursor: 'x', isFirst: false }),
+    ...renderList({
+      registries: ['main', 'other'],
+      registry: 'main',
+      search: '',
+      rows,
+      nextCursor: 'x',
+      isFirst: false,
+    }),
     footer: html`A catalog.`,
   },
-  entry: { ...entryPage({ registry: 'main', rows, more: true }), footer: html`A catalog.` },
+  entry: { ...renderEntry({ registry: 'main', rows, more: true }), footer: html`A catalog.` },
   consent: consentPage({
     ...{ gateway, client: { name: 'Claude Code', document: 'https://claude.example.com/client.json' } },
     ...{ redirectUri: 'http://localhost:51234/callback', isRemembered: true, resource: endpoint },

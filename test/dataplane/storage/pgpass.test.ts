@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { clientConfig, pgpassPassword } from '../../../dataplane/storage/sql-postgres.ts'
+import { buildClientConfig, findPgpassPassword } from '../../../dataplane/storage/sql-postgres.ts'
 
 const key = { host: 'db.example.com', port: 5432, database: 'catalog', user: 'portico' }
 const cases: Record<string, [string, string | undefined]> = {
@@ -20,11 +20,11 @@ const cases: Record<string, [string, string | undefined]> = {
 }
 for (const [what, [text, password]] of Object.entries(cases))
   test(`pgpass: ${what}`, () => {
-    assert.is(pgpassPassword(text, key), password)
+    assert.is(findPgpassPassword(text, key), password)
   })
 
 test('an escaped colon does not end a field', () => {
-  assert.is(pgpassPassword('a\\:b:5432:catalog:portico:secret', { ...key, host: 'a:b' }), 'secret')
+  assert.is(findPgpassPassword('a\\:b:5432:catalog:portico:secret', { ...key, host: 'a:b' }), 'secret')
 })
 
 test('the file is read for each connection; if it has no match, the error names the server and no password', async () => {
@@ -32,9 +32,9 @@ test('the file is read for each connection; if it has no match, the error names 
   const file = join(directory, 'pgpass')
   try {
     await writeFile(file, '*:*:catalog:*:secret')
-    const { password } = clientConfig({ ...key, pgpassFile: file })
+    const { password } = buildClientConfig({ ...key, pgpassFile: file })
     assert.is((password as () => string)(), 'secret')
-    const other = clientConfig({ ...key, database: 'other', pgpassFile: file })
+    const other = buildClientConfig({ ...key, database: 'other', pgpassFile: file })
     assert.throws(() => (other.password as () => string)(), /no password for portico at db\.example\.com:5432\/other$/)
   } finally {
     await rm(directory, { recursive: true })

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type SslMode, tlsInUrl } from '../../../dataplane/storage/postgres-tls.ts'
+import { extractTls, type SslMode } from '../../../dataplane/storage/postgres-tls.ts'
 import { openDatabase } from '../../../dataplane/storage/sql.ts'
 import { listenPostgres } from '../../../dataplane/storage/sql-postgres.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -87,7 +87,7 @@ test('the mode and the CA in the URL apply if the configuration has none', async
   assert.is(await asked({ url: `${wrongHost}?sslmode=verify-full&${root}` }), 'refused')
   assert.is(await asked({ url: `${url}?sslmode=disable`, sslMode: 'verify-full' }), 'refused')
   assert.is(await asked({ url: `${url}?sslmode=nonsense` }), 'refused')
-  assert.throws(() => tlsInUrl(`${url}?sslmode=nonsense`, {}), /unknown sslmode/)
+  assert.throws(() => extractTls(`${url}?sslmode=nonsense`, {}), /unknown sslmode/)
 })
 
 test('a server without TLS', async () => {

@@ -19,7 +19,7 @@ import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/co
 import { compileWorkflow } from '../../../dataplane/config/workflow/compile.ts'
 import { failurePolicy } from '../../../dataplane/gateway/backends/health/failure-policy.ts'
 import { serveGateway } from '../../../dataplane/gateway/index.ts'
-import { buildSchedule } from '../../../dataplane/registry/sync/build-schedule.ts'
+import { buildSchedule } from '../../../dataplane/registry/sync/schedule.ts'
 import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
 import { reconcile } from '../../../operator/reconcile/index.ts'
 import { keptLog } from '../../support/kept-log.ts'

@@ -1,6 +1,5 @@
 import { createBudget } from '../../../dataplane/registry/sources/format/budget.ts'
-import type { Catalog } from '../../../dataplane/registry/sources/format/catalog-reader.ts'
-import { readCatalog } from '../../../dataplane/registry/sources/format/parse.ts'
+import { type Catalog, readCatalog } from '../../../dataplane/registry/sources/format/catalog-reader.ts'
 
 /** All of what a registry file holds, read in pieces of so many bytes. */
 export async function parseCatalog(bytes: Buffer, piece = 64 * 1024): Promise<Catalog> {

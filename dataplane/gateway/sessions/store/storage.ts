@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { GatewayConfig } from '../../../config/gateway.ts'
 import { redisKeyPrefix } from '../../../config/redis-keys.ts'
 import { storedMark, type UsedProof } from '../../../identity/index.ts'
-import { connectRedis, PromptRedis, redisConfigOf, withRedis } from '../../../storage/redis.ts'
+import { buildRedisConfig, connectRedis, PromptRedis, withRedis } from '../../../storage/redis.ts'
 import type { Observe } from '../../../telemetry/observe.ts'
 import type { Buckets } from '../../rate-limits/rate-limits.ts'
 import { RedisBuckets } from '../../rate-limits/redis-buckets.ts'
@@ -71,7 +71,7 @@ export function openSessionStorage(
     return { store, ...shared, check, close: () => store.close() }
   }
   const prefix = sessionStorage?.keyPrefix ?? redisKeyPrefix({ kind: role ?? 'gateway', namespace, name })
-  const settings = redisConfigOf(redis, directory)
+  const settings = buildRedisConfig(redis, directory)
   const client = connectRedis(settings, log, observe)
   const bus = createRedisBus({ client, subscriber: connectRedis(settings, log), prefix, log })
   const store = createRedisStore({ client, bus, prefix, ttlMs: TTL_MS })

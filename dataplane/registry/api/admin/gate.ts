@@ -2,40 +2,38 @@ import { hash } from 'node:crypto'
 import type { Context } from 'hono'
 import { parseDuration } from '../../../../crds/settings/duration.ts'
 import { PublicError } from '../../../server/errors.ts'
-import { type Actor, hasRole } from '../../authz/actor.ts'
+import { type Actor, hasRole } from '../../authz/access.ts'
 import { decodeGateCursor, encodeGateCursor, type GatePosition } from '../../catalog/cursor.ts'
 import type { RegistryRecord } from '../../store/database/records.ts'
 import type { GatePage } from '../../store/read/gate-page.ts'
-import type { Api } from '../request/context.ts'
-import type { Operation, RegistryEnv } from '../request/operation.ts'
-import { QueryFindings } from '../request/query-findings.ts'
+import type { Api, Operation, RegistryEnv } from '../request/operation.ts'
+import { QueryFindings } from '../request/query.ts'
 import { cursor, gateAnswer, gateWait, registryName } from '../schemas/admin.ts'
-import { param } from './reach.ts'
+import { readParam } from './reach.ts'
 
-/** A longer wait is answered after this time: proxies cut connections that are silent for longer. */
+/** The longest wait: proxies cut connections that are silent for longer. */
 const LONGEST_WAIT_MS = 60_000
-/** The milliseconds between two looks of a waiting request at what is in memory. */
-const LOOK_MS = 200
-/** The interval at which a waiting request checks the revision in memory, in milliseconds. */
+/** The interval at which a waiting request checks the revision in memory. */
+const CHECK_MS = 200
 const WAITING_BYTES = 16 * 1024
-/** If the registry keeps changing during a read, the last of so many attempts counts. */
+/** If the registry keeps changing during a read, the last of these attempts counts. */
 const ATTEMPTS = 5
 
 interface GateState {
-  /** The revision of everything in the answer: entries, claims and the mode of authorization. */
+  /** The revision of all that an answer shows: entries, claims and the mode of authorization. */
   readonly revision: string
   readonly registry: RegistryRecord
   readonly actor: Actor
 }
 
 /**
- * Builds `GET /v1/registries/{registry}/gate`: the servers of a registry with their claims. Only a role grants access;
- * each gateway compares the claims with those of its own callers.
+ * Builds `GET /v1/registries/{registry}/gate`, by which gateways get the servers of a registry with their claims. They
+ * compare the claims with those of their own callers, so access needs a role, and no claims.
  */
 export function gateOperation(api: Api): Operation {
   const reading = new Map<string, Promise<GatePage | undefined>>()
 
-  /** Reads a page once for concurrent requests: after a change every gateway asks for it. */
+  /** Reads a page once for all concurrent requests: after a change every gateway asks for it. */
   function readSharedPage(
     { name, revision }: RegistryRecord,
     after: GatePosition | undefined,
@@ -49,7 +47,7 @@ export function gateOperation(api: Api): Operation {
     return page
   }
 
-  /** Reads a page, and the registry as it is with the page's revision. */
+  /** Reads a page, and the state of the registry that belongs to it. */
   async function readPage(c: Context<RegistryEnv>, state: GateState, after: GatePosition | undefined) {
     let current = state
     for (let left = ATTEMPTS; ; left--) {
@@ -57,7 +55,7 @@ export function gateOperation(api: Api): Operation {
       if (page === undefined) throw new PublicError('not_found')
       if (left === 0 || page.revision === current.registry.revision) return { page, state: current }
       await api.reader.catchUp()
-      current = await gateState(api, c)
+      current = await readState(api, c)
     }
   }
 
@@ -80,7 +78,7 @@ export function gateOperation(api: Api): Operation {
     },
     errors: ['not_found', 'invalid_request'],
     async handle(c) {
-      const name = param(c, 'registry')
+      const name = readParam(c, 'registry')
       const findings = new QueryFindings()
       const cursorText = c.req.query('cursor') || undefined
       const after = cursorText === undefined ? undefined : decodeGateCursor(cursorText, name)
@@ -88,8 +86,8 @@ export function gateOperation(api: Api): Operation {
       const waitMs = readWait(c.req.query('wait'), findings)
       findings.throwIfAny()
 
-      const known = knownRevisions(c.req.header('if-none-match'))
-      let state = await gateState(api, c)
+      const known = parseTags(c.req.header('if-none-match'))
+      let state = await readState(api, c)
       if (waitMs > 0 && isKnown(known, state)) state = await waitForChange(api, c, state, waitMs)
       if (isKnown(known, state)) return c.body(null, 304, buildHeaders(state))
       const { page, state: shown } = await readPage(c, state, after)
@@ -98,10 +96,10 @@ export function gateOperation(api: Api): Operation {
   }
 }
 
-/** Reads the state of the requested registry. Throws a PublicError: `not_found`, or `forbidden_role`. */
-async function gateState({ reader, identity }: Api, c: Context<RegistryEnv>): Promise<GateState> {
-  const registry = await reader.registry(param(c, 'registry'))
-  // The rules may have changed since the request came.
+/** Reads the state of the registry that the path names. Throws a PublicError: `not_found`, or `forbidden_role`. */
+async function readState({ reader, identity }: Api, c: Context<RegistryEnv>): Promise<GateState> {
+  const registry = await reader.registry(readParam(c, 'registry'))
+  // The rules may have changed since the request began to wait.
   const actor = identity.actors()(c.var.actor.caller)
   if (!hasRole(actor, 'readGates')) throw new PublicError('forbidden_role')
   if (registry === undefined) throw new PublicError('not_found')
@@ -120,17 +118,17 @@ async function waitForChange(api: Api, c: Context<RegistryEnv>, first: GateState
   while (!gone.aborted && !api.ending.aborted) {
     const left = until - performance.now()
     if (left <= 0) break
-    await new Promise((resolve) => setTimeout(resolve, Math.min(left, LOOK_MS)))
+    await new Promise((resolve) => setTimeout(resolve, Math.min(left, CHECK_MS)))
     const actor = api.identity.actors()(c.var.actor.caller)
     const registry = await api.reader.registry(first.registry.name)
     if (registry === state.registry && actor === state.actor) continue
-    state = await gateState(api, c)
+    state = await readState(api, c)
     if (state.revision !== first.revision) break
   }
   return state
 }
 
-/** Reads `wait` in milliseconds, 0 if it is absent or empty. */
+/** Reads `wait` in milliseconds; 0 if it is absent or empty. */
 function readWait(text: string | undefined, findings: QueryFindings): number {
   if (!text) return 0
   try {
@@ -150,7 +148,7 @@ const buildHeaders = ({ revision }: GateState) => ({
 })
 
 /** Reads the tags of If-None-Match (RFC 9110 section 13.1.2, weak comparison). */
-const knownRevisions = (header: string | undefined): readonly string[] =>
+const parseTags = (header: string | undefined): readonly string[] =>
   (header ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''))
 
 const isKnown = (known: readonly string[], { revision }: GateState) =>
@@ -162,7 +160,7 @@ function answerPage(c: Context<RegistryEnv>, state: GateState, { rows, end }: Ga
     revision,
     mode: actor.mode,
     claims: registry.claims,
-    // The gateway would otherwise open a registry that the rules keep closed.
+    // Otherwise a gateway would open a registry without claims, which the rules keep closed.
     ...(actor.mode === 'full' && actor.unlabelled === 'deny' && { unlabelled: 'deny' }),
     ...(end !== undefined && { nextCursor: encodeGateCursor(end, registry.name) }),
   })

@@ -1,11 +1,10 @@
+import { ROLES } from '../../../config/registry.ts'
+import { type ClaimsMap, holds, isEmpty } from '../../../identity/claims.ts'
 import { PublicError } from '../../../server/errors.ts'
-import type { Actor } from '../../authz/actor.ts'
-import { ROLES } from '../../authz/actor.ts'
-import { explain } from '../../authz/explain.ts'
-import { isServerName } from '../../catalog/names.ts'
+import { type Actor, mayReach, maySee } from '../../authz/access.ts'
+import { isServerName } from '../../catalog/entry.ts'
 import { bodyReader } from '../request/body.ts'
-import type { Api } from '../request/context.ts'
-import type { Operation } from '../request/operation.ts'
+import type { Api, Operation } from '../request/operation.ts'
 import { explainAnswer, explainBody, meAnswer } from '../schemas/admin.ts'
 
 export function explainOperation({ reader, identity, limits }: Api): Operation {
@@ -55,4 +54,86 @@ export function meOperation({ identity }: Api): Operation {
       return c.json({ subject, roles: ROLES.filter((role) => roles.has(role)) })
     },
   }
+}
+
+interface Check {
+  readonly check: 'registry' | 'entry' | 'precedence'
+  readonly subject: string
+  readonly allowed: boolean
+  readonly reason: string
+}
+
+interface Explanation {
+  readonly visible: boolean
+  readonly checks: readonly Check[]
+}
+
+interface Explained {
+  readonly registry: { readonly name: string; readonly claims: ClaimsMap }
+  /** The entries of this name, in the order of the registry's sources. */
+  readonly entries: readonly { readonly source: string; readonly claims: ClaimsMap }[]
+  /** True if the answer may name entries and claims that the actor can't see. */
+  readonly showsHidden: boolean
+}
+
+/** Explains whether an actor sees an entry in a registry, check by check. */
+function explain(actor: Actor, { registry, entries, showsHidden }: Explained): Explanation {
+  const passes = mayReach(actor, registry.claims)
+  const gate: Check = {
+    check: 'registry',
+    subject: registry.name,
+    allowed: passes,
+    reason: explainDecision(actor, { what: 'the registry', claims: registry.claims, allowed: passes }, showsHidden),
+  }
+  if (!passes) return { visible: false, checks: [gate] }
+
+  const seen = entries.map((entry) => ({ ...entry, allowed: maySee(actor, entry.claims) }))
+  const shown = showsHidden ? seen : seen.filter(({ allowed }) => allowed)
+  const checks = shown.map(
+    ({ source, claims, allowed }): Check => ({
+      check: 'entry',
+      subject: source,
+      allowed,
+      reason: explainDecision(actor, { what: 'the entry', claims, allowed }, showsHidden),
+    }),
+  )
+  const winner = seen.find(({ allowed }) => allowed)
+  if (winner === undefined)
+    return {
+      visible: false,
+      checks: [
+        gate,
+        ...checks,
+        ...(checks.length > 0
+          ? []
+          : [{ check: 'entry', subject: registry.name, allowed: false, reason: NOT_THERE } as const]),
+      ],
+    }
+  const precedence: Check = {
+    check: 'precedence',
+    subject: winner.source,
+    allowed: true,
+    reason: 'the first source of the registry in which the caller sees the name',
+  }
+  return { visible: true, checks: [gate, ...checks, precedence] }
+}
+
+/** The text is the same for absent and hidden entries. */
+const NOT_THERE = 'the registry has no entry of this name that the caller may see'
+
+interface Decision {
+  readonly what: string
+  readonly claims: ClaimsMap
+  readonly allowed: boolean
+}
+
+function explainDecision(actor: Actor, { what, claims, allowed }: Decision, showsHidden: boolean): string {
+  if (actor.mode === 'anonymous') return 'authentication is off'
+  if (actor.mode === 'auth-only') return 'authorization is not configured'
+  if (actor.unrestricted) return 'super-admins pass every claim check'
+  if (isEmpty(claims)) return allowed ? `${what} has no claims and is open` : `${what} has no claims`
+  if (allowed) return `the caller holds every claim of ${what}`
+  if (!showsHidden) return `the caller lacks a claim of ${what}`
+  const missing = Object.entries(claims).filter(([key, value]) => !holds(actor.claims, key, value))
+  return `the caller lacks ${missing.map(([key, value]) => `${key}=${value}`).join(', ')}`
 }

@@ -1,14 +1,12 @@
+import { type ClaimsMap, isEmpty } from '../../../identity/claims.ts'
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
-import { mayPublishWith, mayReach, publishFault } from '../../authz/access.ts'
-import type { Actor } from '../../authz/actor.ts'
-import { type ClaimsMap, isEmpty } from '../../authz/claims.ts'
+import { type Actor, mayPublishWith, mayReach, publishFault } from '../../authz/access.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
 import { parseExactly } from '../../catalog/json.ts'
 import { readServer, readSkill } from '../../sources/format/read-entry.ts'
 import type { PublishOutcome, SourceRecord } from '../../store/database/records.ts'
 import { bodyReader, invalid } from '../request/body.ts'
-import { type Api, now } from '../request/context.ts'
-import type { Operation, OperationDescription } from '../request/operation.ts'
+import { type Api, now, type Operation, type OperationDescription } from '../request/operation.ts'
 import { publishAnswer, publishBody } from '../schemas/admin.ts'
 
 interface Documents {
@@ -41,9 +39,9 @@ const description = {
   ],
 } as const satisfies OperationDescription
 
-/** Builds the operation that publishes a new version of a server or a skill in a managed source. */
+/** Builds the operation that publishes a version of a server or skill to a managed source. */
 export function publishOperation(api: Api): Operation {
-  const read = bodyReader(publishBody, () => api.limits().bodyBytes, exactlyOne)
+  const read = bodyReader(publishBody, () => api.limits().bodyBytes, checkExactlyOne)
 
   return {
     ...description,
@@ -53,7 +51,7 @@ export function publishOperation(api: Api): Operation {
       const { claims = {} } = value
       const entry = buildEntry(parseExactly(text) as Documents)
       if (!mayPublishWith(actor, claims)) throw new PublicError('claims_not_subset')
-      const source = await sourceFor(api, actor, value.source)
+      const source = await findSource(api, actor, value.source)
       if (source instanceof PublicError) throw needsClaims(actor, claims) ? new PublicError('claims_required') : source
       await checkClaims(api, actor, { entry, claims, source })
 
@@ -66,7 +64,7 @@ export function publishOperation(api: Api): Operation {
   }
 }
 
-function exactlyOne({ server, skill }: Documents): readonly ErrorDetail[] {
+function checkExactlyOne({ server, skill }: Documents): readonly ErrorDetail[] {
   return (server === undefined) === (skill === undefined)
     ? [{ pointer: '', message: 'must have exactly one of server and skill' }]
     : []
@@ -79,10 +77,15 @@ function buildEntry({ server, skill }: Documents): IncomingVersion {
 }
 
 /**
- * Finds the source to publish to: the named one, else the only managed one. Its claims decide who manages it, not who
- * publishes. Any other source that the actor may not know of counts as absent.
+ * Finds the source to publish to: the named one, or the only managed one. Returns the reason if there is none. The
+ * claims of a managed source say who manages it, not who publishes. A source of another type counts as absent if the
+ * actor may not know of it.
  */
-async function sourceFor({ reader }: Api, actor: Actor, name: string | undefined): Promise<SourceRecord | PublicError> {
+async function findSource(
+  { reader }: Api,
+  actor: Actor,
+  name: string | undefined,
+): Promise<SourceRecord | PublicError> {
   const sources = await reader.sources()
   if (name !== undefined) {
     const source = sources.find((one) => one.name === name)
@@ -103,7 +106,7 @@ interface PublishRequest {
   readonly source: SourceRecord
 }
 
-/** Checks the claims against those of the entry that the version joins, if there is one. */
+/** Checks the claims, also against those of the entry, if it exists already. */
 async function checkClaims({ reader }: Api, actor: Actor, { entry, claims, source }: PublishRequest): Promise<void> {
   const named = await reader.entriesNamed(entry.type, entry.name)
   const existing = named.find((other) => other.source === source.name)

@@ -1,8 +1,7 @@
 import type { Context } from 'hono'
+import type { ClaimsMap } from '../../../identity/claims.ts'
 import { PublicError } from '../../../server/errors.ts'
-import { mayManage, mayReach } from '../../authz/access.ts'
-import type { Actor } from '../../authz/actor.ts'
-import type { ClaimsMap } from '../../authz/claims.ts'
+import { type Actor, mayManage, mayReach } from '../../authz/access.ts'
 import type { Origin } from '../../store/database/schema.ts'
 import { invalid } from '../request/body.ts'
 import type { RegistryEnv } from '../request/operation.ts'
@@ -12,27 +11,27 @@ interface Guarded {
   readonly origin: Origin
 }
 
-/** Returns the thing if the actor may know of it. A hidden one gets the same answer as an absent one. */
-export function reached<T extends Guarded>(actor: Actor, found: T | undefined): T {
+/** Returns a source or registry if the actor may know of it. A hidden one gets the same 404 as an absent one. */
+export function requireReach<T extends Guarded>(actor: Actor, found: T | undefined): T {
   if (found === undefined || !mayReach(actor, found.claims)) throw new PublicError('not_found')
   return found
 }
 
-/** Does the same for a change. Only the configuration file changes what it has made; super-admins can't either. */
-export function changeable<T extends Guarded>(actor: Actor, found: T | undefined): T {
-  const thing = reached(actor, found)
+/** Does the same before a change. Nobody can change here what the configuration file has made. */
+export function requireChangeable<T extends Guarded>(actor: Actor, found: T | undefined): T {
+  const thing = requireReach(actor, found)
   if (thing.origin === 'config') throw new PublicError('read_only')
   return thing
 }
 
-/** Refuses claims that the actor does not hold. Whoever may change the thing may also remove all its claims. */
+/** Refuses claims that the actor does not hold. Removing all claims is allowed to everybody who may change them. */
 export function checkGrant(actor: Actor, claims: ClaimsMap): void {
   if (!mayManage(actor, claims)) throw new PublicError('claims_not_subset')
 }
 
-export const param = (c: Context<RegistryEnv>, name: string): string => c.req.param(name) ?? ''
+export const readParam = (c: Context<RegistryEnv>, name: string): string => c.req.param(name) ?? ''
 
-/** Checks a name: a PUT can't rename, and a name that is created must be valid. */
+/** Checks the name in the path of a PUT: it must be valid, and the body can't rename. */
 export function checkName(inPath: string, inBody: string): void {
   if (inBody !== inPath) throw invalid([{ pointer: '/name', message: 'must be the name in the path' }])
   if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(inPath) || inPath.length > 63)

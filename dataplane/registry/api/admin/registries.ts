@@ -1,20 +1,17 @@
 import type { Context } from 'hono'
 import { duplicates } from '../../../config/check/lists.ts'
+import type { ClaimsMap } from '../../../identity/claims.ts'
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
-import { mayReach } from '../../authz/access.ts'
-import type { Actor } from '../../authz/actor.ts'
-import type { ClaimsMap } from '../../authz/claims.ts'
+import { type Actor, mayReach } from '../../authz/access.ts'
 import type { RegistryRecord } from '../../store/database/records.ts'
 import { bodyReader, invalid } from '../request/body.ts'
 import { answerJson } from '../request/caller-memory.ts'
-import { type Api, now } from '../request/context.ts'
-import type { Operation, OperationDescription, RegistryEnv } from '../request/operation.ts'
+import { type Api, now, type Operation, type OperationDescription, type RegistryEnv } from '../request/operation.ts'
 import { newRegistryBody, registriesAnswer, registryAnswer, registryBody, registryName } from '../schemas/admin.ts'
-import { changeable, checkGrant, checkName, param, reached } from './reach.ts'
-import { registryShape } from './shape.ts'
+import { checkGrant, checkName, readParam, requireChangeable, requireReach } from './reach.ts'
 
 const common = { tag: 'registries', role: 'manageRegistries' } as const
-const ofOne = { ...common, path: '/v1/registries/{registry}', parameters: { registry: registryName } } as const
+const onOne = { ...common, path: '/v1/registries/{registry}', parameters: { registry: registryName } } as const
 
 const descriptions = {
   list: {
@@ -37,7 +34,7 @@ const descriptions = {
     errors: ['claims_not_subset', 'conflict'],
   },
   get: {
-    ...ofOne,
+    ...onOne,
     id: 'getRegistry',
     method: 'get',
     summary: 'Gets a registry.',
@@ -45,7 +42,7 @@ const descriptions = {
     errors: ['not_found'],
   },
   put: {
-    ...ofOne,
+    ...onOne,
     id: 'putRegistry',
     method: 'put',
     summary: 'Creates a registry, or replaces its sources and claims.',
@@ -57,7 +54,7 @@ const descriptions = {
     errors: ['not_found', 'claims_not_subset', 'read_only', 'conflict'],
   },
   delete: {
-    ...ofOne,
+    ...onOne,
     id: 'deleteRegistry',
     method: 'delete',
     summary: 'Deletes a registry; its sources stay.',
@@ -68,7 +65,6 @@ const descriptions = {
 
 type RegistryApi = ReturnType<typeof createRegistryApi>
 
-/** Lists the operations on registries. A registry is what consumers read under one name. */
 export function registryOperations(api: Api): readonly Operation[] {
   const registries = createRegistryApi(api)
   return [
@@ -80,7 +76,6 @@ export function registryOperations(api: Api): readonly Operation[] {
   ]
 }
 
-/** Creates the state that the handlers of registries share. It compiles the schemas of bodies once. */
 function createRegistryApi(api: Api) {
   const { limits } = api
   const largest = () => limits().bodyBytes
@@ -96,7 +91,7 @@ function createRegistryApi(api: Api) {
 async function listRegistries({ reader }: RegistryApi, c: Context<RegistryEnv>): Promise<Response> {
   const registries = await reader.registries()
   const reachable = registries.filter(({ claims }) => mayReach(c.var.actor, claims))
-  return answerJson(c, { registries: reachable.map(registryShape) })
+  return answerJson(c, { registries: reachable.map(buildAnswer) })
 }
 
 async function createRegistry(api: RegistryApi, c: Context<RegistryEnv>): Promise<Response> {
@@ -108,21 +103,22 @@ async function createRegistry(api: RegistryApi, c: Context<RegistryEnv>): Promis
   if (outcome === 'too_many') throw tooMany()
   if (outcome === 'taken') throw new PublicError('conflict', { message: 'A registry of this name exists already.' })
   if (outcome !== 'done') throw new PublicError('conflict', { message: 'A source was changed or removed meanwhile.' })
-  return c.json(await storedShape(api, name), 201, { location: `/v1/registries/${name}` })
+  return c.json(await readAnswer(api, name), 201, { location: `/v1/registries/${name}` })
 }
 
 async function getRegistry({ reader }: RegistryApi, c: Context<RegistryEnv>): Promise<Response> {
-  return c.json(registryShape(reached(c.var.actor, await reader.registry(param(c, 'registry')))))
+  return c.json(buildAnswer(requireReach(c.var.actor, await reader.registry(readParam(c, 'registry')))))
 }
 
 async function putRegistry(api: RegistryApi, c: Context<RegistryEnv>): Promise<Response> {
   const { writer, readRegistry } = api
   const { actor } = c.var
-  const name = param(c, 'registry')
-  // The check runs before the body is read, so that nobody learns more by sending one, and again after it.
-  await changeableRegistry(api, actor, name)
+  const name = readParam(c, 'registry')
+  // This comes before the body, so that its findings tell callers without rights nothing. Reading takes time, so it is
+  // repeated.
+  await findChangeable(api, actor, name)
   const { name: nameInBody = name, sources, claims = {} } = (await readRegistry(c)).value
-  const existing = await changeableRegistry(api, actor, name)
+  const existing = await findChangeable(api, actor, name)
   checkName(name, nameInBody)
   checkGrant(actor, claims)
   const expectSources = await claimsOfSources(api, actor, sources)
@@ -132,37 +128,33 @@ async function putRegistry(api: RegistryApi, c: Context<RegistryEnv>): Promise<R
   const outcome = await writer.putRegistry({ name, sources, claims, create, ...expect, at: now() })
   if (outcome === 'too_many') throw tooMany()
   if (outcome !== 'done') throw new PublicError('conflict', { message: 'The registry was changed meanwhile.' })
-  return c.json(await storedShape(api, name), create ? 201 : 200)
+  return c.json(await readAnswer(api, name), create ? 201 : 200)
 }
 
 async function deleteRegistry({ reader, writer }: RegistryApi, c: Context<RegistryEnv>): Promise<Response> {
-  const { name, claims } = changeable(c.var.actor, await reader.registry(param(c, 'registry')))
+  const { name, claims } = requireChangeable(c.var.actor, await reader.registry(readParam(c, 'registry')))
   const outcome = await writer.removeRegistry({ name, expect: claims })
   if (outcome === 'not_found') throw new PublicError('not_found')
   if (outcome === 'changed') throw new PublicError('conflict', { message: 'The registry was changed meanwhile.' })
   return c.body(null, 204)
 }
 
-/** Returns a registry as the API shows it after a change. */
-async function storedShape({ reader }: RegistryApi, name: string): Promise<object> {
+async function readAnswer({ reader }: RegistryApi, name: string): Promise<object> {
   const registry = await reader.registry(name)
   if (registry === undefined) throw new PublicError('not_found')
-  return registryShape(registry)
+  return buildAnswer(registry)
 }
 
-async function changeableRegistry(
+async function findChangeable(
   { reader }: RegistryApi,
   actor: Actor,
   name: string,
 ): Promise<RegistryRecord | undefined> {
   const existing = await reader.registry(name)
-  return existing && changeable(actor, existing)
+  return existing && requireChangeable(actor, existing)
 }
 
-/**
- * Returns the claims of a registry's requested sources, in order. A source that the caller may not know of counts as
- * absent.
- */
+/** Returns the claims of the named sources, in order. A source that the caller may not know of counts as absent. */
 async function claimsOfSources(
   { reader }: RegistryApi,
   actor: Actor,
@@ -179,3 +171,7 @@ async function claimsOfSources(
 }
 
 const tooMany = () => new PublicError('conflict', { message: 'The API can create at most 1,000 registries.' })
+
+function buildAnswer({ name, sources, claims, origin, createdAt, updatedAt }: RegistryRecord): object {
+  return { name, sources, claims, origin, createdAt, updatedAt }
+}

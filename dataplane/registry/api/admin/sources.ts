@@ -1,18 +1,17 @@
 import { isIP } from 'node:net'
 import type { Context } from 'hono'
 import { classifyAddress } from '../../../config/check/address.ts'
-import { sourceFindings } from '../../../config/check/registry-source.ts'
+import { listUrls, sourceFindings } from '../../../config/check/registry-source.ts'
 import { isLoopback } from '../../../config/check/url.ts'
-import type { SourceConfig } from '../../../config/registry.ts'
-import { findKind } from '../../../config/registry.ts'
+import { findKind, type SourceConfig } from '../../../config/registry.ts'
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
 import { mayReach } from '../../authz/access.ts'
+import type { SyncState } from '../../sources/format/source.ts'
 import type { SourceRecord, SourceSettings } from '../../store/database/records.ts'
 import { bodyReader, invalid } from '../request/body.ts'
 import { answerJson } from '../request/caller-memory.ts'
-import { type Api, now } from '../request/context.ts'
-import type { Operation, OperationDescription, RegistryEnv } from '../request/operation.ts'
-import { QueryFindings, readFlag } from '../request/query-findings.ts'
+import { type Api, now, type Operation, type OperationDescription, type RegistryEnv } from '../request/operation.ts'
+import { QueryFindings, readFlag } from '../request/query.ts'
 import {
   newSourceBody,
   sourceBody,
@@ -22,11 +21,10 @@ import {
   syncState,
   wait,
 } from '../schemas/admin.ts'
-import { changeable, checkGrant, checkName, param, reached } from './reach.ts'
-import { sourceDetail, sourceShape, syncShape } from './shape.ts'
+import { checkGrant, checkName, readParam, requireChangeable, requireReach } from './reach.ts'
 
 const common = { tag: 'sources', role: 'manageSources' } as const
-const ofOne = { ...common, path: '/v1/sources/{source}', parameters: { source: sourceName } } as const
+const onOne = { ...common, path: '/v1/sources/{source}', parameters: { source: sourceName } } as const
 
 const descriptions = {
   list: {
@@ -49,7 +47,7 @@ const descriptions = {
     errors: ['claims_not_subset', 'conflict'],
   },
   get: {
-    ...ofOne,
+    ...onOne,
     id: 'getSource',
     method: 'get',
     summary: 'Gets a source, with its settings and the state of its syncs.',
@@ -57,7 +55,7 @@ const descriptions = {
     errors: ['not_found'],
   },
   put: {
-    ...ofOne,
+    ...onOne,
     id: 'putSource',
     method: 'put',
     summary: 'Creates a source, or replaces its settings and claims.',
@@ -69,7 +67,7 @@ const descriptions = {
     errors: ['not_found', 'claims_not_subset', 'read_only', 'conflict'],
   },
   delete: {
-    ...ofOne,
+    ...onOne,
     id: 'deleteSource',
     method: 'delete',
     summary: 'Deletes a source with all its entries.',
@@ -77,7 +75,7 @@ const descriptions = {
     errors: ['not_found', 'read_only', 'conflict'],
   },
   sync: {
-    ...ofOne,
+    ...onOne,
     id: 'syncSource',
     method: 'post',
     path: '/v1/sources/{source}/sync',
@@ -95,7 +93,6 @@ type SourceApi = ReturnType<typeof createSourceApi>
 
 type SourceBody = Omit<SourceConfig, 'name'>
 
-/** Lists the operations on sources, which entries come from. */
 export function sourceOperations(api: Api): readonly Operation[] {
   const sources = createSourceApi(api)
   return [
@@ -108,21 +105,20 @@ export function sourceOperations(api: Api): readonly Operation[] {
   ]
 }
 
-/** Creates the state that the handlers of sources share. It compiles the schemas of bodies once. */
 function createSourceApi(api: Api) {
   const { limits } = api
   const largest = () => limits().bodyBytes
   return {
     ...api,
-    readNewSource: bodyReader(newSourceBody, largest, (body) => apiSourceFindings(body, limits().privateSources)),
-    readSource: bodyReader(sourceBody, largest, (body) => apiSourceFindings(body, limits().privateSources)),
+    readNewSource: bodyReader(newSourceBody, largest, (body) => findSourceFaults(body, limits().privateSources)),
+    readSource: bodyReader(sourceBody, largest, (body) => findSourceFaults(body, limits().privateSources)),
   }
 }
 
 async function listSources({ reader, syncs }: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
   const sources = await reader.sources()
   const reachable = sources.filter(({ claims }) => mayReach(c.var.actor, claims))
-  return answerJson(c, { sources: reachable.map((source) => sourceShape(source, syncs.stateOf(source.name))) })
+  return answerJson(c, { sources: reachable.map((source) => buildSourceAnswer(source, syncs.findState(source.name))) })
 }
 
 async function createSource(api: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
@@ -133,21 +129,22 @@ async function createSource(api: SourceApi, c: Context<RegistryEnv>): Promise<Re
   if (outcome === 'taken') throw new PublicError('conflict', { message: 'A source of this name exists already.' })
   if (outcome === 'too_many') throw tooMany()
   await syncs.changed()
-  return c.json(await storedShape(api, name), 201, { location: `/v1/sources/${name}` })
+  return c.json(await readDetail(api, name), 201, { location: `/v1/sources/${name}` })
 }
 
 async function getSource({ reader, syncs }: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
-  const source = reached(c.var.actor, await reader.source(param(c, 'source')))
-  return c.json(sourceDetail(source, syncs.stateOf(source.name)))
+  const source = requireReach(c.var.actor, await reader.source(readParam(c, 'source')))
+  return c.json(buildDetailAnswer(source, syncs.findState(source.name)))
 }
 
 async function putSource(api: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
   const { writer, syncs, readSource } = api
-  const name = param(c, 'source')
-  // The check runs before the body is read, so that nobody learns more by sending one, and again after it.
-  await changeableSource(api, c, name)
+  const name = readParam(c, 'source')
+  // This comes before the body, so that its findings tell callers without rights nothing. Reading takes time, so it is
+  // repeated.
+  await findChangeable(api, c, name)
   const { name: nameInBody = name, claims = {}, ...config } = (await readSource(c)).value
-  const existing = await changeableSource(api, c, name)
+  const existing = await findChangeable(api, c, name)
   checkName(name, nameInBody)
   checkGrant(c.var.actor, claims)
   if (existing !== undefined) checkSameKind(existing, config)
@@ -158,11 +155,11 @@ async function putSource(api: SourceApi, c: Context<RegistryEnv>): Promise<Respo
   if (outcome === 'too_many') throw tooMany()
   if (outcome !== 'done') throw new PublicError('conflict', { message: 'The source was changed meanwhile.' })
   await syncs.changed()
-  return c.json(await storedShape(api, name), create ? 201 : 200)
+  return c.json(await readDetail(api, name), create ? 201 : 200)
 }
 
 async function deleteSource({ reader, writer, syncs }: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
-  const { name, claims } = changeable(c.var.actor, await reader.source(param(c, 'source')))
+  const { name, claims } = requireChangeable(c.var.actor, await reader.source(readParam(c, 'source')))
   const outcome = await writer.removeSource({ name, expect: claims })
   if (outcome === 'changed') throw new PublicError('conflict', { message: 'The source was changed meanwhile.' })
   if (outcome === 'in_use') throw new PublicError('conflict', { message: 'A registry uses this source.' })
@@ -172,30 +169,30 @@ async function deleteSource({ reader, writer, syncs }: SourceApi, c: Context<Reg
 }
 
 async function syncSource({ reader, syncs }: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
-  const { name } = reached(c.var.actor, await reader.source(param(c, 'source')))
+  const { name } = requireReach(c.var.actor, await reader.source(readParam(c, 'source')))
   const findings = new QueryFindings()
   const wait = readFlag('wait', c.req.query('wait'), findings)
   findings.throwIfAny()
   if (!(await syncs.run(name, { wait })))
     throw new PublicError('conflict', { message: 'Nothing is synced into this source.' })
-  const state = syncs.stateOf(name)
+  const state = syncs.findState(name)
   if (state === undefined) throw new PublicError('not_found')
-  return c.json(syncShape(state), wait ? 200 : 202)
+  return c.json(buildSyncAnswer(state), wait ? 200 : 202)
 }
 
-async function storedShape({ reader, syncs }: SourceApi, name: string): Promise<object> {
+async function readDetail({ reader, syncs }: SourceApi, name: string): Promise<object> {
   const source = await reader.source(name)
   if (source === undefined) throw new PublicError('not_found')
-  return sourceDetail(source, syncs.stateOf(name))
+  return buildDetailAnswer(source, syncs.findState(name))
 }
 
-async function changeableSource(
+async function findChangeable(
   { reader }: SourceApi,
   c: Context<RegistryEnv>,
   name: string,
 ): Promise<SourceRecord | undefined> {
   const existing = await reader.source(name)
-  return existing && changeable(c.var.actor, existing)
+  return existing && requireChangeable(c.var.actor, existing)
 }
 
 function checkSameKind(existing: SourceRecord, config: SourceSettings): void {
@@ -207,19 +204,13 @@ function checkSameKind(existing: SourceRecord, config: SourceSettings): void {
 const tooMany = () =>
   new PublicError('conflict', { message: 'The API can create at most 1,000 sources, with 8 MiB of settings in all.' })
 
-/** Checks a source beyond its schema: a caller must not make this server call into its own network. */
-function apiSourceFindings(source: SourceBody, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
-  return [...sourceFindings(source, ''), ...addressFindings(source, privateSources)]
+/** Finds what a schema can't check. A caller must not make this server send requests into its own network. */
+function findSourceFaults(source: SourceBody, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
+  return [...sourceFindings(source, ''), ...findAddressFaults(source, privateSources)]
 }
 
-function addressFindings({ git, api, file }: SourceBody, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
-  const places = [
-    [git?.repository, '/git/repository'],
-    [api?.endpoint, '/api/endpoint'],
-    [file?.url, '/file/url'],
-  ] as const
-  return places.flatMap(([text, pointer]) => {
-    if (text === undefined) return []
+function findAddressFaults(source: SourceBody, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
+  return listUrls(source).flatMap(([text, pointer]) => {
     const url = URL.parse(text)
     if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:'))
       return [{ pointer, message: 'must be an http or https URL' }]
@@ -231,4 +222,27 @@ function addressFindings({ git, api, file }: SourceBody, privateSources: 'allow'
 function isPublic(url: URL): boolean {
   const host = url.hostname.replace(/^\[|\]$/g, '')
   return !isLoopback(url) && (isIP(host) === 0 || classifyAddress(host) === 'public')
+}
+
+function buildSourceAnswer(source: SourceRecord, sync: SyncState | undefined): object {
+  const { name, config, claims, origin, createdAt, updatedAt } = source
+  return {
+    name,
+    ...config,
+    claims,
+    origin,
+    createdAt,
+    updatedAt,
+    ...(sync !== undefined && { sync: buildSyncAnswer(sync) }),
+  }
+}
+
+function buildDetailAnswer(source: SourceRecord, sync: SyncState | undefined): object {
+  const { leftOut, problems } = sync ?? {}
+  return { ...buildSourceAnswer(source, sync), ...(sync !== undefined && { leftOut, problems }) }
+}
+
+function buildSyncAnswer(sync: SyncState): object {
+  const { state, lastAttempt, lastSuccess, nextRun, attempts, error, servers, skills } = sync
+  return { state, lastAttempt, lastSuccess, nextRun, attempts, error, servers, skills }
 }

@@ -1,15 +1,17 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { Reservation, type Share } from '../../../server/budget.ts'
+import { encodeCursor } from '../../catalog/cursor.ts'
+import { type EntryType, writeMeta } from '../../catalog/entry.ts'
+import type { VersionRow } from '../../store/database/version-columns.ts'
 import type { Reader } from '../../store/read/read.ts'
+import type { ReserveMemory } from '../../store/read/version-page.ts'
 import type { CallerMemory } from '../request/caller-memory.ts'
-import type { OpenRegistry } from '../request/gate.ts'
+import type { OpenRegistry } from '../request/open-registry.ts'
 import type { CatalogQuery } from '../request/query.ts'
-import { BodyCache, RecentKeys, type ResponseBody } from './body-cache.ts'
-import { readCatalog } from './read-catalog.ts'
 
-/** A smaller body fits one packet, compressed or not. */
-const SMALLEST = 1_400
+/** A smaller body fits into one packet anyway, so it is not compressed. */
+const SMALLEST_COMPRESSED = 1_400
 
 interface CatalogBodiesOptions {
   readonly reader: Reader
@@ -19,10 +21,10 @@ interface CatalogBodiesOptions {
 }
 
 /**
- * Returns the requested body, compressed if `gzip` is allowed and worth it. Returns undefined and throws as
- * `readCatalog` does, and throws if the caller's share is exceeded.
+ * Finds the body of a response, compressed if `gzip` is allowed and the body not too small. Returns undefined and
+ * throws as `readCatalog` does. Throws too if the caller's share is exceeded.
  */
-type CatalogBodies = (
+type FindBody = (
   query: CatalogQuery,
   open: OpenRegistry,
   gzip: boolean,
@@ -37,16 +39,16 @@ interface BodyRequest {
 }
 
 const compress = promisify(gzip)
-/** Measured for a page of 96 kB: 0.65 ms and 11.4 kB. Level 6 takes 1.4 ms for 10.6 kB, level 1 0.26 for 14.1. */
-const LEVEL = 4
+/** For a page of 96 kB level 4 takes 0.65 ms and gives 11.4 kB; level 6 1.4 ms and 10.6, level 1 0.26 ms and 14.1. */
+const GZIP_LEVEL = 4
 
 /**
- * Creates the function that finds bodies. The cache key has the same parts as the ETag, so a caller who sees something
- * else never gets the body. Concurrent requests share one read and one compression (gzip of 130 kB costs 1.6 to 5.5
- * ms).
+ * Creates the function that finds bodies, in a cache or by reading the store. A cache key has the parts of the ETag, so
+ * that callers who see other entries don't get the body. Concurrent requests share one read and one compression, since
+ * gzip of 130 kB takes 1.6 to 5.5 ms.
  */
-export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptions): CatalogBodies {
-  const kept = new BodyCache()
+export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptions): FindBody {
+  const cache = new BodyCache()
   const requested = new RecentKeys()
   const making = new Map<string, Promise<ResponseBody | undefined>>()
 
@@ -60,17 +62,17 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
   }
 
   async function make({ query, open, gzip, share }: BodyRequest): Promise<ResponseBody | undefined> {
-    const known = gzip && away() === undefined ? kept.get(buildKey(query, open, false)) : undefined
+    const known = gzip && away() === undefined ? cache.get(buildKey(query, open, false)) : undefined
     const plain = known ?? (await read(query, open, share))
-    if (!gzip || plain === undefined || plain.bytes.length < SMALLEST) return plain
+    if (!gzip || plain === undefined || plain.bytes.length < SMALLEST_COMPRESSED) return plain
     const { bytes, revision } = plain
-    return { bytes: await memory.during(share, bytes.length, () => compressed(bytes)), gzip, revision }
+    return { bytes: await memory.holdDuring(share, bytes.length, () => compressBody(bytes)), gzip, revision }
   }
 
   async function makeAndKeep(key: string, request: BodyRequest) {
     try {
       const body = await make(request)
-      if (body?.revision !== undefined && isKept(key, request.query, body)) kept.keep(key, body)
+      if (body?.revision !== undefined && isKept(key, request.query, body)) cache.keep(key, body)
       return body
     } finally {
       making.delete(key)
@@ -78,9 +80,9 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
   }
 
   /**
-   * Tells whether a body goes into the cache. Compressed ones do, since compressing again costs most. Later pages and
-   * the first request for a name don't: a client may ask for each once, and would evict bodies that are requested over
-   * and over.
+   * Tells whether a body goes into the cache. Compressed bodies do, since compressing costs most. Later pages, and a
+   * name that is requested for the first time, don't: a client that reads everything once would evict what others
+   * repeat.
    */
   function isKept(key: string, { kind, query }: CatalogQuery, { gzip }: ResponseBody): boolean {
     if (gzip) return true
@@ -91,7 +93,7 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
 
   return function findBody(query, open, gzip, share) {
     const key = buildKey(query, open, gzip)
-    const known = away() === undefined ? kept.get(key) : undefined
+    const known = away() === undefined ? cache.get(key) : undefined
     if (known !== undefined) return known
     let body = making.get(key)
     if (body === undefined) making.set(key, (body = makeAndKeep(key, { query, open, gzip, share })))
@@ -104,8 +106,8 @@ function buildKey(query: CatalogQuery, { revision, tag }: OpenRegistry, gzip: bo
 }
 
 /** Compresses in zlib's thread pool, so that other requests are served meanwhile. */
-function compressed(bytes: Buffer): Promise<Buffer> {
-  return compress(bytes, { level: LEVEL })
+function compressBody(bytes: Buffer): Promise<Buffer> {
+  return compress(bytes, { level: GZIP_LEVEL })
 }
 
 /** Tells whether an `Accept-Encoding` allows gzip (RFC 9110 section 12.5.3). */
@@ -119,4 +121,169 @@ export function acceptsGzip(header: string | undefined): boolean {
     }),
   )
   return (weights.get('gzip') ?? weights.get('x-gzip') ?? weights.get('*') ?? 0) > 0
+}
+
+export interface ResponseBody {
+  readonly bytes: Buffer
+  readonly gzip: boolean
+  /** The registry's revision that it shows; undefined if it shows no version, since versions carry the revision. */
+  readonly revision: string | undefined
+}
+
+/** The limit for all bodies together, including their keys. */
+const MOST_BYTES = 32 * 1024 * 1024
+/** An eviction goes down to this size, so that it does not happen with each new body. */
+const LEFT_BYTES = MOST_BYTES - MOST_BYTES / 16
+/** A larger body would evict too many others. */
+const LARGEST_BYTES = MOST_BYTES / 8
+/** An entry of the map costs so much besides its key and body. */
+const OVERHEAD_BYTES = 300
+
+/** The keys in one half. Both halves have about as many keys as the cache has bodies. */
+const HALF_KEYS = 4_096
+
+/** Caches bodies by their keys, and evicts the least recently used. */
+export class BodyCache {
+  readonly #bodies = new Map<string, ResponseBody>()
+  #bytes = 0
+
+  get(key: string): ResponseBody | undefined {
+    const body = this.#bodies.get(key)
+    if (body === undefined) return undefined
+    this.#bodies.delete(key)
+    this.#bodies.set(key, body)
+    return body
+  }
+
+  keep(key: string, body: ResponseBody): void {
+    if (body.bytes.length > LARGEST_BYTES || this.#bodies.has(key)) return
+    this.#bodies.set(key, { ...body, bytes: copySlice(body.bytes) })
+    this.#bytes += measure(key, body)
+    if (this.#bytes <= MOST_BYTES) return
+    for (const [oldest, its] of this.#bodies) {
+      this.#bodies.delete(oldest)
+      this.#bytes -= measure(oldest, its)
+      if (this.#bytes <= LEFT_BYTES) return
+    }
+  }
+}
+
+/** Copies the bytes if they are a slice, which would keep the whole buffer alive. */
+function copySlice(bytes: Buffer): Buffer {
+  if (bytes.length === bytes.buffer.byteLength) return bytes
+  const own = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(own)
+  return own
+}
+
+const measure = (key: string, { bytes }: ResponseBody) => bytes.length + key.length + OVERHEAD_BYTES
+
+/** Remembers the latest few thousand keys. When the newer half is full, it becomes the older half, which is dropped. */
+export class RecentKeys {
+  #newer = new Set<string>()
+  #older = new Set<string>()
+
+  /** Adds a key and tells whether it was there before. */
+  isRepeated(key: string): boolean {
+    if (this.#newer.has(key)) return true
+    if (this.#newer.size === HALF_KEYS) {
+      this.#older = this.#newer
+      this.#newer = new Set()
+    }
+    this.#newer.add(key)
+    return this.#older.has(key)
+  }
+}
+
+/**
+ * Reads from the store what a query asks for. Returns undefined if the caller sees no such entry or version. Throws a
+ * PublicError `unavailable`, and what `hold` throws.
+ */
+async function readCatalog(
+  reader: Reader,
+  question: CatalogQuery,
+  { visible }: OpenRegistry,
+  hold: ReserveMemory,
+): Promise<ResponseBody | undefined> {
+  switch (question.kind) {
+    case 'list': {
+      const { query } = question
+      const { rows, more } = await reader.list({ ...query, visible }, hold)
+      return buildPlainBody(
+        buildListParts(query.type, rows, more ? encodeEnd(rows, query.digest) : undefined),
+        rows[0]?.revision,
+      )
+    }
+    case 'versions': {
+      const { query } = question
+      const { rows, more } = await reader.versions({ ...query, visible }, hold)
+      // A page after the last version may be empty. Without a cursor, no version means no entry that the caller sees.
+      if (rows.length === 0 && query.after === undefined) return undefined
+      return buildPlainBody(
+        buildListParts(query.type, rows, more ? encodeEnd(rows, query.digest) : undefined),
+        rows[0]?.revision,
+      )
+    }
+    case 'version': {
+      const { query } = question
+      const row = await reader.version({ ...query, visible }, hold)
+      return row && buildPlainBody(buildVersionParts(query.type, row), row.revision)
+    }
+  }
+}
+
+function encodeEnd(rows: readonly VersionRow[], digest: string): string {
+  return encodeCursor(rows.at(-1) as VersionRow, digest)
+}
+
+function buildPlainBody(parts: readonly string[], revision: string | undefined): ResponseBody {
+  return { bytes: encodeParts(parts), gzip: false, revision }
+}
+
+/** Returns the JSON text of `{server, _meta}` (or `skill`) in parts, with the document as stored. */
+function buildVersionParts(type: EntryType, row: VersionRow): string[] {
+  return [`{"${type}":`, row.document, formatEnd(row)]
+}
+
+/** Returns the JSON text of `{servers, metadata}` (or `skills`) in parts. */
+function buildListParts(type: EntryType, rows: readonly VersionRow[], nextCursor?: string): string[] {
+  const metadata = JSON.stringify({ count: rows.length, nextCursor })
+  const parts: string[] = []
+  // The text between two documents is one part, which keeps the parts few.
+  let between = `{"${type}s":[`
+  for (const [index, row] of rows.entries()) {
+    parts.push(`${between}${index === 0 ? '' : ','}{"${type}":`, row.document)
+    between = formatEnd(row)
+  }
+  parts.push(`${between}],"metadata":${metadata}}`)
+  return parts
+}
+
+/** Returns the text that follows a document. */
+function formatEnd(row: VersionRow): string {
+  const meta = writeMeta(
+    {
+      status: row.status,
+      statusMessage: row.status_message,
+      statusChangedAt: row.status_changed_at,
+      publishedAt: row.published_at,
+      updatedAt: row.updated_at,
+      isLatest: row.is_latest === 1,
+    },
+    row.other_meta,
+  )
+  return `,"_meta":${meta}}`
+}
+
+/**
+ * Encodes the parts in UTF-8. Joining them first would copy the text twice, into memory that V8 frees late (135 kB:
+ * 0.27 ms against 0.13).
+ */
+function encodeParts(parts: readonly string[]): Buffer {
+  let size = 0
+  for (const part of parts) size += Buffer.byteLength(part)
+  const bytes = Buffer.allocUnsafe(size)
+  let end = 0
+  for (const part of parts) end += bytes.write(part, end)
+  return bytes
 }

@@ -1,6 +1,6 @@
 import type { EntryType } from '../../catalog/entry.ts'
-import type { CatalogPath } from '../request/catalog-path.ts'
 import type { Operation } from '../request/operation.ts'
+import type { CatalogPath } from '../request/query.ts'
 import {
   entryParameter,
   includeDeleted,
@@ -21,13 +21,11 @@ const BOUND =
 const PAGE = `A page. ${BOUND}`
 const VERSIONS = `All versions where they are no more than 1,000, else the newest of them. ${BOUND}`
 
-/** The ids of the operations, by what a path asks for. */
 export const catalogIds = {
   server: { list: 'listServers', versions: 'listServerVersions', version: 'getServerVersion' },
   skill: { list: 'listSkills', versions: 'listSkillVersions', version: 'getSkillVersion' },
 } as const satisfies Record<EntryType, Record<CatalogPath['kind'], string>>
 
-/** Path templates, by what a path asks for. */
 export const catalogPaths = {
   server: pathsBelow(`${BASE}/servers`),
   skill: pathsBelow(`${BASE}/x/portico/skills`),

@@ -1,34 +1,39 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { Auditing } from '../../../audit/event.ts'
+import { httpError } from '../../../server/answer.ts'
 import { PublicError } from '../../../server/errors.ts'
+import { NOSNIFF } from '../../../server/listen/listen.ts'
+import { traceIdOf } from '../../../server/log.ts'
+import { requestIdOf } from '../../../server/request-id.ts'
 import type { Observe, Operation } from '../../../telemetry/observe.ts'
-import type { Actor } from '../../authz/actor.ts'
-import { type AnsweredHosts, checkHostHeader } from '../../settings/host-check.ts'
-import { auditAnswer, auditRefusal } from '../request/audit-request.ts'
+import type { Actor } from '../../authz/access.ts'
+import {
+  type AnsweredHosts,
+  checkHostHeader,
+  EXPOSED_HEADERS,
+  findAllowedOrigin,
+} from '../../settings/hosts-and-origins.ts'
 import type { CallerMemory } from '../request/caller-memory.ts'
-import { type CatalogPath, catalogPath, requestTarget } from '../request/catalog-path.ts'
-import type { Api } from '../request/context.ts'
-import { openRegistry, readOpen } from '../request/gate.ts'
-import { buildFailure, requestOrigin } from '../request/observe-request.ts'
-import { parseCatalogQuery } from '../request/query.ts'
-import { acceptsGzip, createCatalogBodies } from './bodies.ts'
-import { type Exchange, isUnchanged, openExchange, sendError, sendUnchanged, writeBodyHead } from './exchange.ts'
+import { openRegistry, readOpen } from '../request/open-registry.ts'
+import type { Api } from '../request/operation.ts'
+import { type CatalogPath, parseCatalogPath, parseCatalogQuery, splitTarget } from '../request/query.ts'
+import { auditAnswer, auditRefusal, buildFailure, buildOrigin } from '../request/record-request.ts'
+import { acceptsGzip, createCatalogBodies, type ResponseBody } from './bodies.ts'
 import { catalogIds, catalogPaths } from './operations.ts'
 
 interface CatalogReadsOptions {
-  readonly api: Pick<Api, 'reader' | 'visibilityOf' | 'identity'>
+  readonly api: Pick<Api, 'reader' | 'findVisibility' | 'identity'>
   readonly memory: CallerMemory
   away(): string | undefined
   origins(): readonly string[]
-  /** The host names that are served. It is called on each request too. */
   hosts(): AnsweredHosts
   readonly log: Logger
   readonly observe: Observe
   readonly audit: Auditing
 }
 
-/** The telemetry operations of reads, by what a path asks for. */
+/** The names of reads in telemetry, by type and kind of the path. */
 const operations = { server: buildOperations('server'), skill: buildOperations('skill') }
 
 function buildOperations(type: keyof typeof catalogIds) {
@@ -37,21 +42,21 @@ function buildOperations(type: keyof typeof catalogIds) {
   return { list: operation(list), versions: operation(versions), version: operation(version) }
 }
 
-/** One read and its caller, handed from step to step of a request. */
 interface CatalogRequest {
   readonly path: CatalogPath
   readonly query: URLSearchParams
   readonly actor: Actor
 }
 
+/** The end of a request. `error` is undefined if it was answered. */
 interface Ended {
   readonly error: unknown
   readonly startedAt: number
 }
 
 /**
- * Creates the handler of the consumer API on Node's own objects: Hono's router, middlewares and web objects cost more
- * than the response (docs/architecture.md). Returns false if the request is for something else.
+ * Creates the handler of the consumer API. It returns false for requests to anything else. It works on Node's own
+ * objects, since Hono's router, middlewares and web objects cost more than the response (docs/architecture.md).
  */
 export function catalogReads(options: CatalogReadsOptions) {
   const { api, memory, away, origins, hosts, log, observe, audit } = options
@@ -65,16 +70,16 @@ export function catalogReads(options: CatalogReadsOptions) {
   ): Promise<void> {
     try {
       checkHostHeader(hosts(), exchange.incoming.headers.host)
-      const actor = await identified(options, exchange, rawPath)
-      await observed(exchange, { path, query, actor })
+      const actor = await identify(options, exchange, rawPath)
+      await observeAnswer(exchange, { path, query, actor })
     } catch (error) {
       sendError(exchange, error, log)
     }
   }
 
-  async function observed(exchange: Exchange, request: CatalogRequest): Promise<void> {
+  async function observeAnswer(exchange: Exchange, request: CatalogRequest): Promise<void> {
     const { type, kind } = request.path
-    const observation = observe(operations[type][kind], requestOrigin(exchange.incoming, catalogPaths[type][kind]))
+    const observation = observe(operations[type][kind], buildOrigin(exchange.incoming, catalogPaths[type][kind]))
     exchange.traceparent = observation.trace?.traceparent
     const startedAt = performance.now()
     try {
@@ -93,12 +98,12 @@ export function catalogReads(options: CatalogReadsOptions) {
     const open = await openRegistry(api, actor, path.registry)
     const catalogQuery = parseCatalogQuery(path, query)
     const ifNoneMatch = headers['if-none-match']
-    // A list always exists, but an entry must be looked up. While the store is unreachable, a change can't be excluded.
+    // A list needs no look-up to answer 304. While the store is unreachable, it may have changed unnoticed.
     const known = catalogQuery.kind === 'list' && away() === undefined
     if (known && isUnchanged(ifNoneMatch, open)) return sendUnchanged(exchange, open, actor)
 
     const gzip = acceptsGzip(headers['accept-encoding'])
-    const share = memory.shareOf(actor, exchange.incoming)
+    const share = memory.findShare(actor, exchange.incoming)
     const read = await readOpen(api, actor, open, (its) => bodies(catalogQuery, its, gzip, share))
     const body = read.found
     if (body === undefined) throw new PublicError('not_found')
@@ -109,8 +114,8 @@ export function catalogReads(options: CatalogReadsOptions) {
 
   return function answerCatalogRead(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
     if (incoming.method !== 'GET' && incoming.method !== 'HEAD') return false
-    const target = requestTarget(incoming.url ?? '')
-    const path = catalogPath(target.path)
+    const target = splitTarget(incoming.url ?? '')
+    const path = parseCatalogPath(target.path)
     if (path === undefined) return false
     respond(openExchange(incoming, outgoing, origins()), path, target.query, target.path).catch(() =>
       outgoing.destroy(),
@@ -119,13 +124,13 @@ export function catalogReads(options: CatalogReadsOptions) {
   }
 }
 
-async function identified(
+async function identify(
   { api, audit }: CatalogReadsOptions,
   { incoming, requestId }: Exchange,
   rawPath: string,
 ): Promise<Actor> {
   try {
-    return await api.identity.actorOf(incoming.headers.authorization, rawPath, incoming)
+    return await api.identity.identify(incoming.headers.authorization, rawPath, incoming)
   } catch (error) {
     auditRefusal(audit, error, incoming, requestId)
     throw error
@@ -155,3 +160,92 @@ function auditRead(
   }
   auditAnswer(log, 'registry_read', asked, ended)
 }
+
+interface Exchange {
+  readonly incoming: IncomingMessage
+  readonly outgoing: ServerResponse
+  readonly requestId: string
+  traceparent: string | undefined
+  readonly origin: string | undefined
+}
+
+/** The state that a response shows: the registry's revision, and the tag of what the caller sees. */
+interface Revision {
+  readonly revision: string
+  readonly tag: string
+}
+
+function openExchange(incoming: IncomingMessage, outgoing: ServerResponse, origins: readonly string[]): Exchange {
+  const { headers } = incoming
+  return {
+    incoming,
+    outgoing,
+    requestId: requestIdOf(headers['x-request-id']),
+    traceparent: undefined,
+    origin: findAllowedOrigin(origins, headers.origin),
+  }
+}
+
+function writeBodyHead(exchange: Exchange, { bytes, gzip }: ResponseBody, revision: Revision, actor: Actor): void {
+  const fields = buildRevisionFields(exchange, revision, actor)
+  if (gzip) fields.push('content-encoding', 'gzip')
+  fields.push('content-type', 'application/json', 'content-length', String(bytes.length), ...NOSNIFF)
+  exchange.outgoing.writeHead(200, fields)
+}
+
+/** Answers 304: the client already has this revision. */
+function sendUnchanged(exchange: Exchange, revision: Revision, actor: Actor): void {
+  const fields = buildRevisionFields(exchange, revision, actor)
+  fields.push(...NOSNIFF)
+  exchange.outgoing.writeHead(304, fields).end()
+}
+
+/** Answers with an error. Never throws, since nothing would catch that. */
+function sendError(exchange: Exchange, error: unknown, log: Logger): void {
+  const { outgoing, origin, requestId, traceparent } = exchange
+  const { status, headers, body } = httpError(error, log.child({ requestId, ...traceIdOf(traceparent) }))
+  if (outgoing.headersSent) {
+    outgoing.destroy()
+    return
+  }
+  const fields = buildCommonFields(exchange)
+  for (const [name, value] of Object.entries(headers)) fields.push(name, value)
+  // Without this header a cache may serve a 404 for a while, and to everybody.
+  fields.push('cache-control', 'no-store')
+  if (origin !== '*') fields.push('vary', 'Origin')
+  fields.push('content-length', String(Buffer.byteLength(body)))
+  outgoing.writeHead(status, fields).end(body)
+}
+
+type Fields = string[]
+
+function buildCommonFields({ requestId, origin }: Exchange): Fields {
+  const fields = ['x-request-id', requestId, 'access-control-expose-headers', EXPOSED_HEADERS]
+  if (origin !== undefined) fields.push('access-control-allow-origin', origin)
+  return fields
+}
+
+/** Returns the header fields for a revision. Caches must revalidate; responses to authenticated callers are private. */
+function buildRevisionFields(exchange: Exchange, revision: Revision, { mode }: Actor): Fields {
+  const everybody = mode === 'anonymous'
+  const byOrigin = exchange.origin === '*' ? '' : 'Origin, '
+  const fields = buildCommonFields(exchange)
+  fields.push('etag', formatEtag(revision), 'cache-control', everybody ? 'no-cache' : 'private, no-cache')
+  fields.push('vary', `${byOrigin}${everybody ? '' : 'Authorization, '}Accept-Encoding`)
+  return fields
+}
+
+/** Formats an ETag. It is weak, since the same response may come compressed or not. */
+function formatEtag(revision: Revision): string {
+  return `W/${formatOpaqueTag(revision)}`
+}
+
+/** Tells whether an `If-None-Match` names this revision, or any by `*` (RFC 9110 section 13.1.2, weak comparison). */
+function isUnchanged(ifNoneMatch: string | undefined, revision: Revision): boolean {
+  if (ifNoneMatch === undefined) return false
+  const tags = ifNoneMatch.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
+  return tags.includes(formatOpaqueTag(revision)) || ifNoneMatch.trim() === '*'
+}
+
+/** Returns the ETag without its `W/`. */
+const formatOpaqueTag = ({ revision, tag }: Revision) => (tag === '' ? `"${revision}"` : `"${revision}.${tag}"`)

@@ -5,19 +5,17 @@ import { compile } from '../../../config/schema-violations.ts'
 import { readBody, refuseCompressed } from '../../../server/body.ts'
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
 import { nestsDeeperThan } from '../../catalog/json.ts'
-import { brokenText } from '../../sources/format/mended.ts'
 import { BODY_COPIES } from './caller-memory.ts'
 import type { RegistryEnv } from './operation.ts'
 
 const DEEPEST = 64
-/** The most findings that one response lists. */
 const MOST_DETAILS = 100
-/** A value with more nested values gets only its first finding listed, since each of them may have some. */
+/** For a body with more values only the first finding is listed, since each value may have some. */
 const MOST_VALUES = 10_000
 
-const MAY_BE_HALF = /\\u[dD][89a-fA-F]/
+const SURROGATE_ESCAPE = /\\u[dD][89a-fA-F]/
 
-export interface JsonBody<T> {
+interface JsonBody<T> {
   readonly value: T
   readonly text: string
 }
@@ -38,7 +36,6 @@ export function bodyReader<S extends TSchema>(schema: S, largest: () => number, 
     refuseCompressed(c.req.header('content-encoding'))
     const { held } = c.var
     const bytes = await readBody(c, largest(), (size) => held.demand(size))
-    // The copies are its text, its value, and the argument for the writing thread.
     held.demand(BODY_COPIES * bytes.length)
     if (!isUtf8(bytes)) throw new PublicError('parse_error', { message: 'The body is not UTF-8.' })
     const text = bytes.toString()
@@ -55,13 +52,25 @@ export function bodyReader<S extends TSchema>(schema: S, largest: () => number, 
   }
 }
 
-/** Throws a 400 if a text holds half a surrogate pair. Only escapes can write one, since the bytes are UTF-8. */
+/** Refuses a lone surrogate. Since the bytes are UTF-8, only an escape can write one. */
 function checkTexts(text: string, value: unknown): void {
-  const pointer = MAY_BE_HALF.test(text) ? brokenText(value) : undefined
+  const pointer = SURROGATE_ESCAPE.test(text) ? findLoneSurrogate(value) : undefined
   if (pointer !== undefined) throw invalid([{ pointer, message: 'must not hold half of a surrogate pair' }])
 }
 
-/** Tells whether a value holds more than `most` values, itself included. Its nesting is bounded. */
+/** Returns the pointer (RFC 6901) of the first text or member name with a lone surrogate. */
+function findLoneSurrogate(value: unknown, pointer = ''): string | undefined {
+  if (typeof value === 'string') return value.isWellFormed() ? undefined : pointer
+  if (typeof value !== 'object' || value === null) return undefined
+  for (const [key, member] of Object.entries(value)) {
+    if (!key.isWellFormed()) return pointer
+    const found = findLoneSurrogate(member, `${pointer}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** Tells whether a value holds more than `most` values, itself included. The caller has bounded its nesting. */
 function hasMoreValuesThan(value: unknown, most: number): boolean {
   let left = most
   const isBeyond = (one: unknown): boolean =>

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Context, MiddlewareHandler } from 'hono'
 import { Budget, type BudgetLimits, Reservation, type Share } from '../../../server/budget.ts'
-import type { Actor } from '../../authz/actor.ts'
+import type { Actor } from '../../authz/access.ts'
 import type { RegistryEnv } from './operation.ts'
 
 const MIB = 1024 * 1024
@@ -12,8 +12,8 @@ const LEAST_TOTAL = 32 * MIB
 export const BODY_COPIES = 4
 
 /**
- * Returns the limits on memory that callers may hold: an eighth for all together; for one half of that, or one request
- * with the largest body.
+ * Returns the limits on the memory that callers may hold. All together may hold an eighth of the process's memory. One
+ * caller may hold half of that, and always enough for one request with the largest body.
  */
 export function callerLimits(memoryBytes = USUAL_MEMORY, bodyBytes: () => number): BudgetLimits {
   const usual = Math.max(memoryBytes / 8, LEAST_TOTAL)
@@ -29,9 +29,10 @@ export function callerLimits(memoryBytes = USUAL_MEMORY, bodyBytes: () => number
   }
 }
 
-/** A larger response is counted before it is written, so that it can be refused. */
+/** A larger response is counted before it is written, so that it can still be refused. */
 const LARGE_BYTES = 64 * 1024
 
+/** A response on its way to clients. */
 interface Unsent {
   readonly reservation: Reservation
   readers: number
@@ -40,7 +41,7 @@ interface Unsent {
 /** Counts the memory that callers hold: incoming bodies, and responses that are built or not yet read. */
 export class CallerMemory {
   readonly #budget: Budget
-  /** The responses on their way to clients. A body that goes to several clients is counted once. */
+  /** A body that goes to several clients is counted once. */
   readonly #unsent = new Map<Uint8Array, Unsent>()
 
   constructor(limits: BudgetLimits) {
@@ -51,14 +52,14 @@ export class CallerMemory {
     return this.#budget.held
   }
 
-  /** Returns the share of a caller: by issuer and subject, or without a token by address. */
-  shareOf({ holder }: Pick<Actor, 'holder'>, incoming: IncomingMessage | undefined): Share {
+  /** Finds the share of a caller, by issuer and subject or, without a token, by address. */
+  findShare({ holder }: Pick<Actor, 'holder'>, incoming: IncomingMessage | undefined): Share {
     if (holder !== undefined) return this.#budget.shareOf(holder)
     return this.#budget.shareOfAddress(incoming?.socket.remoteAddress ?? '')
   }
 
-  /** Runs the work while a body of so many bytes is counted. Throws as `Share.take` does. */
-  async during<T>(share: Share, bytes: number, work: () => Promise<T>): Promise<T> {
+  /** Counts a body of so many bytes while the work runs. Throws as `Share.take` does. */
+  async holdDuring<T>(share: Share, bytes: number, work: () => Promise<T>): Promise<T> {
     if (bytes <= LARGE_BYTES) return work()
     share.take(bytes)
     try {
@@ -69,8 +70,8 @@ export class CallerMemory {
   }
 
   /**
-   * Ends a response with a body, which counts until the client has received it. `begin` writes the head. A body over
-   * the limit is refused before that (throws as `Share.take` does).
+   * Sends a body, and counts it until the client has received it. `begin` writes the head before. Throws as
+   * `Share.take` does if a large body is over the limit; nothing is written then.
    */
   send(outgoing: ServerResponse, body: Buffer, share: Share, begin: () => void): void {
     const isLarge = body.length > LARGE_BYTES
@@ -116,19 +117,19 @@ export class CallerMemory {
 export function holdRequests(memory: CallerMemory): MiddlewareHandler<RegistryEnv> {
   return async function holdRequest(c, next) {
     const { incoming, outgoing } = (c.env ?? {}) as { incoming?: IncomingMessage; outgoing?: ServerResponse }
-    const held = new Reservation(memory.shareOf(c.var.actor, incoming))
+    const held = new Reservation(memory.findShare(c.var.actor, incoming))
     c.set('held', held)
     try {
       await next()
     } finally {
-      // The work continues if the client has gone, so that it is counted to its end.
+      // If the client has gone, the work has still run to its end, and was counted until then.
       if (outgoing === undefined || outgoing.destroyed) held.release()
       else outgoing.once('close', () => held.release())
     }
   }
 }
 
-/** Sends a 200 with a body, which counts against the caller's share until the client has received it. */
+/** Answers 200 with a JSON body, which counts against the caller's share until the client has received it. */
 export function answerJson(c: Context<RegistryEnv>, value: object): Response {
   const text = JSON.stringify(value)
   const { held } = c.var

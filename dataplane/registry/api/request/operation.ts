@@ -1,9 +1,14 @@
 import type { Context } from 'hono'
 import type { TSchema } from 'typebox'
+import type { Role } from '../../../config/registry.ts'
 import type { Reservation } from '../../../server/budget.ts'
 import type { ErrorCode } from '../../../server/errors.ts'
 import type { RequestVariables } from '../../../server/request-id.ts'
-import type { Actor, Role } from '../../authz/actor.ts'
+import type { Actor, Visibility } from '../../authz/access.ts'
+import type { Identity } from '../../settings/identity.ts'
+import type { SyncState } from '../../sources/format/source.ts'
+import type { AdminWriter } from '../../store/database/records.ts'
+import type { Reader } from '../../store/read/read.ts'
 
 interface Variables extends RequestVariables {
   readonly actor: Actor
@@ -13,12 +18,11 @@ interface Variables extends RequestVariables {
 
 export type RegistryEnv = { Variables: Variables }
 
-export interface Answer {
+interface Answer {
   readonly description: string
   readonly schema?: TSchema
 }
 
-/** An operation of the API without its code: its route and its description. */
 export interface OperationDescription {
   readonly id: string
   readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete'
@@ -33,9 +37,34 @@ export interface OperationDescription {
   readonly role?: Role
 }
 
-export type Handle = (c: Context<RegistryEnv>) => Promise<Response>
+type Handle = (c: Context<RegistryEnv>) => Promise<Response>
 
 export interface Operation extends OperationDescription {
-  /** Absent if it is answered before the app, by `catalogReads`. */
+  /** Absent if `catalogReads` answers it, before the app. */
   readonly handle?: Handle
 }
+
+interface Syncs {
+  /** Returns the state of a source; undefined if it is not synced. */
+  findState(source: string): SyncState | undefined
+  /** Starts a full pass over a source; false if it is not synced. With `wait` it resolves when the pass has ended. */
+  run(source: string, options: { readonly wait: boolean }): Promise<boolean>
+  /** Must be called after a change of sources: it starts and stops their syncs. */
+  changed(): Promise<void>
+}
+
+/** The parts of the registry that handlers use. */
+export interface Api {
+  readonly reader: Reader
+  readonly writer: AdminWriter
+  readonly identity: Identity
+  readonly syncs: Syncs
+  findVisibility(actor: Actor): Visibility
+  /** Aborted when the registry stops. Requests that wait for a change are answered then. */
+  readonly ending: AbortSignal
+  /** The limits of the configuration in force. */
+  limits(): { readonly bodyBytes: number; readonly managedBytes: number; readonly privateSources: 'allow' | 'deny' }
+}
+
+/** Returns the current time as the store holds it: a text in UTC with milliseconds. */
+export const now = () => new Date().toISOString()

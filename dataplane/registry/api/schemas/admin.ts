@@ -3,8 +3,7 @@ import { asFile, extended } from '../../../../crds/settings/file-form.ts'
 import { label as labelOf } from '../../../../crds/settings/schema.ts'
 import { apiSourceSchema, claims, ROLES, registrySchema } from '../../../config/registry.ts'
 import { orEmpty, pageSize } from './catalog.ts'
-import { serverJson } from './server-json.ts'
-import { skillJson } from './skill.ts'
+import { serverJson, skillJson } from './documents.ts'
 
 const strict = { additionalProperties: false }
 const time = Type.String({ format: 'date-time' })
@@ -55,14 +54,19 @@ export const syncState = Type.Object({
   skills: count,
 })
 
-/** Returns a schema for output. The values were checked as input. */
-const shown = (fields: Readonly<Record<string, TSchema>>) =>
+/** Returns the optional fields of an output, of any form: they were checked as input. */
+const describeOutput = (fields: Readonly<Record<string, TSchema>>) =>
   Object.fromEntries(
     Object.keys(fields)
       .filter((name) => name !== 'name' && name !== 'claims')
       .map((name) => [name, Type.Optional(Type.Unsafe<object>({ type: 'object' }))]),
   )
-const sourceParts = { name: text, ...shown(apiSourceSchema.properties), ...managed, sync: Type.Optional(syncState) }
+const sourceParts = {
+  name: text,
+  ...describeOutput(apiSourceSchema.properties),
+  ...managed,
+  sync: Type.Optional(syncState),
+}
 const sourceAnswer = Type.Object(sourceParts)
 export const sourceDetailAnswer = Type.Object({
   ...sourceParts,
@@ -79,7 +83,7 @@ export const sourcesAnswer = Type.Object({ sources: Type.Array(sourceAnswer) })
 export const registryAnswer = Type.Object({ name: text, sources: Type.Array(text), ...managed })
 export const registriesAnswer = Type.Object({ registries: Type.Array(registryAnswer) })
 
-/** The name is in the path; if the body has one too, it must be the same. */
+/** The name is in the path. A body may repeat it. */
 export const sourceBody = extended(apiSourceSchema, { name: Type.Optional(label('Name of the source.')) })
 export const newSourceBody = apiSourceSchema
 export const registryBody = extended(registrySchema, { name: Type.Optional(label('Name of the registry.')) })

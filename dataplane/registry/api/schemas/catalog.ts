@@ -1,7 +1,6 @@
-import Type, { type TSchema, type TSchemaOptions } from 'typebox'
-import { SERVER_NAME_PATTERN } from './server-json.ts'
-
 /** Parameters and answers of the consumer API (MCP registry API v0.1). */
+import Type, { type TSchema, type TSchemaOptions } from 'typebox'
+import { SERVER_NAME_PATTERN } from './documents.ts'
 
 const text = Type.String()
 const time = Type.String({ format: 'date-time' })
@@ -14,7 +13,7 @@ export const entryParameter = Type.String({
   maxLength: 200,
   examples: ['com.example/weather'],
 })
-/** No control character. */
+/** Any character but a control character. */
 const PRINTED = '[^\\u0000-\\u001f\\u007f-\\u009f]'
 export const versionParameter = Type.String({
   description: 'A version or `latest`.',
@@ -26,10 +25,7 @@ export const versionParameter = Type.String({
 export const PAGE_SIZE = { usual: 30, largest: 100 } as const
 export const LONGEST_SEARCH = 200
 
-/** The error text for an invalid page size. */
-export const PAGE_SIZE_RULE = `must be a whole number from 1 to ${PAGE_SIZE.largest}`
-
-/** Makes a parameter accept the empty string that some clients send; it counts as absent. */
+/** Accepts an empty parameter too, as some clients send it. It counts as absent. */
 export const orEmpty = (schema: TSchema, options: TSchemaOptions): TSchema =>
   Type.Union([schema, Type.String({ maxLength: 0 })], options)
 export const pageSize = (description: string) =>
@@ -76,10 +72,3 @@ export const serverVersion = versionSchema('server')
 export const serverList = listSchema('servers', serverVersion)
 export const skillVersion = versionSchema('skill')
 export const skillList = listSchema('skills', skillVersion)
-
-/** Reads the page size of a query; empty counts as absent. Undefined if it is invalid. */
-export function parsePageSize(text: string | undefined): number | undefined {
-  if (text === undefined || text === '') return PAGE_SIZE.usual
-  const size = /^\d+$/.test(text) ? Number(text) : 0
-  return size >= 1 && size <= PAGE_SIZE.largest ? size : undefined
-}

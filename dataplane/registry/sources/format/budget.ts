@@ -1,7 +1,7 @@
 import { SourceError } from './source-error.ts'
 
-/** With more versions of one source, the memory that a pass needs for them would be too large. */
-export const MOST_ENTRIES = 500_000
+/** A pass over more versions would need too much memory. */
+const MOST_ENTRIES = 500_000
 
 export interface Budget {
   readonly maxBytes: number
@@ -10,7 +10,7 @@ export interface Budget {
   addEntry(): void
 }
 
-/** Creates an unused budget, or one that counts what the source holds already. */
+/** Creates a budget. `held`: what it has already used, for a pass that adds to what the source has. */
 export function createBudget(
   maxBytes: number,
   held: { readonly bytes: number; readonly entries: number } = NOTHING,

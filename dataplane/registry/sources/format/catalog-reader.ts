@@ -1,55 +1,141 @@
 import { isUtf8 } from 'node:buffer'
+import { hash } from 'node:crypto'
 import { isObject } from '../../../../crds/settings/json.ts'
-import type { IncomingVersion } from '../../catalog/entry.ts'
+import { type IncomingVersion, upstreamTime } from '../../catalog/entry.ts'
 import { parseExactly } from '../../catalog/json.ts'
-import { upstreamTime } from '../../catalog/official-meta.ts'
 import type { Budget } from './budget.ts'
 import { type Problem, readDocument } from './read-entry.ts'
-import { SeenVersions } from './seen-versions.ts'
 import { SourceError } from './source-error.ts'
 import { type JsonSplitter, type Part, type Shape, splitJson } from './split-json.ts'
 
+/** The characters of documents in one batch. A batch is in memory while it is written. */
+const BATCH_SIZE = 1024 * 1024
+
+type Chunks = AsyncIterable<Buffer> | Iterable<Buffer>
+
+/**
+ * Reads the entries of a registry file (`{"$schema", "version", "meta", "data": {"servers": [], "skills": []}}`) or a
+ * list response of the registry API v0.1 (`{"servers": [{"server", "_meta"}], "metadata"}`), in batches. Throws a
+ * SourceError if the whole is invalid, possibly after some batches, or if nothing is usable.
+ */
+export async function* readCatalog(chunks: Chunks, budget: Budget): AsyncGenerator<Catalog> {
+  const reader = new CatalogReader({ budget })
+  let isBareList: boolean | undefined
+  for await (const chunk of chunks) {
+    budget.addBytes(chunk.length)
+    isBareList ??= BARE_LIST.test(chunk.toString('latin1', 0, 256))
+    reader.push(chunk)
+    if (reader.size >= BATCH_SIZE) yield reader.take()
+  }
+  reader.end()
+  if (!reader.has('/data/servers') && !reader.has('/servers'))
+    throw new SourceError('wrong_shape', isBareList ? BARE_LIST_MESSAGE : NO_CATALOG_MESSAGE)
+  const { count, unusable } = reader
+  if (unusable !== undefined)
+    throw new SourceError(
+      'no_usable_entry',
+      `none of ${count} entries is usable; ${unusable.pointer}: ${unusable.message}`,
+    )
+  yield reader.take()
+}
+
+/** The beginning of a list, with or without a byte order mark. */
+const BARE_LIST = /^(?:\xef\xbb\xbf)?\s*\[/
+/** The official registry's seed of 2025-05 is one. Its entries have neither the way to start packages nor a version. */
+const BARE_LIST_MESSAGE =
+  'it is a bare list: write {"servers": […]} around it; entries of the form of before 2025-09 (version_detail) have to be written as a current server.json'
+const NO_CATALOG_MESSAGE =
+  'it is neither a registry file ({"version", "meta", "data": {"servers": […]}}) nor a list response ({"servers": [{"server": …}]})'
+
+/** The lists of the registry API: `servers` as in v0.1, `skills` as in our extension of it. */
+export type ListKind = 'servers' | 'skills'
+
+/** The parts of a page besides its entries, which are known at the end of the page. */
+export interface PageEnd {
+  readonly count: number
+  /** The first entry that was left out, if none was usable. */
+  readonly unusable: Problem | undefined
+  readonly nextCursor: string | undefined
+  /** The latest time of change on the page up to `until`, in UTC with milliseconds. */
+  readonly newest: string | undefined
+}
+
+interface PageOptions {
+  readonly kind: ListKind
+  readonly until: string
+  readonly budget: Budget
+  readonly names: SeenVersions
+}
+
+/** Reads a page of a list, in batches as its bytes arrive. Throws a SourceError if it is not such a page. */
+export async function* readPage(
+  chunks: Chunks,
+  { kind, until, budget, names }: PageOptions,
+): AsyncGenerator<Catalog, PageEnd> {
+  const reader = new CatalogReader({ budget, until, names })
+  for await (const chunk of chunks) {
+    budget.addBytes(chunk.length)
+    reader.push(chunk)
+    if (reader.size >= BATCH_SIZE) yield reader.take()
+  }
+  reader.end()
+  if (!reader.has(`/${kind}`))
+    throw new SourceError(
+      'wrong_shape',
+      `the answer is no list response ({"${kind}": [{"${kind.slice(0, -1)}": …}], "metadata"})`,
+    )
+  const { metadata, newest } = reader.listed
+  const members = isObject(metadata) ? metadata : {}
+  // Before 2025-10 it was spelled `next_cursor`.
+  const nextCursor = members['nextCursor'] ?? members['next_cursor']
+  // A cursor of another type must not be taken for the end of the list.
+  if (typeof (nextCursor ?? '') !== 'string')
+    throw new SourceError('wrong_shape', '/metadata/nextCursor: must be string')
+  const { count, unusable } = reader
+  yield reader.take()
+  return { count, unusable, nextCursor: (nextCursor as string | null | undefined) || undefined, newest }
+}
+
 export interface Catalog {
   readonly versions: readonly IncomingVersion[]
-  /** The first of the entries that were left out or are odd. */
+  /** The entries that were left out or are odd; only the first thousand of a source. */
   readonly problems: readonly Problem[]
 }
 
-/** A registry file, and a list response of the registry API v0.1. */
+/** The lists of a registry file, and those of a list response of the registry API v0.1. */
 const SHAPE: Shape = { data: { servers: 'elements', skills: 'elements' }, servers: 'elements', skills: 'elements' }
-/** The pointers of lists of documents, and of lists of documents with their `_meta` beside them: `{server, _meta}`. */
+/** The lists that hold documents, and those that hold documents with their `_meta` beside them: `{server, _meta}`. */
 const PLAIN = { '/data/servers': 'server', '/data/skills': 'skill' } as const
 const LISTED = { '/servers': 'server', '/skills': 'skill' } as const
 type List = keyof typeof PLAIN | keyof typeof LISTED
 
-/** The longest entry that is parsed. Documents are at most half of it, not counting whitespace. */
+/** The longest entry that is parsed. A document may have half of it, not counting whitespace. */
 const LONGEST_ENTRY = 2 * 1024 * 1024
 
-/** The most problems that are kept, the first ones. */
 const MOST_PROBLEMS = 1000
 
-const LAST = '9999'
+/** This text sorts after all times. */
+const LAST_TIME = '9999'
 
-/** The parts of a list response besides its entries. */
-export interface Listed {
-  /** The latest counted time of change, in UTC with milliseconds. */
+interface Listed {
+  /** The latest time of change that counts, in UTC with milliseconds. */
   newest: string | undefined
   metadata: unknown
 }
 
 interface ReaderOptions {
   readonly budget: Budget
-  /** Ignores later times of change; absent: all count. */
+  /** Later times of change don't count; absent: all count. */
   readonly until?: string
-  /** The names of either type on earlier pages, also in lower case; absent: none. */
+  /** The names on earlier pages, as they are and in lower case; absent: none. */
   readonly names?: SeenVersions
 }
 
 /**
- * Reads a registry file or a list response as its bytes arrive, and holds at most one entry. A bad entry becomes a
- * problem. Throws a SourceError if the whole is invalid.
+ * Reads a registry file or a list response as its bytes arrive. It holds one entry at a time. An invalid entry becomes
+ * a problem; an invalid text throws a SourceError.
  */
-export class CatalogReader {
+class CatalogReader {
   readonly listed: Listed = { newest: undefined, metadata: undefined }
   count = 0
   /** The characters of the documents that `take` would return. */
@@ -57,9 +143,10 @@ export class CatalogReader {
   readonly #budget: Budget
   readonly #until: string
   readonly #splitter: JsonSplitter
-  /** The versions that were met; the text may repeat one much later. */
+  /** The versions so far, since a later one may repeat one of them. */
   readonly #met = new SeenVersions()
   readonly #names: SeenVersions
+  /** The pointers of the lists and objects that the text has. */
   readonly #opened = new Set<string>()
   #versions: IncomingVersion[] = []
   #problems: Problem[] = []
@@ -68,7 +155,7 @@ export class CatalogReader {
   #told = 0
   #firstLeftOut: Problem | undefined
 
-  constructor({ budget, until = LAST, names = new SeenVersions() }: ReaderOptions) {
+  constructor({ budget, until = LAST_TIME, names = new SeenVersions() }: ReaderOptions) {
     this.#budget = budget
     this.#names = names
     this.#until = until
@@ -76,11 +163,11 @@ export class CatalogReader {
   }
 
   push(chunk: Buffer): void {
-    asSourceError(this.#splitter, (json) => json.push(chunk))
+    withSourceErrors(this.#splitter, (json) => json.push(chunk))
   }
 
   end(): void {
-    asSourceError(this.#splitter, (json) => json.end())
+    withSourceErrors(this.#splitter, (json) => json.end())
   }
 
   take(): Catalog {
@@ -108,7 +195,7 @@ export class CatalogReader {
   }
 
   #open(pointer: string): void {
-    // Parsers differ in which of two equal members they take.
+    // Of two equal members, some parsers take the first and some the last.
     if (this.#opened.has(pointer)) throw wrongShape(`${pointer} occurs twice`)
     this.#opened.add(pointer)
     if (this.#opened.has('/data') && this.#opened.has('/servers'))
@@ -119,7 +206,7 @@ export class CatalogReader {
   #readMember(pointer: string, value: Buffer | 'oversize'): void {
     const read = value === 'oversize' ? undefined : parseValue(value, pointer)
     if (pointer === '/metadata') this.listed.metadata = read
-    // Go programs write null for a nil list.
+    // Go writes a nil slice as null.
     else if (read === null && (pointer in LISTED || pointer in PLAIN)) this.#open(pointer)
     else if (pointer in PLAIN) throw wrongShape(`${pointer}: must be a list`)
   }
@@ -136,7 +223,7 @@ export class CatalogReader {
   }
 
   #readListed(type: IncomingVersion['type'], value: unknown, at: string): void {
-    // People put the bare documents into the list. A document has a name; its wrapper has none.
+    // Some lists hold plain documents instead. A document has a name, and the object around it has none.
     if (isObject(value) && !(type in value) && typeof value['name'] === 'string') {
       this.#enter(readDocument(type, value, undefined, at), at)
       return
@@ -165,12 +252,12 @@ export class CatalogReader {
     }
   }
 
-  /** Reports a name that differs by case alone from an earlier one, since people confuse them. */
+  /** Reports a name that differs only by case from an earlier one, since people confuse them. */
   #tellTwin({ type, name }: IncomingVersion, pointer: string): void {
     if (!this.#names.add(`${type} ${name}`)) return
-    // No name has a space.
+    // The second space keeps lower-case names apart from the others, since no name has a space.
     if (this.#names.add(`${type}  ${name.toLowerCase()}`)) return
-    this.#keep({ pointer, message: twinMessage(name), served: true })
+    this.#keep({ pointer, message: describeTwin(name), served: true })
   }
 
   #leaveOut(problem: Problem): void {
@@ -184,7 +271,7 @@ export class CatalogReader {
   }
 }
 
-export const twinMessage = (name: string): string =>
+export const describeTwin = (name: string): string =>
   `${name} differs by case alone from a name that came before; both are served`
 
 const wrongShape = (message: string) => new SourceError('wrong_shape', message)
@@ -198,11 +285,46 @@ function parseValue(bytes: Buffer, pointer: string): unknown {
   }
 }
 
-function asSourceError(splitter: JsonSplitter, run: (splitter: JsonSplitter) => void): void {
+function withSourceErrors(splitter: JsonSplitter, run: (splitter: JsonSplitter) => void): void {
   try {
     run(splitter)
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error
     throw new SourceError('not_json', `the file is not JSON: ${error.message}`)
+  }
+}
+
+/** The number of slots at first. It is a power of two and doubles. */
+const FIRST_SLOTS = 1024
+
+/**
+ * A set of keys that takes 16 bytes for each, a tenth of their texts: it stores 64 bits of their SHA-256. That two of a
+ * million keys are taken for the same has a chance of one in forty million.
+ */
+export class SeenVersions {
+  /** A hash table with open addressing, at most half full. 0 marks an empty slot. */
+  #slots = new BigUint64Array(FIRST_SLOTS)
+  #size = 0
+
+  /** Adds a key; false if it was there before. */
+  add(key: string): boolean {
+    const digest = hash('sha256', key, 'buffer').readBigUInt64LE() || 1n
+    if (!insert(this.#slots, digest)) return false
+    if (++this.#size * 2 > this.#slots.length) {
+      const larger = new BigUint64Array(this.#slots.length * 2)
+      for (const known of this.#slots) if (known !== 0n) insert(larger, known)
+      this.#slots = larger
+    }
+    return true
+  }
+}
+
+function insert(slots: BigUint64Array, digest: bigint): boolean {
+  const last = slots.length - 1
+  for (let at = Number(digest & 0xffff_ffffn) & last; ; at = (at + 1) & last) {
+    if (slots[at] === digest) return false
+    if (slots[at] !== 0n) continue
+    slots[at] = digest
+    return true
   }
 }

@@ -8,10 +8,10 @@ type Lists = NonNullable<Filter['names']>
 
 const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
 
-/** Creates a source's filter. Globs match names; tags match exactly. Exclusions win. Names and tags must both agree. */
+/** Creates the filter of a source. Globs match names, tags match exactly, and both must pass. Exclusions win. */
 export function createFilter(filter: Filter | undefined): (version: IncomingVersion) => boolean {
-  const names = filter?.names && matcher(filter.names, compileGlob)
-  const tags = filter?.tags && matcher(filter.tags, (tag) => (other) => other === tag)
+  const names = filter?.names && createMatcher(filter.names, compileGlob)
+  const tags = filter?.tags && createMatcher(filter.tags, (tag) => (other) => other === tag)
   return function passesFilter(version) {
     return (names?.([version.name]) ?? true) && (tags?.(readTags(version.document)) ?? true)
   }
@@ -19,7 +19,7 @@ export function createFilter(filter: Filter | undefined): (version: IncomingVers
 
 type Matches = (text: string) => boolean
 
-function matcher({ include, exclude }: Lists, compile: (pattern: string) => Matches) {
+function createMatcher({ include, exclude }: Lists, compile: (pattern: string) => Matches) {
   const included = include?.map(compile)
   const excluded = exclude?.map(compile) ?? []
   const some = (matches: readonly Matches[], texts: readonly string[]) =>
@@ -28,7 +28,7 @@ function matcher({ include, exclude }: Lists, compile: (pattern: string) => Matc
     !some(excluded, texts) && (included === undefined || included.length === 0 || some(included, texts))
 }
 
-/** Reads the tags in the publisher's block of the document: `[publisher][package or remote].tags`. */
+/** Reads the tags that publishers gave: `[publisher][package or remote].tags` in their block of `_meta`. */
 function readTags(document: string): readonly string[] {
   const { _meta } = JSON.parse(document) as { _meta?: Record<string, unknown> }
   return listMembers(_meta?.[PUBLISHER_PROVIDED])

@@ -2,35 +2,35 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
-/** A clone that no source has used for so long is removed, since its source may be gone. */
+/** A clone that no source has used for this time is removed. */
 const KEPT_MS = 60 * 60_000
 
 export interface Clone {
-  /** Absent or empty if nothing has been fetched yet. */
+  /** The folder is missing or empty before the first fetch. */
   readonly folder: string
-  /** True if whole commits must be fetched: the server has refused to omit files, or to send one alone. */
+  /** True if whole commits must be fetched, since the server can't omit files or send a single one. */
   isWhole: boolean
 }
 
 interface Use {
   readonly key: string
-  /** The most bytes of all clones that are not in use; the least recently used are removed first. */
+  /** The most bytes of all clones. The least recently used are removed, unless they are in use. */
   readonly maxBytes: number
   readonly signal: AbortSignal
 }
 
-/** The clones of repositories under the state directory. The sources of one repository share a clone. */
+/** The clones of repositories in the state directory. Sources of one repository share a clone. */
 export interface KeptClones {
-  /** Works in a clone, after all earlier users. */
+  /** Runs work in a clone, once all earlier users have finished. */
   use<T>(use: Use, work: (clone: Clone) => Promise<T>): Promise<T>
-  /** Keeps a clone for longer: a source has polled and needed nothing. */
+  /** Counts a clone as used: a source has polled and found no change. */
   touch(key: string): void
   /** Removes all clones; none may be in use any more. */
   close(): Promise<void>
 }
 
 interface Kept extends Clone {
-  /** It resolves after the last user that works in the clone or waits for it. */
+  /** Resolves when all users that work in the clone or wait for it have finished. */
   turn: Promise<unknown>
   users: number
   bytes: number

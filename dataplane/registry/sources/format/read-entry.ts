@@ -1,29 +1,26 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import Type from 'typebox'
 import { isObject } from '../../../../crds/settings/json.ts'
-import type { IncomingVersion } from '../../catalog/entry.ts'
+import { type IncomingVersion, isServerName, isVersion, printable, readUpstreamMeta } from '../../catalog/entry.ts'
 import { nestsDeeperThan } from '../../catalog/json.ts'
-import { isServerName, isVersion, printable } from '../../catalog/names.ts'
-import { readUpstreamMeta } from '../../catalog/official-meta.ts'
-import { mendedDocument, mendedMeta } from './mended.ts'
 
-/** An entry that was left out, or that is odd. `pointer` (RFC 6901) leads into the source's bytes. */
+/** An entry that was left out, or that is odd. `pointer` (RFC 6901) tells its place in the source. */
 export interface Problem {
   readonly pointer: string
   readonly message: string
-  /** Present if the entry is served all the same. */
+  /** Present if the entry is served nevertheless. */
   readonly served?: true
 }
 
-/** A larger document is left out: a page has up to 100 of them. */
+/** A larger document is left out, since a page has up to 100 documents. */
 const LARGEST_DOCUMENT = 1024 * 1024
 const DEEPEST = 64
 
 const objects = Type.Array(Type.Object({}))
 
 /**
- * The types of the fields that clients rely on. Lengths and formats of the dated schemas are not checked: real catalogs
- * break them.
+ * The types of the fields that clients rely on. Lengths and formats of the official schemas are not checked, since real
+ * catalogs break them.
  */
 const serverSchema = Type.Object({
   name: Type.String(),
@@ -68,20 +65,20 @@ export function readServer(server: unknown, meta: unknown, pointer: string): Inc
   if (isObject(server) && server['version'] === undefined && 'version_detail' in server)
     return {
       pointer,
-      message: 'is of the form of before 2025-09 (version_detail); write it as a current server.json',
+      message: 'has the form of before 2025-09 (version_detail); write it as a current server.json',
     }
-  if (!checkServer(server)) return violation(checkServer, pointer)
+  if (!checkServer(server)) return describeViolation(checkServer, pointer)
   if (!isServerName(server.name))
     return { pointer: `${pointer}/name`, message: 'must be namespace/name of letters, digits and . _ -, 3 to 200 long' }
-  return finish({ type: 'server', name: server.name, document: server }, meta, pointer)
+  return buildVersion({ type: 'server', name: server.name, document: server }, meta, pointer)
 }
 
 export function readSkill(skill: unknown, meta: unknown, pointer: string): IncomingVersion | Problem {
-  if (!checkSkill(skill)) return violation(checkSkill, pointer)
+  if (!checkSkill(skill)) return describeViolation(checkSkill, pointer)
   const name = `${skill.namespace}/${skill.name}`
   if (!isServerName(name))
     return { pointer: `${pointer}/name`, message: 'must be, with its namespace, of letters, digits and . _ -' }
-  return finish({ type: 'skill', name, document: skill }, meta, pointer)
+  return buildVersion({ type: 'skill', name, document: skill }, meta, pointer)
 }
 
 export function readDocument(
@@ -90,9 +87,9 @@ export function readDocument(
   meta: unknown,
   pointer: string,
 ): IncomingVersion | Problem {
-  if (nestsDeeperThan(document, DEEPEST) || nestsDeeperThan(meta, DEEPEST)) return tooDeep(pointer)
+  if (nestsDeeperThan(document, DEEPEST) || nestsDeeperThan(meta, DEEPEST)) return describeDepth(pointer)
   const read = type === 'server' ? readServer : readSkill
-  return read(mendedDocument(document), mendedMeta(meta), pointer)
+  return read(mendDocument(document), mendMeta(meta), pointer)
 }
 
 interface Named {
@@ -101,11 +98,11 @@ interface Named {
   readonly document: Server | Skill
 }
 
-function finish({ type, name, document }: Named, meta: unknown, pointer: string): IncomingVersion | Problem {
+function buildVersion({ type, name, document }: Named, meta: unknown, pointer: string): IncomingVersion | Problem {
   const { version, title = null, description = null } = document
   if (!isVersion(version))
     return { pointer: `${pointer}/version`, message: 'must have 1 to 255 characters and not be "latest"' }
-  if (nestsDeeperThan(document, DEEPEST) || nestsDeeperThan(meta, DEEPEST)) return tooDeep(pointer)
+  if (nestsDeeperThan(document, DEEPEST) || nestsDeeperThan(meta, DEEPEST)) return describeDepth(pointer)
   const text = JSON.stringify(document)
   if (text.length > LARGEST_DOCUMENT)
     return { pointer, message: `must not be longer than ${LARGEST_DOCUMENT} characters` }
@@ -120,9 +117,70 @@ function finish({ type, name, document }: Named, meta: unknown, pointer: string)
   }
 }
 
-const tooDeep = (pointer: string): Problem => ({ pointer, message: `must not nest deeper than ${DEEPEST} levels` })
+const describeDepth = (pointer: string): Problem => ({
+  pointer,
+  message: `must not nest deeper than ${DEEPEST} levels`,
+})
 
-function violation(check: ValidateFunction, pointer: string): Problem {
+function describeViolation(check: ValidateFunction, pointer: string): Problem {
   const [{ instancePath, message }] = check.errors as [ErrorObject]
   return { pointer: pointer + instancePath, message: message ?? 'is not valid' }
 }
+
+declare global {
+  interface JSON {
+    isRawJSON(value: unknown): boolean
+  }
+}
+
+/** The optional members of documents, at any depth. In other members null may mean something to the publisher. */
+const OPTIONAL: ReadonlySet<string> = new Set([
+  ...['$schema', '_meta', 'title', 'description', 'websiteUrl', 'icons', 'packages', 'remotes', 'repository'],
+  ...['registryType', 'registryBaseUrl', 'identifier', 'version', 'fileSha256', 'runtimeHint', 'transport'],
+  ...['runtimeArguments', 'packageArguments', 'environmentVariables', 'headers', 'variables', 'url', 'type', 'name'],
+  ...['isRequired', 'isSecret', 'isRepeated', 'format', 'value', 'valueHint', 'default', 'placeholder', 'choices'],
+  ...['src', 'mimeType', 'sizes', 'theme', 'source', 'id', 'subfolder', 'status', 'license', 'files', 'metadata'],
+])
+
+/** Removes NUL, and replaces lone surrogates: databases and parsers of clients refuse both. */
+const mendText = (text: string): string =>
+  text.isWellFormed() && !text.includes('\0') ? text : text.replaceAll('\0', '').toWellFormed()
+
+/**
+ * Repairs a document: removes optional members and list elements that are null, and invalid characters. Below `_meta`,
+ * null stays. Returns the same value if nothing needs repair. The caller has bounded the depth.
+ */
+function mendValue(value: unknown, keepsNull = false): unknown {
+  if (typeof value === 'string') return mendText(value)
+  if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return value
+  if (Array.isArray(value)) {
+    const items = value.filter((item) => item !== null || keepsNull).map((item) => mendValue(item, keepsNull))
+    return items.length < value.length || items.some((item, index) => item !== value[index]) ? items : value
+  }
+  return isObject(value) ? mendMembers(value, keepsNull) : value
+}
+
+function mendMembers(value: Readonly<Record<string, unknown>>, keepsNull: boolean): unknown {
+  const members = Object.entries(value)
+  const kept: [string, unknown][] = []
+  let isSame = true
+  for (const [key, member] of members) {
+    if (member === null && !keepsNull && OPTIONAL.has(key)) continue
+    const entry: [string, unknown] = [mendText(key), mendValue(member, keepsNull || key === '_meta')]
+    isSame &&= entry[0] === key && entry[1] === member
+    kept.push(entry)
+  }
+  return isSame && kept.length === members.length ? value : Object.fromEntries(kept)
+}
+
+/** Repairs a document except its name and version, since a change of these would make it another version. */
+function mendDocument(document: unknown): unknown {
+  const found = mendValue(document)
+  if (found === document || !isObject(found) || !isObject(document)) return found
+  const own = Object.entries(document).filter(([key]) => IDENTITY.has(key) && document[key] !== null)
+  return Object.fromEntries([...Object.entries(found), ...own])
+}
+
+const IDENTITY: ReadonlySet<string> = new Set(['namespace', 'name', 'version'])
+
+const mendMeta = (meta: unknown): unknown => mendValue(meta, true)

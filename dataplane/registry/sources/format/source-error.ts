@@ -26,17 +26,15 @@ export type SourceErrorCode =
   | 'stopped'
 
 interface SourceErrorOptions {
-  /** The wait that the other side asks for. */
   readonly retryAfterMs?: number | undefined
   readonly cause?: unknown
-  /** The HTTP status of the response in question. */
   readonly status?: number
-  /** The cursor of the content in question: while the source has this content, reading it fails in the same way. */
+  /** The cursor of the content that is at fault: while the source has this content, reading it fails again. */
   readonly cursor?: string
 }
 
-/** The faults of a content: reading it again finds them again. */
-const FAULTS: ReadonlySet<SourceErrorCode> = new Set([
+/** The codes of faults in the content itself: reading the same content again fails again. */
+const CONTENT_FAULTS: ReadonlySet<SourceErrorCode> = new Set([
   'file_missing',
   'too_large',
   'not_json',
@@ -65,18 +63,18 @@ export class SourceError extends Error {
   }
 }
 
-/** Adds the cursor of the content to an error, if the content is at fault. */
-export function ofContent(error: unknown, cursor: string): unknown {
-  if (!(error instanceof SourceError) || !FAULTS.has(error.code)) return error
+/** Adds the cursor of the content to an error if the content is at fault. */
+export function addCursor(error: unknown, cursor: string): unknown {
+  if (!(error instanceof SourceError) || !CONTENT_FAULTS.has(error.code)) return error
   const { code, message, cause, status } = error
   return new SourceError(code, message, { cause, cursor, ...(status !== undefined && { status }) })
 }
 
-/** Passes the items on. Errors that they throw get the cursor of the content. */
+/** Yields the items, and adds the cursor of the content to an error that they throw. */
 export async function* withCursor<T>(items: AsyncIterable<T>, cursor: string): AsyncGenerator<T> {
   try {
     yield* items
   } catch (error) {
-    throw ofContent(error, cursor)
+    throw addCursor(error, cursor)
   }
 }

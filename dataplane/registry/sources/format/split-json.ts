@@ -1,17 +1,17 @@
 import { at as pointerTo } from '../../../../crds/settings/json.ts'
 import { isSpace, JsonSkipper } from '../../../server/json-lexer.ts'
 
-/** The containers that are split: an object into its members, a list (`elements`) into its elements. */
+/** The objects and lists that are split: an object into its members, a list (`elements`) into its elements. */
 export type Shape = 'elements' | { readonly [member: string]: Shape }
 
 export interface Part {
   /** RFC 6901. */
   readonly pointer: string
-  /** The list that it is an element of; undefined for a member of an object, or the whole text. */
+  /** The pointer of the list that has the part; undefined for a member of an object and for the whole text. */
   readonly list: string | undefined
   /**
-   * Its bytes, valid until the call returns, which a parser must still check. `opened`: the beginning of a split
-   * container; `oversize`: a value over the limit.
+   * The bytes of the value, valid until the call returns; they may not be valid JSON. `opened`: an object or list that
+   * is split begins. `oversize`: the value is longer than allowed.
    */
   readonly value: Buffer | 'opened' | 'oversize'
 }
@@ -39,13 +39,14 @@ const OPEN_LIST = 0x5b
 const CLOSE_LIST = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
-/** The longest key that is kept in characters; no member that is read by itself has a longer one. */
+/** The most characters of a key in a pointer. No key in a shape is longer. */
 const LONGEST_STEP = 64
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 
 /**
- * Splits a JSON text as its bytes arrive, in the memory of its longest part. Containers of `shape` are opened;
- * everything else goes to `onPart` unchanged. Of parts longer than `longest` bytes only the brackets are checked.
+ * Splits a JSON text as its bytes arrive, and holds one part at a time. Objects and lists of `shape` are split; all
+ * other values go to `onPart` as bytes. In parts longer than `longest` bytes only brackets and strings are checked.
+ * Throws a SyntaxError.
  */
 export const splitJson = (shape: Shape, longest: number, onPart: (part: Part) => void): JsonSplitter =>
   new Splitter(shape, longest, onPart)
@@ -57,9 +58,8 @@ class Splitter implements JsonSplitter {
   readonly #open: Container[] = []
   #state: State = 'value'
   #isKey = false
-  /** The bytes of a byte order mark that were read; all of it also if there is none. */
+  /** The bytes of the byte order mark so far; all three if there is none. */
   #marked = 0
-  /** The kept value: its bytes from earlier chunks, and its state. */
   #held: Buffer[] = []
   #heldBytes = 0
   #oversize = false
@@ -85,15 +85,15 @@ class Splitter implements JsonSplitter {
         continue
       }
       const byte = chunk[index] as number
-      // A kept value includes its first byte.
+      // The first byte of a kept value belongs to it.
       if (isSpace(byte) || !this.#step(byte)) index++
     }
   }
 
   end(): void {
-    // A number as the whole text ends with the text.
+    // A text that is only a number ends here.
     if (this.#state === 'kept' && this.#open.length === 0 && !this.#skipper.isOpen) this.#finishKept(Buffer.alloc(0))
-    if (this.#state !== 'done') throw new SyntaxError(`it ends in the middle, at ${this.#pointer || 'the beginning'}`)
+    if (this.#state !== 'done') throw new SyntaxError(`it ends too early, at ${this.#pointer || 'the beginning'}`)
   }
 
   #fail(byte: number): never {
@@ -123,7 +123,7 @@ class Splitter implements JsonSplitter {
     this.#onPart({ pointer: this.#pointer, list, value })
   }
 
-  /** Returns the index of the first byte behind a byte order mark. */
+  /** Returns the index of the first byte after a byte order mark. */
   #skipMark(chunk: Buffer): number {
     let index = 0
     for (; this.#marked < BYTE_ORDER_MARK.length && index < chunk.length; index++) {

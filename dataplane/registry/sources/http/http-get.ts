@@ -4,7 +4,7 @@ import { AddressRefused, guardedConnect } from '../../../net/connect.ts'
 import { tooManyBytes } from '../format/budget.ts'
 import { SourceError } from '../format/source-error.ts'
 
-export interface HttpAnswer {
+interface HttpAnswer {
   readonly status: number
   readonly headers: Dispatcher.ResponseData['headers']
 }
@@ -16,7 +16,7 @@ interface HttpGetOptions {
   readonly signal: AbortSignal
 }
 
-/** GETs a source's content and passes its decoded body on. Any status but 200 and 304 is a SourceError. */
+/** GETs a URL and passes its decoded body to `take`. Throws a SourceError for any status but 200 and 304. */
 export interface HttpGet extends AsyncDisposable {
   (url: string, headers: Headers, take: TakePiece): Promise<HttpAnswer>
 }
@@ -28,15 +28,20 @@ const REDIRECTS = 5
 const CONNECT_MS = 5_000
 
 /**
- * Creates a function that GETs within limits of time, size and, for restricted sources, address. To another origin it
- * sends no headers. Redirect targets may not be link-local addresses or metadata services.
+ * Creates a function that GETs within limits of time and size. It follows redirects, but not to link-local addresses or
+ * metadata services, and sends no headers to another origin. With `publicOnly` all addresses must be public.
  */
 export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpGetOptions): HttpGet {
   const bounds = { connections: 2, pipelining: 1, maxOrigins: 16 }
   const guarded = new Agent({ ...bounds, connect: guardedConnect({ allowPrivateIP: !publicOnly }) })
   const trusted = publicOnly ? guarded : new Agent({ ...bounds, connect: { timeout: CONNECT_MS, allowH2: false } })
 
-  async function once(url: string, headers: Headers, isFirst: boolean, take: TakePiece): Promise<HttpAnswer | string> {
+  async function getOnce(
+    url: string,
+    headers: Headers,
+    isFirst: boolean,
+    take: TakePiece,
+  ): Promise<HttpAnswer | string> {
     const answer = await request(url, {
       dispatcher: isFirst ? trusted : guarded,
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
@@ -45,13 +50,13 @@ export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpG
     const { statusCode: status, body } = answer
     const { location } = answer.headers
     if (status === 200 || status === 304) {
-      await takeWithin(maxBytes, decodedBody(body, answer.headers['content-encoding']), take)
+      await passOn(maxBytes, decodedBody(body, answer.headers['content-encoding']), take)
       return { status, headers: answer.headers }
     }
-    // The body of a refusal is not read; if it is small the connection is kept.
+    // The body of an error is not used. If it is small, this keeps the connection.
     await body.dump()
     if (status < 300 || status > 399 || typeof location !== 'string')
-      throw refusal(url, { status, headers: answer.headers })
+      throw buildStatusError(url, { status, headers: answer.headers })
     return location
   }
 
@@ -60,10 +65,10 @@ export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpG
     let at = url
     for (let hops = 0; hops <= REDIRECTS; hops++) {
       const isHome = new URL(at).origin === origin
-      const answer = await once(at, isHome ? headers : {}, isHome, take)
+      const answer = await getOnce(at, isHome ? headers : {}, isHome, take)
       if (typeof answer !== 'string') return answer
       at = new URL(answer, at).href
-      if (!/^https?:/.test(at)) throw new SourceError('refused', 'it redirects to what is neither http nor https')
+      if (!/^https?:/.test(at)) throw new SourceError('refused', 'it redirects to a URL that is neither http nor https')
     }
     throw new SourceError('refused', `it redirects more than ${REDIRECTS} times`)
   }
@@ -83,21 +88,21 @@ export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpG
   })
 }
 
-/** Passes a body on without the byte order mark that some servers write before JSON, where it means nothing. */
-async function takeWithin(maxBytes: number, body: AsyncIterable<Buffer>, take: TakePiece): Promise<void> {
+/** Passes a body to `take`, without the byte order mark that some servers write before JSON. */
+async function passOn(maxBytes: number, body: AsyncIterable<Buffer>, take: TakePiece): Promise<void> {
   let size = 0
   for await (const piece of body) {
     const isFirst = size === 0
     size += piece.length
     if (size > maxBytes) throw tooManyBytes(maxBytes)
-    await take(isFirst ? withoutMark(piece) : piece)
+    await take(isFirst ? skipMark(piece) : piece)
   }
 }
 
-const withoutMark = (piece: Buffer): Buffer => (piece.indexOf('\ufeff') === 0 ? piece.subarray(3) : piece)
+const skipMark = (piece: Buffer): Buffer => (piece.indexOf('\ufeff') === 0 ? piece.subarray(3) : piece)
 
-/** Builds the error for a refusal. Its message names the URL without keys, as all messages do. */
-function refusal(url: string, { status, headers }: HttpAnswer): SourceError {
+/** Builds the error for a status. SourceError removes the secrets from the URL in its message. */
+function buildStatusError(url: string, { status, headers }: HttpAnswer): SourceError {
   const options = { retryAfterMs: readRetryAfter(headers['retry-after'], Date.now()) }
   const answers = `the upstream answers ${status} for ${url}`
   if (status === 429) return new SourceError('rate_limited', 'the upstream asks for fewer requests (429)', options)
@@ -116,13 +121,13 @@ function buildFailure(error: Failure, timeoutMs: number): SourceError {
   if (error instanceof AddressRefused || error.cause instanceof AddressRefused)
     return new SourceError('private_address', 'it is at, or leads to, an address that this source may not reach')
   if (error instanceof UndecodableBody) return new SourceError('upstream_failed', error.message, { cause: error })
-  if (error.name === 'TimeoutError') return new SourceError('timed_out', `no whole answer within ${timeoutMs} ms`)
+  if (error.name === 'TimeoutError') return new SourceError('timed_out', `no complete answer within ${timeoutMs} ms`)
   return new SourceError('unreachable', `it can’t be reached (${error.code ?? error.cause?.code ?? error.name})`, {
     cause: error,
   })
 }
 
-/** Returns the wait of a Retry-After header in milliseconds: seconds or a date (RFC 9110 section 10.2.3). */
+/** Reads Retry-After, seconds or a date (RFC 9110 section 10.2.3), as milliseconds from now. */
 export function readRetryAfter(header: string | string[] | undefined, now: number): number | undefined {
   if (typeof header !== 'string') return undefined
   if (/^\d+$/.test(header)) return Number(header) * 1000

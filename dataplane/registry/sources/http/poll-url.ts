@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { createBudget } from '../format/budget.ts'
-import { readCatalog } from '../format/parse.ts'
+import { readCatalog } from '../format/catalog-reader.ts'
+import { openSpool } from '../format/files.ts'
 import type { LocationOf, Pass, ReadChange } from '../format/source.ts'
 import { withCursor } from '../format/source-error.ts'
-import { openSpool } from '../format/spool.ts'
 import { createHttpGet } from './http-get.ts'
 
 interface UrlCursor {
@@ -12,10 +12,7 @@ interface UrlCursor {
   readonly modified?: string
 }
 
-/**
- * Fetches a registry file, by a conditional request if possible (RFC 9110 section 13.1). Unchanged bytes are not
- * parsed.
- */
+/** Fetches a registry file, with a conditional request if possible (RFC 9110 section 13.1). */
 export async function pollUrl(location: LocationOf<'url'>, pass: Pass): Promise<ReadChange | undefined> {
   const before = pass.cursor === undefined ? undefined : (JSON.parse(pass.cursor) as UrlCursor)
   const get = pass.parts.use(createHttpGet({ ...location, maxBytes: pass.maxBytes, signal: pass.signal }))
@@ -29,7 +26,7 @@ export async function pollUrl(location: LocationOf<'url'>, pass: Pass): Promise<
     digest.update(piece)
     return spool.write(piece)
   })
-  // A 304 to an unconditional request means nothing.
+  // A 304 means nothing unless the request was conditional.
   if (status === 304 && Object.keys(validators).length > 0) return undefined
   const hash = digest.digest('base64url')
   if (hash === before?.hash) return undefined

@@ -1,39 +1,36 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { LocationOf } from '../format/source.ts'
-import { type Cluster, EXPORTED_KINDS, openCluster } from './cluster.ts'
-import { listVersion } from './list.ts'
+import { type Cluster, EXPORTED_KINDS, listVersion, openCluster } from './cluster.ts'
 
-/** Events come in bursts; one poll covers all of them. */
-const SETTLE_MS = 200
+/** Events come in bursts, and one poll covers a burst. */
+const DEBOUNCE_MS = 200
 const WATCH_S = 300
-/** After this time without a byte the connection counts as dead: bookmarks come about once a minute. */
+/** A connection without a byte for this time counts as dead, since bookmarks come about once a minute. */
 const IDLE_MS = 120_000
 const RETRY_MS = 1_000
 const SHORTEST_WATCH_MS = 1_000
 const LONGEST_RETRY_MS = 30_000
-/** The most bytes of an event that are held. A longer one only shows that something has changed. */
+/** The most bytes of an event that are held. A longer event ends the watch, and counts as a change. */
 const LONGEST_EVENT = 4 * 1024 * 1024
-/** The interval for asking again for a kind that the API server does not know. */
+/** The interval for asking again for a kind that the API server does not have. */
 const ABSENT_MS = 30_000
 
-/**
- * Calls `poll` after changes among the exported kinds, and whenever changes may have been missed. Ends with the signal.
- */
+/** Calls `poll` after changes of the exported kinds, and whenever changes may have been missed, until the signal. */
 export function watchKubernetes(location: LocationOf<'kubernetes'>, poll: () => void, signal: AbortSignal): void {
   const cluster = openCluster(location)
-  let settle: NodeJS.Timeout | undefined
+  let debounce: NodeJS.Timeout | undefined
   const changed = () => {
-    settle ??= setTimeout(() => {
-      settle = undefined
+    debounce ??= setTimeout(() => {
+      debounce = undefined
       poll()
-    }, SETTLE_MS)
+    }, DEBOUNCE_MS)
   }
   signal.addEventListener(
     'abort',
     () => {
-      clearTimeout(settle)
+      clearTimeout(debounce)
       cluster[Symbol.asyncDispose]().then(undefined, () => {
-        // The watch has ended, so an error in closing its connections does not matter.
+        // The watch has ended, so errors of closing its connections don't matter.
       })
     },
     { once: true },
@@ -41,7 +38,7 @@ export function watchKubernetes(location: LocationOf<'kubernetes'>, poll: () => 
   for (const { plural } of EXPORTED_KINDS)
     for (const namespace of location.namespaces)
       watchKind({ cluster, plural, namespace, changed, signal }).catch(() => {
-        // `watchKind` handles its own errors until the signal ends it.
+        // It handles its own errors.
       })
 }
 
@@ -66,17 +63,17 @@ async function watchKind(watched: Watched): Promise<void> {
         await watchFrom(watched, version)
       }
     } catch {
-      // The state of the source shows the error, since its next poll meets it too.
+      // The next poll meets the error too, and shows it in the state of the source.
     }
-    // This also slows down retries to a server that ends each watch at once, or refuses each as too old.
+    // A server that ends each watch at once, or refuses each as too old, is asked less and less often, too.
     if (performance.now() - begun > LONGEST_RETRY_MS) retry = RETRY_MS
-    // Only the signal ends the wait early, and then the loop.
+    // The wait only fails when the signal ends the loop.
     await delay(retry * (1 + Math.random() / 4), undefined, { signal }).catch(() => undefined)
     retry = Math.min(retry * 2, LONGEST_RETRY_MS)
   }
 }
 
-/** Watches from a resource version on. Ends at a 410, at a watch that ends at once, or a broken connection. */
+/** Watches from a resource version on, until a 410, a watch that ends at once, or a broken connection. */
 async function watchFrom(watched: Watched, resourceVersion: string): Promise<void> {
   let from: string | undefined = resourceVersion
   let begun: number
@@ -86,7 +83,7 @@ async function watchFrom(watched: Watched, resourceVersion: string): Promise<voi
   } while (from !== undefined && !watched.signal.aborted && performance.now() - begun > SHORTEST_WATCH_MS)
 }
 
-/** Runs one watch until the server ends it. Returns where the next begins; undefined if there is no such place. */
+/** Runs one watch until the server ends it. Returns the version at which the next may begin, if there is one. */
 async function watchOnce(
   { cluster, plural, namespace, changed, signal }: Watched,
   resourceVersion: string,
@@ -116,7 +113,7 @@ interface WatchEvent {
   readonly object: { readonly metadata?: { readonly resourceVersion?: string } }
 }
 
-/** Yields the lines of a body. At a line over the limit it yields undefined and ends. */
+/** Yields the lines of a body. For a line over the limit it yields undefined, and ends. */
 async function* readLines(body: AsyncIterable<Buffer>, longest: number): AsyncGenerator<string | undefined> {
   let held: Buffer[] = []
   let size = 0

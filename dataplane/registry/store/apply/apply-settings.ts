@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { findKind } from '../../../config/registry.ts'
+import type { ClaimsMap } from '../../../identity/claims.ts'
 import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
-import type { ClaimsMap } from '../../authz/claims.ts'
 import { internOne } from '../database/claims-sets.ts'
 import type { SourceSettings } from '../database/records.ts'
 import type { Origin, RegistryTables } from '../database/schema.ts'
-import { forgetPasses } from './pass.ts'
+import { forgetPasses } from './apply-sync.ts'
 import { refreshListing, renewRevisions } from './refresh.ts'
 
 export interface SourceSetting {
@@ -28,8 +28,8 @@ export interface StoreSettings {
 }
 
 /**
- * Makes the store hold exactly these sources and registries besides those made by the API, in one transaction. A source
- * that is no longer configured is removed with its entries. The file takes over names of the API.
+ * Makes the store have exactly these sources and registries, besides those of the API, in one transaction. Sources that
+ * are no longer configured are removed with their entries. If the API has used a name, the file takes it over.
  */
 export function applySettings(database: Kysely<RegistryTables>, settings: StoreSettings): Promise<void> {
   return retryConflicts(() => database.transaction().execute((transaction) => writeSettings(transaction, settings)))
@@ -37,13 +37,13 @@ export function applySettings(database: Kysely<RegistryTables>, settings: StoreS
 
 async function writeSettings(database: Kysely<RegistryTables>, settings: StoreSettings): Promise<void> {
   const at = new Date().toISOString()
-  // Replicas that start together wait for each other here.
+  // Replicas that start together wait here for each other.
   if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SETTINGS_LOCK)})`.execute(database)
-  for (const { id, name } of await configured(database, 'source'))
+  for (const { id, name } of await findConfigured(database, 'source'))
     if (!settings.sources.some((source) => source.name === name)) await dropSource(database, id)
   for (const source of settings.sources) await writeSource(database, source, 'config', at)
 
-  for (const { id, name } of await configured(database, 'registry'))
+  for (const { id, name } of await findConfigured(database, 'registry'))
     if (!settings.registries.some((registry) => registry.name === name))
       await database.deleteFrom('registry').where('id', '=', id).execute()
   for (const registry of settings.registries) await writeRegistry(database, registry, 'config', at)
@@ -51,11 +51,11 @@ async function writeSettings(database: Kysely<RegistryTables>, settings: StoreSe
 
 const SETTINGS_LOCK = 7_461_001
 
-function configured(database: Kysely<RegistryTables>, table: 'source' | 'registry') {
+function findConfigured(database: Kysely<RegistryTables>, table: 'source' | 'registry') {
   return database.selectFrom(table).select(['id', 'name']).where('origin', '=', 'config').execute()
 }
 
-/** The most entries that one statement removes: with hundreds of thousands it would exceed its timeout. */
+/** The most entries that one statement removes. With hundreds of thousands it would exceed its timeout. */
 const DROPPED_AT_ONCE = 10_000
 
 async function dropEntries(database: Kysely<RegistryTables>, source: number): Promise<void> {
@@ -113,12 +113,12 @@ export async function writeSource(
     .set({ ...row, updated_at: at })
     .where('id', '=', before.id)
     .execute()
-  if (findKind(config) !== findKind(JSON.parse(before.config))) await empty(database, before.id)
+  if (findKind(config) !== findKind(JSON.parse(before.config))) await emptySource(database, before.id)
   else if (inherits === 1 && claims_set !== before.claims_set) await inheritClaims(database, before.id, claims_set)
 }
 
-/** Empties a source that changes its kind: it shares nothing with the earlier source of its name. */
-async function empty(database: Kysely<RegistryTables>, source: number): Promise<void> {
+/** Empties a source that changes its type, since it has nothing in common with the one before. */
+async function emptySource(database: Kysely<RegistryTables>, source: number): Promise<void> {
   await dropEntries(database, source)
   await database.deleteFrom('staged_version').where('source_id', '=', source).execute()
   await database.deleteFrom('document').where('source_id', '=', source).execute()
@@ -127,7 +127,7 @@ async function empty(database: Kysely<RegistryTables>, source: number): Promise<
   await renewRevisions(database, [source])
 }
 
-/** Gives a synced source's claims to its entries. They take effect at once. */
+/** Gives the claims of a synced source to its entries. */
 async function inheritClaims(database: Kysely<RegistryTables>, source: number, claims_set: number): Promise<void> {
   await database
     .updateTable('entry')
@@ -162,7 +162,7 @@ async function insertRegistry(
   return (await database.insertInto('registry').values(values).returning('id').executeTakeFirstOrThrow()).id
 }
 
-/** Gives a registry its sources; true if they differ from before. */
+/** Sets the sources of a registry; true if they differ from before. */
 async function applyOrder(database: Kysely<RegistryTables>, registry: number, names: readonly string[]) {
   const rows =
     names.length === 0

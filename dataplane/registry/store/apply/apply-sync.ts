@@ -3,27 +3,26 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
 import type { RegistryTables } from '../database/schema.ts'
+import { inChunks } from '../database/statement.ts'
 import { NumberSet } from './number-set.ts'
-import { acquirePass, lastPass } from './pass.ts'
 import { refreshLatest, refreshListing, renewRevisions } from './refresh.ts'
 import { enterStaged, stageVersions } from './stage-versions.ts'
-import { ENTRIES_AT_ONCE, purgeTombstones, tombstoneVanished } from './tombstones.ts'
 
 interface PassEnd {
   readonly settingsHash: string
   readonly cursor: string
-  /** True if the batches were all that the source holds. Otherwise they were the changes. */
+  /** True if the batches were all that the source has; false if they were changes. */
   readonly complete: boolean
   readonly problems: string
   readonly now: string
 }
 
 interface Staging {
-  /** Takes a batch: changed versions are staged on the disk. If a version comes twice, the later one counts. */
+  /** Stages the changed versions of a batch on the disk. If a version comes twice, the later one counts. */
   add(versions: readonly IncomingVersion[]): Promise<void>
   /**
-   * Puts all batches in force at once. Only differences are written. Versions that a complete pass did not bring become
-   * tombstones, for clients who mirror us. Tells whether anything was written.
+   * Makes all batches visible at once. Only differences are written. Versions that a complete pass did not have become
+   * tombstones, for clients that mirror us. Returns true if anything was written.
    */
   finish(end: PassEnd): Promise<boolean>
   drop(): Promise<void>
@@ -32,8 +31,8 @@ interface Staging {
 type Database = Kysely<RegistryTables>
 
 /**
- * Begins to write a pass over a source, each batch on the disk before the next. An earlier unfinished pass fails if it
- * continues. Throws if there is no such source.
+ * Begins to write a pass over a source. Each batch is on the disk before the next. An earlier pass that is unfinished
+ * fails when it continues. Throws if there is no such source.
  */
 export async function stageSync(database: Database, name: string): Promise<Staging> {
   const { id: source } = await database
@@ -52,19 +51,19 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
   await transact(async (transaction) => {
     if (await dropStaged(transaction, source)) await acquire(transaction)
   })
-  /** The numbers of versions that are in the store and in the pass. */
+  /** The ids of versions that the store had before and that the pass has too. */
   const seen = new NumberSet()
 
   return {
     add: (versions) => stageVersions(database, source, { versions, seen, acquire }),
     finish: (end) =>
       transact(async (transaction) => {
-        await lockSwitchOver(transaction)
+        await lockFinish(transaction)
         await lockSynced(transaction, source)
         if (writes) await acquire(transaction)
         const { now } = end
         const touched = new NumberSet()
-        // This comes first: `seen` has no versions that are inserted below.
+        // This must come first, since `seen` lacks the versions that are inserted below.
         if (end.complete) await tombstoneVanished(transaction, source, { now, seen, touched })
         await enterStaged(transaction, source, now, touched)
         await purgeTombstones(transaction, source, now, touched)
@@ -93,7 +92,7 @@ async function refreshTouched(database: Database, source: number, touched: Numbe
   await analyzeTables(database, touched.size)
 }
 
-/** Applies a source that is in memory as a whole. */
+/** Writes a pass whose versions are all in memory. */
 export async function applySync(
   database: Database,
   { source, versions, ...end }: PassEnd & { readonly source: string; readonly versions: readonly IncomingVersion[] },
@@ -103,15 +102,15 @@ export async function applySync(
   await staging.finish(end)
 }
 
-/** Fewer changed entries are not worth new statistics and index maintenance. */
-const MANY = 10
+/** So few changed entries need no new statistics and no maintenance of the index. */
+const FEW_CHANGES = 10
 
 /**
- * Does at once what PostgreSQL would do a minute later: until then outdated statistics and the unprocessed search index
- * make a search many times as expensive.
+ * Updates statistics and the search index, which PostgreSQL would do a minute later. Until then a search would take
+ * many times as long.
  */
 async function analyzeTables(database: Database, touched: number): Promise<void> {
-  if (!isPostgres(database) || touched <= MANY) return
+  if (!isPostgres(database) || touched <= FEW_CHANGES) return
   await sql`select gin_clean_pending_list('entry_version_search')`.execute(database)
   const { rows } = await sql<{
     known: number
@@ -130,21 +129,21 @@ async function dropStaged(database: Database, source: number): Promise<boolean> 
   return numDeletedRows > 0n
 }
 
-/** The number of our advisory lock; nothing else in this database uses it. */
-const SWITCH_LOCK = 7_461_003
+/** The number of an advisory lock that nothing else in the database uses. */
+const FINISH_LOCK = 7_461_003
 
-/** Lets one source switch over at a time: concurrent switches renew the same revisions and could deadlock. */
-async function lockSwitchOver(database: Database): Promise<void> {
-  if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SWITCH_LOCK)})`.execute(database)
+/** Lets one pass finish at a time: concurrent ones renew the same revisions and could deadlock. */
+async function lockFinish(database: Database): Promise<void> {
+  if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(FINISH_LOCK)})`.execute(database)
 }
 
-/** Serializes writers to one source; SQLite has a single writer anyway. */
+/** Makes writers to a source wait for each other. SQLite has one writer anyway. */
 export async function lockSource(database: Database, source: number): Promise<void> {
   if (isPostgres(database))
     await database.selectFrom('source').select('id').where('id', '=', source).forUpdate().execute()
 }
 
-/** Locks a source for a pass: if its settings have changed, the pass must not remove later publications. */
+/** Locks a source for a pass. If it was changed to a managed one, the pass must not remove its publications. */
 async function lockSynced(database: Database, source: number): Promise<void> {
   await lockSource(database, source)
   const { config } = await database
@@ -181,4 +180,116 @@ async function recordPass(
     )
     .executeTakeFirstOrThrow()
   return numUpdatedRows > 0n
+}
+
+interface SourcePass {
+  readonly source: number
+  readonly name: string
+  readonly before: string | undefined
+}
+
+/** Returns the name of the pass that last wrote to a source. */
+async function lastPass(database: Database, source: number): Promise<string | undefined> {
+  const row = await database
+    .selectFrom('lease')
+    .select('holder')
+    .where('name', '=', formatRow(source))
+    .executeTakeFirst()
+  return row?.holder
+}
+
+/**
+ * Marks a pass as the last one that wrote; false if another has written since it began. Each writing transaction must
+ * call it: a pass that stalled beyond its lease, or has old settings, would remove what the other pass wrote.
+ */
+async function acquirePass(database: Database, { source, name, before = name }: SourcePass): Promise<boolean> {
+  const taken = await database
+    .insertInto('lease')
+    .values({ name: formatRow(source), holder: name, expires_at: 0 })
+    .onConflict((conflict) =>
+      conflict.column('name').doUpdateSet({ holder: name }).where('lease.holder', 'in', [name, before]),
+    )
+    .returning('holder')
+    .executeTakeFirst()
+  return taken !== undefined
+}
+
+/** Removes the mark of the last pass. */
+export async function forgetPasses(database: Database, source: number): Promise<void> {
+  await database.deleteFrom('lease').where('name', '=', formatRow(source)).execute()
+}
+
+const formatRow = (source: number) => `pass ${source}`
+
+/** A version that left its source is shown for this time to clients that ask for deleted or changed versions. */
+const TOMBSTONE_MS = 30 * 24 * 60 * 60 * 1000
+
+/** The most entries of a source that one statement reads. */
+const ENTRIES_AT_ONCE = 1_000
+
+/** Makes tombstones of versions that left the source, and adds their entries to `touched`. */
+async function tombstoneVanished(
+  database: Database,
+  source: number,
+  { now, seen, touched }: { readonly now: string; readonly seen: NumberSet; readonly touched: NumberSet },
+): Promise<void> {
+  let last: Pick<RegistryTables['entry'], 'type' | 'name'> | undefined = { type: 'server', name: '' }
+  while (last !== undefined) {
+    const entries = await database
+      .selectFrom('entry')
+      .select(['id', 'type', 'name'])
+      .where('source_id', '=', source)
+      .where(sql<boolean>`(type, name) > (${last.type}, ${last.name})`)
+      .orderBy('type')
+      .orderBy('name')
+      .limit(ENTRIES_AT_ONCE)
+      .execute()
+    last = entries.at(-1)
+    await inChunks(entries, async (chunk) => {
+      const ids = chunk.map(({ id }) => id)
+      const present = await database
+        .selectFrom('entry_version')
+        .select(['id', 'entry_id'])
+        .where('entry_id', 'in', ids)
+        .where('gone_at', 'is', null)
+        .execute()
+      const vanished = present.filter(({ id }) => !seen.has(id))
+      for (const { entry_id } of vanished) touched.add(entry_id)
+      await inChunks(vanished, (rows) => tombstone(database, rows, now))
+    })
+  }
+}
+
+async function tombstone(database: Database, versions: readonly { readonly id: number }[], now: string): Promise<void> {
+  const ids = versions.map(({ id }) => id)
+  await database
+    .updateTable('entry_version')
+    .set({ status: 'deleted', status_message: null, status_changed_at: now, updated_at: now, gone_at: now })
+    .where('id', 'in', ids)
+    .execute()
+}
+
+/** Removes old tombstones and entries without versions, and adds the entries to `touched`. */
+async function purgeTombstones(database: Database, source: number, now: string, touched: NumberSet): Promise<void> {
+  const before = new Date(Date.parse(now) - TOMBSTONE_MS).toISOString()
+  for (;;) {
+    const old = await database
+      .selectFrom('entry_version as v')
+      .innerJoin('entry as e', 'e.id', 'v.entry_id')
+      .select(['v.id', 'v.entry_id', 'v.document_id'])
+      .where('v.gone_at', '<', before)
+      .where('e.source_id', '=', source)
+      .limit(ENTRIES_AT_ONCE)
+      .execute()
+    await inChunks(old, async (rows) => {
+      const columns = <K extends 'id' | 'document_id' | 'entry_id'>(name: K) => rows.map((row) => row[name])
+      await database.deleteFrom('entry_version').where('id', 'in', columns('id')).execute()
+      await database.deleteFrom('document').where('id', 'in', columns('document_id')).execute()
+      await sql`
+        delete from entry where id in (${sql.join(columns('entry_id'))}) and not exists (
+          select 1 from entry_version v where v.entry_id = entry.id)`.execute(database)
+    })
+    for (const { entry_id } of old) touched.add(entry_id)
+    if (old.length < ENTRIES_AT_ONCE) return
+  }
 }

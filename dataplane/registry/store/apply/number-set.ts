@@ -1,7 +1,8 @@
-/** The size of a block of bits. */
 const BLOCK_BITS = 4096
 
-/** A set of ids (0 to 2^31 - 1), many consecutive, at one bit each; a `Set` takes some 40 bytes. */
+/**
+ * A set of ids (0 to 2^31 - 1) that are mostly consecutive. It takes one bit for each; a `Set` takes about 40 bytes.
+ */
 export class NumberSet {
   readonly #blocks = new Map<number, Uint8Array>()
   size = 0
@@ -23,7 +24,6 @@ export class NumberSet {
     return (byte & (1 << (id & 7))) !== 0
   }
 
-  /** Yields the ids in chunks of at most this size. */
   *chunks(most: number): Generator<number[]> {
     let chunk: number[] = []
     for (const [blockIndex, block] of this.#blocks)

@@ -5,58 +5,56 @@ import { type RegistryTables, TOMBSTONE_RANK } from '../database/schema.ts'
 import { inChunks } from '../database/statement.ts'
 
 /** The scope of a change: the content of a source, the sources of a registry, or some entries. */
-export type Changed =
-  | { readonly source: number }
-  | { readonly registry: number }
-  | { readonly entries: readonly number[] }
+type Changed = { readonly source: number } | { readonly registry: number } | { readonly entries: readonly number[] }
 
-/** Updates `listing` from its tables. Only rows that differ are written. */
+/** Updates `listing` from the tables that it is derived from. Only differences are written. */
 export async function refreshListing(database: Kysely<RegistryTables>, changed: Changed): Promise<void> {
   if ('source' in changed)
-    await refresh(
+    await refreshRows(
       database,
       sql`rs.source_id = ${changed.source}`,
       sql`entry_id in (select id from entry where source_id = ${changed.source})`,
     )
   else if ('registry' in changed)
-    await refresh(database, sql`rs.registry_id = ${changed.registry}`, sql`registry_id = ${changed.registry}`)
+    await refreshRows(database, sql`rs.registry_id = ${changed.registry}`, sql`registry_id = ${changed.registry}`)
   else
     await inChunks(changed.entries, (ids) =>
-      refresh(database, sql`e.id in (${sql.join(ids)})`, sql`entry_id in (${sql.join(ids)})`),
+      refreshRows(database, sql`e.id in (${sql.join(ids)})`, sql`entry_id in (${sql.join(ids)})`),
     )
 }
 
+/** Adds new entries to `listing`. */
 export async function listAdded(database: Kysely<RegistryTables>, entries: readonly number[]): Promise<void> {
   await inChunks(entries, (ids) => addMissing(database, sql`e.id in (${sql.join(ids)})`))
 }
 
-async function refresh(
+async function refreshRows(
   database: Kysely<RegistryTables>,
   entries: RawBuilder<unknown>,
   rows: RawBuilder<unknown>,
 ): Promise<void> {
   await sql`
     delete from listing where ${rows} and not exists (
-      select 1 from (${wanted(entries)}) w where w.registry_id = listing.registry_id and w.entry_id = listing.entry_id
+      select 1 from (${selectWanted(entries)}) w where w.registry_id = listing.registry_id and w.entry_id = listing.entry_id
         and w.rank = listing.rank and w.claims_set = listing.claims_set)`.execute(database)
   await addMissing(database, entries)
 }
 
-/** Adds missing rows. Existing rows are correct, once the obsolete ones are gone. */
+/** Adds missing rows. Rows that are left after outdated ones were removed are correct. */
 async function addMissing(database: Kysely<RegistryTables>, entries: RawBuilder<unknown>): Promise<void> {
   await sql`
-    insert into listing (registry_id, entry_id, type, name, rank, claims_set) ${wanted(entries)}
+    insert into listing (registry_id, entry_id, type, name, rank, claims_set) ${selectWanted(entries)}
     on conflict (registry_id, type, name, rank) do nothing`.execute(database)
 }
 
-const wanted = (entries: RawBuilder<unknown>) => sql`
+const selectWanted = (entries: RawBuilder<unknown>) => sql`
   select rs.registry_id, e.id as entry_id, e.type, e.name,
     case when e.living = 1 then rs.position else rs.position + ${sql.lit(TOMBSTONE_RANK)} end as rank, e.claims_set
   from registry_source rs join entry e on e.source_id = rs.source_id where ${entries}`
 
 /**
- * Finds the latest version of entries: living before tombstones, then not deleted, then newest. One ordered read: for
- * an `exists` PostgreSQL reads all versions in the table.
+ * Updates the latest version of entries: versions come before tombstones, then those that are not deleted, then the
+ * newest. It is one ordered read, since for `exists` PostgreSQL would read all versions of the table.
  */
 export async function refreshLatest(database: Kysely<RegistryTables>, entries: readonly number[]): Promise<void> {
   await inChunks(entries, (ids) =>
@@ -69,9 +67,9 @@ export async function refreshLatest(database: Kysely<RegistryTables>, entries: r
   )
 }
 
-/** Renews the revisions of registries with these sources, since their content has changed. */
+/** Renews the revisions of registries that have these sources. */
 export async function renewRevisions(database: Kysely<RegistryTables>, sources: readonly number[]): Promise<void> {
-  // All replicas use the same order, so that concurrent writers wait for each other instead of deadlocking.
+  // With one order for all, concurrent writers wait for each other and don't deadlock.
   const shown = sql`
     select id from registry where id in (
       select registry_id from registry_source where source_id in (${sql.join(sources)}))

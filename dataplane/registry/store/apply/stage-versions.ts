@@ -5,11 +5,11 @@ import { allocateIds } from '../database/allocate-ids.ts'
 import { canonicalClaims, internClaims } from '../database/claims-sets.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { inChunks } from '../database/statement.ts'
-import { incomingColumns } from '../database/version-columns.ts'
+import { deriveColumns } from '../database/version-columns.ts'
 import type { NumberSet } from './number-set.ts'
 
 type Database = Kysely<RegistryTables>
-type Columns = ReturnType<typeof incomingColumns>
+type Columns = ReturnType<typeof deriveColumns>
 
 interface Batch {
   readonly versions: readonly IncomingVersion[]
@@ -17,9 +17,9 @@ interface Batch {
   readonly acquire: (transaction: Database) => Promise<void>
 }
 
-/** The most staged versions that one statement inserts: SQLite keeps a copy of them in memory meanwhile. */
+/** The most staged versions that one statement inserts. SQLite has a copy of them in memory meanwhile. */
 const ENTERED_AT_ONCE = 2_000
-/** The number of new entries that justifies new statistics. */
+/** After so many new entries PostgreSQL gets new statistics. */
 const FRESH = 200
 
 type Key = Pick<RegistryTables['staged_version'], 'type' | 'name' | 'precedence'>
@@ -32,15 +32,15 @@ interface Part {
   readonly onFresh: (entries: number) => Promise<void>
 }
 
-/** Stages versions that differ from those in the store, and adds to `seen` those that the store has. */
+/** Stages versions that differ from the store, and adds to `seen` the ids of those that the store has. */
 export function stageVersions(database: Database, source: number, { versions, seen, acquire }: Batch): Promise<void> {
-  // Concurrent syncs contend for the counters that number their rows.
+  // Concurrent syncs conflict on the counters of ids.
   return inChunks(versions, (chunk) =>
     retryConflicts(() =>
       database.transaction().execute(async (transaction) => {
         const rows = new Map<string, { readonly incoming: IncomingVersion; readonly columns: Columns }>()
         for (const incoming of chunk) {
-          const columns = incomingColumns(incoming)
+          const columns = deriveColumns(incoming)
           rows.set(formatKey(columns), { incoming, columns })
         }
         const names = [...new Set(chunk.map(({ name }) => name))]
@@ -113,7 +113,7 @@ function loadStaged(database: Database, source: number, names: readonly string[]
     .execute()
 }
 
-/** Removes the staged rows of the same versions from an earlier batch. */
+/** Removes the rows that an earlier batch staged for the same versions. */
 async function unstage(database: Database, source: number, rows: readonly { readonly document_id: number }[]) {
   for (const { document_id } of rows) {
     await database.deleteFrom('document').where('id', '=', document_id).execute()
@@ -126,9 +126,9 @@ async function unstage(database: Database, source: number, rows: readonly { read
 }
 
 /**
- * Moves staged versions into the tables, part by part, and adds their entries to `touched`. PostgreSQL gets new
- * statistics on the way: by the old ones each staged version led to a read of its whole part (10,000: 50 s; 100,000:
- * more than 400 s, with new statistics 65 s).
+ * Moves staged versions into the tables, part by part, and adds their entries to `touched`. Meanwhile PostgreSQL gets
+ * new statistics: by the old ones it read a whole part for each version, which took 50 s for 10,000 versions and more
+ * than 400 s for 100,000 (65 s with new ones).
  */
 export async function enterStaged(database: Database, source: number, now: string, touched: NumberSet): Promise<void> {
   let behind: Key = { type: 'server', name: '', precedence: '' }
@@ -187,7 +187,7 @@ async function enterPart(database: Database, source: number, { now, part, touche
     delete from document where id in (
       select v.document_id from staged_version s join entry e on ${sameEntry(sql`e`)}
         join entry_version v on v.entry_id = e.id and v.precedence = s.precedence where ${mine})`.execute(database)
-  // Times that the source lacks are kept.
+  // Times that the source does not give stay as they are.
   await sql`
     update entry_version set
       status = s.status, status_message = s.status_message,

@@ -5,8 +5,8 @@ import type { RegistryTables } from './schema.ts'
 type Table = 'entry' | 'document' | 'entry_version'
 
 /**
- * Allocates numbers for new rows of each table, in the same transaction, so that rows that refer to each other can be
- * written by one statement per table.
+ * Allocates ids for new rows, in the transaction that writes them. With known ids, rows that refer to each other can be
+ * written by one statement for each table.
  */
 export async function allocateIds<T extends Table>(
   database: Kysely<RegistryTables>,
@@ -14,7 +14,8 @@ export async function allocateIds<T extends Table>(
 ): Promise<Readonly<Record<T, readonly number[]>>> {
   const wanted = Object.entries<number>(counts)
   const allocated: Record<string, number[]> = Object.fromEntries(wanted.map(([table]) => [table, []]))
-  for (const { name, id } of await (isPostgres(database) ? drawn : next)(database, wanted)) allocated[name]?.push(id)
+  for (const { name, id } of await (isPostgres(database) ? drawFromSequences : countOn)(database, wanted))
+    allocated[name]?.push(id)
   return allocated as Record<T, number[]>
 }
 
@@ -23,7 +24,10 @@ interface Allocated {
   readonly id: number
 }
 
-async function drawn(database: Kysely<RegistryTables>, wanted: [string, number][]): Promise<readonly Allocated[]> {
+async function drawFromSequences(
+  database: Kysely<RegistryTables>,
+  wanted: [string, number][],
+): Promise<readonly Allocated[]> {
   const tables = sql.join(wanted.map(([table, count]) => sql`(${table}, ${count}::int)`))
   const { rows } = await sql<Allocated>`
     with wanted as materialized (
@@ -33,8 +37,8 @@ async function drawn(database: Kysely<RegistryTables>, wanted: [string, number][
   return rows
 }
 
-/** Allocates without a lock: SQLite has one writer, so nobody else allocates numbers before this transaction ends. */
-async function next(database: Kysely<RegistryTables>, wanted: [string, number][]): Promise<readonly Allocated[]> {
+/** Counts on from the highest id. No lock is needed: SQLite has one writer. */
+async function countOn(database: Kysely<RegistryTables>, wanted: [string, number][]): Promise<readonly Allocated[]> {
   const allocated: Allocated[] = []
   for (const [name, count] of wanted) {
     const { rows } = await sql<{ last: number | null }>`select max(id) as last from ${sql.table(name)}`.execute(

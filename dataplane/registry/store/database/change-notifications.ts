@@ -7,13 +7,13 @@ import type { StoreLocation } from './open.ts'
 import type { RegistryTables } from './schema.ts'
 
 const CHANNEL = 'portico_registry'
-/** Notifications are lost with their connection, so changes are also polled for. */
+/** Notifications are lost when their connection is, so this also polls for changes. */
 const POLL_EVERY_MS = 5_000
 
-/** The scope of a change: entries alone, or the settings of sources and registries too. */
+/** The scope of a change: only entries, or also the settings of sources and registries. */
 export type ChangeScope = 'entries' | 'settings'
 
-/** Notifies the other replicas when the transaction is committed. `sender` is this replica. */
+/** Notifies the other replicas, once the transaction is committed. `sender` is this replica. */
 export async function notifyReplicas(
   database: Kysely<RegistryTables>,
   sender: string,
@@ -22,17 +22,17 @@ export async function notifyReplicas(
   if (isPostgres(database)) await sql`select pg_notify(${CHANNEL}, ${`${sender} ${scope}`})`.execute(database)
 }
 
-/** A subscription to changes, with the state of the database. */
 interface ChangeSubscription {
+  /** Returns the reason why the database can't be reached; undefined while it can. */
   away(): string | undefined
   close(): Promise<void>
 }
 
 async function closeNothing(): Promise<void> {
-  // SQLite has one process, so nobody else changes the file.
+  // Only this process changes a SQLite file.
 }
 
-/** Calls `refresh` when another replica has written. Notifications of this one (`replica`) are ignored. */
+/** Calls `refresh` after changes by other replicas; `replica` is this one. */
 export function subscribeToChanges(
   location: StoreLocation,
   replica: string,
@@ -52,7 +52,7 @@ export function subscribeToChanges(
       reason = undefined
     }, onLost)
   const pollRegularly = (): void => {
-    // A network that drops packets reports nothing: until the query times out, the cache would count as current.
+    // A network that drops packets reports no error until the query times out, long after the cache is outdated.
     if (polling) {
       onLost(new Error(`PostgreSQL has not answered for ${POLL_EVERY_MS / 1000} s`))
       return

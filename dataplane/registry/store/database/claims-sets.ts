@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
+import type { ClaimsMap } from '../../../identity/claims.ts'
 import { isPostgres } from '../../../storage/sql.ts'
-import type { ClaimsMap } from '../../authz/claims.ts'
 import type { RegistryTables } from './schema.ts'
 
 /** Returns the same text for equal sets of claims, whatever their order. */
@@ -10,7 +10,7 @@ export function canonicalClaims(claims: ClaimsMap): string {
 
 const CLAIMS_LOCK = 7_461_002
 
-/** Returns the number of each set, by its canonical text, and writes new ones. */
+/** Returns the ids of sets by their canonical texts, and stores new sets. `before` has ids that are known already. */
 export async function internClaims(
   database: Kysely<RegistryTables>,
   sets: Iterable<ClaimsMap>,
@@ -27,7 +27,7 @@ export async function internClaims(
   }
   const fresh = await load()
   if (fresh.length > 0) {
-    // The lock makes numbers visible in their order: who has read up to one has read all before it.
+    // With the lock, ids become visible in their order: a reader that has one has all smaller ones.
     if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${CLAIMS_LOCK})`.execute(database)
     await database
       .insertInto('claims_set')
@@ -40,6 +40,7 @@ export async function internClaims(
   return known
 }
 
+/** Returns the id of a set, and stores a new set. */
 export async function internOne(database: Kysely<RegistryTables>, claims: ClaimsMap): Promise<number> {
   return (await internClaims(database, [claims])).get(canonicalClaims(claims)) as number
 }

@@ -2,9 +2,8 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Kysely } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
-import { openDatabase, type RunBlocking, retryConflicts } from '../../../storage/sql.ts'
+import { type ObserveStatement, openDatabase, type RunBlocking, retryConflicts } from '../../../storage/sql.ts'
 import type { PostgresConfig } from '../../../storage/sql-postgres.ts'
-import type { ObserveStatement } from '../../../storage/statements.ts'
 import { createTables } from './migrations/0001-tables.ts'
 import { createSearch } from './migrations/0002-search.ts'
 import { joinWords } from './migrations/0003-search-key.ts'
@@ -12,16 +11,16 @@ import { searchedFirst } from './migrations/0004-searched-first.ts'
 import { keepBytes } from './migrations/0005-bytes.ts'
 import type { RegistryTables } from './schema.ts'
 
-/** The location of the store: a file of SQLite (its path), or a PostgreSQL database that others may use too. */
+/** The location of the store: the path of a SQLite file, or a PostgreSQL database, which replicas may share. */
 export type StoreLocation = string | PostgresConfig
 
-/** The connections of the writing thread: a sync holds one while publications use another. */
-const WRITING = 6
-const READING = 10
-/** Syncs and publications share the writing connections, and each may have to wait for another's transaction. */
+/** The connections of the writing thread. A sync holds one while publications use others. */
+const WRITING_CONNECTIONS = 6
+const READING_CONNECTIONS = 10
+/** Syncs and publications may wait for a connection until another's transaction ends. */
 const WRITING_WAIT_MS = 15_000
 
-/** The migrations in the order of their names. A released one is never edited. */
+/** The migrations, in the order of their names. A released one is never edited. */
 const migrations: Record<string, Migration> = {
   '0001-tables': createTables,
   '0002-search': createSearch,
@@ -30,7 +29,8 @@ const migrations: Record<string, Migration> = {
   '0005-bytes': keepBytes,
 }
 
-export async function storeFile(stateDirectory: string): Promise<string> {
+/** Makes the state directory, and returns the path of the SQLite file in it. */
+export async function prepareFile(stateDirectory: string): Promise<string> {
   try {
     await mkdir(stateDirectory, { recursive: true, mode: 0o700 })
   } catch (error) {
@@ -41,14 +41,16 @@ export async function storeFile(stateDirectory: string): Promise<string> {
   return join(stateDirectory, 'catalog.sqlite')
 }
 
-/** Opens the store for writing, with the newest schema. `runBlocking` runs calls that block the thread. */
+/**
+ * Opens the store for writing, and migrates it to the newest schema. `runBlocking` runs calls that block the thread.
+ */
 export async function openForWriting(
   location: StoreLocation,
   runBlocking?: RunBlocking,
   observe?: ObserveStatement,
 ): Promise<Kysely<RegistryTables>> {
   try {
-    await update(location, runBlocking)
+    await migrateStore(location, runBlocking)
   } catch (error) {
     const what =
       typeof location === 'string' ? `the registry’s store ${location}` : 'the registry’s PostgreSQL database'
@@ -57,12 +59,18 @@ export async function openForWriting(
   return openDatabase<RegistryTables>(
     typeof location === 'string'
       ? { dialect: 'sqlite', file: location, runBlocking, observe }
-      : { dialect: 'postgres', postgres: location, connections: WRITING, connectionWaitMs: WRITING_WAIT_MS, observe },
+      : {
+          dialect: 'postgres',
+          postgres: location,
+          connections: WRITING_CONNECTIONS,
+          connectionWaitMs: WRITING_WAIT_MS,
+          observe,
+        },
   )
 }
 
-/** Migrates the schema to the newest, without a timeout: a big table is rewritten, and others may hold its lock. */
-async function update(location: StoreLocation, runBlocking?: RunBlocking): Promise<void> {
+/** Migrates without a timeout: a big table may be rewritten, and other replicas may hold its lock. */
+async function migrateStore(location: StoreLocation, runBlocking?: RunBlocking): Promise<void> {
   const database = openDatabase<RegistryTables>(
     typeof location === 'string'
       ? { dialect: 'sqlite', file: location, runBlocking }
@@ -75,16 +83,16 @@ async function update(location: StoreLocation, runBlocking?: RunBlocking): Promi
   }
 }
 
-/** Opens the store for reading; it must have been opened for writing before. `observe` gets each statement. */
+/** Opens the store for reading. It must have been opened for writing before. */
 export function openForReading(location: StoreLocation, observe?: ObserveStatement): Kysely<RegistryTables> {
   return openDatabase<RegistryTables>(
     typeof location === 'string'
       ? { dialect: 'sqlite', file: location, readOnly: true, observe }
-      : { dialect: 'postgres', postgres: location, connections: READING, plansForAllValues: true, observe },
+      : { dialect: 'postgres', postgres: location, connections: READING_CONNECTIONS, plansForAllValues: true, observe },
   )
 }
 
-/** Migrates the database to the newest schema, in one transaction. Throws if a newer Portico has used it. */
+/** Migrates to the newest schema in one transaction. Throws if a newer version of Portico has used the store. */
 async function migrate(database: Kysely<RegistryTables>): Promise<void> {
   const migrator = new Migrator({ db: database, provider: { getMigrations: async () => migrations } })
   const { error } = await migrator.migrateToLatest()

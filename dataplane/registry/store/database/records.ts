@@ -1,7 +1,6 @@
 import type { SourceConfig } from '../../../config/registry.ts'
-import type { ClaimsMap } from '../../authz/claims.ts'
-import type { EntryType, IncomingVersion } from '../../catalog/entry.ts'
-import type { Status } from '../../catalog/official-meta.ts'
+import type { ClaimsMap } from '../../../identity/claims.ts'
+import type { EntryType, IncomingVersion, Status } from '../../catalog/entry.ts'
 import type { SyncState } from '../../sources/format/source.ts'
 import type { Origin } from './schema.ts'
 
@@ -17,7 +16,7 @@ interface Managed {
 
 export interface SourceRecord extends Managed {
   readonly config: SourceSettings
-  /** The last recorded state of its syncs; undefined before the first, and if it is not synced. */
+  /** The last recorded state of its syncs; undefined before the first sync, and for a managed source. */
   readonly sync: SyncState | undefined
 }
 
@@ -56,16 +55,14 @@ export interface EntryPageQuery {
   readonly after?: { readonly type: EntryType; readonly name: string; readonly source: string } | undefined
 }
 
-/** A version that is published to a managed source. */
+/** A version to be published to a managed source. */
 export interface Publication
   extends Pick<IncomingVersion, 'type' | 'name' | 'version' | 'title' | 'description' | 'document'> {
   readonly source: string
   readonly claims: ClaimsMap
-  /** The claims of the source when they were checked; refused if they have changed by then. */
+  /** The claims of the source when the caller was checked. If they have changed, the publication is refused. */
   readonly expectSource?: ClaimsMap
-  /** The most bytes of documents that the source may hold with it; absent: any number. */
   readonly mostBytes?: number
-  /** True if a first version without claims is refused. */
   readonly needsClaims?: boolean
   readonly at: string
 }
@@ -82,9 +79,9 @@ interface SourceChange {
   readonly name: string
   readonly config: SourceSettings
   readonly claims: ClaimsMap
-  /** True if it must not exist yet. Otherwise it must exist. */
+  /** True if it must not exist yet; false if it must exist. */
   readonly create: boolean
-  /** The claims of what is replaced when they were checked; refused if they have changed by then. */
+  /** The claims of the existing source when the caller was checked. If they have changed, the change is refused. */
   readonly expect?: ClaimsMap
   readonly at: string
 }
@@ -94,7 +91,6 @@ interface RegistryChange {
   readonly sources: readonly string[]
   readonly claims: ClaimsMap
   readonly create: boolean
-  /** The same as in `SourceChange`. */
   readonly expect?: ClaimsMap
   /** The expected claims of the sources, in their order. */
   readonly expectSources?: readonly ClaimsMap[]
@@ -111,26 +107,27 @@ export type PublishOutcome =
   | 'source_changed'
   | 'source_full'
 
-export interface Removal {
+interface Removal {
   readonly name: string
   readonly expect?: ClaimsMap
 }
-/** `changed`: the entry's claims are no longer the expected ones. */
+
+/** `changed`: the entry's claims have changed since the caller was checked. */
 export type EntryOutcome = 'done' | 'not_found' | 'changed'
 
 /**
- * The changes that callers of the admin API request. A resolved change is on the disk and visible. Throws a PublicError
- * `unavailable`.
+ * Writes the changes of the admin API. When it resolves, a change is on the disk and visible to readers. Throws a
+ * PublicError `unavailable`.
  */
 export interface AdminWriter {
   /**
-   * `unchanged`: the same document with the same claims exists. `claims_mismatch`: the entry has other claims.
-   * `no_source`: no managed source of this name. `source_changed`: its claims have changed. `source_full`: more than
-   * `mostBytes`.
+   * Publishes a version. `unchanged`: it exists with the same document and claims. `claims_mismatch`: the entry has
+   * other claims. `no_source`: there is no managed source of this name. `source_changed`: its claims have changed.
+   * `source_full`: it would have more than `mostBytes`.
    */
   publish(publication: Publication): Promise<PublishOutcome>
   setClaims(change: EntryChange & { readonly claims: ClaimsMap }): Promise<EntryOutcome>
-  /** Leaves a tombstone, for clients who mirror us. A deleted version is `not_found`. */
+  /** Deletes a version. It leaves a tombstone for clients that mirror us. */
   deleteVersion(change: EntryChange & { readonly version: string }): Promise<EntryOutcome>
   setStatus(
     change: EntryChange & {
@@ -140,8 +137,8 @@ export interface AdminWriter {
     },
   ): Promise<EntryOutcome>
   /**
-   * Changes sources made by the API. `taken`: the name is in use. `changed`: the source is not the one that was
-   * checked. `too_many`: the API may not make more.
+   * Creates or changes a source of the API. `taken`: the name is in use. `changed`: the source has changed since the
+   * caller was checked. `too_many`: the API can't create more.
    */
   putSource(change: SourceChange): Promise<'done' | 'taken' | 'not_found' | 'changed' | 'too_many'>
   removeSource(source: Removal): Promise<'done' | 'not_found' | 'in_use' | 'changed'>
@@ -149,16 +146,15 @@ export interface AdminWriter {
   removeRegistry(registry: Removal): Promise<'done' | 'not_found' | 'changed'>
 }
 
-/** The reads of the admin API. `undefined` means that there is none. */
 export interface AdminReader {
   sources(): Promise<readonly SourceRecord[]>
   source(name: string): Promise<SourceRecord | undefined>
   registries(): Promise<readonly RegistryRecord[]>
   registry(name: string): Promise<RegistryRecord | undefined>
-  /** Lists entries by type and name, including those that others would shadow. */
+  /** Lists the entries of a source by type and name. */
   entriesOfSource(source: string, page: EntryPageQuery): Promise<RecordPage>
-  /** Lists entries by type, name and source: each name of each source. */
+  /** Lists the entries of all sources of a registry, hidden ones too, by type, name and source. */
   entriesOfRegistry(registry: string, page: EntryPageQuery): Promise<RecordPage>
-  /** Returns the entries of this name in all sources, in no particular order, except those without a version left. */
+  /** Finds the entries of a name in all sources, in no order. Those whose versions are all deleted are left out. */
   entriesNamed(type: EntryType, name: string): Promise<readonly NamedEntry[]>
 }

@@ -1,12 +1,11 @@
 import type { Generated } from 'kysely'
-import type { EntryType } from '../../catalog/entry.ts'
-import type { Status } from '../../catalog/official-meta.ts'
+import type { EntryType, Status } from '../../catalog/entry.ts'
 
 /**
- * The tables, the same on every database. Times are texts in UTC with milliseconds, which sort as they are. Booleans
- * are 1 and 0. A document has a table of its own, so that scanned rows stay narrow, and is never parsed for a page.
- * Claims belong to an entry; equal ones are stored once, in `claims_set`. `listing` has a row for each entry that a
- * registry could show, so that a page is a range of one index for each visible set; `refreshListing` derives it.
+ * The tables, which are the same in both databases. Times are texts in UTC with milliseconds, which sort as they are.
+ * Booleans are 1 and 0. Documents have a table of their own, so that scanned rows are short. Claims belong to entries;
+ * equal sets are stored once. `listing` has a row for each entry that a registry could show, so that a page is one
+ * range of an index for each visible set; `refreshListing` derives it from the others.
  */
 export interface RegistryTables {
   source: SourceTable
@@ -21,7 +20,7 @@ export interface RegistryTables {
   lease: LeaseTable
 }
 
-/** The owner of a source or a registry: the configuration file (whose objects only it may change) or the admin API. */
+/** The creator of a source or registry. Only the configuration file changes what it has created. */
 export type Origin = 'config' | 'api'
 
 interface SourceTable {
@@ -30,11 +29,11 @@ interface SourceTable {
   origin: Origin
   config: string
   claims_set: number
-  /** 1: its entries carry its claims; 0: each has its own (managed and Kubernetes sources). */
+  /** 1: its entries have its claims; 0: each has its own, in managed and Kubernetes sources. */
   inherits: number
   created_at: string
   updated_at: string
-  /** The hash of the settings that decide how the bytes are read. Null before the first sync. */
+  /** The hash of the settings with which it was read; null before the first sync. */
   settings_hash: string | null
   content_hash: string | null
   servers: Generated<number>
@@ -54,14 +53,14 @@ interface RegistryTable {
   revision: string
 }
 
-/** The sources of a registry; position 0 is the most important. */
+/** The sources of a registry. For equal names the one with the lower position counts. */
 interface RegistrySourceTable {
   registry_id: number
   source_id: number
   position: number
 }
 
-/** The canonical JSON of claims. Each set is stored once and never removed. Number 0 is the empty set. */
+/** Sets of claims as canonical JSON, each stored once and never removed. 0 is the empty set. */
 interface ClaimsSetTable {
   id: Generated<number>
   claims: string
@@ -73,9 +72,9 @@ export interface EntryTable {
   type: EntryType
   name: string
   claims_set: number
-  /** 1 while a version is in the source, 0 if only tombstones are left. */
+  /** 1 while the source has a version of it; 0 if only tombstones are left. */
   living: Generated<number>
-  /** The version that `latest` means. Not a foreign key: neither row could then be inserted first. */
+  /** The version that `latest` means. As a foreign key it would keep both rows from being inserted first. */
   latest_id: number | null
 }
 
@@ -90,18 +89,18 @@ export interface EntryVersionTable {
   status_changed_at: string
   published_at: string
   updated_at: string
-  /** The time when it left its source. Such a tombstone stays a while for clients who mirror us. */
+  /** The time when it left its source. Such a tombstone is kept for a while, for clients that mirror us. */
   gone_at: string | null
   title: string | null
   description: string | null
   /** The folded name, title and description; PostgreSQL derives `search_key` from it. */
   search_text: string
-  /** The hash of all input of this version. An equal one costs no write. */
+  /** The hash of all input of the version. If it is the same, nothing is written. */
   content_hash: string
-  /** The JSON object of further `_meta` blocks beside the document. */
+  /** The other `_meta` blocks beside the document, as a JSON object. */
   other_meta: string | null
   document_id: number
-  /** The bytes of the document, `status_message` and `other_meta`, or more. */
+  /** The bytes of the document, `status_message` and `other_meta`, or a higher number. */
   bytes: number
 }
 
@@ -111,30 +110,30 @@ interface DocumentTable {
   text: string
 }
 
-/** The versions that an unfinished sync has read. They are put in force all at once. */
+/** The versions that an unfinished sync has read. They become visible all at once. */
 interface StagedVersionTable
   extends Omit<EntryVersionTable, 'id' | 'entry_id' | 'status_changed_at' | 'published_at' | 'updated_at' | 'gone_at'> {
   source_id: number
   type: EntryType
   name: string
-  /** Null if the entry carries its source's claims. */
+  /** Null if the entry has its source's claims. */
   claims_set: number | null
   status_changed_at: string | null
   published_at: string | null
 }
 
-/** An entry that a registry shows if the caller sees no entry of the same name with a lower rank. */
+/** An entry that a registry shows to callers who see no entry of the same name with a lower rank. */
 interface ListingTable {
   registry_id: number
   type: EntryType
   name: string
-  /** The position of the source in the registry; behind all positions if only tombstones are left. */
+  /** The position of the source in the registry, plus `TOMBSTONE_RANK` if only tombstones are left. */
   rank: number
   entry_id: number
   claims_set: number
 }
 
-/** A lease on work that only one replica may do at a time. */
+/** A lease for work that only one replica may do at a time. */
 interface LeaseTable {
   name: string
   holder: string
@@ -142,5 +141,5 @@ interface LeaseTable {
   expires_at: number
 }
 
-/** Added to the rank of an entry with only tombstones, so that it takes no name from a living one. */
+/** Added to the rank of an entry with only tombstones, so that it hides no living entry. */
 export const TOMBSTONE_RANK = 1_000_000

@@ -1,15 +1,15 @@
 import { type Compilable, type CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely'
-import { asPreparedStatement } from '../../../storage/prepared-statements.ts'
 import { isPostgres } from '../../../storage/sql.ts'
+import { asPreparedStatement } from '../../../storage/sql-postgres.ts'
 
-/** The rows of one statement: enough to make its fixed cost small, within the limits on parameters. */
-const CHUNK = 200
+/** The rows of one statement. More would exceed the limits on parameters, fewer cost more statements. */
+const CHUNK_ROWS = 200
 
-/** A list of numbers as one parameter, so that the statement's text does not depend on its length. */
+/** Lists of numbers as single parameters, so that a statement's text does not depend on their length. */
 interface NumberLists {
   value(numbers: readonly number[]): unknown
   select(list: RawBuilder<unknown>): RawBuilder<unknown>
-  /** Returns a table `(key, value)` of the numbers with their places from 0, in that order. */
+  /** Returns a table `(key, value)` of the indexes and numbers, in order. */
   table(list: RawBuilder<unknown>): RawBuilder<unknown>
 }
 
@@ -26,7 +26,7 @@ const postgresLists: NumberLists = {
     sql`(select ordinality - 1 as key, value from unnest(${list}::int[]) with ordinality as u(value, ordinality))`,
 }
 
-/** A placeholder in a compiled query, whose value comes with each run. */
+/** A placeholder in a compiled query. Its value comes with each run. */
 class Parameter {
   readonly name: string
   constructor(name: string) {
@@ -39,8 +39,8 @@ type Placeholder<V> = <K extends keyof V & string>(name: K) => RawBuilder<V[K]>
 type Build<V, R> = (placeholder: Placeholder<V>) => Compilable<R> | RawBuilder<R>
 
 /**
- * Builds a query once and runs it with new values: Kysely's compilation takes tens of microseconds, more than SQLite
- * needs for a page.
+ * Builds a query once, to run it with other values each time: Kysely takes tens of microseconds to compile it, longer
+ * than SQLite takes to run it for a page.
  */
 export function prepareStatement<T, V extends object, R>(
   database: Kysely<T>,
@@ -50,7 +50,7 @@ export function prepareStatement<T, V extends object, R>(
   return (values) => run(database, compiled, values)
 }
 
-/** Prepares a statement for transactions. All of them must be on the database of the first one. */
+/** Prepares a statement for transactions, all on the database of the first one. */
 export function prepareForTransactions<T, V extends object, R>(
   build: Build<V, R>,
 ): (database: Kysely<T>, values: V) => Promise<R[]> {
@@ -58,7 +58,7 @@ export function prepareForTransactions<T, V extends object, R>(
   return (database, values) => run(database, (compiled ??= compile(database, build)), values)
 }
 
-/** Creates the function that returns the statement of a shape. The statement is prepared on first use. */
+/** Creates the function that finds the statement of a shape. It prepares each statement on first use. */
 export function byShape<A extends readonly unknown[], S>(prepare: (...shape: A) => S): (...shape: A) => S {
   const prepared = new Map<string, S>()
   return function findStatement(...shape) {
@@ -82,14 +82,14 @@ async function run<T, V extends object, R>(database: Kysely<T>, query: CompiledQ
   return rows
 }
 
-/** Passes the items on in chunks, one after the other. */
+/** Calls `each` with chunks of the items, one after the other. */
 export async function inChunks<T>(items: readonly T[], each: (chunk: T[]) => Promise<unknown>): Promise<void> {
-  for (let at = 0; at < items.length; at += CHUNK) await each(items.slice(at, at + CHUNK))
+  for (let at = 0; at < items.length; at += CHUNK_ROWS) await each(items.slice(at, at + CHUNK_ROWS))
 }
 
 /**
- * Returns a limit that comes with each run. SQLite would compile the statement anew for a bare placeholder, five times
- * the run itself for 32 parts.
+ * Returns a limit whose value comes with each run. For a plain placeholder SQLite would compile the statement anew each
+ * time, which takes five times as long as the run for 32 parts.
  */
 export function limitTo(rows: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`limit ${rows} + 0`

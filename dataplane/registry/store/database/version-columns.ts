@@ -1,11 +1,12 @@
 import { hash } from 'node:crypto'
-import { type RawBuilder, sql } from 'kysely'
-import type { IncomingVersion } from '../../catalog/entry.ts'
-import type { Status } from '../../catalog/official-meta.ts'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { IncomingVersion, Status } from '../../catalog/entry.ts'
 import { precedence } from '../../catalog/precedence.ts'
 import { searchText } from '../../catalog/search-text.ts'
+import type { RegistryTables } from './schema.ts'
+import { prepareStatement } from './statement.ts'
 
-/** A version as the consumer API shows it. `document` and `other_meta` are JSON texts. */
+/** A version in the consumer API. `document` and `other_meta` are JSON texts. */
 export interface VersionRow {
   readonly name: string
   readonly version: string
@@ -22,12 +23,12 @@ export interface VersionRow {
 }
 
 /**
- * A version as found. Large texts are read later (`large-texts.ts`); `document` then names them. A column for that
- * would cost 1 % of a page.
+ * A version that was found. If its texts are large, `document` refers to them, and they are read later
+ * (`version-page.ts`). A column for the reference would cost 1 % of a page.
  */
 export type FoundRow = VersionRow
 
-/** The texts of a version with more bytes are not read together with others. */
+/** The texts of a version are large, and read separately, if they have more bytes. */
 export const LARGE_BYTES = 64 * 1024
 
 export interface LargeTexts {
@@ -35,7 +36,7 @@ export interface LargeTexts {
   readonly bytes: number
 }
 
-/** Parses the reference to large texts; undefined if the texts are there. A document begins with no digit. */
+/** Parses the reference to large texts; undefined if the texts are there. No document begins with a digit. */
 export function parseLargeTexts({ document }: FoundRow): LargeTexts | undefined {
   const first = document.charCodeAt(0)
   if (first < 0x30 || first > 0x39) return undefined
@@ -46,29 +47,30 @@ export function parseLargeTexts({ document }: FoundRow): LargeTexts | undefined 
 const isLarge = sql`v.bytes > ${sql.lit(LARGE_BYTES)}`
 const unlessLarge = (text: RawBuilder<unknown>) => sql`case when ${isLarge} then null else ${text} end`
 
-/** The columns of entry `e` and version `v` in a response, without the document. */
+/** The columns of a version `v` of an entry `e`, without its document. */
 export const rowColumns: RawBuilder<unknown> = sql`
   e.name, v.version, v.status, ${unlessLarge(sql`v.status_message`)} as status_message, v.status_changed_at,
   v.published_at, v.updated_at, case when v.id = e.latest_id then 1 else 0 end as is_latest,
   ${unlessLarge(sql`v.other_meta`)} as other_meta`
 
-/** The reference to large texts of version `v`; null if they are not large. */
+/** The reference to the large texts of `v`; null if they are not large. */
 const reference = sql`case when ${isLarge} then v.id || ' ' || v.bytes end`
 
-/** The columns that a subquery `p` adds to those, so that the document can be read outside of it. */
+/** The columns that a subquery `p` adds, so that the document can be joined outside of it. */
 export const referenceColumns: RawBuilder<unknown> = sql`v.document_id, ${reference} as large`
 
-/** The same columns of that subquery: an unused column costs as much as a used one. */
+/** `rowColumns` of such a subquery. */
 export const columnsOfRow: RawBuilder<unknown> = sql`
   p.name, p.version, p.status, p.status_message, p.status_changed_at, p.published_at, p.updated_at, p.is_latest,
   p.other_meta`
 
-/** The column of document `d` beside them. */
+/** The document `d` for such a subquery. */
 export const documentColumn: RawBuilder<unknown> = sql`coalesce(p.large, d.text) as document`
 
+/** All columns of a version `v` of an entry `e` with its document `d`. */
 export const versionColumns: RawBuilder<unknown> = sql`${rowColumns}, coalesce(${reference}, d.text) as document`
 
-/** The choice of versions in a response; the values come with each run. */
+/** The shape of a filter on versions. Its values come with each run. */
 export interface VersionFilter {
   readonly version: 'all' | 'latest' | 'exact'
   readonly search?: boolean
@@ -84,7 +86,7 @@ export interface FilterValues {
 
 type Placeholder = (name: keyof FilterValues) => RawBuilder<unknown>
 
-/** Returns the conditions of a filter on entry `e` and version `v`, beginning with `and`. */
+/** Returns the conditions of a filter on `e` and `v`. They begin with `and`. */
 export function versionConditions(filter: VersionFilter, value: Placeholder): RawBuilder<unknown> {
   const conditions = [sql``]
   if (filter.version === 'latest') conditions.push(sql`v.id = e.latest_id`)
@@ -95,8 +97,7 @@ export function versionConditions(filter: VersionFilter, value: Placeholder): Ra
   return sql.join(conditions, sql` and `)
 }
 
-/** Returns the columns of a version that are derived from its input. */
-export function incomingColumns(incoming: IncomingVersion) {
+export function deriveColumns(incoming: IncomingVersion) {
   const { type, name, version, title, description } = incoming
   return {
     type,
@@ -110,7 +111,7 @@ export function incomingColumns(incoming: IncomingVersion) {
     title,
     description,
     search_text: searchText(name, title, description),
-    content_hash: contentHash(incoming),
+    content_hash: hashContent(incoming),
     other_meta: incoming.others,
     bytes: countBytes(incoming.document) + countBytes(incoming.statusMessage) + countBytes(incoming.others),
   }
@@ -118,9 +119,24 @@ export function incomingColumns(incoming: IncomingVersion) {
 
 export const countBytes = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text))
 
-/** Hashes the whole input, so that an equal hash means an equal row. */
-function contentHash(incoming: IncomingVersion): string {
+/** Hashes all input of a version, so that an equal hash means an equal row. */
+function hashContent(incoming: IncomingVersion): string {
   const { document, others, status, statusMessage, statusChangedAt, publishedAt, claims } = incoming
   const rest = JSON.stringify([status, statusMessage, statusChangedAt, publishedAt, others, claims])
   return hash('sha256', `${rest}\n${document}`, 'base64url')
+}
+
+/** Returns the registry's revision as a column, so that it comes from the same snapshot as the rest. */
+export function revisionColumn(value: (name: 'registry') => RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`(select revision from registry where id = ${value('registry')}) as revision`
+}
+
+export function createReadRevision(
+  database: Kysely<RegistryTables>,
+): (registry: number) => Promise<string | undefined> {
+  const revisions = prepareStatement<RegistryTables, { registry: number }, { revision: string }>(
+    database,
+    (value) => sql<{ revision: string }>`select revision from registry where id = ${value('registry')}`,
+  )
+  return async (registry) => (await revisions({ registry }))[0]?.revision
 }

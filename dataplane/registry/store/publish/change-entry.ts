@@ -9,7 +9,7 @@ import { countBytes } from '../database/version-columns.ts'
 type Database = Kysely<RegistryTables>
 type Argument<K extends keyof AdminWriter> = Parameters<AdminWriter[K]>[0]
 
-/** Replaces an entry's claims. Like the other functions here, it must be called in a transaction. */
+/** Replaces the claims of an entry. As the other functions here, it must be called in a transaction. */
 export function setClaims(database: Database, change: Argument<'setClaims'>): Promise<EntryOutcome> {
   return changeEntry(database, change, async ({ id, claims }) => {
     if (claims === canonicalClaims(change.claims)) return 'same'
@@ -19,7 +19,7 @@ export function setClaims(database: Database, change: Argument<'setClaims'>): Pr
   })
 }
 
-/** Turns a version into a tombstone. */
+/** Makes a tombstone of a version. */
 export function deleteVersion(database: Database, change: Argument<'deleteVersion'>): Promise<EntryOutcome> {
   const { at } = change
   return changeEntry(database, change, ({ id }) =>
@@ -50,10 +50,10 @@ interface Known {
   readonly claims: string
 }
 
-/** `same`: nothing changes, so no derived rows are updated. */
+/** `same`: nothing has changed, so derived rows stay too. */
 type Written = 'written' | 'same' | 'not_found'
 
-/** Finds the entry, changes it if it is in the expected state, and updates its derived rows. */
+/** Finds an entry, changes it if it has the expected claims, and updates its derived rows. */
 async function changeEntry(
   database: Database,
   { source, type, name, expect }: EntryChange,

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { findKind, MOST_NAMED, type SourceKind } from '../../../config/registry.ts'
+import type { ClaimsMap } from '../../../identity/claims.ts'
 import { isPostgres } from '../../../storage/sql.ts'
-import type { ClaimsMap } from '../../authz/claims.ts'
 import { dropSource, writeRegistry, writeSource } from '../apply/apply-settings.ts'
 import { canonicalClaims } from '../database/claims-sets.ts'
 import type { AdminWriter } from '../database/records.ts'
@@ -11,9 +11,9 @@ type Database = Kysely<RegistryTables>
 type Argument<K extends keyof AdminWriter> = Parameters<AdminWriter[K]>[0]
 type Outcome<K extends keyof AdminWriter> = ReturnType<AdminWriter[K]>
 
-/** Creates or changes a source of the API. As the others here, it must be called in a transaction. */
+/** Creates or changes a source of the API. As the other functions here, it must be called in a transaction. */
 export async function putSource(database: Database, change: Argument<'putSource'>): Outcome<'putSource'> {
-  const before = await find(database, 'source', change.name)
+  const before = await lockAndRead(database, 'source', change.name)
   const refusal = findRefusal(before, change)
   if (refusal !== undefined) return refusal
   if (before?.kind !== undefined && before.kind !== findKind(change.config)) return 'changed'
@@ -26,8 +26,8 @@ export async function removeSource(
   database: Database,
   { name, expect }: Argument<'removeSource'>,
 ): Outcome<'removeSource'> {
-  // The source is locked: a registry that takes it meanwhile is visible here, or finds that it is gone.
-  const before = await find(database, 'source', name)
+  // The lock decides: either a registry that takes the source is visible here, or it finds that the source is gone.
+  const before = await lockAndRead(database, 'source', name)
   if (before?.origin !== 'api') return 'not_found'
   if (!isExpected(before, expect)) return 'changed'
   const user = await database
@@ -41,11 +41,11 @@ export async function removeSource(
 }
 
 export async function putRegistry(database: Database, change: Argument<'putRegistry'>): Outcome<'putRegistry'> {
-  const before = await find(database, 'registry', change.name)
+  const before = await lockAndRead(database, 'registry', change.name)
   const refusal = findRefusal(before, change)
   if (refusal !== undefined) return refusal
   for (const [index, name] of change.sources.entries()) {
-    const source = await find(database, 'source', name)
+    const source = await lockAndRead(database, 'source', name)
     if (source === undefined) return 'no_source'
     if (!isExpected(source, change.expectSources?.[index])) return 'changed'
   }
@@ -58,17 +58,17 @@ export async function removeRegistry(
   database: Database,
   { name, expect }: Argument<'removeRegistry'>,
 ): Outcome<'removeRegistry'> {
-  const before = await find(database, 'registry', name)
+  const before = await lockAndRead(database, 'registry', name)
   if (before?.origin !== 'api') return 'not_found'
   if (!isExpected(before, expect)) return 'changed'
   await database.deleteFrom('registry').where('id', '=', before.id).execute()
   return 'done'
 }
 
-/** The most bytes of all settings of sources made by the API, since they are kept in memory. */
+/** The most bytes of settings of all sources of the API, since they are kept in memory. */
 const MOST_SETTINGS_BYTES = 8 * 1024 * 1024
 
-/** Tells whether a source or registry with these settings is within the limits of the API. */
+/** Tells whether the API may have one more source or registry, with these settings. */
 async function isWithinBounds(
   database: Database,
   table: 'source' | 'registry',
@@ -91,12 +91,12 @@ interface StoredSetting {
 }
 
 /** Finds the source or registry of this name, and locks it until the transaction ends. */
-async function find(
+async function lockAndRead(
   database: Database,
   table: 'source' | 'registry',
   name: string,
 ): Promise<StoredSetting | undefined> {
-  // The lock waits for another transaction's change, and the read below sees its result.
+  // This waits for a change of another transaction, whose result is then read.
   if (isPostgres(database)) await database.selectFrom(table).select('id').where('name', '=', name).forUpdate().execute()
   return read(database, table, name)
 }
@@ -117,7 +117,7 @@ async function read(
 const isExpected = ({ claims }: StoredSetting, expect: ClaimsMap | undefined) =>
   expect === undefined || claims === canonicalClaims(expect)
 
-/** Returns the reason to refuse a change. Only the configuration file may change what it has made. */
+/** Returns the reason to refuse a change; undefined if it is allowed. Only the file changes what it has created. */
 function findRefusal(before: StoredSetting | undefined, { create, expect }: { create: boolean; expect?: ClaimsMap }) {
   if (create) return before === undefined ? undefined : 'taken'
   if (before === undefined) return 'not_found'

@@ -5,12 +5,11 @@ import type { AdminWriter, Publication } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { deleteVersion, setClaims, setStatus } from './change-entry.ts'
 import { putRegistry, putSource, removeRegistry, removeSource } from './change-settings.ts'
-import { ManagedSizes } from './managed-sizes.ts'
-import { publishAll } from './publish.ts'
+import { ManagedSizes, publishAll } from './publish.ts'
 
 type Database = Kysely<RegistryTables>
 
-/** The changes that need no more than an open transaction. */
+/** The changes that are written one by one. Publications are written together. */
 const changes: {
   readonly [K in Exclude<keyof AdminWriter, 'publish'>]: (
     database: Database,
@@ -25,8 +24,8 @@ interface PendingChange {
   reject(error: unknown): void
 }
 
-/** The most changes in one transaction, since it delays the others. */
-const MOST = 64
+/** The most changes in one transaction, since later changes wait for it. */
+const MOST_CHANGES = 64
 
 interface CommitOptions {
   readonly replica: string
@@ -34,8 +33,8 @@ interface CommitOptions {
 }
 
 /**
- * Creates the function that writes changes in order. Those that arrive during a transaction share the next one, and one
- * wait for the disk.
+ * Creates the function that writes changes, in order. Changes that arrive during a transaction share the next one, and
+ * so one wait for the disk.
  */
 export function createGroupCommit(database: () => Promise<Database>, replica: string) {
   const options = { replica, sizes: new ManagedSizes() }
@@ -45,7 +44,7 @@ export function createGroupCommit(database: () => Promise<Database>, replica: st
   async function writeQueued(): Promise<void> {
     running = true
     try {
-      for (let group = queue.splice(0, MOST); group.length > 0; group = queue.splice(0, MOST))
+      for (let group = queue.splice(0, MOST_CHANGES); group.length > 0; group = queue.splice(0, MOST_CHANGES))
         await writeGroup(database, options, group)
     } finally {
       running = false
@@ -54,7 +53,7 @@ export function createGroupCommit(database: () => Promise<Database>, replica: st
 
   function begin(): void {
     writeQueued().catch(() => {
-      // `writeGroup` rejects the changes that fail, each to its caller. Those still queued go with the next change.
+      // `writeGroup` has told the callers. What is still queued is written with the next change.
     })
   }
 
@@ -64,7 +63,7 @@ export function createGroupCommit(database: () => Promise<Database>, replica: st
   ): ReturnType<AdminWriter[K]> {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
     queue.push({ change, argument, resolve, reject })
-    // Changes from the same turn of the event loop are included.
+    // Changes of the same turn of the event loop are written together.
     if (!running) {
       running = true
       setImmediate(begin)
@@ -73,7 +72,7 @@ export function createGroupCommit(database: () => Promise<Database>, replica: st
   }
 }
 
-/** Writes changes in one transaction and answers each. If they can't be written together, it writes them one by one. */
+/** Writes changes in one transaction and answers each. If that fails, it writes them one by one. */
 async function writeGroup(
   database: () => Promise<Database>,
   options: CommitOptions,
@@ -88,7 +87,7 @@ async function writeGroup(
       for (const { reject } of group) reject(error)
       return
     }
-    // A change that can't be written does not fail the others.
+    // One change that can't be written must not fail the others.
     for (const one of group) await writeGroup(database, options, [one])
   }
 }
@@ -101,7 +100,7 @@ function transact(
   return database.transaction().execute(async (transaction) => {
     const outcomes: unknown[] = []
     for (let at = 0; at < group.length; ) {
-      const run = publicationsFrom(group, at)
+      const run = takePublications(group, at)
       if (run.length === 0) outcomes.push(await write(transaction, group[at] as PendingChange))
       else outcomes.push(...(await publishAll(transaction, run, sizes)))
       at += Math.max(run.length, 1)
@@ -111,8 +110,8 @@ function transact(
   })
 }
 
-/** Returns the run of publications that begins at an index. They are written together. */
-function publicationsFrom(group: readonly PendingChange[], at: number): Publication[] {
+/** Returns the publications that follow each other from an index on. */
+function takePublications(group: readonly PendingChange[], at: number): Publication[] {
   const end = group.findIndex(({ change }, index) => index >= at && change !== 'publish')
   return group.slice(at, end < 0 ? group.length : end).map(({ argument }) => argument as Publication)
 }

@@ -4,7 +4,7 @@ import { listAdded, renewRevisions } from '../apply/refresh.ts'
 import { allocateIds } from '../database/allocate-ids.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareForTransactions } from '../database/statement.ts'
-import { byEntry, type FreshColumns, type Write } from './known-entries.ts'
+import { type FreshColumns, groupByEntry, type Write } from './known-entries.ts'
 
 const COLUMNS = [
   'version',
@@ -43,11 +43,11 @@ const insertAll = prepareForTransactions<RegistryTables, Values, unknown>((value
   const numbers = (name: keyof Values): RawBuilder<unknown> => sql`${value(name)}::int[]`
   return sql`
     with added as materialized (
-      select a.*, ${drawn('entry')} as id
+      select a.*, ${drawId('entry')} as id
       from unnest(${texts('added_name')}, ${texts('added_type')}, ${numbers('added_source')}, ${numbers('added_claims')},
         ${numbers('added_latest')}) with ordinality as a(name, type, source_id, claims_set, latest, place)
     ), fresh as materialized (
-      select f.*, ${drawn('entry_version')} as id, ${drawn('document')} as document_id
+      select f.*, ${drawId('entry_version')} as id, ${drawId('document')} as document_id
       from unnest(${numbers('entry')}, ${numbers('added')}, ${numbers('source')}, ${texts('document')},
         ${numbers('bytes')}, ${sql.join(COLUMNS.map(texts))})
         with ordinality as f(entry_id, added, source_id, text, bytes, ${columns}, place)
@@ -73,9 +73,9 @@ const insertAll = prepareForTransactions<RegistryTables, Values, unknown>((value
       order by id for update)`
 })
 
-/** Writes new versions and entries, and renews the revisions of their registries. */
+/** Inserts new versions and entries, and renews the revisions of their registries. */
 export async function insertFresh(database: Kysely<RegistryTables>, fresh: readonly Write[]): Promise<void> {
-  const added = byEntry(fresh)
+  const added = groupByEntry(fresh)
   const ids = await allocateIds(database, { entry: added.length, document: fresh.length, entry_version: fresh.length })
   const entries = added.map(({ entry, newest }, index) => {
     entry.id = ids.entry[index] as number
@@ -124,11 +124,11 @@ async function insert(
     values ${sql.join(values)}`.execute(database)
 }
 
-const drawn = (table: string) => sql`nextval((select pg_get_serial_sequence(${sql.lit(table)}, 'id')::regclass))::int`
+const drawId = (table: string) => sql`nextval((select pg_get_serial_sequence(${sql.lit(table)}, 'id')::regclass))::int`
 
-/** Does the same as `insertFresh` by one prepared statement, since each statement is a round trip. */
+/** Does the same on PostgreSQL by one statement, since each statement is a round trip. */
 export async function insertFreshAtOnce(database: Kysely<RegistryTables>, fresh: readonly Write[]): Promise<void> {
-  const added = byEntry(fresh)
+  const added = groupByEntry(fresh)
   const places = new Map(added.map(({ entry }, index) => [entry, index + 1]))
   const texts = Object.fromEntries(COLUMNS.map((column) => [column, fresh.map(({ columns }) => columns[column])])) as {
     [C in Column]: (string | null)[]

@@ -7,46 +7,48 @@ import { prepareForTransactions } from '../database/statement.ts'
 export interface KnownVersion {
   readonly id: number
   readonly goneAt: string | null
-  /** Undefined if this version is not published again. */
+  /** Loaded only if this version is published again. */
   readonly document: string | undefined
   readonly documentId: number
 }
 
-/** An entry during the planning of publications to it. One that is yet to be written has no number. */
+/** An entry to which publications are planned. It has no id before it is written. */
 export interface KnownEntry {
   id: number | undefined
   claimsSet: number
   readonly versions: Map<string, KnownVersion>
 }
 
+/** A publication with the id of its source. */
 export interface ResolvedPublication {
   readonly publication: Publication
   readonly source: number
   readonly precedence: string
 }
 
-export function entryKey(source: number, { type, name }: Pick<EntryTable, 'type' | 'name'>): string {
+export function formatEntryKey(source: number, { type, name }: Pick<EntryTable, 'type' | 'name'>): string {
   return `${source} ${type} ${name}`
 }
 
-/** A publication to be written, possibly to a new entry. */
+/** A publication that is to be written, to a known or new entry. */
 export interface Write extends ResolvedPublication {
   readonly entry: KnownEntry
   readonly columns: FreshColumns
 }
 
-/** The columns of a new version's row except numbers. */
+/** The columns of a new version except ids. */
 export type FreshColumns = Omit<EntryVersionTable, 'id' | 'entry_id' | 'document_id' | 'gone_at'>
 
-export function byEntry(fresh: readonly Write[]): { readonly entry: KnownEntry; readonly newest: Write }[] {
+/** Groups the writes to new entries, and finds the newest version of each. */
+export function groupByEntry(fresh: readonly Write[]): { readonly entry: KnownEntry; readonly newest: Write }[] {
   const added = Map.groupBy(
     fresh.filter(({ entry }) => entry.id === undefined),
     ({ entry }) => entry,
   )
-  return Array.from(added, ([entry, writes]) => ({ entry, newest: writes.reduce(newer) }))
+  return Array.from(added, ([entry, writes]) => ({ entry, newest: writes.reduce(chooseNewer) }))
 }
 
-function newer(one: Write, other: Write): Write {
+function chooseNewer(one: Write, other: Write): Write {
   return Buffer.compare(Buffer.from(one.precedence), Buffer.from(other.precedence)) > 0 ? one : other
 }
 
@@ -80,20 +82,20 @@ const knownRows = prepareForTransactions<RegistryTables, KnownEntriesQuery, Know
       and e.name = any(${value('names')}::text[])`,
 )
 
-/** Loads the entries that are published to, with all versions, and documents that are published again. */
+/** Loads the entries that are published to with all their versions, and the documents that are published again. */
 export async function loadKnown(
   database: Kysely<RegistryTables>,
   resolved: readonly ResolvedPublication[],
 ): Promise<Map<string, KnownEntry>> {
   const entries = new Map<string, KnownEntry>()
   const query: KnownEntriesQuery = {
-    sources: unique(resolved, ({ source }) => source),
-    names: unique(resolved, ({ publication }) => publication.name),
-    precedences: unique(resolved, ({ precedence }) => precedence),
+    sources: listUnique(resolved, ({ source }) => source),
+    names: listUnique(resolved, ({ publication }) => publication.name),
+    precedences: listUnique(resolved, ({ precedence }) => precedence),
   }
   const rows = isPostgres(database) ? await knownRows(database, query) : await selectKnown(database, query)
   for (const row of rows) {
-    const key = entryKey(row.source_id, row)
+    const key = formatEntryKey(row.source_id, row)
     let entry = entries.get(key)
     if (entry === undefined) entries.set(key, (entry = { id: row.id, claimsSet: row.claims_set, versions: new Map() }))
     entry.versions.set(row.precedence, {
@@ -122,6 +124,6 @@ function selectKnown(
     .execute()
 }
 
-function unique<T, V>(list: readonly T[], value: (one: T) => V): V[] {
+function listUnique<T, V>(list: readonly T[], value: (one: T) => V): V[] {
   return [...new Set(list.map(value))]
 }

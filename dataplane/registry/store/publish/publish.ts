@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Kysely, sql } from 'kysely'
+import { isEmpty } from '../../../identity/claims.ts'
 import { isPostgres } from '../../../storage/sql.ts'
-import { isEmpty } from '../../authz/claims.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
 import { parseExactly } from '../../catalog/json.ts'
 import { precedence } from '../../catalog/precedence.ts'
@@ -10,18 +10,17 @@ import { canonicalClaims, internClaims } from '../database/claims-sets.ts'
 import type { Publication, PublishOutcome } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareForTransactions } from '../database/statement.ts'
-import { incomingColumns } from '../database/version-columns.ts'
+import { deriveColumns } from '../database/version-columns.ts'
 import { insertFresh, insertFreshAtOnce } from './insert-fresh.ts'
 import {
-  entryKey,
   type FreshColumns,
+  formatEntryKey,
   type KnownEntry,
   type KnownVersion,
   loadKnown,
   type ResolvedPublication,
   type Write,
 } from './known-entries.ts'
-import { ManagedSizes } from './managed-sizes.ts'
 
 type Database = Kysely<RegistryTables>
 
@@ -33,9 +32,9 @@ interface ManagedSource {
 interface Plan {
   readonly outcomes: readonly PublishOutcome[]
   readonly fresh: readonly Write[]
-  /** The deleted versions that come back. */
+  /** The deleted versions that are published again. */
   readonly returned: readonly (Write & { readonly version: KnownVersion })[]
-  /** The entries without a version left that come back, maybe with other claims. */
+  /** The entries that had only tombstones. They may get other claims. */
   readonly revived: ReadonlySet<KnownEntry>
 }
 
@@ -49,11 +48,11 @@ interface LockedSource {
   readonly name: string
   readonly config: string
   readonly source_claims: string
-  /** The numbers of the known sets of claims, by their canonical texts. */
+  /** The ids of stored sets of claims, by their canonical texts. */
   readonly sets: Readonly<Record<string, number>> | null
 }
 
-/** Locks sources until the transaction ends, and reads the sets of claims. */
+/** Locks sources until the transaction ends, and reads sets of claims. */
 const lockSources = prepareForTransactions<RegistryTables, Lock, LockedSource>(
   (value) => sql<LockedSource>`
     select id, name, config, (select s.claims from claims_set s where s.id = source.claims_set) as source_claims,
@@ -62,8 +61,8 @@ const lockSources = prepareForTransactions<RegistryTables, Lock, LockedSource>(
 )
 
 /**
- * Writes publications by a handful of statements, in a transaction. Returns the outcomes in the same order, as if
- * written one after the other.
+ * Writes publications by a few statements; it must be called in a transaction. Returns their outcomes in order, which
+ * are the same as if they were written one after the other.
  */
 export async function publishAll(
   database: Database,
@@ -80,7 +79,7 @@ export async function publishAll(
     known,
   )
   const left = await readBytesLeft(database, sizes, found)
-  const { outcomes, fresh, returned, revived } = plan(resolved, {
+  const { outcomes, fresh, returned, revived } = planAll(resolved, {
     sets,
     entries: await loadKnown(database, found),
     left,
@@ -104,7 +103,7 @@ export async function publishAll(
   return [...outcomes]
 }
 
-/** Resolves the target of a publication, or returns its outcome if there is no target. */
+/** Resolves the source of a publication, or returns the outcome if it has none. */
 function resolve(
   publication: Publication,
   source: ManagedSource | undefined,
@@ -115,9 +114,11 @@ function resolve(
   return { publication, source: source.id, precedence: precedence(version) }
 }
 
+/** The state of the store before publications are planned. */
 interface Known {
   readonly sets: ReadonlyMap<string, number>
   readonly entries: Map<string, KnownEntry>
+  /** The bytes that each source may still get. */
   readonly left: Map<number, number>
 }
 
@@ -135,9 +136,9 @@ async function readBytesLeft(
   return left
 }
 
-function plan(resolved: readonly (ResolvedPublication | 'no_source' | 'source_changed')[], known: Known): Plan {
+function planAll(resolved: readonly (ResolvedPublication | 'no_source' | 'source_changed')[], known: Known): Plan {
   const planned = { fresh: [], returned: [], revived: new Set<KnownEntry>() }
-  const outcomes = resolved.map((one) => (typeof one === 'string' ? one : planOne(one, known, planned)))
+  const outcomes = resolved.map((one) => (typeof one === 'string' ? one : planPublication(one, known, planned)))
   return { outcomes, ...planned }
 }
 
@@ -147,8 +148,8 @@ interface Planned {
   readonly revived: Set<KnownEntry>
 }
 
-/** Adds a publication to the plan and to the known state, so that the next one finds it there. Returns its outcome. */
-function planOne(
+/** Adds a publication to the plan, and to what is known for the next one. Returns its outcome. */
+function planPublication(
   one: ResolvedPublication,
   { sets, entries, left }: Known,
   { fresh, returned, revived }: Planned,
@@ -156,10 +157,10 @@ function planOne(
   const { publication, source, precedence } = one
   const { document } = publication
   const claimsSet = sets.get(canonicalClaims(publication.claims)) as number
-  const entry = findOrAddEntry(entries, entryKey(source, publication), claimsSet)
+  const entry = findOrAddEntry(entries, formatEntryKey(source, publication), claimsSet)
   const version = entry.versions.get(precedence)
   const isLiving = entry.versions.values().some(({ goneAt }) => goneAt === null)
-  const refusal = claimsRefusal(publication, isLiving ? entry.claimsSet : undefined, claimsSet)
+  const refusal = refuseClaims(publication, isLiving ? entry.claimsSet : undefined, claimsSet)
   if (refusal !== undefined) return refusal
   if (version?.goneAt === null) return sameDocument(version.document, document) ? 'unchanged' : 'version_exists'
 
@@ -178,15 +179,14 @@ function planOne(
   return 'created'
 }
 
-/** Returns the entry of a key, or a new one if it is not known yet. */
 function findOrAddEntry(entries: Map<string, KnownEntry>, key: string, claimsSet: number): KnownEntry {
   let entry = entries.get(key)
   if (entry === undefined) entries.set(key, (entry = { id: undefined, claimsSet, versions: new Map() }))
   return entry
 }
 
-/** Checks the claims. `living`: those of an entry that has versions; undefined for a first version. */
-function claimsRefusal(
+/** Checks the claims. `living`: the set of an entry that has versions; undefined for a first version. */
+function refuseClaims(
   { needsClaims, claims }: Publication,
   living: number | undefined,
   claimsSet: number,
@@ -195,14 +195,14 @@ function claimsRefusal(
   return needsClaims && isEmpty(claims) ? 'claims_required' : undefined
 }
 
-/** Tells whether two documents are equal: the order of an object's members has no meaning (RFC 8259, section 4). */
+/** Tells whether two documents are equal. The order of members does not count (RFC 8259, section 4). */
 function sameDocument(one = 'null', other: string): boolean {
   return one === other || isDeepStrictEqual(parseExactly(one), parseExactly(other))
 }
 
 /**
- * Locks the managed sources that are published to, and returns their numbers by name, and on PostgreSQL those of known
- * sets of claims.
+ * Locks the managed sources that are published to. Returns their ids by name and, on PostgreSQL, the ids of stored sets
+ * of claims.
  */
 async function lockManaged(database: Database, publications: readonly Publication[]) {
   const names = [...new Set(publications.map(({ source }) => source))]
@@ -249,6 +249,40 @@ function buildColumns({ type, name, version, title, description, document, at }:
     publishedAt: null,
     others: null,
   }
-  const { type: _, name: __, ...columns } = incomingColumns(incoming)
+  const { type: _, name: __, ...columns } = deriveColumns(incoming)
   return { ...columns, status_changed_at: at, published_at: at, updated_at: at }
+}
+
+/** A count is repeated after this time, since other replicas publish, and versions are deleted. */
+const RECOUNT_MS = 10 * 60_000
+/** If there seems to be no room, it is repeated after this time. */
+const SOON_MS = 10_000
+
+interface Counted {
+  bytes: number
+  readonly at: number
+}
+
+/** Estimates the bytes of documents in managed sources, since counting many of them takes long. */
+export class ManagedSizes {
+  readonly #sources = new Map<number, Counted>()
+
+  /** Returns the bytes of a source. It counts again if the count is old, or if `wanted` more would exceed the limit. */
+  async held(database: Kysely<RegistryTables>, source: number, wanted: number, most: number): Promise<number> {
+    const known = this.#sources.get(source)
+    const age = known === undefined ? Number.POSITIVE_INFINITY : performance.now() - known.at
+    const isFull = known !== undefined && known.bytes + wanted > most
+    if (known !== undefined && age < (isFull ? SOON_MS : RECOUNT_MS)) return known.bytes
+    const { rows } = await sql<{ bytes: number | string }>`
+      select coalesce(sum(octet_length(text)), 0) as bytes from document where source_id = ${source}`.execute(database)
+    // PostgreSQL gives sums as text.
+    const bytes = Number(rows[0]?.bytes)
+    this.#sources.set(source, { bytes, at: performance.now() })
+    return bytes
+  }
+
+  add(source: number, bytes: number): void {
+    const counted = this.#sources.get(source)
+    if (counted !== undefined) counted.bytes += bytes
+  }
 }

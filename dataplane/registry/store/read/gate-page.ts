@@ -1,22 +1,22 @@
 import { type Kysely, sql } from 'kysely'
-import type { ClaimsMap } from '../../authz/claims.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
+import type { ClaimsMap } from '../../../identity/claims.ts'
 import type { GatePosition } from '../../catalog/cursor.ts'
-import { type GateVersion, gateRow } from '../../catalog/gate-row.ts'
-import type { Status } from '../../catalog/official-meta.ts'
+import type { Status } from '../../catalog/entry.ts'
 import { precedence } from '../../catalog/precedence.ts'
-import { createReadRevision } from '../database/read-revision.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { limitTo, numberLists, prepareStatement } from '../database/statement.ts'
+import { createReadRevision } from '../database/version-columns.ts'
 
 export interface GatePage {
-  /** The registry's revision that it shows; undefined if there is no such registry. */
+  /** The registry's revision; undefined if there is no such registry. */
   readonly revision: string | undefined
   readonly rows: readonly string[]
-  /** The end of the page; undefined if nothing is behind it. */
+  /** The end of the page; undefined if it is the last one. */
   readonly end: GatePosition | undefined
 }
 
-export type ReadGatePage = (registry: number, after: GatePosition | undefined) => Promise<GatePage>
+type ReadGatePage = (registry: number, after: GatePosition | undefined) => Promise<GatePage>
 
 interface Found {
   readonly name: string
@@ -31,16 +31,16 @@ interface Found {
 
 type Version = GateVersion & GatePosition
 
-/** The most bytes of the rows of one page. What stands around them fits beside it into 8 MiB. */
+/** The most bytes of the rows of a page. With the rest of an answer they fit into 8 MiB. */
 const PAGE_BYTES = 8 * 1024 * 1024 - 64 * 1024
 const STEP = 500
-/** The most bytes of documents in memory at a time; a larger one is alone. */
+/** The most bytes of documents in memory at a time, unless one document is larger. */
 const DOCUMENT_BYTES = 1024 * 1024
-/** If the registry keeps changing during a read, the last of so many attempts counts. */
+/** If the registry keeps changing during a read, the last of these attempts counts. */
 const ATTEMPTS = 5
 
 /**
- * Creates the function that reads a page of the gate, at one revision: every version of every server, deleted ones too.
+ * Creates the function that reads a page of the gate: all versions of all servers, deleted ones too, at one revision.
  */
 export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
   const lists = numberLists(database)
@@ -66,8 +66,8 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
       select d.id, d.text from ${lists.table(value('ids'))} c cross join document d where d.id = c.value`,
   )
 
-  /** Adds the documents. A version that was removed meanwhile has none; this attempt does not count then. */
-  async function withDocuments(found: readonly Found[], clusters: ReadonlySet<number>): Promise<Version[]> {
+  /** Adds the documents. A version that was removed meanwhile has none; then the page is read again. */
+  async function addDocuments(found: readonly Found[], clusters: ReadonlySet<number>): Promise<Version[]> {
     const documents = await readDocuments({ ids: lists.value(found.map(({ document_id }) => document_id)) })
     const texts = new Map(documents.map(({ id, text }) => [id, text]))
     return found.flatMap((one) => {
@@ -79,13 +79,13 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
     })
   }
 
-  /** Reads the versions behind a position, with so many documents at a time as may be in memory. */
-  async function* versionsBehind(registry: number, first: GatePosition | undefined): AsyncGenerator<Version> {
+  /** Reads the versions after a position, with a bounded number of documents in memory. */
+  async function* readAfter(registry: number, first: GatePosition | undefined): AsyncGenerator<Version> {
     let after = first
     const clusters = await findClusters(registry)
     do {
       const found = await findNext({ registry, ...buildPosition(after), limit: STEP })
-      for (const some of inPortions(found)) yield* await withDocuments(some, clusters)
+      for (const some of splitByBytes(found)) yield* await addDocuments(some, clusters)
       after = found.length < STEP ? undefined : found.at(-1)
     } while (after !== undefined)
   }
@@ -94,8 +94,8 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
     const rows: string[] = []
     let end: GatePosition | undefined
     let bytes = 0
-    for await (const one of versionsBehind(registry, first)) {
-      const row = gateRow(one)
+    for await (const one of readAfter(registry, first)) {
+      const row = buildRow(one)
       bytes += Buffer.byteLength(row) + 1
       if (bytes > PAGE_BYTES && end !== undefined) return { rows, end }
       rows.push(row)
@@ -109,13 +109,12 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
     for (let left = ATTEMPTS; ; left--) {
       const revision = await readRevision(registry)
       const page = await read(registry, after)
-      // A page that is torn in the last attempt gets the older revision, so that the gateway asks for it again at once.
+      // If the last attempt is torn too, it has the older revision, so that the gateway soon asks again.
       if (left === 0 || (await readRevision(registry)) === revision) return { revision, ...page }
     }
   }
 }
 
-/** Creates the function that finds the Kubernetes sources of a registry. */
 function createFindClusters(database: Kysely<RegistryTables>): (registry: number) => Promise<ReadonlySet<number>> {
   const find = prepareStatement<RegistryTables, { registry: number }, { id: number; config: string }>(
     database,
@@ -135,8 +134,8 @@ const buildPosition = (after: GatePosition | undefined) => ({
   precedence: after === undefined ? '' : precedence(after.version),
 })
 
-/** Splits rows so that the documents of each part are no more than `DOCUMENT_BYTES`, or one. */
-function* inPortions(found: readonly Found[]): Generator<readonly Found[]> {
+/** Splits rows into parts whose documents have at most `DOCUMENT_BYTES`, or are a single larger one. */
+function* splitByBytes(found: readonly Found[]): Generator<readonly Found[]> {
   let from = 0
   let bytes = 0
   for (const [index, row] of found.entries()) {
@@ -149,3 +148,59 @@ function* inPortions(found: readonly Found[]): Generator<readonly Found[]> {
   }
   if (from < found.length) yield found.slice(from)
 }
+
+/** A version of a server in the store. `document` is JSON text. */
+interface GateVersion {
+  readonly name: string
+  readonly version: string
+  readonly status: Status
+  readonly claims: ClaimsMap
+  readonly document: string
+  /** True if it comes from a Kubernetes source. Only these documents can be trusted to name objects. */
+  readonly isOfCluster: boolean
+}
+
+const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
+const KUBERNETES = ['kind', 'namespace', 'name', 'uid'] as const
+
+/** Builds a row of the gate as JSON text: what a gateway needs to find its backends, and the claims. */
+function buildRow({ name, version, status, claims, document, isOfCluster }: GateVersion): string {
+  const { remotes, packages, _meta } = JSON.parse(document) as Readonly<Record<string, unknown>>
+  return JSON.stringify({
+    name,
+    version,
+    status,
+    claims,
+    remotes: pickFromList(remotes, ['type', 'url']),
+    packages: pickFromList(packages, ['registryType', 'registryBaseUrl', 'identifier', 'version', 'fileSha256']),
+    kubernetes: isOfCluster ? findKubernetes(_meta) : undefined,
+  })
+}
+
+function pickFromList(list: unknown, members: readonly string[]): object[] {
+  if (!Array.isArray(list)) return []
+  return list.filter(isObject).map((item) => pickTexts(item, members))
+}
+
+function pickTexts(item: Readonly<Record<string, unknown>>, members: readonly string[]): Record<string, string> {
+  const texts: Record<string, string> = {}
+  for (const member of members) {
+    const value = Object.hasOwn(item, member) ? item[member] : undefined
+    if (typeof value === 'string') texts[member] = value
+  }
+  return texts
+}
+
+/** Finds the object that the entry of a cluster was made of (`sources/kubernetes`). */
+function findKubernetes(meta: unknown): object | undefined {
+  const publishers = listValues(readMember(meta, PUBLISHER_PROVIDED))
+  return publishers
+    .flatMap(listValues)
+    .map((block) => readMember(readMember(block, 'metadata'), 'kubernetes'))
+    .filter(isObject)
+    .map((found) => pickTexts(found, KUBERNETES))
+    .find((named) => KUBERNETES.every((member) => named[member] !== undefined))
+}
+
+const readMember = (value: unknown, name: string): unknown => (isObject(value) ? value[name] : undefined)
+const listValues = (value: unknown): unknown[] => (isObject(value) ? Object.values(value) : [])

@@ -1,19 +1,19 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { ClaimsMap } from '../../authz/claims.ts'
+import type { ClaimsMap } from '../../../identity/claims.ts'
 import type { EntryType } from '../../catalog/entry.ts'
 import type { AdminReader, EntryPageQuery, EntryRecord, RecordPage, VersionSummary } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
 import type { Snapshot } from './snapshot.ts'
 
-/** An entry with one of its versions, whose columns are null if none is left. */
+/** An entry with one of its versions. Without a version its columns are null. */
 interface Row extends Nullable<VersionRow> {
   readonly id: number
   readonly source: string
   readonly type: EntryType
   readonly name: string
   readonly claims: string
-  /** The bytes of the page up to here. */
+  /** The bytes of the page up to this row. */
   readonly upto: number
 }
 
@@ -24,20 +24,20 @@ interface VersionRow extends Omit<VersionSummary, 'createdAt' | 'updatedAt'> {
 
 type Nullable<T> = { readonly [K in keyof T]: T[K] | null }
 
-/** The most bytes of a page; the shown versions of one entry are fewer. */
+/** The most bytes of a page. One entry never has more. */
 const PAGE_BYTES = 8 * 1024 * 1024
-/** The most versions of an entry that are shown, the newest, and the characters of their texts. */
+/** Only the newest versions of an entry are shown, with so many characters of their texts. */
 const MOST_VERSIONS = 100
 const LONGEST_TITLE = 1_000
 const LONGEST_DESCRIPTION = 4_000
-/** The bytes around the texts of a version, and with the claims of an entry for each of its versions. */
+/** A version takes so many bytes besides its texts and the claims of its entry. */
 const AROUND_BYTES = 300
 
 /**
- * Selects entries `(id, source, type, name, claims, place)` with their versions by one statement. Texts beyond a page's
- * bytes are null.
+ * Builds the statement that adds versions to entries `(id, source, type, name, claims, place)`. Texts that don't fit
+ * the page are null.
  */
-const withVersions = (entries: RawBuilder<unknown>) => sql<Row>`
+const selectVersions = (entries: RawBuilder<unknown>) => sql<Row>`
   with shown as (
     select e.id, e.source, e.type, e.name, e.claims, e.place, v.version, v.status, v.precedence, v.published_at,
       v.updated_at, substr(v.title, 1, ${sql.lit(LONGEST_TITLE)}) as title,
@@ -73,17 +73,17 @@ function buildSummary({ version, status, title, description, published_at, updat
   return { version, status, title, description, createdAt: published_at, updatedAt: updated_at }
 }
 
-/** Creates the reader of entries as they are in their sources, whoever would see them. */
+/** Creates the reads of the admin API, which show entries as they are in their sources. */
 export function createAdminReader(
   database: Kysely<RegistryTables>,
   snapshot: Snapshot,
-  available: <T>(answer: Promise<T>) => Promise<T>,
+  askStore: <T>(answer: Promise<T>) => Promise<T>,
 ): AdminReader {
-  // One row more than requested shows whether there is a next page.
+  // One entry more than requested shows whether there is a next page.
   const read = async (entries: (page: EntryPageQuery) => RawBuilder<unknown>, page: EntryPageQuery) =>
-    buildPage((await withVersions(entries({ ...page, limit: page.limit + 1 })).execute(database)).rows, page.limit)
+    buildPage((await selectVersions(entries({ ...page, limit: page.limit + 1 })).execute(database)).rows, page.limit)
 
-  // This query runs before each publication.
+  // It is prepared because it runs before each publication.
   const named = prepareStatement<RegistryTables, Pick<Row, 'type' | 'name'>, Omit<Row, 'upto' | keyof VersionRow>>(
     database,
     (value) => sql`
@@ -97,13 +97,13 @@ export function createAdminReader(
     source: async (name) => snapshot.sources().get(name),
     registries: async () => [...snapshot.registries().values()],
     registry: async (name) => snapshot.registries().get(name),
-    entriesOfSource: (source, page) => available(read((its) => pageOfSource(source, its), page)),
+    entriesOfSource: (source, page) => askStore(read((its) => selectOfSource(source, its), page)),
     async entriesOfRegistry(registry, page) {
       const id = snapshot.registries().get(registry)?.id
-      return id === undefined ? { entries: [], more: false } : available(read((its) => pageOfRegistry(id, its), page))
+      return id === undefined ? { entries: [], more: false } : askStore(read((its) => selectOfRegistry(id, its), page))
     },
     entriesNamed: (type, name) =>
-      available(
+      askStore(
         named({ type, name }).then((rows) =>
           rows.map(({ source, claims }) => ({ source, type, name, claims: JSON.parse(claims) as ClaimsMap })),
         ),
@@ -111,7 +111,7 @@ export function createAdminReader(
   }
 }
 
-function pageOfSource(source: string, { limit, after }: EntryPageQuery): RawBuilder<unknown> {
+function selectOfSource(source: string, { limit, after }: EntryPageQuery): RawBuilder<unknown> {
   const behind = after === undefined ? sql`` : sql`and (e.type, e.name) > (${after.type}, ${after.name})`
   return sql`
     select e.id, s.name as source, e.type, e.name, c.claims, 0 as place
@@ -120,8 +120,8 @@ function pageOfSource(source: string, { limit, after }: EntryPageQuery): RawBuil
     order by e.type, e.name limit ${limit}`
 }
 
-/** Selects a page of a registry. Sources of one name come in the registry's order. */
-function pageOfRegistry(registry: number, { limit, after }: EntryPageQuery): RawBuilder<unknown> {
+/** Selects a page of a registry. Entries of the same name come in the order of their sources. */
+function selectOfRegistry(registry: number, { limit, after }: EntryPageQuery): RawBuilder<unknown> {
   const rank = sql`(
     select rs.position from registry_source rs join source a on a.id = rs.source_id
     where rs.registry_id = ${registry} and a.name = ${after?.source ?? ''})`

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { PublicError } from '../../../server/errors.ts'
 import { isDatabaseError } from '../../../storage/sql.ts'
-import type { Visible } from '../../authz/visibility.ts'
+import type { Visible } from '../../authz/access.ts'
 import type { GatePosition, Position } from '../../catalog/cursor.ts'
 import type { EntryType } from '../../catalog/entry.ts'
 import { precedence } from '../../catalog/precedence.ts'
@@ -9,14 +9,12 @@ import { foldTerm, likePattern } from '../../catalog/search-text.ts'
 import type { AdminReader } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import type { FilterValues, VersionFilter, VersionRow } from '../database/version-columns.ts'
-import { readConsistently } from './consistent-read.ts'
 import { createGatePage, type GatePage } from './gate-page.ts'
-import { createMakePage, type ReserveMemory, type VersionPage } from './large-texts.ts'
 import { createListPage } from './list-page.ts'
-import { createLookUp, type LookUpQuery } from './look-up.ts'
-import { createOneName } from './one-name.ts'
+import { createLookUp, createOneName, type LookUpQuery } from './one-name.ts'
 import { createAdminReader } from './read-admin.ts'
 import type { Snapshot } from './snapshot.ts'
+import { createMakePage, type ReserveMemory, readConsistently, type VersionPage } from './version-page.ts'
 
 interface Scope {
   readonly registry: string
@@ -43,22 +41,21 @@ export interface VersionsQuery extends Omit<VersionQuery, 'version'> {
 }
 
 const NOTHING: VersionPage = { rows: [], more: false }
-/** The most versions of one name on a page. */
 const MOST_VERSIONS = 1_000
 
 /**
- * Reads what registries show, at one state of the store. Throws a PublicError `unavailable`, and what `hold` throws.
+ * Reads what registries show. Each read shows one state. Throws a PublicError `unavailable`, and what `hold` throws.
  */
 export interface Reader extends AdminReader, Pick<Snapshot, 'claimsSets'> {
-  /** Lists up to `limit` versions, and 8 MiB of them, by name and precedence; none if there is no such registry. */
+  /** Lists versions by name and precedence, up to `limit` and 8 MiB; none if there is no such registry. */
   list(query: ListQuery, hold?: ReserveMemory): Promise<VersionPage>
-  /** Lists versions of one entry, newest first: a thousand, and 8 MiB, at most. */
+  /** Lists the versions of an entry, newest first, up to a thousand and 8 MiB. */
   versions(query: VersionsQuery, hold?: ReserveMemory): Promise<VersionPage>
   version(query: VersionQuery, hold?: ReserveMemory): Promise<VersionRow | undefined>
-  /** Reads a page of the registry's gate; undefined if there is no such registry. */
+  /** Reads a page of a registry's gate; undefined if there is no such registry. */
   gate(registry: string, after: GatePosition | undefined): Promise<GatePage | undefined>
   revision(registry: string): Promise<string | undefined>
-  /** Resolves when registries, their revisions and sets of claims are at least as new as at the call. */
+  /** Reads the registries, their revisions and the sets of claims again. */
   catchUp(): Promise<void>
 }
 
@@ -78,14 +75,14 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
   }
 
   return {
-    ...createAdminReader(database, snapshot, available),
+    ...createAdminReader(database, snapshot, askStore),
     claimsSets: snapshot.claimsSets,
     async list({ registry, type, visible, limit, after, search, updatedSince, version, includeDeleted }, hold) {
       const id = findId(registry)
-      // No stored text has such a character, and PostgreSQL takes none.
+      // No stored text has U+0000, and PostgreSQL refuses it.
       if (id === undefined || search?.includes('\0')) return NOTHING
       const filter: VersionFilter = {
-        version: versionShape(version),
+        version: findShape(version),
         search: search !== undefined,
         updatedSince: updatedSince !== undefined,
         includeDeleted,
@@ -93,50 +90,50 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
       const values: FilterValues = {
         ...(search !== undefined && { pattern: likePattern(foldTerm(search)) }),
         ...(updatedSince !== undefined && { updatedSince }),
-        ...exactly(version),
+        ...exactPrecedence(version),
       }
       const position = after && { name: after.name, precedence: precedence(after.version) }
       const scope = { registry: id, type, visible, hold }
-      return available(listPage({ ...scope, limit, after: position, filter, values, term: search }))
+      return askStore(listPage({ ...scope, limit, after: position, filter, values, term: search }))
     },
     async versions({ registry, after, ...query }, hold) {
       const id = findId(registry)
       if (id === undefined) return NOTHING
       const before = after && precedence(after.version)
       const shape = { version: 'all', values: {}, limit: MOST_VERSIONS } as const
-      return available(oneName({ ...query, ...shape, registry: id, before, hold }))
+      return askStore(oneName({ ...query, ...shape, registry: id, before, hold }))
     },
     async version({ registry, version, ...query }, hold) {
       const id = findId(registry)
       if (id === undefined) return undefined
-      const values = exactly(version)
+      const values = exactPrecedence(version)
       const { rows } =
         values === undefined
-          ? await available(latest({ ...query, registry: id }, hold))
-          : await available(oneName({ ...query, registry: id, version: 'exact', values, limit: 1, hold }))
+          ? await askStore(latest({ ...query, registry: id }, hold))
+          : await askStore(oneName({ ...query, registry: id, version: 'exact', values, limit: 1, hold }))
       return rows[0]
     },
     async gate(registry, after) {
       const id = findId(registry)
-      return id === undefined ? undefined : available(gatePage(id, after))
+      return id === undefined ? undefined : askStore(gatePage(id, after))
     },
     async revision(registry) {
       return snapshot.registries().get(registry)?.revision
     },
-    catchUp: () => available(snapshot.refresh('entries')),
+    catchUp: () => askStore(snapshot.refresh('entries')),
   }
 }
 
-function versionShape(version: string | undefined): 'all' | 'latest' | 'exact' {
+function findShape(version: string | undefined): 'all' | 'latest' | 'exact' {
   return version === undefined ? 'all' : version === 'latest' ? 'latest' : 'exact'
 }
 
-function exactly(version: string | undefined): { precedence: string } | undefined {
-  return versionShape(version) === 'exact' ? { precedence: precedence(version as string) } : undefined
+function exactPrecedence(version: string | undefined): { precedence: string } | undefined {
+  return findShape(version) === 'exact' ? { precedence: precedence(version as string) } : undefined
 }
 
-/** Treats a failing database as away, since the caller can't know more. */
-export async function available<T>(answer: Promise<T>): Promise<T> {
+/** Waits for an answer of the store. A database error becomes the PublicError `unavailable`. */
+export async function askStore<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer
   } catch (error) {

@@ -1,19 +1,19 @@
 import type { Kysely } from 'kysely'
-import type { ClaimsMap } from '../../authz/claims.ts'
+import type { ClaimsMap } from '../../../identity/claims.ts'
 import type { SyncState } from '../../sources/format/source.ts'
 import type { RegistryRecord, SourceRecord } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 
-/** The small part of the store that each request needs. It is kept in memory and read anew after each change. */
+/** The part of the store that every request needs. It is kept in memory, and read again after each change. */
 export interface Snapshot {
-  /** Returns the sets of claims of entries, sources and registries. The revision changes with each new one. */
+  /** Returns the sets of claims of entries, sources and registries. The revision changes with each new set. */
   claimsSets(): {
     readonly revision: number
     readonly sets: readonly { readonly id: number; readonly claims: ClaimsMap }[]
   }
   sources(): ReadonlyMap<string, SourceRecord>
   registries(): ReadonlyMap<string, RegistryRecord & { readonly id: number }>
-  /** Reads all changes up to now; concurrent calls share one read. `entries`: only entries have changed. */
+  /** Reads all changes up to now. Concurrent calls share a read. `entries`: only entries have changed. */
   refresh(changed?: 'entries'): Promise<void>
 }
 
@@ -31,7 +31,7 @@ const NOTHING: State = {
   registries: new Map(),
 }
 
-/** Creates the snapshot. `onSettings` is called when the settings of sources or registries have changed. */
+/** Creates the snapshot. It calls `onSettings` when the settings of sources or registries have changed. */
 export async function createSnapshot(database: Kysely<RegistryTables>, onSettings?: () => void): Promise<Snapshot> {
   let state = NOTHING
   let running: Promise<void> | undefined
@@ -45,7 +45,7 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
       same = all ? undefined : await readRevisions(database, before)
       state = same ?? (await readState(database, before))
     } catch (error) {
-      // The next run reads everything in place of this failed one.
+      // The next run reads everything that this one has missed.
       full ||= all
       throw error
     }
@@ -62,10 +62,10 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
       full = false
       return running
     }
-    // The current run may have begun before the requested change.
+    // The current run may have begun before the change.
     next ??= running
       .catch(() => {
-        // The callers that wait for the running refresh get its error.
+        // Those who wait for the current run get its error.
       })
       .then(() => {
         next = undefined
@@ -84,8 +84,8 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
 }
 
 /**
- * Reads the revisions; undefined if registries or their claims differ: content read by a number must not be cached
- * under the revision of another registry. One query if no set of claims is new.
+ * Reads only the revisions, by one query if no set of claims is new. Returns undefined if registries or their claims
+ * have changed too: content that was read by a registry's id must not be cached under the revision of another.
  */
 async function readRevisions(database: Kysely<RegistryTables>, before: State): Promise<State | undefined> {
   const rows = await database
@@ -115,7 +115,7 @@ async function readRevisions(database: Kysely<RegistryTables>, before: State): P
   }
 }
 
-/** Returns a text that differs if the settings of sources or registries differ. */
+/** Formats the settings of sources and registries, to compare them. */
 function formatSettings({ sources, registries }: State): string {
   return JSON.stringify([
     [...sources.values()].map(({ name, origin, config, claims }) => [name, origin, config, claims]),
@@ -132,7 +132,7 @@ async function readState(database: Kysely<RegistryTables>, before: State): Promi
     .select(['rs.registry_id', 's.name'])
     .orderBy('rs.position')
     .execute()
-  // This comes last: every set that the rows above carry existed before them.
+  // Sets of claims are read last, since they are stored before the rows that refer to them.
   const { claims, claimsSets } = await readClaims(database, before)
   const findClaims = (set: number) => claims.get(set) as ClaimsMap
   const bySource = Map.groupBy(order, ({ registry_id }) => registry_id)

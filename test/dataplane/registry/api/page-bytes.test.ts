@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Position } from '../../../../dataplane/registry/catalog/cursor.ts'
-import type { VersionPage } from '../../../../dataplane/registry/store/read/large-texts.ts'
+import type { VersionPage } from '../../../../dataplane/registry/store/read/version-page.ts'
 import type { Store } from '../../../../dataplane/registry/sync/open-store.ts'
 import { type List, labels, registryFile, server, startRegistry } from '../../../support/registry/registry.ts'
 import { endStores, onBothStores } from '../../../support/registry/store.ts'

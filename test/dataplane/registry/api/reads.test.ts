@@ -2,7 +2,7 @@ import { type IncomingHttpHeaders, request } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { BodyCache, type ResponseBody } from '../../../../dataplane/registry/api/catalog/body-cache.ts'
+import { BodyCache, type ResponseBody } from '../../../../dataplane/registry/api/catalog/bodies.ts'
 import {
   type AuthzRegistry,
   type CallerName,

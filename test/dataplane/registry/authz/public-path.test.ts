@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { isPublicPath } from '../../../../dataplane/registry/authz/public-path.ts'
+import { isPublicPath } from '../../../../dataplane/registry/settings/identity.ts'
 
 const OPEN = ['/registry/public', '/status/']
 

@@ -1,17 +1,21 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { AuthConfig } from '../../../../dataplane/config/registry.ts'
+import { type ClaimsMap, satisfies, type TokenClaims } from '../../../../dataplane/identity/claims.ts'
 import type { Caller } from '../../../../dataplane/identity/index.ts'
-import { mayManage, mayReach, maySee, publishFault } from '../../../../dataplane/registry/authz/access.ts'
 import {
   type Actor,
   createActors,
+  createVisibility,
   hasRole,
+  mayManage,
+  mayReach,
+  maySee,
+  publishFault,
   type RoleRules,
   resolveRoles,
-} from '../../../../dataplane/registry/authz/actor.ts'
-import { type ClaimsMap, sameClaims, satisfies, type TokenClaims } from '../../../../dataplane/registry/authz/claims.ts'
-import { createVisibility } from '../../../../dataplane/registry/authz/visibility.ts'
+  sameClaims,
+} from '../../../../dataplane/registry/authz/access.ts'
 
 const acme = { org: 'acme' }
 const platform = { org: 'acme', team: 'platform' }

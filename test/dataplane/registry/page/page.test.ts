@@ -1,7 +1,7 @@
 import { pathToFileURL } from 'node:url'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { clientSetups } from '../../../../dataplane/registry/page/document.ts'
+import { listSetups } from '../../../../dataplane/registry/page/pages.ts'
 import { look } from '../../../support/browser.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
 import { registryFile, server, startRegistry, type TestRegistry } from '../../../support/registry/registry.ts'
@@ -141,7 +141,7 @@ test('very long words stay within a narrow window', async () => {
 
 test('packages are started by the runner of their registry; shell words are quoted', () => {
   const setup = (packages: object[], client: string) =>
-    clientSetups({ name: 'a/b', packages }).find((one) => one.client === client)?.text
+    listSetups({ name: 'a/b', packages }).find((one) => one.client === client)?.text
   const npm = { registryType: 'npm', identifier: '@x/y', version: '1.2.3', environmentVariables: [{ name: 'KEY' }] }
   assert.is(setup([npm], 'Claude Code'), "claude mcp add b --env 'KEY=<KEY>' -- npx -y @x/y@1.2.3")
   assert.equal(JSON.parse(setup([npm], 'Cursor') ?? ''), {
@@ -153,8 +153,8 @@ test('packages are started by the runner of their registry; shell words are quot
     setup([{ registryType: 'pypi', identifier: "x'; rm -rf /" }], 'Claude Code') ?? '',
     "uvx 'x'\\''; rm -rf /'",
   )
-  assert.equal(clientSetups({ name: 'a/b', packages: [{ registryType: 'toString', identifier: 'x' }] }), [])
-  assert.equal(clientSetups({ name: 'a/b', remotes: [{ type: 'sse', url: 'javascript:x' }] }), [])
+  assert.equal(listSetups({ name: 'a/b', packages: [{ registryType: 'toString', identifier: 'x' }] }), [])
+  assert.equal(listSetups({ name: 'a/b', remotes: [{ type: 'sse', url: 'javascript:x' }] }), [])
 })
 
 test.run()

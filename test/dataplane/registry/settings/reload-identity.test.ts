@@ -19,7 +19,7 @@ test('known keys stay in use beside a new provider', async () => {
     },
   })
   const actor = async (by: typeof idp) =>
-    identity.actorOf(`Bearer ${await by.mint({ aud: AUDIENCE })}`, '/v0.1/servers')
+    identity.identify(`Bearer ${await by.mint({ aud: AUDIENCE })}`, '/v0.1/servers')
   identity.apply(auth(idp.issuer), '.')
   await actor(idp)
   idp.behaviour = 'error'

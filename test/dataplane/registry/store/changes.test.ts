@@ -1,7 +1,7 @@
 import type { Worker } from 'node:worker_threads'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { Visible } from '../../../../dataplane/registry/authz/visibility.ts'
+import type { Visible } from '../../../../dataplane/registry/authz/access.ts'
 import type { Store } from '../../../../dataplane/registry/sync/open-store.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { endStores, manage, onBothStores, publication } from '../../../support/registry/store.ts'

@@ -1,13 +1,13 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { RecentKeys } from '../../../../dataplane/registry/api/catalog/body-cache.ts'
-import { batchCalls } from '../../../../dataplane/registry/store/read/look-up.ts'
+import { RecentKeys } from '../../../../dataplane/registry/api/catalog/bodies.ts'
+import { batchCalls } from '../../../../dataplane/registry/store/read/one-name.ts'
 
 /** A gathering whose answers come when they are let; a question's key is its first letter. */
 function gathering() {
   const groups: { readonly questions: readonly string[]; end(error?: Error): void }[] = []
   const ask = batchCalls<string, string>({
-    keyOf: (question) => question.charAt(0),
+    buildKey: (question) => question.charAt(0),
     most: 3,
     atOnce: 2,
     run(questions) {

@@ -5,8 +5,12 @@ import { SourceError } from '../../../../dataplane/registry/sources/format/sourc
 import { findAddress } from '../../../../dataplane/registry/sources/git/poll-git.ts'
 import { createHttpGet, readRetryAfter } from '../../../../dataplane/registry/sources/http/http-get.ts'
 import { parseHeaders } from '../../../../dataplane/registry/sources/http/poll-api.ts'
-import { backoff, type ScheduledSource, type SyncCall } from '../../../../dataplane/registry/sync/schedule.ts'
-import { createScheduler } from '../../../../dataplane/registry/sync/scheduler.ts'
+import {
+  computeRetryWait,
+  createScheduler,
+  type ScheduledSource,
+  type SyncCall,
+} from '../../../../dataplane/registry/sync/schedule.ts'
 import { createSemaphore } from '../../../../dataplane/registry/sync/semaphore.ts'
 import { observeNothing } from '../../../../dataplane/telemetry/observe.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -64,7 +68,7 @@ test('a sync that is aborted as it gets a place aborts no other one', async () =
 
 test('waits after failures double up to a bound, with jitter; Retry-After is the least, within reason', () => {
   const wait = (attempts: number, intervalMs: number, random = 0, retryAfterMs?: number) =>
-    backoff({ attempts, intervalMs, retryAfterMs }, random)
+    computeRetryWait({ attempts, intervalMs, retryAfterMs }, random)
   assert.equal(
     [1, 2, 3, 30].map((attempts) => wait(attempts, 30_000)),
     [2_000, 4_000, 8_000, 300_000],
@@ -79,7 +83,10 @@ test('waits after failures double up to a bound, with jitter; Retry-After is the
 test('Retry-After: seconds or a date', () => {
   const now = Date.parse('2026-01-01T00:00:00Z')
   assert.is(readRetryAfter('120', now), 120_000)
-  assert.is(backoff({ attempts: 1, intervalMs: 1_000, retryAfterMs: readRetryAfter('9'.repeat(400), now) }), 3_600_000)
+  assert.is(
+    computeRetryWait({ attempts: 1, intervalMs: 1_000, retryAfterMs: readRetryAfter('9'.repeat(400), now) }),
+    3_600_000,
+  )
   assert.is(readRetryAfter('Thu, 01 Jan 2026 00:01:00 GMT', now), 60_000)
   assert.is(readRetryAfter('Wed, 31 Dec 2025 00:00:00 GMT', now), 0)
   for (const odd of [undefined, 'soon', '-1', ['1', '2']]) assert.is(readRetryAfter(odd, now), undefined)

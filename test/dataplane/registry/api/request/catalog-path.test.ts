@@ -1,13 +1,13 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { catalogIds, catalogOperations } from '../../../../../dataplane/registry/api/catalog/operations.ts'
-import { catalogPath, requestTarget } from '../../../../../dataplane/registry/api/request/catalog-path.ts'
+import { parseCatalogPath, splitTarget } from '../../../../../dataplane/registry/api/request/query.ts'
 
 const PARTS: Record<string, string> = { registry: 'main', entry: 'a.b%2Fc', version: '1.0.0%2B1' }
 
 for (const { id, path } of catalogOperations)
   test(`${id}: the path of the description is parsed`, () => {
-    const read = catalogPath(path.replace(/\{(\w+)\}/g, (_, name) => PARTS[name] as string))
+    const read = parseCatalogPath(path.replace(/\{(\w+)\}/g, (_, name) => PARTS[name] as string))
     assert.ok(read)
     assert.is(catalogIds[read.type][read.kind], id === 'getSkill' ? 'getSkillVersion' : id)
     assert.is(read.registry, 'main')
@@ -30,7 +30,7 @@ for (const [path, name, version] of [
   ['servers/a%zz/versions', 'a%zz', ''],
 ] as const)
   test(`${path}: ${name} ${version}`, () => {
-    const read = catalogPath(`/registry/main/v0.1/${path}`)
+    const read = parseCatalogPath(`/registry/main/v0.1/${path}`)
     assert.equal([read?.name, read?.version], [name, version])
   })
 
@@ -51,14 +51,14 @@ for (const path of [
   '/registry/main/servers/a/b',
   '/x/../registry/main/v0.1/servers',
 ])
-  test(`${path} is passed to the app`, () => assert.is(catalogPath(path), undefined))
+  test(`${path} is passed to the app`, () => assert.is(parseCatalogPath(path), undefined))
 
 test('a target is split undecoded, with or without scheme and host', () => {
-  const { path, query } = requestTarget('/a%2Fb?search=x+y&search=z')
+  const { path, query } = splitTarget('/a%2Fb?search=x+y&search=z')
   assert.equal([path, query.get('search')], ['/a%2Fb', 'x y'])
-  assert.is(requestTarget('http://host:1/a?b=%zz').path, '/a')
-  assert.is(requestTarget('HTTPS://host').path, '')
-  assert.is(requestTarget('*').path, '*')
+  assert.is(splitTarget('http://host:1/a?b=%zz').path, '/a')
+  assert.is(splitTarget('HTTPS://host').path, '')
+  assert.is(splitTarget('*').path, '*')
 })
 
 test.run()

@@ -1,8 +1,8 @@
 import Type, { type TSchema } from 'typebox'
 
 /**
- * A server document as it may be published: server.json of 2025-12-11, whose rules also apply to the older dates.
- * Before 2025-09-16 fields had other names. Unknown fields are kept: the format grows.
+ * The schemas that a server document may name. All are checked by the rules of the newest. Before 2025-09-16 fields had
+ * other names.
  */
 const SCHEMA_DATES = ['2025-12-11', '2025-10-17', '2025-10-11', '2025-09-29', '2025-09-16'] as const
 
@@ -10,19 +10,18 @@ const schemaUrl = (date: string) => `https://static.modelcontextprotocol.io/sche
 
 const optional = <P extends Record<string, TSchema>>(fields: P) =>
   Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, Type.Optional(schema)]))
-/** Databases and parsers of clients fail on NUL. */
+/** NUL breaks databases and the parsers of clients. */
 const noNul = { pattern: '^[^\\u0000]*$', says: 'must not hold NUL' } as const
-export const text = (description: string, maxLength = 4096) =>
-  Type.String({ description, minLength: 1, maxLength, ...noNul })
+const text = (description: string, maxLength = 4096) => Type.String({ description, minLength: 1, maxLength, ...noNul })
 const flag = (description: string) => Type.Boolean({ description })
-const many = (items: TSchema, description?: string) =>
+const list = (items: TSchema, description?: string) =>
   Type.Array(items, { maxItems: 256, ...(description === undefined ? {} : { description }) })
-const free = (description: string) => Type.Unsafe<object>({ type: 'object', description })
+const freeObject = (description: string) => Type.Unsafe<object>({ type: 'object', description })
 
-/** Neither `latest` nor a range: `^1.2`, `>=1`, `1.x`, `1 || 2`. */
+/** A version is not `latest`, and no range such as `^1.2`, `>=1`, `1.x` or `1 || 2`. */
 const VERSION = '^(?!latest$)(?![\\^~<>=])(?!.*\\|\\|)(?!.*\\s)(?!(.*\\.)?[xX*](\\.|$))[!-~\\u00a1-\\uffff]+$'
 const NO_RANGE = 'must be one version without spaces: neither `latest` nor a range'
-export const version = Type.String({
+const version = Type.String({
   description: 'A version, best a semantic one; neither `latest` nor a range.',
   pattern: VERSION,
   says: NO_RANGE,
@@ -41,7 +40,7 @@ const input = {
   value: Type.String({ description: 'Fixed value; `{name}` stands for a variable.', maxLength: 4096, ...noNul }),
   default: Type.String({ maxLength: 4096, ...noNul }),
   placeholder: Type.String({ maxLength: 4096, ...noNul }),
-  choices: many(Type.String({ maxLength: 4096, ...noNul })),
+  choices: list(Type.String({ maxLength: 4096, ...noNul })),
 }
 const variables = Type.Unsafe<object>({ type: 'object', additionalProperties: Type.Object(optional(input)) })
 const inputs = optional({ ...input, variables })
@@ -77,8 +76,8 @@ const argument = Type.Unsafe<object>({
   ],
 })
 
-const headers = many(keyed, 'Headers that the client sends.')
-/** An http or https URL, or one that begins with a variable. */
+const headers = list(keyed, 'Headers that the client sends.')
+/** An http or https URL; it may begin with a variable instead. */
 const endpoint = Type.String({
   pattern: '^(https?://|\\{)[^\\s]+$',
   maxLength: 2048,
@@ -108,7 +107,7 @@ const remotes = Type.Unsafe<object>({
   oneOf: [remote('streamable-http', { variables }), remote('sse', { variables })],
 })
 
-const packages = Type.Object({
+const serverPackage = Type.Object({
   registryType: text('npm, pypi, oci, nuget, mcpb, cargo or another.', 64),
   identifier: text('Name of the package there, or its URL.', 2048),
   transport,
@@ -123,18 +122,18 @@ const packages = Type.Object({
     registryBaseUrl: Type.String({ format: 'uri', maxLength: 2048 }),
     fileSha256: Type.String({ pattern: '^[a-f0-9]{64}$' }),
     runtimeHint: text('The program that runs it: npx, uvx, docker.', 64),
-    runtimeArguments: many(argument),
-    packageArguments: many(argument),
-    environmentVariables: many(keyed),
+    runtimeArguments: list(argument),
+    packageArguments: list(argument),
+    environmentVariables: list(keyed),
   }),
 })
 
-export const icons = many(
+const icons = list(
   Type.Object({
     src: Type.String({ pattern: '^https://[^\\s]+$', maxLength: 255, examples: ['https://example.com/icon.png'] }),
     ...optional({
       mimeType: Type.Enum(['image/png', 'image/jpeg', 'image/jpg', 'image/svg+xml', 'image/webp'], { type: 'string' }),
-      sizes: many(Type.String({ pattern: '^(\\d+x\\d+|any)$' })),
+      sizes: list(Type.String({ pattern: '^(\\d+x\\d+|any)$' })),
       theme: Type.Enum(['light', 'dark'], { type: 'string' }),
     }),
   }),
@@ -164,10 +163,74 @@ export const serverJson = Type.Object(
       }),
       websiteUrl: Type.String({ format: 'uri', maxLength: 2048 }),
       icons,
-      packages: many(packages, 'The packages that install it.'),
-      remotes: many(remotes, 'The addresses at which it runs.'),
-      _meta: free('Extensions, by reverse DNS name.'),
+      packages: list(serverPackage, 'The packages that install it.'),
+      remotes: list(remotes, 'The addresses at which it runs.'),
+      _meta: freeObject('Extensions, by reverse DNS name.'),
     }),
   },
   { description: 'A server document (server.json).' },
+)
+
+/** The files of a skill: an image, or a folder of a git repository. */
+const skillPackages = Type.Array(
+  Type.Unsafe<object>({
+    type: 'object',
+    required: ['registryType'],
+    discriminator: { propertyName: 'registryType' },
+    oneOf: [
+      {
+        type: 'object',
+        required: ['identifier'],
+        properties: {
+          registryType: { const: 'oci' },
+          identifier: text('The image.', 2048),
+          digest: text('Its digest.', 255),
+          mediaType: text('Its media type.', 255),
+        },
+      },
+      {
+        type: 'object',
+        required: ['url'],
+        properties: {
+          registryType: { const: 'git' },
+          url: text('URL of the repository.', 2048),
+          ref: text('Branch or tag.', 255),
+          commit: text('Commit.', 64),
+          subfolder: text('Its folder in the repository.', 1024),
+        },
+      },
+    ],
+  }),
+  { maxItems: 64 },
+)
+
+export const skillJson = Type.Object(
+  {
+    namespace: Type.String({
+      pattern: '^[a-zA-Z0-9.-]+$',
+      minLength: 3,
+      maxLength: 128,
+      examples: ['com.example'],
+    }),
+    name: Type.String({ pattern: '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$', maxLength: 64, examples: ['write-tests'] }),
+    description: text('The purpose of the skill.', 1024),
+    version,
+    $schema: Type.Optional(Type.String({ format: 'uri', maxLength: 2048 })),
+    status: Type.Optional(Type.Enum(['active', 'deprecated', 'archived'], { type: 'string' })),
+    title: Type.Optional(text('Display name.', 100)),
+    license: Type.Optional(text('SPDX expression or a name.', 256)),
+    compatibility: Type.Optional(text('Its requirements.', 500)),
+    allowedTools: Type.Optional(Type.Array(text('Name of a tool.', 255), { maxItems: 256 })),
+    repository: Type.Optional(
+      Type.Object({
+        url: Type.String({ format: 'uri', maxLength: 2048 }),
+        type: Type.Optional(text('git or another.', 64)),
+      }),
+    ),
+    icons: Type.Optional(icons),
+    packages: Type.Optional(skillPackages),
+    metadata: Type.Optional(Type.Unsafe<object>({ type: 'object', description: 'Further metadata.' })),
+    _meta: Type.Optional(Type.Unsafe<object>({ type: 'object', description: 'Extensions, by reverse DNS name.' })),
+  },
+  { description: 'A skill.' },
 )

@@ -1,6 +1,5 @@
 import { type Kysely, sql } from 'kysely'
 import { PublicError } from '../../../server/errors.ts'
-import { revisionColumn } from '../database/read-revision.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { numberLists, prepareStatement } from '../database/statement.ts'
 import {
@@ -8,16 +7,17 @@ import {
   LARGE_BYTES,
   type LargeTexts,
   parseLargeTexts,
+  revisionColumn,
   type VersionRow,
 } from '../database/version-columns.ts'
 
-/** The most bytes of the versions on one page. A larger version is a page of its own. */
+/** The most bytes of versions on one page. A larger version has a page to itself. */
 export const PAGE_BYTES = 8 * 1024 * 1024
-/** The bytes around the texts of a version. */
+/** A version takes so many bytes besides its texts. */
 const AROUND_BYTES = 512
-/** The most pages with large texts that are read at a time: each may be in memory three times until it is sent. */
+/** The most pages with large texts that are read at a time. Each may be in memory three times until it is sent. */
 const AT_ONCE = 2
-/** The most pages that wait for that; more are refused. */
+/** The most pages that wait for their turn. More are refused. */
 const MOST_WAITING = 64
 
 export interface VersionPage {
@@ -29,23 +29,23 @@ interface Texts extends Pick<VersionRow, 'document' | 'status_message' | 'other_
   readonly version_id: number
 }
 
-export interface PageOptions {
+interface PageOptions {
   readonly limit: number
   readonly registry: number
-  /** True on the last attempt: changes made meanwhile are accepted. */
+  /** True for the last attempt, in which changes meanwhile are accepted. */
   readonly isLast: boolean
   readonly hold: ReserveMemory | undefined
 }
 
-/** Reserves memory for a page before its large texts are read. It throws if that is too much, and they are not read. */
+/** Reserves memory for a page, before its large texts are read. Throws if there is not enough. */
 export type ReserveMemory = (bytes: number) => void
 
-/** Undefined if the registry has changed since the rows were found. */
+/** Makes a page of versions that were found; undefined if the registry has changed since then. */
 export type MakePage = (found: readonly FoundRow[], options: PageOptions) => Promise<VersionPage | undefined>
 
 /**
- * Creates the function that makes a page of found versions, up to the requested number and `PAGE_BYTES`, with their
- * large texts.
+ * Creates the function that makes a page of versions, up to the requested number and `PAGE_BYTES`. It reads their large
+ * texts.
  */
 export function createMakePage(database: Kysely<RegistryTables>): MakePage {
   const lists = numberLists(database)
@@ -58,10 +58,10 @@ export function createMakePage(database: Kysely<RegistryTables>): MakePage {
         cross join document d
       where v.id = c.value and d.id = v.document_id`,
   )
-  const limited = createLimiter(AT_ONCE)
+  const runLimited = createLimiter(AT_ONCE)
 
   return async function makePage(found, { limit, registry, isLast, hold }) {
-    const { count, bytes, large } = fitting(found, limit)
+    const { count, bytes, large } = fitPage(found, limit)
     const rows = count < found.length ? found.slice(0, count) : found
     const more = count < found.length
     if (large.length === 0) {
@@ -70,7 +70,7 @@ export function createMakePage(database: Kysely<RegistryTables>): MakePage {
     }
 
     const versions = lists.value(large.map(({ version }) => version))
-    const texts = await limited(() => {
+    const texts = await runLimited(() => {
       hold?.(bytes)
       return readTexts({ versions, registry })
     })
@@ -87,7 +87,6 @@ export function createMakePage(database: Kysely<RegistryTables>): MakePage {
   }
 }
 
-/** Estimates the bytes of a version on a page, rounded up. */
 export function estimatePageBytes(row: FoundRow): number {
   return AROUND_BYTES + (parseLargeTexts(row)?.bytes ?? countSmallBytes(row))
 }
@@ -96,12 +95,12 @@ function countSmallBytes({ document, status_message, other_meta }: FoundRow): nu
   return Buffer.byteLength(document) + Buffer.byteLength(status_message ?? '') + Buffer.byteLength(other_meta ?? '')
 }
 
-/** So many versions always fit if none is large. Then their characters are counted, which is faster. */
-const SURELY = Math.floor(PAGE_BYTES / (LARGE_BYTES + AROUND_BYTES))
+/** So many small versions always fit. For them characters are counted instead of bytes, which is faster. */
+const ALWAYS_FITTING = Math.floor(PAGE_BYTES / (LARGE_BYTES + AROUND_BYTES))
 
-/** Returns the number of rows that fit a page, at least one, their bytes, and their large texts. */
-function fitting(found: readonly FoundRow[], limit: number) {
-  const smallBytes = found.length > SURELY ? countSmallBytes : countCharacters
+/** Returns how many rows fit a page (at least one), their bytes, and the references to their large texts. */
+function fitPage(found: readonly FoundRow[], limit: number) {
+  const smallBytes = found.length > ALWAYS_FITTING ? countSmallBytes : countCharacters
   const large: LargeTexts[] = []
   let bytes = 0
   for (let index = 0; index < found.length; index++) {
@@ -119,11 +118,11 @@ function countCharacters({ document, status_message, other_meta }: FoundRow): nu
   return document.length + (status_message?.length ?? 0) + (other_meta?.length ?? 0)
 }
 
-/** Creates the function that runs so many tasks at a time. Throws a PublicError if too many wait. */
+/** Creates the function that runs so many tasks at a time. It throws a PublicError if too many wait. */
 function createLimiter(most: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = []
   let running = 0
-  return async function limited(work) {
+  return async function runLimited(work) {
     if (waiting.length >= MOST_WAITING)
       throw new PublicError('unavailable', {
         message: 'Too many large documents are being read; try again.',
@@ -138,5 +137,30 @@ function createLimiter(most: number): <T>(work: () => Promise<T>) => Promise<T> 
       if (next === undefined) running--
       else next()
     }
+  }
+}
+
+export interface ReadAttempt {
+  readonly rows: readonly FoundRow[]
+  /** True if the registry changed while the rows were read. */
+  readonly torn: boolean
+}
+
+/** If the registry keeps changing during a read, the last of these attempts counts. */
+const ATTEMPTS = 5
+
+/**
+ * Finds versions and makes something of them. Repeats both if the registry has changed meanwhile, in which case `find`
+ * returns `torn` or `make` undefined.
+ */
+export async function readConsistently<T>(
+  find: () => Promise<ReadAttempt>,
+  make: (rows: readonly FoundRow[], isLast: boolean) => Promise<T | undefined>,
+): Promise<T> {
+  for (let left = ATTEMPTS; ; left--) {
+    const { rows, torn } = await find()
+    if (torn && left > 0) continue
+    const made = await make(rows, left === 0)
+    if (made !== undefined) return made
   }
 }
