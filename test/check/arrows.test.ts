@@ -36,7 +36,7 @@ test('a file outside every room is reported', () => {
   assert.equal(wrong('dataplane/odds/a.ts', ''), ['dataplane/odds/a.ts: lies in no room'])
 })
 
-test('a room inside a room imports those below it, and what lies in the room itself imports all of them', () => {
+test('a nested room imports those below it, and the files of the outer room import all of them', () => {
   assert.equal(wrong('operator/runtime/loop/a.ts', "import '../queue/queue.ts'"), [])
   assert.equal(wrong('operator/runtime/a.ts', "import './loop/controller.ts'"), [])
   assert.equal(wrong('operator/runtime/queue/a.ts', "import '../loop/controller.ts'"), [
@@ -45,14 +45,14 @@ test('a room inside a room imports those below it, and what lies in the room its
   assert.is(wrong('operator/runtime/queue/a.ts', "import '../a.ts'").length, 1)
 })
 
-test('a folder of a room has a floor, and a floor has a folder', () => {
+test('each folder of a room has a level, and each level a folder', () => {
   assert.equal(wrongFloors(sources.keys()), [])
   assert.equal(wrongFloors([...sources.keys(), 'operator/render/odds/a.ts']), ['operator/render/odds: has no floor'])
   const less = [...sources.keys()].filter((file) => !file.startsWith('operator/render/pod/'))
   assert.equal(wrongFloors(less), ['operator/render/pod: has a floor and no files'])
 })
 
-test('every allowance is used, and one that is not is reported', () => {
+test('every exception is used, and an unused one is reported', () => {
   assert.equal(unusedAllowances(sources), [])
   const less = new Map([...sources].filter(([file]) => !file.startsWith('dataplane/storage/')))
   assert.equal(
@@ -63,7 +63,7 @@ test('every allowance is used, and one that is not is reported', () => {
   )
 })
 
-test('files that import each other in a circle are found, however long it is', () => {
+test('import cycles of any length are found', () => {
   const graph = new Map([
     ['a', ['b', 'x']],
     ['b', ['c']],
@@ -82,7 +82,7 @@ test('files that import each other in a circle are found, however long it is', (
   assert.equal(circles(new Map([['a', ['a']]])), [['a']])
 })
 
-test('a circle is refused, of types as well', () => {
+test('an import cycle is refused, also of types alone', () => {
   assert.equal(wrongCircles(sources), [])
   const circle = new Map([...sources, ['cli/a.ts', ['cli/b.ts']], ['cli/b.ts', ['cli/a.ts']]])
   assert.equal(wrongCircles(circle), ['a circle of 2: cli/a.ts cli/b.ts'])

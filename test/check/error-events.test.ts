@@ -13,7 +13,7 @@ const MAKERS = [
   'test/support/network/open-clients.ts',
 ]
 
-test('clients whose connections may be lost are made where they get a listener', () => {
+test('Redis and PostgreSQL clients are only created where they get an error listener', () => {
   const files = globSync('{bench,bin,check,cli,dataplane,build,operator,samples,test}/**/*.ts').sort()
   assert.ok(files.length > 1_000)
   const makers = files.filter((file) => !file.includes('node_modules') && MADE.test(readFileSync(file, 'utf8')))

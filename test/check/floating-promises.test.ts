@@ -74,7 +74,7 @@ async function findingsOf(files: Readonly<Record<string, string>>): Promise<stri
   }
 }
 
-test('a type that holds itself is judged alike whatever was judged before it', async () => {
+test('a recursive type is judged the same in any order', async () => {
   const types = `type One = readonly Two[] | readonly Holds[] | readonly Three[]
 type Two = readonly One[] | string
 type Three = readonly One[] | number

@@ -14,7 +14,7 @@ test('each locked package has a SHA-512; the root and links are no packages', ()
   assert.equal(unchecked({ packages }), [])
 })
 
-test('one without, by a weaker digest, or cut short is named', () => {
+test('a package without a digest, with a weaker one or a short one is named', () => {
   const packages = {
     '': {},
     'node_modules/a': good,

@@ -18,7 +18,7 @@ const linesOf = (source: string) =>
     (mutant) => `${mutant.line}: ${mutated(source, mutant).split('\n')[mutant.line - 1]?.trim()}`,
   )
 
-test('mistakes are made in code, and in neither comments, texts, patterns nor types', () => {
+test('mutations change code, and neither comments, texts, patterns nor types', () => {
   assert.equal(linesOf(SOURCE), [
     '5: if (list.size <= LIMIT_MS || /await (x)/.test(text)) return',
     '5: if (false) return',
@@ -30,7 +30,7 @@ test('mistakes are made in code, and in neither comments, texts, patterns nor ty
   assert.not(parses('const a = = 1'))
 })
 
-test('a mutant is found again where its line has moved, and nowhere where that is gone or there twice', () => {
+test('a mutant is found again if its line has moved, and not if the line is gone or ambiguous', () => {
   const [mutant] = makeMutants('a.ts', SOURCE)
   assert.ok(mutant)
   const moved = `// One line more.\n${SOURCE}`
@@ -41,7 +41,7 @@ test('a mutant is found again where its line has moved, and nowhere where that i
   assert.is(mutantIn(SOURCE + SOURCE, SOURCE, mutant), undefined)
 })
 
-test('the test of the same name judges first, and one that starts the command judges, too', () => {
+test('the test of the same name judges a mutant first, and tests that start the command judge it too', () => {
   const judges = readJudges(root)('operator/render/object/canonical.ts')
   assert.is(judges[0], 'test/operator/render/object/canonical.test.ts')
   assert.ok(judges.includes('test/docs/registry.test.ts'))

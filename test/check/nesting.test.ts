@@ -25,7 +25,7 @@ const bodies: readonly (readonly [what: string, body: string, line: number | und
   ['a place without one', nested(4, '// nesting:\nif (n) n++'), 6],
 ]
 
-test('what nests deeper than four levels is refused', async () => {
+test('code that nests deeper than four levels is refused', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'nesting-'))
   try {
     const files = bodies.map(([, body], index) => [
@@ -44,7 +44,7 @@ test('what nests deeper than four levels is refused', async () => {
   }
 })
 
-test('no source of ours does', () => {
+test('no source nests deeper than four levels', () => {
   assert.equal(deepNesting(join(import.meta.dirname, '..', '..', 'tsconfig.json')), [])
 })
 

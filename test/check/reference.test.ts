@@ -20,7 +20,7 @@ function line(page: string, section: string, field: string): string {
   )
 }
 
-test('a field is told with its type, whether it must be there, its limits and what it is', () => {
+test('the reference of a field has its type, whether it is required, its limits and its description', () => {
   assert.is(
     line('mcpoidcconfig.md', 'spec.inline', 'issuer'),
     '| `issuer` | text | **required** | at most 2048 characters; matches `^https?://[^\\s]+$` | Issuer, compared exactly with `iss`. |',
@@ -37,7 +37,7 @@ test('a field in a list, a map or a list of lists has a section of its own', () 
   assert.match(line('virtualmcpserver.md', 'spec.outgoingAuth.backends.*', 'type'), /`discovered`/)
 })
 
-test('what is refused says why, and what to set instead', () => {
+test('a refused field says why, and what to set instead', () => {
   const refused = line('virtualmcpserver.md', 'spec.config', 'telemetry')
   assert.match(refused, /\*\*Refused\*\*: use spec\.telemetryConfigRef, with an MCPTelemetryConfig\./)
   assert.match(
@@ -69,14 +69,14 @@ const sources = globSync('operator/{model,reconcile,runtime,standalone,cluster/f
   .map((path) => readFileSync(`${root}${path}`, 'utf8'))
   .join('\n')
 
-test('every reason and condition that the operator can report is told, with what to do about it', () => {
+test('every reason and condition of the operator is documented, with what to do', () => {
   const words = new Set([...sources.matchAll(/'([A-Z][a-z]+(?:[A-Z]+[a-z]*)+)'/g)].map(([, word]) => word as string))
   const known = new Set([...Object.keys({ ...reasons, ...fileReasons, ...conditionTypes, ...kinds }), ...OTHERS])
   const untold = [...words].filter((word) => !known.has(word) && !Object.hasOwn(kinds, word))
   assert.equal(untold.sort(), [], 'add them to operator/model/reasons.ts')
 })
 
-test('no reason is told that nothing reports', () => {
+test('no reason is documented that nothing reports', () => {
   // Kubernetes’ own, which are handed on.
   const theirs = new Set(['CrashLoopBackOff', 'Evicted', 'ImagePullBackOff'])
   const told = Object.keys({ ...reasons, ...fileReasons, ...conditionTypes }).filter((name) => !theirs.has(name))

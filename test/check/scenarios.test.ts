@@ -34,7 +34,7 @@ test('tables with other columns are passed over', () => {
   ])
 })
 
-test('a title stands in its file as that of a test, whatever it is made of', () => {
+test('a title is found in its file, with any kind of quotes', () => {
   assert.equal(
     wrong('| s | a.test.ts | one | c |', `| | a.test.ts | two of \${era}: a\\|b | c |`, '| n | none | why | |'),
     [],
@@ -46,7 +46,7 @@ test('a title may be that of a line of a table', () => {
   assert.is(wrong('| s | table.test.ts | no row | c |').length, 1)
 })
 
-test('a file or title that is gone, what is no title, and lines that lack something are told', () => {
+test('missing files and titles, other texts than titles, and incomplete lines are reported', () => {
   assert.equal(wrong('| s | b.test.ts | one | c |'), ['line 1 (s): there is no test/b.test.ts'])
   for (const title of ['on', 'three', 'four', 'one more'])
     assert.equal(wrong(`| s | a.test.ts | ${title} | c |`), [

@@ -21,7 +21,7 @@ const imports = new Map([
 const way = (...files: readonly string[]) => ({ name: 'a test', files, measured: 3 })
 const ways = readWays(readFileSync(new URL('docs/architecture.md', root), 'utf8'))
 
-test('docs/architecture.md lists the ways of a call, a page and a reconcile as the imports have them', () => {
+test('docs/architecture.md lists the files of a call, a page and a reconcile as imported', () => {
   assert.equal(
     ways.map(({ name }) => name),
     ['a tools/call', 'a page of the catalog', 'a reconcile'],

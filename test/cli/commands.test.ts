@@ -111,7 +111,7 @@ test('validate: an unknown reference is an error at the place that makes it', as
   )
 })
 
-test('validate: what stands in the files and is wrong itself is not said to be missing', async () => {
+test('validate: an invalid object in the files is not reported as missing', async () => {
   const oidc =
     'apiVersion: portico.dev/v1beta1\nkind: MCPOIDCConfig\nmetadata:\n  name: o\nspec:\n  type: inline\n  inline:\n    issuer: 7\n'
   const map = 'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: m\ndata: 7\n'
@@ -127,7 +127,7 @@ test('validate: what stands in the files and is wrong itself is not said to be m
   assert.not.match(err, 'is missing')
 })
 
-test('validate: logins without an identity are a warning, as other things are that may be meant', async () => {
+test('validate: logins without an identity and other doubtful settings are warnings', async () => {
   const provider =
     '      - name: code\n        type: oauth2\n        oauth2Config:\n          authorizationEndpoint: https://c.example/a\n          tokenEndpoint: https://c.example/t\n          clientId: x\n'
   const oidc =
@@ -141,7 +141,7 @@ test('validate: logins without an identity are a warning, as other things are th
   assert.match(err, /a\.yaml:\d+: warning: .*\/spec\/inline\/clientId has no effect.*\(NoEffect\)/)
 })
 
-test('validate: what is no file has no line, and no message is for programmers', async () => {
+test('validate: a missing file is reported without a line, and no message is meant for programmers', async () => {
   const { code, err } = await portico(['validate', '/nowhere/at/all'])
   assert.equal([code, err], [1, '/nowhere/at/all: error: no such file or folder (FileMissing)\n'])
   const registry =
@@ -152,7 +152,7 @@ test('validate: what is no file has no line, and no message is for programmers',
   assert.not.match(told.err, 'parseAllDocuments')
 })
 
-test('validate: each thing that an object misses is told at its own place', async () => {
+test('validate: each missing reference of an object is reported at its own place', async () => {
   const spec =
     '  groupRef:\n    name: nowhere\n  incomingAuth:\n    type: oidc\n    audience: a\n    oidcConfigRef:\n      name: nobody\n'
   const head = 'apiVersion: portico.dev/v1beta1\nkind: VirtualMCPServer\nmetadata:\n  name: v\nspec:\n'
@@ -168,7 +168,7 @@ test('validate: each thing that an object misses is told at its own place', asyn
   )
 })
 
-test('validate: a field that is refused is an error at its place, told once', async () => {
+test('validate: a refused field is one error at its place', async () => {
   using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}  webhookConfigRef:\n    name: hooks\n` })
   const { code, err } = await portico(['validate', folder.path])
   assert.is(code, 1)
@@ -176,7 +176,7 @@ test('validate: a field that is refused is an error at its place, told once', as
   assert.is(err.split('NotSupported').length, 2, err)
 })
 
-test('validate: what is wrong with a workflow is told at its place, and at the gateway that goes without it', async () => {
+test('validate: a problem of a workflow is reported at its place and at the gateway that leaves it out', async () => {
   const composed = `${gateway('g')}  config:\n    compositeToolRefs: [{name: it}, {name: gone}]\n`
   using folder = temporaryFolder({
     'a.yaml': `${group}---\n${composed}`,
@@ -239,14 +239,14 @@ test('render: the same bytes twice, whatever the order of the files', async () =
   assert.equal(kinds.includes('VirtualMCPServer'), false)
 })
 
-test('render: what is not valid renders nothing at all', async () => {
+test('render: invalid manifests print nothing', async () => {
   using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}`, 'b.yaml': gateway('nowhere') })
   const { code, out, err } = await portico(['render', folder.path])
   assert.equal([code, out], [1, ''])
   assert.match(err, 'b.yaml:7: error: /spec/groupRef/name: ')
 })
 
-test('render --status: who refers to what, and what is wrong', async () => {
+test('render --status: shows references and problems', async () => {
   using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}`, 'b.yaml': gateway('nowhere') })
   const { code, out } = await portico(['render', '--status', folder.path])
   assert.is(code, 1)
@@ -257,7 +257,7 @@ test('render --status: who refers to what, and what is wrong', async () => {
   assert.equal([ready.status, ready.reason], ['False', 'ReferenceNotFound'])
 })
 
-test('validate and render: a template that takes the node is an error, but with --pod-template=any', async () => {
+test('validate and render: a template that takes over the node is an error, except with --pod-template=any', async () => {
   using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}  podTemplateSpec: {spec: {hostPID: true}}\n` })
   for (const command of ['validate', 'render']) {
     const { code, err } = await portico([command, folder.path])
@@ -268,7 +268,7 @@ test('validate and render: a template that takes the node is an error, but with 
   }
 })
 
-test('render: the admin listeners are for the operator in its namespace and for who is named', async () => {
+test('render: admin listeners admit the operator of its namespace and the named namespaces', async () => {
   using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}` })
   const args = ['--operator-namespace', 'tools', '--admin-from', 'monitoring', '--admin-from', '10.0.0.0/8']
   const { out } = await portico(['render', folder.path, ...args])
@@ -285,7 +285,7 @@ test('render: the admin listeners are for the operator in its namespace and for 
   ])
 })
 
-test('render -o: a file an owner; those that nothing renders to any more go, others stay', async () => {
+test('render -o: writes one file per owner and deletes only files that it wrote and no longer needs', async () => {
   using folder = temporaryFolder({
     'in/a.yaml': `${group}---\n${server}`,
     'in/b.yaml': gateway('g'),
@@ -324,7 +324,7 @@ test('crds: every kind, in the group that is asked for; -o writes what kubectl a
   assert.ok(files.includes('kustomization.yaml'))
 })
 
-test('serve: a config that will not do is refused with every finding and its line', async () => {
+test('serve: an invalid config is refused with every finding and its line', async () => {
   using folder = temporaryFolder({
     'gateway.yaml': 'name: x\nnamespace: y\nincomingAuth:\n  type: nobody\nbackends: 3\n',
   })
@@ -334,19 +334,19 @@ test('serve: a config that will not do is refused with every finding and its lin
   assert.match(err, /gateway\.yaml:5: \/backends: /)
 })
 
-test('run: a folder that is not there', async () => {
+test('run: a missing folder is an error', async () => {
   const { code, err } = await portico(['run', '/nowhere/at/all'])
   assert.equal([code, err], [1, '/nowhere/at/all: no such file or folder\n'])
 })
 
-test('render: where there is nothing to render that is said', async () => {
+test('render: says if there is nothing to render', async () => {
   using folder = temporaryFolder({ 'empty.yaml': '# nothing yet\n' })
   const { code, out, err } = await portico(['render', join(folder.path, 'empty.yaml')])
   assert.equal([code, out], [0, ''])
   assert.match(err, 'nothing is rendered: these files have no object of Portico’s API group')
 })
 
-test('a file in a folder’s place, and a file that is not there, are told by their name', async () => {
+test('a file in place of a folder and a missing file are named', async () => {
   using folder = temporaryFolder({ 'g.yaml': group, file: '' })
   const file = join(folder.path, 'file')
   for (const argv of [

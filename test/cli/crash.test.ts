@@ -47,7 +47,7 @@ const programs: Readonly<Record<string, readonly [args: (folder: string) => read
 }
 
 for (const [name, [args, isUp]] of Object.entries(programs))
-  test(`${name}: an error that nobody handles ends it, and tells no secret`, async () => {
+  test(`${name}: an unhandled error ends the process and prints no secret`, async () => {
     using folder = temporaryFolder({ 'gateway.yaml': gateway, kubeconfig, 'g.yaml': group, 'hook.mjs': hook })
     const child = spawn(
       process.execPath,

@@ -38,7 +38,7 @@ async function diagnose(...args: string[]) {
   return { code, findings, odd, rest: rest as Record<string, unknown> }
 }
 
-test('servers of the official SDK are as they should be, in either era', async () => {
+test('doctor finds nothing wrong with servers of the official SDK, in either era', async () => {
   for (const [mode, era] of [
     ['sessions', 'session'],
     ['dual', 'stateless'],
@@ -60,7 +60,7 @@ test('servers of the official SDK are as they should be, in either era', async (
   }
 })
 
-test('a server of HTTP+SSE', async () => {
+test('doctor checks a server of HTTP+SSE', async () => {
   const server = await startSseServer()
   try {
     const { code, rest } = await diagnose(server.url, '--transport', 'sse')
@@ -392,7 +392,7 @@ const odd: Readonly<
 }
 
 for (const [what, [options, severity, check, message]] of Object.entries(odd))
-  test(`${what}: told, with what is made of it`, async () => {
+  test(`${what}: doctor reports it, and what a gateway makes of it`, async () => {
     const server = await startRawServer({ era: 'legacy', call: () => undefined, ...options })
     try {
       const found = await diagnose(server.url)
@@ -410,7 +410,7 @@ for (const [what, [options, severity, check, message]] of Object.entries(odd))
     }
   })
 
-test('what keeps the tools from being served is an error, with what to do', async () => {
+test('problems that keep tools from being served are errors with what to do', async () => {
   for (const [before, check, message] of [
     [(_: unknown, res: ServerResponse) => res.writeHead(401).end(), 'credential', /401/],
     [
@@ -444,7 +444,7 @@ test('what keeps the tools from being served is an error, with what to do', asyn
   assert.is(odd[0]?.check, 'connection')
 })
 
-test('headers go with each request, from the command line and from files; their values are told nowhere', async () => {
+test('headers from the command line and from files go with each request, and their values are printed nowhere', async () => {
   const folder = temporaryFolder()
   const server = await startRawServer({
     era: 'legacy',
@@ -471,7 +471,7 @@ test('headers go with each request, from the command line and from files; their 
   }
 })
 
-test('wrong usage is 2, and says what is wrong', async () => {
+test('wrong usage exits with 2 and says what is wrong', async () => {
   for (const [args, told] of [
     [[], 'URL of an MCP server is missing'],
     [['ftp://a.example'], 'is not a URL of http or https'],

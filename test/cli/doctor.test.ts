@@ -78,7 +78,7 @@ spec:
           scopes: [openid, offline_access]
 `
 
-test('a provider that is in order: nothing to do, and what to register', async () => {
+test('a correct provider needs no change, and doctor prints what to register', async () => {
   using folder = temporaryFolder({ 'all.yaml': manifests(provider.issuer) })
   const { code, out, err } = await doctor('idp', folder.path)
   assert.equal([code, err], [0, ''], out)
@@ -97,7 +97,7 @@ test('a provider that is in order: nothing to do, and what to register', async (
   assert.not.match(out, 'told-to-nobody')
 })
 
-test('the same by --issuer, for callers and for users', async () => {
+test('doctor checks --issuer for callers and for users', async () => {
   const callers = await diagnose('--issuer', provider.issuer, '--audience', 'x', '--scope', 'tools:call')
   assert.is(callers.code, 0, JSON.stringify(callers.findings))
   assert.equal(callers.providers[0]?.register, { scopes: ['tools:call'], audiences: ['x'] })
@@ -146,7 +146,7 @@ const wrong: readonly (readonly [string, Parameters<typeof broken>, check: strin
   ['no code flow', [{ response_types_supported: ['id_token'] }], 'login', /id_token/],
 ]
 for (const [what, arguments_, check, message] of wrong)
-  test(`a provider with ${what} is found out, with a way out`, async () => {
+  test(`doctor detects a provider with ${what}, and says what to do`, async () => {
     using idp = await broken(...arguments_)
     const { code, findings } = await diagnose('--issuer', idp.issuer, '--audience', 'x')
     const found = findings.find((one) => one.severity === 'error' && one.check === check)
@@ -155,7 +155,7 @@ for (const [what, arguments_, check, message] of wrong)
     assert.ok(found?.fix)
   })
 
-test('a private key that is published is found out, and not shown', async () => {
+test('doctor detects a published private key and does not print it', async () => {
   const key = { kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', d: 'nWGxne_9WmC6hEr0' }
   using idp = await broken({}, { keys: [key] })
   const { code, out } = await doctor('idp', '--issuer', idp.issuer)
@@ -164,7 +164,7 @@ test('a private key that is published is found out, and not shown', async () => 
   assert.not.match(out, key.d)
 })
 
-test('a provider that is not there, by an address that is not called, or no issuer at all', async () => {
+test('doctor reports an unreachable provider, a forbidden address and a missing issuer', async () => {
   for (const [issuer, message] of [
     ['http://127.0.0.1:1', /nothing listens there/],
     ['https://10.0.0.1', /private address/],
@@ -180,7 +180,7 @@ test('a provider that is not there, by an address that is not called, or no issu
   }
 })
 
-test('what a provider writes does not reach a terminal as it is', async () => {
+test('texts of a provider are escaped before they reach a terminal', async () => {
   using idp = await broken({ issuer: `\u001b[2J\n${'x'.repeat(10_000)}` })
   const { out } = await doctor('idp', '--issuer', idp.issuer)
   assert.not.match(out, '\u001b')
@@ -205,7 +205,7 @@ const accepting = (authServerConfig: object) =>
     spec: { groupRef: { name: 'tools' }, authServerConfig: { issuer: 'http://127.0.0.1:4483', ...authServerConfig } },
   })
 
-test('issuers that are trusted, in both forms, and the keys of clients and trust domains', async () => {
+test('doctor checks trusted issuers in both forms, and the keys of clients and trust domains', async () => {
   using idp = await broken({})
   const key = { kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', kid: 'k' }
   using keys = await keysOf(key, { ...key, kid: 'svid', use: 'jwt-svid' })
@@ -238,7 +238,7 @@ test('issuers that are trusted, in both forms, and the keys of clients and trust
   assert.not.match(out, /error|PKCE/)
 })
 
-test('keys of clients that are not there, private, for another use, or at an address that is never called', async () => {
+test('doctor reports client keys that are missing, private, for another use, or at a forbidden address', async () => {
   using keys = await keysOf({ kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', d: 'x' })
   const client = (jwksUrl: string) => ({
     inboundGrants: { clientCredentials: { clients: [{ clientId: 'r', jwksUrl }] } },
@@ -277,7 +277,7 @@ const oauth2Manifest = (config: object) =>
     },
   })
 
-test('a provider of OAuth 2 alone: its endpoints, and what to register', async () => {
+test('doctor checks the endpoints of a provider without OpenID Connect, and prints what to register', async () => {
   const { issuer } = provider
   const [authorizationEndpoint, tokenEndpoint] = [`${issuer}/auth`, `${issuer}/token`]
   const userInfo = { endpointUrl: `${issuer}/me` }
@@ -297,7 +297,7 @@ test('a provider of OAuth 2 alone: its endpoints, and what to register', async (
   assert.equal(providers[0]?.register, { redirectUri: CALLBACK, scopes: ['read:user'], audiences: [] })
 })
 
-test('endpoints of OAuth 2 that are not there, not https, or tell everybody', async () => {
+test('doctor reports OAuth 2 endpoints that are missing, not https, or answer anybody', async () => {
   const server = createServer((request, response) => {
     if (request.url === '/open') response.end('{"id":1}')
     else if (request.url === '/moved') response.writeHead(302, { location: '/open' }).end()

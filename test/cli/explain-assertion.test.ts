@@ -49,7 +49,7 @@ async function explainWith(file: string, claims: object | string, ...more: strin
   return { code, out, err }
 }
 
-test('an assertion that is good says for what, and which rule admits it', async () => {
+test('explain names the resource of a valid assertion and the rule that admits it', async () => {
   const text = `VirtualMCPServer default/tools: redeemable by engineers
   subject: https://login.example.com#anna
   resources: https://tools.example.com/mcp
@@ -82,7 +82,7 @@ test('an assertion that is good says for what, and which rule admits it', async 
   ])
 })
 
-test('one that is refused says why, as the audit log does', async () => {
+test('explain says why an assertion is refused, as the audit log does', async () => {
   for (const [reason, change, ...more] of [
     ['no_rule', { groups: ['sales'] }],
     ['no_rule', { groups: undefined }],
@@ -118,7 +118,7 @@ test('one that is refused says why, as the audit log does', async () => {
   assert.is((await explain('[]')).code, 2)
 })
 
-test('where people also log in, the subject is that of the login, by the claim that says who they are', async () => {
+test('if people also log in, the subject is that of their login, by the claim that names them', async () => {
   const linked = join(folder, 'linked.yaml')
   const providers = `    upstreamProviders:
       - {name: corp, type: oidc, oidcConfig: {issuerUrl: https://login.example.com, clientId: t, subjectClaim: oid}}
@@ -134,7 +134,7 @@ test('where people also log in, the subject is that of the login, by the claim t
   assert.is((await explainWith(linked, valid)).code, 1)
 })
 
-test('an assertion that is bound to a key is good where the token endpoint takes proofs', async () => {
+test('an assertion that is bound to a key is valid if the token endpoint accepts proofs', async () => {
   const withProofs = join(folder, 'proofs.yaml')
   writeFileSync(withProofs, readFileSync(manifests, 'utf8').replace(/^( *)inboundGrants:/m, '$1dpop: {}\n$&'))
   const bound = { ...valid, cnf: { jkt: 'uxRS4uKhXF6uyIDPAZ6Y1gZpUUS6iUGkJAQ8h9VRkbI' } }

@@ -43,7 +43,7 @@ async function explain(...argv: string[]) {
   return { code: await dispatch(['explain', ...argv], io), out, err }
 }
 
-test('an allowed call names the policy that permits it', async () => {
+test('explain names the policy that permits an allowed call', async () => {
   const { code, out } = await explain(manifests, '--caller', caller, '--tool', 'read_file')
   assert.is(
     out,
@@ -54,7 +54,7 @@ test('an allowed call names the policy that permits it', async () => {
   assert.is(code, 0)
 })
 
-test('a denied call names the policy that forbids it, or that none permits it', async () => {
+test('explain names the policy that forbids a denied call, or says that none permits it', async () => {
   const forbidden = await explain(manifests, '--caller', caller, '--tool', 'x', '--arguments', '{"env":"prod"}')
   assert.is(forbidden.code, 1)
   assert.match(forbidden.out, /denied: a policy forbids it\n {2}forbid: policies\/1 \(no-prod\): /)
@@ -63,14 +63,14 @@ test('a denied call names the policy that forbids it, or that none permits it', 
   assert.match(nobody.out, /denied: no policy permits it\n$/)
 })
 
-test('resources, and JSON', async () => {
+test('explain answers for resources, and as JSON', async () => {
   const { out } = await explain(manifests, '--resource', 'docs://a', '--output', 'json')
   const [found] = JSON.parse(out)
   assert.is(found.allowed, true)
   assert.is(found.policies[0].policy, 'policies/2')
 })
 
-test('what a tool needs of its caller is told, with where to get it', async () => {
+test('explain names what a tool needs of its caller, and where to get it', async () => {
   const keys = join(import.meta.dirname, '../../samples/keys')
   const { code, out } = await explain(keys, '--tool', 'tickets_mine')
   assert.is(
@@ -162,7 +162,7 @@ test('a running gateway explains on its admin listener', async () => {
   }
 })
 
-test('the catalog and the policies are told apart', async () => {
+test('explain tells apart what the catalog hides and what policies deny', async () => {
   const gated = join(folder, 'gated.json')
   const gate = join(folder, 'gate.json')
   const object = (kind: string, name: string, spec: object) => ({

@@ -7,7 +7,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { giveBackAfterWork, keepTicksFast } from '../../cli/memory.ts'
 
-test('what much work has left is given back once, when it is over; for a little nothing is collected', () => {
+test('memory is given back once after much work, and not after a little', () => {
   mock.timers.enable({ apis: ['setInterval'] })
   let work = { done: 0, isIdle: true }
   let collections = 0

@@ -37,7 +37,7 @@ test('a folder goes to standard output as one stream, or into another folder und
   assert.is(readFileSync(join(output, 'team/b.yaml'), 'utf8'), moved('b'))
 })
 
-test('what has no counterpart is named with its place, and the exit code says so', async () => {
+test('settings without a counterpart are named with their place, and the exit code says so', async () => {
   using folder = temporaryFolder({ 'a.yaml': `${group('a')}---\n${group('b').replace('MCPGroup', 'Gadget')}` })
   const { code, out, err } = await migrate(folder.path, ...FROM)
   assert.is(code, 1)
@@ -45,7 +45,7 @@ test('what has no counterpart is named with its place, and the exit code says so
   assert.match(out, /apiVersion: mcp\.example\.org\/v1beta1\nkind: Gadget/)
 })
 
-test('a file that is there is not overwritten, its own input least of all', async () => {
+test('existing files are not overwritten, not even the input', async () => {
   using folder = temporaryFolder({ 'a.yaml': group('a') })
   const { code, err } = await migrate(folder.path, ...FROM, '-o', folder.path)
   assert.is(code, 1)

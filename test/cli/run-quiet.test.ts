@@ -57,7 +57,7 @@ async function goodStart(args: readonly string[]) {
   return await run(folder, args, (out) => ['VirtualMCPServer', 'MCPServer'].every((kind) => isServed(kind, out)))
 }
 
-test('a good start is quiet: the table is all that is shown, the log has the rest', async () => {
+test('a good start prints only the table, and the rest goes to the log', async () => {
   const { out, err, log } = await goodStart([])
   assert.is(err, '')
   assert.match(out, /^Starting the workloads of .*; the output of the processes is in .*run\.log\n\n/)
@@ -74,14 +74,14 @@ test('--verbose shows what the processes write', async () => {
   assert.match(err, 'MCPServer default/clock: chatter on start')
 })
 
-test('a bad start tells the cause, and where there is more of it', async () => {
+test('a bad start prints the cause, and where to read more', async () => {
   using folder = temporaryFolder({ 'm/a.yaml': server('broken', 'no-such-program --serve') })
   const { err } = await run(folder, [], (_, errors) => errors.includes('run.log'))
   assert.match(err, /^portico: error: MCPServer default\/broken: .*no-such-program: not found.*\n/)
   assert.match(err, /portico: more of their output is in .*run\.log/)
 })
 
-test('a file that can’t be read is told by its line', async () => {
+test('an unreadable file is reported with its line', async () => {
   using folder = temporaryFolder({ 'm/a.yaml': 'a: b\n\tc: d\n' })
   const { err } = await run(folder, [], (_, errors) => errors.includes('a.yaml'))
   assert.match(err, /a\.yaml:2: Tabs are not allowed/)

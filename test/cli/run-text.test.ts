@@ -54,14 +54,14 @@ Editing samples/quickstart changes what is served; Ctrl-C stops all.
   )
 })
 
-test('the link to the console stands first, and alone where nothing is served', () => {
+test('the link to the console comes first, and alone if nothing is served', () => {
   const link = 'http://127.0.0.1:4480/login?secret=x'
   const [, , first = ''] = overviewText(report([gateway]), ['.'], link).split('\n')
   assert.match(first, /^ {2}Console {2,}default\/console {2}http:\/\/127\.0\.0\.1:4480\/login\?secret=x$/)
   assert.match(overviewText(report([]), ['.'], link), `Console: ${link}\nNothing is served yet.`)
 })
 
-test('without a gateway a client connects to the servers themselves; nothing served is said', () => {
+test('without a gateway the lines connect a client to the servers themselves; if nothing is served, that is said', () => {
   assert.match(overviewText(report([server]), ['.']), 'claude mcp add --transport http clock http://127.0.0.1:5000/mcp')
   assert.is(
     overviewText(report([]), ['x']),
@@ -69,7 +69,7 @@ test('without a gateway a client connects to the servers themselves; nothing ser
   )
 })
 
-test('what takes its time is named', () => {
+test('workloads that take long to start are named', () => {
   const starting = [registry, server]
   assert.match(
     overviewText({ ...report([gateway]), ready: false, starting }, ['x']),
@@ -78,7 +78,7 @@ test('what takes its time is named', () => {
   assert.match(overviewText({ ...report([]), ready: false, starting }, ['x']), /^Still starting: MCPRegistry/)
 })
 
-test('after a reload only what has changed is told', () => {
+test('after a reload only changes are printed', () => {
   const before = report([gateway], [problem('clock', 'exited with code 1')])
   const after = report([gateway, server], [problem('other', 'exited with code 2')])
   assert.equal(changeText(after, before, ['MCPServer default/clock started']), [

@@ -10,7 +10,7 @@ const SECONDS = Number(process.env['CHAOS_SECONDS'] ?? 60)
 /** The API server is away for part of the time. */
 const LEAST = { seconds: SECONDS, leastChanges: SECONDS / 6 }
 
-test('connections cut, operator, API server and etcd killed under changes: everything converges', async () => {
+test('everything converges after connections are cut and operator, API server and etcd are killed during changes', async () => {
   const plane = await startControlPlane()
   const relay = await startCutProxy({ host: '127.0.0.1', port: Number(new URL(plane.server).port) })
   try {

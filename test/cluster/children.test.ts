@@ -1,7 +1,8 @@
 /** Children of workloads on one API server. */
+// Before there is an operator, which it does without.
+import './children/drift.ts'
 import './children/auth-server.ts'
 import './children/disruption.ts'
-import './children/drift.ts'
 import './children/owners.ts'
 import './children/permission-profile.ts'
 import './children/hand-changes.ts'

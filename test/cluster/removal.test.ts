@@ -1,14 +1,15 @@
 /** A removal of the whole installation leaves nothing behind that can't go, in whatever order its parts went. */
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { kinds, writeCrds } from '../../crds/index.ts'
+import { parseAllDocuments } from 'yaml'
+import { crdFor, kinds, VERSION, writeCrds } from '../../crds/index.ts'
 import { deployFiles } from '../../operator/deploy/manifests.ts'
 import { porticoScript } from '../support/portico-program.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { gateway, group, type Manifest, telemetry } from './support/manifests.ts'
+import { gateway, group, type Manifest, namespaceOf, telemetry } from './support/manifests.ts'
 import {
   eventually,
   OPERATOR_USER,
@@ -64,26 +65,52 @@ async function start(args: readonly string[] = []): Promise<OperatorProcess> {
   return operator
 }
 
-/** Applies the files of the installation: all of them, or where the CRDs are there and nobody deletes them, the others. */
-function applyFiles(): void {
-  const areThere = plane.listMetadata('crd').some(({ deletionTimestamp }) => deletionTimestamp === undefined)
-  if (areThere) {
-    const files = ['namespace.yaml', 'rbac.yaml', 'operator.yaml'].flatMap((file) => ['-f', join(deploy, file)])
-    // Tests before may have changed them.
-    plane.kubectl(['apply', '--server-side', '--force-conflicts', ...files])
-    return
-  }
-  plane.kubectl(['apply', '--server-side', '-k', deploy])
-  areEstablished()
+const GROUP = 'portico.dev'
+const crds = Object.values(kinds).map((declaration) => crdFor(declaration, GROUP))
+const crdNames = Object.values(kinds).map(({ plural }) => `${plural}.${GROUP}`)
+
+interface Named {
+  readonly kind: string
+  readonly metadata: { readonly name: string }
 }
 
-function areEstablished(): void {
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
+/** Returns the objects beside the CRDs, in the order in which the kustomization names them. */
+const objectsInFiles = (): Named[] =>
+  ['namespace.yaml', 'rbac.yaml', 'operator.yaml'].flatMap((file) =>
+    parseAllDocuments(readFileSync(join(deploy, file), 'utf8')).flatMap((one) => (one.toJS() as Named | null) ?? []),
+  )
+
+const areServed = () =>
+  eventually(
+    () =>
+      plane.serves(
+        GROUP,
+        VERSION,
+        Object.values(kinds).map(({ plural }) => plural),
+      ),
+    'the kinds are served',
+  )
+
+/** Applies what the files say as kubectl would: the CRDs if they are not there or go, and the rest. */
+async function applyFiles(): Promise<void> {
+  const areThere = plane.listMetadata('crd').some(({ deletionTimestamp }) => deletionTimestamp === undefined)
+  if (!areThere) {
+    plane.applyOnServer(crds)
+    await areServed()
+  }
+  // Tests before may have changed them.
+  plane.applyOnServer(objectsInFiles(), { force: true })
+}
+
+/** Deletes what is in the files, as kubectl does without waiting. */
+function removeFiles(): void {
+  for (const name of crdNames) plane.remove('crd', name)
+  for (const { kind, metadata } of objectsInFiles()) plane.remove(kind, metadata.name, SYSTEM)
 }
 
 /** Installs everything, and a gateway whose config is held. */
 async function install(): Promise<OperatorProcess> {
-  applyFiles()
+  await applyFiles()
   const operator = await start()
   apply(group(), telemetry('main'), gateway('front', 'main'))
   await eventually(() => isHeld('main') && isKept(), 'the config is held, and the rights are kept')
@@ -125,6 +152,8 @@ const isGone = () =>
 test.before(async () => {
   plane = await startControlPlane()
   deploy = await writeInstallation()
+  plane.kubectl(['apply', '--server-side', '-k', deploy])
+  await areServed()
 })
 
 test.after(async () => {
@@ -132,23 +161,23 @@ test.after(async () => {
   await plane?.stop()
 })
 
-test('a restart lets go of nothing, an operator whose Deployment is gone of everything; then all of it goes', async () => {
+test('a restart releases nothing; an operator whose Deployment is deleted releases everything, and all of it can be deleted', async () => {
   const first = await install()
   await first.stop()
   assert.ok(isHeld('main') && isKept(), 'the Deployment is there: another pod follows')
   const second = await install()
-  plane.kubectl(['delete', 'deployment', 'portico-operator', '-n', SYSTEM])
+  plane.remove('deployment', 'portico-operator', SYSTEM)
   await second.stop()
   assert.not(isHeld('main'), second.log())
   plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--timeout=180s'])
   await isGone()
 })
 
-test('what a killed operator holds goes by a `--release` with its own token, whose rights go with it', async () => {
+test('`--release` with the operator’s own token releases what a killed operator holds, its rights included', async () => {
   const operator = await install()
   await operator.stop('SIGKILL')
   const kubeconfig = operatorKubeconfig(plane)
-  plane.kubectl(['delete', '-k', deploy, '--wait=false'])
+  removeFiles()
   assert.ok(isHeld('main'))
   assertReleased(release(kubeconfig))
   await isGone()
@@ -161,32 +190,32 @@ async function stopWithPod(operator: OperatorProcess): Promise<void> {
   await operator.stop()
 }
 
-test('all at once: the operator keeps its rights until it has let go', async () => {
+test('if everything is deleted at once, the operator keeps its rights until it has released everything', async () => {
   const operator = await install()
   plane.kubectl(['delete', '-k', deploy, '--wait=false'])
   await Promise.all([stopWithPod(operator), isGone()])
   assert.match(operator.log(), 'it has released all finalizers')
 })
 
-for (const [what, ...target] of [
-  ['ClusterRoleBinding', 'clusterrolebinding', 'portico-operator'],
-  ['ClusterRole', 'clusterrole', 'portico-operator'],
-  ['ServiceAccount', 'serviceaccount', 'portico-operator', '-n', SYSTEM],
-  ['namespace', 'namespace', SYSTEM],
+for (const [what, name] of [
+  ['ClusterRoleBinding', 'portico-operator'],
+  ['ClusterRole', 'portico-operator'],
+  ['ServiceAccount', 'portico-operator'],
+  ['namespace', SYSTEM],
 ] as const) {
-  test(`the ${what} goes, with an operator that nobody tells to stop: it lets go and ends`, async () => {
+  test(`if the ${what} is deleted while the operator runs, it releases everything and ends`, async () => {
     const operator = await install()
-    plane.kubectl(['delete', ...target, '--timeout=180s'])
+    await plane.removeAndWait(what, [name], SYSTEM)
     await eventually(() => operator.exited, 'the operator has ended by itself')
     assert.not(isHeld('main'), operator.log())
     assert.equal(keptOf(RIGHTS), [], operator.log())
   })
 }
 
-test('of one namespace, all at once: the configs stay, and nothing holds them', async () => {
+test('if a namespaced installation is deleted at once, its configs stay without finalizers', async () => {
   plane.remove('clusterrole', 'portico-operator')
   plane.remove('clusterrolebinding', 'portico-operator')
-  plane.kubectl(['create', 'namespace', SYSTEM])
+  plane.apply(namespaceOf(SYSTEM))
   plane.kubectl(['apply', '--server-side', '-k', join(deploy, 'namespaced')])
   const operator = await start([`--namespace=${SYSTEM}`])
   const inSystem = (object: Manifest) => ({ ...object, metadata: { ...object.metadata, namespace: SYSTEM } })
@@ -199,12 +228,12 @@ test('of one namespace, all at once: the configs stay, and nothing holds them', 
   assert.not(config().includes(FINALIZER), operator.log())
   const ours = { namespace: SYSTEM, labels: 'app.kubernetes.io/part-of=portico' }
   assert.equal(plane.list('serviceaccounts,roles,rolebindings', ours), [])
-  plane.kubectl(['delete', 'ns', SYSTEM, '--timeout=180s'])
-  plane.kubectl(['delete', '-k', join(deploy, '../../crds'), '--timeout=180s'])
+  plane.remove('namespace', SYSTEM)
+  for (const name of crdNames) plane.remove('crd', name)
   await isGone()
 })
 
-test('rights are kept while a config is held, and not for longer; a steady operator writes nothing', async () => {
+test('rights are kept exactly while a config is held, and an idle operator writes nothing', async () => {
   const operator = await install()
   await standsStill(() => plane.writes().length)
   const before = plane.writes().length
@@ -215,13 +244,13 @@ test('rights are kept while a config is held, and not for longer; a steady opera
     written.filter(({ user, resource }) => user.endsWith(':portico-operator') && resource !== 'leases'),
     [],
   )
-  plane.kubectl(['delete', 'vmcp', 'front'])
+  await plane.removeAndWait('vmcp', ['front'])
   await eventually(() => !isHeld('main') && keptOf(RIGHTS).length === 0, 'nothing is held')
   await operator.stop()
 })
 
-test('rights that may not be kept are told once, and none of them is held', async () => {
-  applyFiles()
+test('if the operator may not keep its rights, it says so once and holds none of them', async () => {
+  await applyFiles()
   plane.remove('vmcp', 'front')
   const { rules } = plane.read('clusterrole', 'portico-operator')
   const fewer = { rules: rules.filter((rule: object) => !('resourceNames' in rule)) }
@@ -238,7 +267,7 @@ test('rights that may not be kept are told once, and none of them is held', asyn
   plane.remove('clusterrole', 'portico-operator')
 })
 
-test('an installation over what a killed operator has left Terminating', async () => {
+test('an installation over Terminating objects of a killed operator works', async () => {
   const killed = await install()
   await killed.stop('SIGKILL')
   plane.remove('clusterrolebinding', 'portico-operator')
@@ -248,31 +277,31 @@ test('an installation over what a killed operator has left Terminating', async (
   assert.not(plane.exists('clusterrolebinding', 'portico-operator'))
   assert.not(isHeld('main'), second.log())
   const third = await install()
-  plane.kubectl(['delete', '-k', deploy, '--wait=false'])
+  removeFiles()
   await Promise.all([stopWithPod(third), isGone()])
 })
 
-test('CRDs first, while the operator runs: it lets go as the workloads go', async () => {
+test('if the CRDs are deleted first, the operator releases configs as the workloads go', async () => {
   const operator = await install()
-  plane.kubectl(['delete', '-k', join(deploy, '../../crds'), '--timeout=180s'])
+  await plane.removeAndWait('crd', crdNames)
   await operator.stop()
-  plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--timeout=180s'])
+  removeFiles()
   await isGone()
 })
 
-test('a config that was written out and applied again, with its finalizer, is let go all the same', async () => {
+test('a config that was exported and applied again with its finalizer is released all the same', async () => {
   const operator = await install()
   const written = plane.read('mcpotel', 'main')
   const { name, namespace, finalizers: ours } = written.metadata
   const copy = { ...written, metadata: { name, namespace, finalizers: ours }, status: undefined }
-  plane.kubectl(['apply', '--server-side', '--force-conflicts', '-f', '-'], { input: JSON.stringify(copy) })
+  plane.applyOnServer([copy], { force: true })
   plane.remove('mcpotel', 'main')
-  plane.kubectl(['delete', 'vmcp', 'front'])
+  await plane.removeAndWait('vmcp', ['front'])
   await eventually(() => !plane.exists('mcpotel', 'main'), 'it goes')
   await operator.stop()
 })
 
-test('an administrator’s `--release` lets go of what a killed operator holds', async () => {
+test('`--release` by an administrator releases what a killed operator holds', async () => {
   const operator = await install()
   await operator.stop('SIGKILL')
   assertReleased(release())

@@ -47,7 +47,7 @@ test.after(async () => {
   await cluster.stop()
 })
 
-test('the API server away for a minute: it waits, says that it does, and goes on', async () => {
+test('the operator waits while the API server is down for a minute, and resumes', async () => {
   const operator = await start()
   apply(gateway('before', 'main'))
   await eventually(() => exists('deployment', 'before-vmcp'), 'it works before')
@@ -63,7 +63,7 @@ test('the API server away for a minute: it waits, says that it does, and goes on
   await eventually(() => referrers('main').join() === 'VirtualMCPServer/after', 'the list is true')
 })
 
-test('an operator that starts while the API server is away is alive, waits, and begins', async () => {
+test('an operator that starts while the API server is down is alive but not ready, and begins once it is back', async () => {
   kubectl(['run', 'own', '--namespace=portico-system', '--image=example.com/portico:own'])
   relay.refuse()
   const operator = await startOperator(kubeconfig, [], { POD_NAME: 'own' })
@@ -79,7 +79,7 @@ test('an operator that starts while the API server is away is alive, waits, and 
   assert.match(operator.log(), '"image":"example.com/portico:own"')
 })
 
-test('an operator that waits for the API server ends when it is asked to', async () => {
+test('an operator that waits for the API server ends on SIGTERM', async () => {
   relay.refuse()
   const operator = await startOperator(kubeconfig, [], { POD_NAME: 'own' })
   running.push(operator)
@@ -88,7 +88,7 @@ test('an operator that waits for the API server ends when it is asked to', async
   assert.ok(operator.exited)
 })
 
-test('an operator in a pod that there is not says so, and ends', async () => {
+test('an operator whose own pod does not exist says so and ends', async () => {
   const operator = await startOperator(kubeconfig, [], { POD_NAME: 'nobody' })
   running.push(operator)
   await eventually(() => operator.exited, 'it ends')
@@ -107,7 +107,7 @@ test('a cut watch loses nothing', async () => {
   await eventually(() => referrers('main').join() === 'MCPRemoteProxy/cut', 'the list is true')
 })
 
-test('a connection that goes silent is given up and made up for', async () => {
+test('a silent connection is given up, and what it missed is caught up', async () => {
   const operator = await start()
   relay.freeze()
   apply(proxy('silent'))
@@ -119,7 +119,7 @@ test('a connection that goes silent is given up and made up for', async () => {
   remove('mcprp', 'silent')
 })
 
-test('a version that the server has forgotten (410 Gone) is listed anew', async () => {
+test('an expired resource version (410 Gone) causes a new list', async () => {
   await start()
   relay.refuse()
   apply(proxy('gone', 'main'))
@@ -137,7 +137,7 @@ test('a version that the server has forgotten (410 Gone) is listed anew', async 
   remove('mcpserver', 'newer')
 })
 
-test('kill -9 in the middle of work, again and again: all converges', async () => {
+test('everything converges after repeated kill -9 in the middle of work', async () => {
   const many = Array.from({ length: 20 }, (_, index) => gateway(`many-${index}`, 'main'))
   for (let round = 0; round < 4; round++) {
     const operator = await start()
@@ -157,7 +157,7 @@ test('kill -9 in the middle of work, again and again: all converges', async () =
   }
 })
 
-test('deletions while it was down', async () => {
+test('deletions while the operator was down are noticed', async () => {
   const first = await start()
   await eventually(() => referrers('main').length === 20, 'in order')
   await first.stop()
@@ -174,7 +174,7 @@ test('deletions while it was down', async () => {
   )
 })
 
-test('a config deleted while it was down and no longer used goes at once', async () => {
+test('an unused config that was deleted while the operator was down goes at once', async () => {
   const first = await start()
   apply(telemetry('held'), gateway('holder', 'held'))
   await eventually(
@@ -189,7 +189,7 @@ test('a config deleted while it was down and no longer used goes at once', async
   await eventually(() => !exists('mcpotel', 'held'), 'it goes')
 })
 
-test('a malformed object among good ones harms only itself', async () => {
+test('a malformed object does not affect the others', async () => {
   const crd = read('crd', 'mcpremoteproxies.portico.dev')
   const good = structuredClone(crd)
   const [version] = crd.spec.versions
@@ -237,7 +237,7 @@ test('finalizers and statuses of others survive conflicts', async () => {
   )
 })
 
-test('a denied write is shown, harms nobody else, and heals with the rights', async () => {
+test('a denied write is reported, affects nothing else, and succeeds once the rights are back', async () => {
   const roleName = 'portico-operator'
   const role = read('clusterrole', roleName)
   const withRules = (rules: unknown) =>
@@ -262,7 +262,7 @@ test('a denied write is shown, harms nobody else, and heals with the rights', as
   await eventually(() => exists('deployment', 'denied-vmcp'), 'it heals', 180_000)
 })
 
-test('two operators at once: one works, the other takes over, and no write is made twice', async () => {
+test('one of two operators works and the other takes over, without duplicate writes', async () => {
   const args = ['--leader-elect']
   const operators = [await start(args), await start(args)]
   const leading = async () => {

@@ -152,7 +152,7 @@ const run = () => page.click('form[data-try] button:not([type=button])')
 const callsOf = (server: RawServer, name: string) =>
   server.calls('tools/call').filter(({ message }) => message.params?.['name'] === name)
 
-test('a tool that asks is answered in a form, and its types are kept', async () => {
+test('a question of a tool is answered in a form that keeps the types', async () => {
   await open('modern_ask')
   await run()
   await shows(/Who are you\?/)
@@ -168,7 +168,7 @@ test('a tool that asks is answered in a form, and its types are kept', async () 
   assert.is(callsOf(modern, 'ask').length, 2)
 })
 
-test('names and values that are not all seen are sent as they are, and long texts stay small', async () => {
+test('names and values with invisible characters are sent unchanged, and long texts stay small', async () => {
   await open('modern_odd')
   const height = (await page.evaluate('document.documentElement.scrollHeight / innerHeight')) as number
   assert.ok(height < 3, `${height} screens`)
@@ -221,7 +221,7 @@ test('28: a result with HTML, SVG or a data: link is text', async () => {
   assert.is(await page.evaluate('window.pwned'), undefined)
 })
 
-test('a tool of the era with sessions that asks amid its call is answered, too', async () => {
+test('a question that a tool with sessions asks during its call is answered in a form', async () => {
   await open('asking_t')
   await run()
   await shows(/Who\?/)
@@ -270,7 +270,7 @@ async function post(path: string, fields: Readonly<Record<string, string>>) {
   return (await fetch(one.url + path, { method: 'POST', headers, body })).text()
 }
 
-test('a tool that may destroy something asks once more', async () => {
+test('a destructive tool needs a second confirmation', async () => {
   await open('modern_remove')
   await run()
   // The browser asks for the box.
@@ -314,7 +314,7 @@ async function explained(name: string): Promise<Explained> {
 }
 const stepOf = ({ steps }: Explained, name: string) => steps.find(({ step }) => step === name)
 
-test('a tool that a filter leaves out, one whose limit is reached, and one that is not there are named as such', async () => {
+test('the page tells a filtered tool, a tool whose limit is reached and a tool that does not exist apart', async () => {
   const free = await explained('modern_once')
   assert.equal(
     [free.verdict, stepOf(free, 'rate')?.passed, stepOf(free, 'tool filter')?.passed],
@@ -338,7 +338,7 @@ test('a tool that a filter leaves out, one whose limit is reached, and one that 
   assert.match(stepOf(nothing, 'tool filter')?.says ?? '', 'there is no tool of this name')
 })
 
-test('a limit of each user that refuses somebody does not deny: it is not known whether it is this one', () => {
+test('a limit per user that refused somebody is not shown as a denial of this viewer', () => {
   const limit = { bucket: 'perUser', tool: 'modern_once', maxTokens: 2, refillPeriod: '1m', refuses: true }
   const reports = [{ status: { rateLimits: { limits: [limit] } }, at: 0 }]
   const asked = {
@@ -387,14 +387,14 @@ test('a result of any JSON is shown', () => {
   )
 })
 
-test('the claims of a token fill a question; what is no token of a person does not', () => {
+test('the claims of a token fill in the form of explain, and other text does not', () => {
   const token = (payload: string) => `e30.${Buffer.from(payload).toString('base64url')}.x`
   assert.is(claimsText(token('{"sub":"ada","groups":["eng"]}')), '{"sub":"ada","groups":["eng"]}')
   for (const other of [undefined, '', 'opaque', 'a.b.c', token('[]'), token('null'), token('{"sub":1}'), token('{}')])
     assert.is(claimsText(other), '', other)
 })
 
-test('a token that ends before the call says so; what was typed stays, and the call is not repeated', async () => {
+test('if a token expires before the call, the page says so, keeps what was typed, and does not repeat the call', async () => {
   const raw = await startRawServer({
     era: 'modern',
     tools: ['{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}'],

@@ -59,7 +59,7 @@ async function send(fields: Readonly<Record<string, string>>) {
   })
 }
 
-test('without a token the catalog asks for one; with that of a team it shows the entries of the team', async () => {
+test('the catalog asks for a token, and shows a team its entries with its token', async () => {
   const before = (await catalog()).facts
   assert.equal([before.needsToken, before.entries], [true, []], JSON.stringify(before))
   assert.match(await one.text(`/catalog/main?${OF}`), 'name="login"')
@@ -82,7 +82,7 @@ test('the registry explains why an entry is shown or not', async () => {
   assert.match(await one.text(`/catalog/main?${OF}&why=com.example%2Fblue`), 'not shown to you')
 })
 
-test('a login is offered at the provider of the registry alone, and a forgotten token is gone', async () => {
+test('a login is offered only at the provider of the registry, and a token can be forgotten', async () => {
   const answer = await send({ login: 'yes' })
   // The provider of this test takes no clients.
   assert.is(answer.status, 403)
@@ -91,7 +91,7 @@ test('a login is offered at the provider of the registry alone, and a forgotten 
   assert.is((await catalog()).facts.needsToken, true)
 })
 
-test('registries of one name are told apart, and a token is offered to the one alone', async () => {
+test('registries of the same name are told apart, and a token is sent to one of them only', async () => {
   const { registries } = (await one.json('/catalog')).facts
   const mains = registries.filter(({ name }: { name: string }) => name.startsWith('main'))
   assert.equal(mains, [

@@ -115,7 +115,7 @@ function words(text: string): readonly string[] {
 
 const commandsIn = (setups: readonly ClientSetup[]) => setups.filter(({ hint }) => hint.includes('terminal'))
 
-test('30: whatever name and URL hold, each is one word in a shell', async () => {
+test('30: names and URLs are quoted as one word for a shell', async () => {
   const { facts } = await one.json(`${TOOLS}/connect?name=${encodeURIComponent(`a b"&'`)}`)
   const odd = "https://mcp.example.com/a'b?c=$(touch pwned)&d=`touch pwned`;touch pwned|x\\"
   for (const [name, url, setups] of [
@@ -151,7 +151,7 @@ test('31: an entry that starts a program has its command as text, and no link', 
   for (const link of links) assert.not.match(decodeURIComponent(link), /"command"|npx/)
 })
 
-test('48: what a publisher has written stays text on the pages of a catalog', async () => {
+test('48: texts of publishers stay text on the pages of a catalog', async () => {
   const said: string[] = []
   page.on('console', (message) => said.push(message.text()))
   page.on('pageerror', (error) => said.push(String(error)))
@@ -171,7 +171,7 @@ test('48: what a publisher has written stays text on the pages of a catalog', as
   assert.equal(said, [])
 })
 
-test('46: the source of an object that something else writes is named, and there is nothing to apply', async () => {
+test('46: the page names the tool that manages an object, and offers nothing to apply', async () => {
   for (const [name, source] of [
     ['argo', 'Argo CD'],
     ['flux', 'Flux'],

@@ -44,14 +44,14 @@ test('every text and attribute is escaped', () => {
   assert.match(html, '{{7*7}}')
 })
 
-test('characters that are not seen are shown by their code; line feeds and emoji stay', () => {
+test('invisible characters are shown by their code; line feeds and emoji stay', () => {
   assert.is(visible('a\u202eb\u200bc\u0000d\ud800e'), 'a⟨U+202E⟩b⟨U+200B⟩c⟨U+0000⟩d⟨U+D800⟩e')
   assert.is(visible('\u{e0041}\u3164\ufe01'), '⟨U+E0041⟩⟨U+3164⟩⟨U+FE01⟩')
   assert.is(visible('line\n\t❤️ 🎉 é 日本'), 'line\n\t❤️ 🎉 é 日本')
   assert.match(visible('x'.repeat(300_000)), /… \(300000 characters\)$/)
 })
 
-test('what a form sends back, and what is copied, stays exact', () => {
+test('what a form sends and what is copied stays exact', () => {
   const odd = `a\u200b\u202e<"${'x'.repeat(30_000)}`
   const escaped = odd.replace('<', '&lt;').replace('"', '&quot;')
   assert.is(htmlText(h('input', { name: odd, value: odd })), `<input name="${escaped}" value="${escaped}">`)

@@ -98,7 +98,7 @@ test('67: each page of 2,000 workloads is at most 12 kB, and 1.2 times that of 5
   }
 })
 
-test('67: the list has its pages, the search finds one, Home has the ill', async () => {
+test('67: the list has pages, the search finds one workload, Home shows the broken ones', async () => {
   const json = async (path: string) => JSON.parse((await large(path, 'application/json')).text).facts
   const first = await json('/workloads')
   assert.equal([first.total, first.rows.length, first.next], [2_000, 100, '100'])

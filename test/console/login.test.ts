@@ -147,7 +147,7 @@ async function runsAfterLogin(name: string, asksConsent: boolean): Promise<void>
 }
 
 for (const name of ['document', 'registers'])
-  test(`a tool of a gateway that knows the console by what it ${name} runs after a login`, () =>
+  test(`a tool runs after a login at a gateway that knows the console by what it ${name}`, () =>
     runsAfterLogin(name, true))
 
 test('20: a tool of a gateway whose callers log in at a provider runs after a login there', async () => {
@@ -236,7 +236,7 @@ test('a callback without a login of this session is refused, and its parameters 
   }
 })
 
-test('the document tells authorization servers of the console, without a session', async () => {
+test('authorization servers can read the console’s client document without a session', async () => {
   const document = (await (await fetch(`${one.url}/client.json`)).json()) as Record<string, unknown>
   assert.is(document['client_id'], `${one.url}/client.json`)
   assert.equal(document['redirect_uris'], [`${one.url}/client/callback`])
@@ -265,7 +265,7 @@ test('the catalog shows a team its entries after a login, and explains why other
   await page.browserContext().close()
 })
 
-test('Connect tells what a client does to log in: where, for what, with which scopes, and how it gets known', async () => {
+test('Connect shows how a client logs in: where, for which resource, with which scopes, and how it registers', async () => {
   const page = await newcomer()
   const cookies = await page.browserContext().cookies()
   one.cookie = cookies.map(({ name, value }) => `${name}=${value}`).join('; ')

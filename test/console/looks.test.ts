@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 import { routes } from '../../console/endpoint/routes.ts'
 import { helpPages } from '../../console/pages/help.ts'
 import { CONSOLE_STYLE } from '../../console/pages/style.ts'
-import { LOOKS, violations } from '../support/accessibility.ts'
+import { COLOUR_RULES, LOOKS, violations } from '../support/accessibility.ts'
 import { startBrowser } from '../support/browser.ts'
 import { object } from '../support/operator/standalone-run.ts'
 import { startPodConsole } from './in-pod.ts'
@@ -80,28 +80,41 @@ async function freshPage(): Promise<Page> {
   return page
 }
 
-for (const [look, feature] of LOOKS)
-  test(`every page can be used by everybody, in ${look}`, async () => {
-    const page = await freshPage()
-    await page.emulateMediaFeatures([feature])
-    await page.setViewport({ width: 1280, height: 900 })
-    const found: string[] = []
-    // Reports of the content security policy are console messages.
-    page.on('console', (message) => found.push(message.text()))
-    page.on('pageerror', (error) => found.push(String(error)))
-    page.on('request', (request) => {
-      // Chromium draws the icon of a date field from a `data:` URL of its own.
-      if (/^https?:/.test(request.url()) && !request.url().startsWith(`${one.url}/`)) found.push(request.url())
-    })
-    for (const path of ALL) {
-      await page.goto(one.url + path)
-      found.push(...(await violations(page)).map((violation) => `${path} ${violation}`))
-    }
-    assert.equal(
-      found.filter((line) => !line.startsWith('Failed to load resource')),
-      [],
-    )
+/** Nothing is in the middle of a change when it is looked at. */
+const STILL = { name: 'prefers-reduced-motion', value: 'reduce' }
+/** Links of navigation beyond the edge of their bar, which nothing tells of. */
+const HIDDEN =
+  "[...document.querySelectorAll('nav ul, .tabs')].filter((one) => one.scrollWidth > one.clientWidth).length"
+
+test('every page can be used by everybody in each colour scheme, and none is wider than a small screen or one at 200 %', async () => {
+  const page = await freshPage()
+  const found: string[] = []
+  // Reports of the content security policy are console messages.
+  page.on('console', (message) => found.push(message.text()))
+  page.on('pageerror', (error) => found.push(String(error)))
+  page.on('request', (request) => {
+    // Chromium draws the icon of a date field from a `data:` URL of its own.
+    if (/^https?:/.test(request.url()) && !request.url().startsWith(`${one.url}/`)) found.push(request.url())
   })
+  for (const path of ALL) {
+    await page.setViewport({ width: 1280, height: 900 })
+    await page.goto(one.url + path)
+    for (const [at, [look, feature]] of LOOKS.entries()) {
+      await page.emulateMediaFeatures([feature, STILL])
+      const rules = at === 0 ? undefined : COLOUR_RULES
+      found.push(...(await violations(page, rules)).map((violation) => `${path} in ${look}: ${violation}`))
+    }
+    for (const width of [360, 640]) {
+      await page.setViewport({ width, height: 800 })
+      assert.is(await page.evaluate('document.documentElement.scrollWidth'), width, `${path} at ${width}`)
+      assert.is(await page.evaluate(HIDDEN), 0, `links of ${path} at ${width}`)
+    }
+  }
+  assert.equal(
+    found.filter((line) => !line.startsWith('Failed to load resource')),
+    [],
+  )
+})
 
 test('the login of a pod can be used by everybody', async () => {
   const pod = await startPodConsole('http://127.0.0.1:9')
@@ -122,20 +135,6 @@ test('the login of a pod can be used by everybody', async () => {
   } finally {
     await pod.close()
   }
-})
-
-test('no page is wider than a small screen, or than a screen at 200 %', async () => {
-  const page = await freshPage()
-  for (const width of [360, 640])
-    for (const path of ALL) {
-      await page.setViewport({ width, height: 800 })
-      await page.goto(one.url + path)
-      assert.is(await page.evaluate('document.documentElement.scrollWidth'), width, `${path} at ${width}`)
-      // Nothing tells that a bar of links goes on beyond its edge.
-      const hidden =
-        "[...document.querySelectorAll('nav ul, .tabs')].filter((one) => one.scrollWidth > one.clientWidth).length"
-      assert.is(await page.evaluate(hidden), 0, `links of ${path} at ${width}`)
-    }
 })
 
 test('no table is cut off at the widths between', async () => {

@@ -65,7 +65,7 @@ test.after(async () => {
   folder[Symbol.dispose]()
 })
 
-test('a login at the provider ends at the page that was asked for, query included', async () => {
+test('a login at the provider returns to the requested page, query included', async () => {
   await using browser = await startBrowser()
   const page = await browser.newPage()
   await page.goto(`${url}/workloads?q=a`)
@@ -91,7 +91,7 @@ test('a login at the provider ends at the page that was asked for, query include
   await eventually('the refresh token is revoked', () => provider.requests.includes('POST /token/revocation'))
 })
 
-test('66: a session whose token has ended, and can’t be had anew, is one login away from the page with its query', async () => {
+test('66: if the token of a session has expired and can’t be refreshed, one login returns to the page and its query', async () => {
   await using browser = await startBrowser()
   const page = await browser.newPage()
   page.setDefaultTimeout(60_000)
@@ -180,7 +180,7 @@ test('a callback without a login of this browser is refused, and shows nothing o
   }
 })
 
-test('where the cluster does not accept the provider’s tokens, the page names both and the flags', async () => {
+test('if the cluster does not accept the provider’s tokens, the page names both and the flags to set', async () => {
   accepts = false
   await using browser = await startBrowser()
   const page = await browser.newPage()
@@ -192,7 +192,7 @@ test('where the cluster does not accept the provider’s tokens, the page names 
   accepts = true
 })
 
-test('who tries tokens without end is refused, and pushes nobody out', async () => {
+test('a viewer who tries tokens without end is refused and logs nobody out', async () => {
   const configFile = join(folder.path, 'tokens.yaml')
   const apiUrl = `http://127.0.0.1:${(api.address() as AddressInfo).port}`
   writeFileSync(configFile, `publicUrl: http://127.0.0.1:4480\nlogin: {token: {}}\nkubernetes: {server: "${apiUrl}"}\n`)
@@ -223,7 +223,7 @@ test('who tries tokens without end is refused, and pushes nobody out', async () 
   }
 })
 
-test('a viewer who may not find the pods takes no report away from others', async () => {
+test('a viewer who may not read pods does not remove reports that others see', async () => {
   const viewerOf = (id: string) => ({ id, name: id, token: id })
   const places = new ClusterPlaces({
     ...{ title: 'cluster', group: 'portico.dev', namespaces: [], reach: 'address' },
@@ -251,7 +251,7 @@ test('a viewer who may not find the pods takes no report away from others', asyn
   assert.equal(await ask('mallory'), [{ missing: 'no pod runs' }], 'what ada may see, mallory may see, too')
 })
 
-test('the objects of all viewers have one bound: the oldest go, a large list is cut, and that is told', async () => {
+test('the objects of all viewers share one limit: the oldest are dropped, a large list is cut, and the page says so', async () => {
   const asked: string[] = []
   const places = new ClusterPlaces({
     ...{ title: 'cluster', group: 'portico.dev', namespaces: [], reach: 'proxy', mostWorldBytes: 100_000 },
@@ -297,7 +297,7 @@ test('the objects of all viewers have one bound: the oldest go, a large list is 
   assert.equal(await look('later'), [20, false], 'their room is free again')
 })
 
-test('a session’s tokens for workloads push out its own', () => {
+test('a session that stores too many tokens drops its own oldest ones', () => {
   const tokens = new WorkloadTokens()
   tokens.set('ada', 'one', 'of-ada')
   for (let index = 0; index < 2_000; index++) tokens.set('mallory', `workload-${index}`, 'x')

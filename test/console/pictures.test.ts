@@ -126,7 +126,7 @@ for (const [name, { path, shows, size = [1000, 430], act }] of Object.entries(PI
     assert.match(docs, new RegExp(`!\\[[^\\]]{20,}\\]\\(pictures/console-${name}\\.png\\)`))
   })
 
-test('pages without content name the next step: what counts, what pins, what is asked', async () => {
+test('pages without content name the next step: what counts calls, what pins, what may be asked', async () => {
   const { facts } = await one.json('/usage')
   const of = (name: string) => facts.counted.find((sum: { name: string }) => sum.name === name)
   assert.equal([of('tools').isCounted, of('clock').isCounted], [true, false])
@@ -139,7 +139,7 @@ test('pages without content name the next step: what counts, what pins, what is 
   assert.match(await one.text('/nothing'), 'href="/help"')
 })
 
-test('a workload leads to each server behind it, in its table and in its tree', async () => {
+test('a workload links to each server behind it, in its table and in its tree', async () => {
   await page.goto(one.url + TOOLS)
   const links = (await page.$$eval('main .table a, main .tree a', (found) =>
     found.map((link) => (link as unknown as { pathname: string }).pathname),

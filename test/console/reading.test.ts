@@ -58,7 +58,7 @@ test.after(async () => {
 
 type Said = Readonly<Record<string, unknown>>
 
-test('a backend that answers again is well, whatever it said before', async () => {
+test('a backend that answers again is shown as healthy', async () => {
   const admin = one.portico.reports.at(-1)?.endpoints.find(({ name }) => name === 'tools')?.admin
   const reported = async (): Promise<Said> => {
     const { backends } = (await (await fetch(`${admin}/status`)).json()) as { backends: Said[] }
@@ -147,7 +147,7 @@ test('the state of an object stands on each of its pages', async () => {
     }
 })
 
-test('gateways that share a group and a configuration lead to one box of each', async () => {
+test('gateways that share a group and a configuration are drawn with one box for each of these', async () => {
   await page.goto(`${one.url}/map`)
   assert.equal(await keysOf('svg .box'), [
     'MCPGroup/default/all',
@@ -186,7 +186,7 @@ test('the list below the map says the same as the map', async () => {
   await page.setViewport({ width: 1280, height: 800 })
 })
 
-test('a box of the map is reached by the keyboard, says what it is, and opens its page', async () => {
+test('a box of the map is reachable by keyboard, has a name, and opens its page', async () => {
   await page.goto(`${one.url}/map`)
   const key = 'MCPServerEntry/default/far'
   const focused = () => page.evaluate('document.activeElement.dataset?.key ?? ""') as Promise<string>

@@ -35,7 +35,7 @@ test.after(async () => {
   await one?.[Symbol.asyncDispose]()
 })
 
-test('nobody comes in without the link, which works once; then the next one is told', async () => {
+test('only the link opens the console; it works once, and then another one is printed', async () => {
   for (const path of ['/', '/workloads', '/ns/default/vmcp/tools', '/nothing', '/openapi.json'])
     assert.is((await one.get(path)).status, 403, path)
   const { open } = one.line.console
@@ -80,7 +80,7 @@ async function rawGet({ url, cookie }: OpenConsole, headers: Readonly<Record<str
   return { status: answer.statusCode }
 }
 
-test('every answer keeps the page to itself', async () => {
+test('every answer has a strict content security policy and forbids caching', async () => {
   for (const path of ['/', '/nothing']) {
     const { headers } = await one.get(path)
     const policy = headers.get('content-security-policy') ?? ''
@@ -110,7 +110,7 @@ test('Home names what is ill, why, and what to do, with a link to the help', asy
   assert.match(help, meaning)
 })
 
-test('the page of a workload has the facts of its JSON, and every object has a page', async () => {
+test('the page of a workload shows the facts of its JSON, and every object has a page', async () => {
   const { facts } = await one.json('/ns/default/vmcp/tools')
   assert.equal(
     facts.backendsSeen.map(({ name }: { name: string }) => name),
@@ -157,14 +157,14 @@ test('the list is filtered, sorted and searched by its query; odd values count a
   assert.is((await names('state=__proto__&kind=constructor&sort=toString&cursor=-1')).length, 3)
 })
 
-test('an unchanged page costs a 304', async () => {
+test('an unchanged page is answered with 304', async () => {
   const first = await one.get('/workloads', { accept: 'application/json' })
   const etag = first.headers.get('etag') ?? ''
   const again = await one.get('/workloads', { accept: 'application/json', 'if-none-match': etag })
   assert.is(again.status, 304)
 })
 
-test('in a browser: no error, nothing of a hostile text runs, nothing is asked of another host', async () => {
+test('in a browser there is no error, hostile text does not run, and no other host is contacted', async () => {
   await using context = await browser.createBrowserContext()
   const page = await context.newPage()
   const said: string[] = []
@@ -188,7 +188,7 @@ test('in a browser: no error, nothing of a hostile text runs, nothing is asked o
   )
 })
 
-test('Home shows a server that ends, and loses it again once it is back, without a reload', async () => {
+test('Home shows a server that ends, and drops it once it is back, without a reload', async () => {
   await using context = await browser.createBrowserContext()
   const page = await context.newPage()
   await page.goto(await one.link())
@@ -208,7 +208,7 @@ test('Home shows a server that ends, and loses it again once it is back, without
   assert.is(await page.evaluate('window.stays'), true)
 })
 
-test('Home names a manifest that is refused, with its line, and what ran stays', async () => {
+test('Home names a refused manifest with its line, and what ran keeps running', async () => {
   const files = async () => (await one.json('/')).facts.files
   assert.equal(await files(), [])
   const extra = one.folder.write(
@@ -230,7 +230,7 @@ test('Home names a manifest that is refused, with its line, and what ran stays',
   await eventually('nothing is to be repaired', async () => (await files()).length === 0)
 })
 
-test('each number on Home leads to a list of as many', async () => {
+test('each number on Home leads to a list with that many rows', async () => {
   const { counts } = (await one.json('/')).facts
   const page = await one.text('/')
   for (const [state, count] of Object.entries(counts).filter(([, number]) => number !== 0)) {
@@ -244,7 +244,7 @@ test('each number on Home leads to a list of as many', async () => {
   )
 })
 
-test('a named port that is taken is an error; off serves none', async () => {
+test('a taken console port is an error, and `off` serves no console', async () => {
   const taken = createServer()
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
   const { port } = taken.address() as AddressInfo

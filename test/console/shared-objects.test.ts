@@ -9,7 +9,7 @@ const object = (uid?: string, resourceVersion?: string, spec: object = {}) => ({
   spec,
 })
 
-test('equal objects of two lists are one in memory, and others stay as they are', () => {
+test('equal objects of two lists are stored once, and others stay as they are', () => {
   const objects = new SharedObjects()
   const first = object('u', '1')
   assert.is(objects.share(first, 100), first)

@@ -53,7 +53,7 @@ async function tabOf(viewer: string): Promise<Page> {
 
 const lists = () => api.asked.filter(({ path }) => path.includes('/virtualmcpservers'))
 
-test('62: a page comes before a slow API server has answered, and fills by itself', async () => {
+test('62: a page appears before a slow API server has answered, and fills in by itself', async () => {
   const page = await tabOf('slow')
   const release = api.hold()
   await page.goto(`${one.url}/workloads`)
@@ -67,7 +67,7 @@ test('62: a page comes before a slow API server has answered, and fills by itsel
   await page.browserContext().close()
 })
 
-test('while the API server takes long, a page shows what was read before as old', async () => {
+test('while the API server is slow, a page shows earlier facts and marks them as old', async () => {
   using clock = stoppedClock()
   const cookie = await one.logIn('patient')
   await one.get('/workloads', cookie)
@@ -80,7 +80,7 @@ test('while the API server takes long, a page shows what was read before as old'
   assert.not.match(await (await one.get('/workloads', cookie)).text(), 'These facts are of')
 })
 
-test('who may read nothing any more sees nothing of what was read before', async () => {
+test('a viewer who has lost all rights sees nothing that was read before', async () => {
   using clock = stoppedClock()
   const cookie = await one.logIn('leaver')
   const view = async () =>
@@ -104,7 +104,7 @@ test('who may read nothing any more sees nothing of what was read before', async
   api.reach = () => undefined
 })
 
-test('63: while the API server is away, pages show the last facts as old ones, and JSON is 503', async () => {
+test('63: while the API server is down, pages show the last facts marked as old, and JSON is 503', async () => {
   using clock = stoppedClock()
   const cookie = await one.logIn('away')
   const text = async () => (await one.get('/workloads', cookie)).text()
@@ -130,7 +130,7 @@ test('63: while the API server is away, pages show the last facts as old ones, a
   assert.not.match(await text(), 'These facts are of')
 })
 
-test('64: an API server that asks to wait is left alone for as long as it says', async () => {
+test('64: an API server that sends Retry-After is left alone for that time', async () => {
   using clock = stoppedClock()
   const cookie = await one.logIn('full')
   await one.get('/', cookie)
@@ -166,7 +166,7 @@ async function requestsInAMinute(page: Page): Promise<number> {
   return count
 }
 
-test('69: a hidden tab asks nothing, and a tab that is seen asks again', async () => {
+test('69: a hidden tab sends no requests, and a visible one sends them again', async () => {
   const page = await tabOf('hidden')
   await page.goto(`${one.url}/workloads`)
   const hide = (state: string) =>

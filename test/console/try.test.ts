@@ -94,7 +94,7 @@ test('a form without its token, with that of another form, or from elsewhere cal
   assert.is(json.status, 415)
 })
 
-test('explain says the same as POST /explain, for an allowed, a denied and an unknown tool', async () => {
+test('the page explains the same as POST /explain, for an allowed, a denied and an unknown tool', async () => {
   const admin = one.portico.reports.at(-1)?.endpoints.find(({ name }) => name === 'guarded')?.admin
   for (const [tool, verdict] of [
     ['clock_convert_time', 'allowed'],
@@ -116,14 +116,14 @@ test('explain says the same as POST /explain, for an allowed, a denied and an un
   }
 })
 
-test('odd claims are answered', async () => {
+test('unusual claims get an answer', async () => {
   for (const claims of ['{"sub": "a\\"b\'<img>"}', '[]', '{', 'null', JSON.stringify({ sub: 'x'.repeat(70_000) })]) {
     const answer = await post('/ns/default/vmcp/guarded/access', { tool: 'clock_convert_time', claims, arguments: '' })
     assert.ok([200, 413].includes(answer.status), `${claims.slice(0, 20)}: ${answer.status}`)
   }
 })
 
-test('a call that was denied for its arguments is explained with them; from the log it is told that they lack', async () => {
+test('a call that was denied for its arguments is explained with them, and from the log the page says that they are missing', async () => {
   const path = '/ns/default/vmcp/guarded/tools/clock_convert_time'
   const given = { time: '2026-01-01T00:00', from: 'UTC', to: ['UTC'] }
   const { facts: tried } = (await (await post(path, { raw: JSON.stringify(given) })).json()) as {
@@ -159,7 +159,7 @@ test('a denied call of the audit log fills the form', async () => {
   assert.match(page, /DENIED<\/span><span dir="auto">by the policy: /)
 })
 
-test('usage shows what counters have, by client too; a cell of CSV is no formula, and nobody is named', async () => {
+test('usage shows the counters, also by client; CSV holds no formulas and no person is named', async () => {
   const url = one.portico.reports.at(-1)?.endpoints.find(({ name }) => name === 'guarded')?.url ?? ''
   const before = (await one.json('/ns/default/vmcp/guarded/usage')).facts
   const { postModern } = await import('../support/gateway/post.ts')

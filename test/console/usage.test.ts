@@ -76,7 +76,7 @@ const total = async (team: string) =>
 const USAGE = '/ns/red/vmcp/tools/usage'
 type Rows = readonly { readonly name: string; readonly calls: number }[]
 
-test('33: usage by tool is what Prometheus says of the increase', async () => {
+test('33: usage by tool is the increase that Prometheus reports', async () => {
   // A series counts from its first sample on.
   for (const team of TEAMS) {
     await call(team, 1)
@@ -135,7 +135,7 @@ test('34: nobody gets series of a namespace that they may not read, whatever the
   })
 })
 
-test('37: without Prometheus the page stands and says so', async () => {
+test('37: without Prometheus the page works and says so', async () => {
   await prometheus.close()
   const page = await one.get(USAGE, cookie)
   assert.is(page.status, 200)
@@ -157,7 +157,7 @@ test('36: a cell of CSV that a spreadsheet would take for a formula is a text', 
   }
 })
 
-test('tools of one name at two backends are two rows, and others have no backend', () => {
+test('tools of the same name at two backends are two rows, and others have no backend', () => {
   const sample = (tool: string, backend: string, value: number) => ({
     labels: { gen_ai_tool_name: tool, portico_backend: backend },
     value,

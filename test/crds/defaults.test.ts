@@ -37,11 +37,11 @@ test('defaults inside an object count only where it is there', () => {
   })
 })
 
-test('a null without a default is dropped, one with a default gets it', () => {
+test('a null is dropped, or replaced by the default', () => {
   assert.equal(telemetry({ prometheus: { enabled: null }, openTelemetry: null }), { prometheus: { enabled: false } })
 })
 
-test('what is given is kept, and the object itself is left alone', () => {
+test('given values are kept, and the object itself is not changed', () => {
   const object = { spec: { image: 'x', transport: 'sse', podTemplateSpec: { a: null }, other: [1] } }
   const before = structuredClone(object)
   const result = applyDefaults(mcpServer, object)
@@ -67,12 +67,12 @@ test('items of lists and values of maps get defaults', () => {
   assert.is(outgoingAuth.source, 'discovered')
 })
 
-test('twice is the same as once', () => {
+test('applying defaults twice is the same as once', () => {
   const once = applyDefaults(mcpServer, { spec: { image: 'x', authServerRef: { name: 'a' } } })
   assert.equal(applyDefaults(mcpServer, once), once)
 })
 
-test('a group that is nothing but a name is valid, and gets an empty spec', () => {
+test('a group without a spec is valid, and gets an empty one', () => {
   const group = { apiVersion: 'portico.dev/v1beta1', kind: 'MCPGroup', metadata: { name: 'g' } }
   assert.equal(validateObject(group, 'portico.dev'), [])
   assert.equal((applyDefaults(mcpGroup, group) as { spec?: unknown }).spec, {})

@@ -74,7 +74,7 @@ for (const [one, other] of [
   ['[1.0,1e2,-0]', '[1, 100, 0]'],
   ['{"a":{"c":[{}],"b":"é"}}', ' {\n"a" : { "b":"\\u00E9", "c": [ { } ] } }\t'],
 ])
-  test(`${one} and ${JSON.stringify(other)} have one digest`, () =>
+  test(`${one} and ${JSON.stringify(other)} have the same digest`, () =>
     assert.is(definitionDigest(one as string), definitionDigest(other as string)))
 
 for (const [one, other] of [
@@ -84,7 +84,7 @@ for (const [one, other] of [
   ['{"a":1}', '{"a":"1"}'],
   ['{"a":true}', '{"a":"true"}'],
 ])
-  test(`${one} and ${other} have two`, () =>
+  test(`${one} and ${other} have different digests`, () =>
     assert.is.not(definitionDigest(one as string), definitionDigest(other as string)))
 
 for (const [what, text] of Object.entries({
@@ -101,12 +101,12 @@ for (const [what, text] of Object.entries({
 }))
   test(`${what} has no digest`, () => assert.is(definitionDigest(text), undefined))
 
-test('an escaped name is itself after an object whose name is a backslash', () => {
+test('an escaped name is kept after an object whose name is a backslash', () => {
   JSON.parse('{"😀":true,"\\\\":true}')
   assert.is(canonicalDefinition('{"😀":true,"\\u20ac":true}'), '{"€":true,"😀":true}')
 })
 
-test('a depth of 64, a member named __proto__ and a megabyte have one', () => {
+test('a depth of 64, a member named __proto__ and a megabyte have a digest', () => {
   for (const text of [
     `${'['.repeat(64)}${']'.repeat(64)}`,
     '{"__proto__":{"a":1}}',
@@ -165,7 +165,7 @@ function randomText(depth: number): string {
   return `{${names.map((name) => `${space()}${text(name)}${space()}:${randomText(depth - 1)}`).join(`${space()},`)}${space()}}`
 }
 
-test('npm’s canonicalize and json-canonicalize write 10,000 random definitions alike', async () => {
+test('10,000 random definitions have the same canonical form in npm’s canonicalize and json-canonicalize', async () => {
   const load = async (name: string): Promise<(value: unknown) => string> => {
     const loaded = (await import(name)) as { default?: unknown; canonicalize?: unknown }
     return (loaded.canonicalize ?? loaded.default) as (value: unknown) => string

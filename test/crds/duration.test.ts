@@ -26,13 +26,13 @@ for (const [text, milliseconds] of valid) {
 }
 
 for (const text of ['', '10', '-5s', 's', '1 s', '1h 30m', '1d', '1.s', '.5s', '5S', '1h30', 'PT5M', '1s\n']) {
-  test(`${JSON.stringify(text)} is none`, () => {
+  test(`${JSON.stringify(text)} is not a duration`, () => {
     assert.throws(() => parseDuration(text), /not a duration/)
     assert.not.match(text, pattern)
   })
 }
 
-test('a timer has whole milliseconds, and no more than Node takes', () => {
+test('timers get whole milliseconds up to Node’s limit', () => {
   const ends = ['0s', '1ns', '1.5ms', '596h', '597h', '2562047h'].map(parseTimer)
   assert.equal(ends, [0, 1, 2, 596 * 3_600_000, 2 ** 31 - 1, 2 ** 31 - 1])
 })

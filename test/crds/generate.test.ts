@@ -21,7 +21,7 @@ test('one stream holds every definition, and reads back as it was made', () => {
   }
 })
 
-test('inside items of lists there are no defaults: what is applied stays as it was applied', () => {
+test('items of lists get no defaults in the CRD, so applied objects stay as they were applied', () => {
   const found: string[] = []
   const look = (node: unknown, path: string, isInItem: boolean): void => {
     if (typeof node !== 'object' || node === null) return

@@ -86,7 +86,7 @@ const others = [
 
 const read = (text: string) => parseDocuments(text).documents[0]?.value as { a: unknown } | undefined
 
-test('unquoted scalars are what they are to kubectl', () => {
+test('unquoted scalars have the type that kubectl gives them', () => {
   assert.ok(texts.length + others.length > 100)
   for (const [text, value] of [...texts.map((text) => [text, text] as const), ...others]) {
     assert.is(kubectlScalar(text), value, text)
@@ -95,7 +95,7 @@ test('unquoted scalars are what they are to kubectl', () => {
   }
 })
 
-test('quoted scalars are text, and a tag says what a scalar is', () => {
+test('quoted scalars are text, and a tag sets the type', () => {
   for (const [text] of others) {
     assert.equal(read(`a: "${text}"\n`), { a: text })
     assert.equal(read(`a: '${text}'\n`), { a: text })
@@ -105,7 +105,7 @@ test('quoted scalars are text, and a tag says what a scalar is', () => {
   assert.equal(read('a: !!bool "no"\n'), { a: false })
 })
 
-test('what is rendered is read by kubectl as the text that it is, as a value and as a key', () => {
+test('kubectl reads rendered text as text, as a value and as a key', () => {
   for (const text of [...texts, ...others.map(([text]) => text)])
     for (const more of [{}, { lines: 'a\nb\n' }]) {
       const rendered = canonicalYaml({ a: text, b: { [text]: 1 }, ...more })

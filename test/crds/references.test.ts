@@ -69,12 +69,12 @@ test('Secrets and ConfigMaps of a server', () => {
   })
 })
 
-test('an empty name is none', () => {
+test('an empty name is not a reference', () => {
   const spec = { openTelemetry: { caBundleRef: { configMapRef: { key: 'ca.crt', name: '' } } } }
   assert.equal(named('MCPTelemetryConfig', spec), {})
 })
 
-test('it does not throw on what is no valid spec', () => {
+test('invalid specs cause no exception', () => {
   for (const kind of Object.keys(kinds)) {
     for (const spec of [undefined, null, 3, [], { config: 3, secrets: {}, groupRef: null }]) {
       assert.equal(named(kind, spec), {}, kind)

@@ -95,7 +95,7 @@ test('a field with a default may be left out', () => {
   }
 })
 
-test('rules have a message of one line and are unique where they stand', () => {
+test('each rule has a message of one line and is unique in its place', () => {
   for (const { path, node } of all) {
     const rules = node['x-kubernetes-validations'] ?? []
     for (const { rule, message } of rules) {
@@ -113,7 +113,7 @@ test('each definition is smaller than 200 kB', () => {
   }
 })
 
-test('definitions hold no keyword of ours', () => {
+test('CRDs contain none of our own keywords', () => {
   for (const declaration of declarations) {
     const json = JSON.stringify(crdFor(declaration, 'portico.dev'))
     assert.not.match(json, /"(readBy|refusedValues|refersTo|~[a-z]+)"/, declaration.kind)
@@ -132,7 +132,7 @@ test('definitions carry names, category, columns and the status subresource', ()
   for (const { kind, shortNames } of declarations) assert.is(shortNames.length, 1, kind)
 })
 
-test('every status has conditions as the spec has them', () => {
+test('every status has the standard fields of conditions', () => {
   for (const { kind, status, role } of declarations) {
     const { properties } = status as SchemaNode
     const condition = properties?.['conditions']?.items as SchemaNode

@@ -59,7 +59,7 @@ test('parts of a gateway’s own file are refused with the field to use instead'
   for (const [pointer, text] of Object.entries(instead)) assert.match(found[pointer] ?? '', text)
 })
 
-test('a part that is refused as a whole is one finding', () => {
+test('a block that is refused as a whole is one finding', () => {
   const parts = object('One.', { one: text(REFUSED, 'Refused.'), two: text(REFUSED, 'Refused.') })
   const declaration = { ...mcpGroup, spec: object('All.', { parts }) }
   assert.equal(unsupportedFields(declaration, { spec: { parts: { one: 'x', two: 'y' } } }), [
@@ -67,12 +67,12 @@ test('a part that is refused as a whole is one finding', () => {
   ])
 })
 
-test('what equals its default, or is empty, is not set', () => {
+test('fields that equal their default or are empty count as unset', () => {
   assert.equal(of('MCPServer', { ...server, audit: { enabled: false }, trustProxyHeaders: false, volumes: [] }), {})
   assert.equal(of('VirtualMCPServer', { ...gateway, config: { codeMode: { enabled: false } } }), {})
 })
 
-test('presence alone can be a setting', () => {
+test('the presence of an empty block can be a setting', () => {
   const parts = object('One.', { one: object('Set by being there.', {}, { readBy: REFUSED }) })
   assert.equal(unsupportedFields({ ...mcpGroup, spec: parts }, { spec: { one: {} } }), [
     { pointer: '/spec/one', reason: REFUSED.refused },
@@ -96,14 +96,14 @@ test('a reference to telemetry is supported by all three workloads', () => {
   assert.equal(of('MCPRemoteProxy', { remoteUrl: 'https://a.example', telemetryConfigRef }), {})
 })
 
-test('it does not throw on what is no valid object', () => {
+test('invalid objects cause no exception', () => {
   for (const { kind } of declarations) {
     for (const spec of [null, 3, 'x', [], { image: [], config: 'x', sources: {}, steps: [null] }])
       of(kind, spec as object)
   }
 })
 
-test('each field that is refused is found when it is set', () => {
+test('each refused field is found when it is set', () => {
   // Every leaf alone, in an object made of nothing but the way to it.
   for (const declaration of declarations) {
     for (const { path, node } of specPlaces(declaration)) {

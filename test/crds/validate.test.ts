@@ -29,7 +29,7 @@ test('an unknown kind is named, with the kind that may be meant', () => {
   assert.equal(validateObject({}, 'portico.dev')[0]?.pointer, '/kind')
 })
 
-test('whatever is handed in gets findings, never an exception', () => {
+test('invalid input of any type gives findings, never an exception', () => {
   for (const object of [
     undefined,
     null,
@@ -79,7 +79,7 @@ test('an unknown field does not hide broken rules, a wrong type hides only those
   )
 })
 
-test('a pointer escapes what stands in a key', () => {
+test('a pointer escapes special characters of keys', () => {
   const spec = { image: 'x', resourceOverrides: { proxyService: { labels: { 'a/b~c': 3 } } } }
   assert.is(
     validateObject(server(spec), 'portico.dev')[0]?.pointer,

@@ -12,7 +12,7 @@ import { condition, configText, plansOfText } from '../support/operator/plans.ts
 const text = readFileSync(new URL('../../docs/audit.md', import.meta.url), 'utf8')
 const block = (language: string) => new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'ms').exec(text)?.[1] ?? ''
 
-test('the examples are valid, and are in the configurations', () => {
+test('the examples are valid and reach the configurations', () => {
   const manifests = block('yaml')
   for (const document of parseAllDocuments(manifests))
     assert.equal(validateObject(document.toJS() as never, DEFAULT_GROUP), [])
@@ -26,7 +26,7 @@ test('the examples are valid, and are in the configurations', () => {
   assert.match(configOf('MCPRegistry/catalog'), /audit:\n {2}component: catalog\n {2}enabled: true/)
 })
 
-test('an event that there is not is a condition, at the field', () => {
+test('an unknown event is a condition that names the field', () => {
   const manifests = block('yaml').replace('[mcp_ping, mcp_notification]', '[mcp_pong]').replace('10.0.0.0/8', '10/8')
   const plan = plansOfText(manifests).get('MCPServer/fetcher')
   const told = condition(plan, 'Valid') ?? ''
@@ -37,13 +37,13 @@ test('an event that there is not is a condition, at the field', () => {
   assert.match(told, /\/spec\/audit\/trustedProxies\/0 "10\/8" is neither an address nor a network/)
 })
 
-test('every event is told of, and no other', () => {
+test('every event is documented, and no other', () => {
   const table = text.slice(text.indexOf('## Events'), text.indexOf('## When it'))
   const named = [...table.matchAll(/^\| (`.*?`) \|/gm)].flatMap((row) => [...(row[1] as string).matchAll(/`(\w+)`/g)])
   assert.equal(named.map((name) => name[1]).sort(), [...new Set([...gatewayEvents, ...registryEvents])].sort())
 })
 
-test('every code of an error stands in the table that `error` refers to, with what it is answered by', () => {
+test('every error code is in the table that `error` refers to, with its answer', () => {
   assert.match(text, '[below](#errors)')
   const told = text.slice(text.indexOf('\n## Errors\n')).split('\n')
   for (const [code, { http, rpc, text: said }] of Object.entries(errorTable))
@@ -52,7 +52,7 @@ test('every code of an error stands in the table that `error` refers to, with wh
   assert.is(rows, Object.keys(errorTable).length + ['backend_error', 'config_refused'].length)
 })
 
-test('the line has the members of a real one', () => {
+test('the shown line has the members of a real one', () => {
   const shown = JSON.parse(block('json'))
   let line = ''
   const lines = new AuditLines({ enabled: true }, 'tools', (written) => (line = written))

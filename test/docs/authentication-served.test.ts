@@ -77,7 +77,7 @@ const listed = async ({ url }: GatewayUnderTest, token?: string) =>
     body: '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}',
   })
 
-test('anonymous: whoever comes is let in', async () => {
+test('anonymous: everybody is admitted', async () => {
   const gateway = await startGateway(configOf(blocks[0] ?? ''))
   assert.is((await listed(gateway)).status, 200)
   await gateway.close()
@@ -126,7 +126,7 @@ test('headerInjection: the header with the value of the Secret', async () => {
   await Promise.all([gateway.close(), backend.close()])
 })
 
-test('bearerToken inline: the backend that is listed gets it, another one nothing', async () => {
+test('bearerToken inline: only the listed backend gets the token', async () => {
   const [tracker, other] = await Promise.all([startBackend(), startBackend()])
   const entry = (name: string) =>
     `---\nkind: MCPServerEntry\nmetadata: {name: ${name}}\nspec: {remoteUrl: "https://${name}.example.com/mcp", transport: streamable-http, groupRef: {name: tools}}\n`
@@ -139,7 +139,7 @@ test('bearerToken inline: the backend that is listed gets it, another one nothin
   await Promise.all([gateway.close(), tracker.close(), other.close()])
 })
 
-test('tokenExchange: the caller’s token goes to the token endpoint, what it gives to the backend', async () => {
+test('tokenExchange: the caller’s token goes to the token endpoint, and the issued one to the backend', async () => {
   const [backend, endpoint] = await Promise.all([startBackend(), startTokenEndpoint()])
   const block = example('type: tokenExchange')
   const gateway = await served(
@@ -157,7 +157,7 @@ test('tokenExchange: the caller’s token goes to the token endpoint, what it gi
   await Promise.all([gateway.close(), backend.close(), endpoint.close()])
 })
 
-test('upstreamInject: the token that the provider gave at login', async () => {
+test('upstreamInject: the backend gets the token that the provider issued at login', async () => {
   const backend = await startBackend()
   const block = example('type: upstreamInject')
   const config = configOf(block, { 'https://wiki.example.com/mcp': backend.url })

@@ -15,7 +15,7 @@ const blocksOf = (name: string) => [...read(name).matchAll(/^```yaml\n(.*?)^```/
 const [gateway, proxy] = blocksOf('authorization-server')
 const planned = (block = ''): Plans => plansOfText(`kind: MCPGroup\nmetadata: {name: tools}\nspec: {}\n---\n${block}`)
 
-test('the gateway is valid with two replicas, and loses nothing at a restart', () => {
+test('the example gateway is valid with two replicas and keeps its state at a restart', () => {
   const plan = planned(gateway).get('VirtualMCPServer/tools')
   assert.is(condition(plan, 'Valid'), 'True ConfigValid')
   assert.is(condition(plan, 'ReferencesResolved'), 'True AllFound')
@@ -23,7 +23,7 @@ test('the gateway is valid with two replicas, and loses nothing at a restart', (
   assert.match(configText(plan), 'authServer:')
 })
 
-test('the proxy before one server is valid, and is warned of what it loses', () => {
+test('the example proxy is valid, with a warning of what a restart loses', () => {
   const plans = planned(proxy)
   const plan = plans.get('MCPServer/wiki')
   assert.is(condition(plan, 'Valid'), 'True ConfigValid')
@@ -38,7 +38,7 @@ test('the backend in authentication.md gets the token of the login', () => {
   assert.is(condition(plan, 'BackendsReady'), 'True AllServed')
 })
 
-test('the keys are made as it says', () => {
+test('the commands create the keys', () => {
   using folder = temporaryFolder({})
   const commands = [...read('authorization-server').matchAll(/^ +(openssl .*)$/gm)].map((match) => match[1] as string)
   assert.is(commands.length, 2)

@@ -18,7 +18,7 @@ metadata: {name: company}
 spec: {type: inline, inline: {issuer: https://idp.example.com}}
 `
 
-test('each form is one that its kind takes', () => {
+test('each shown form is valid for its kind', () => {
   assert.is(blocks.length, 4)
   for (const block of blocks)
     for (const [name, plan] of plansOfText(`${others}---\n${block}`)) {
@@ -27,7 +27,7 @@ test('each form is one that its kind takes', () => {
     }
 })
 
-test('explain says of the first example what it promises', async () => {
+test('explain prints what the first example promises', async () => {
   using folder = temporaryFolder()
   const tell = async (claims: object) => {
     let out = ''

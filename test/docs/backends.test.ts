@@ -11,7 +11,7 @@ const text = readFileSync(new URL('../../docs/backends.md', import.meta.url), 'u
 const blocks = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
 
 for (const [at, block] of blocks.entries())
-  test(`example ${at + 1} is one that a VirtualMCPServer takes`, () => {
+  test(`example ${at + 1} is valid for a VirtualMCPServer`, () => {
     const { spec } = parse(block) as { spec: object }
     const object = {
       kind: 'VirtualMCPServer',
@@ -24,7 +24,7 @@ for (const [at, block] of blocks.entries())
     assert.is(condition(plan, 'Valid'), 'True ConfigValid')
   })
 
-test('what `portico doctor backend` is shown to print is what it prints', async () => {
+test('`portico doctor backend` prints what the page shows', async () => {
   const [, command = '', printed = ''] = /^```\n(portico doctor backend .*?)\n```\n\n```\n(.*?)^```/ms.exec(text) ?? []
   const server = await startRawServer({
     era: 'legacy',

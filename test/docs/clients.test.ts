@@ -21,7 +21,7 @@ test('the gateway knows clients by document, by secret and by assertion', () => 
   assert.is(authServer?.trustedIssuers?.length, 2)
 })
 
-test('the page about companies has a gateway where people come by assertions alone', () => {
+test('the example for companies is a gateway that only accepts assertions', () => {
   const page = readFileSync(new URL('../../docs/enterprise.md', import.meta.url), 'utf8')
   const [manifest] = [...page.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
   const plan = plansOfText(`${others}---\n${manifest}`).get('VirtualMCPServer/tools')

@@ -1,7 +1,7 @@
 /**
  * docs/first-hour.md without a cluster: what its manifest becomes, what its verification shows of a gateway with that
  * configuration, and that each command is one of the tools that it calls. `helm install` and `helm uninstall` run in
- * test/cluster/helm.test.ts, tokens of ServiceAccounts in test/cluster/api-server/cluster-issuer.ts.
+ * test/cluster/chart.test.ts, tokens of ServiceAccounts in test/cluster/api-server/cluster-issuer.ts.
  */
 import { execFile, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -30,7 +30,7 @@ const env = {
 }
 const inNamespace = manifest.replaceAll('metadata: {', 'metadata: {namespace: hour, ')
 
-test('the manifest is valid, and makes the objects that the commands name', () => {
+test('the manifest is valid and creates the objects that the commands name', () => {
   const plans = plansOfText(inNamespace)
   for (const name of ['MCPServer/everything', 'VirtualMCPServer/tools']) {
     assert.is(condition(plans.get(name), 'Valid'), 'True ConfigValid')
@@ -78,7 +78,7 @@ test('a client is refused without a token, and calls a tool with one', async () 
   }
 })
 
-test('each command is there, with the options that it is given', () => {
+test('each shown command exists with the shown options', () => {
   for (const line of commands.filter((each) => each.startsWith('bin/'))) {
     const [program = '', ...args] = line.split(/\s+/)
     assert.ok(existsSync(join(root, program)), line)

@@ -122,7 +122,7 @@ const all = (replicas?: number) =>
     .map(([kind, spec]) => object(kind, replicas === undefined ? spec : { ...spec, replicas }))
     .join('\n---\n')
 
-test('on what the operator writes of every kind, Lua and kstatus agree', () => {
+test('the Lua health checks and kstatus agree on every status that the operator writes', () => {
   const states = [
     ...written(all()),
     ...written(`${all()}\n---\n${Object.keys(SOUND).map(running).join('\n---\n')}`),
@@ -142,13 +142,13 @@ test('on what the operator writes of every kind, Lua and kstatus agree', () => {
   for (const each of ['Current', 'InProgress', 'Failed']) assert.ok(seen.has(each), each)
 })
 
-test('nothing is healthy before the operator has seen it, whatever is missing', () => {
+test('an object is not healthy before the operator has seen it', () => {
   const metadata = { generation: 1 }
   const some = [{ metadata }, { metadata, status: {} }, { metadata, status: { conditions: [], observedGeneration: 1 } }]
   assert.equal(healthOf(some), ['Progressing', 'Progressing', 'Progressing'])
 })
 
-test('what is ready with no replicas is suspended', () => {
+test('a workload that is ready without replicas is suspended', () => {
   const ready = { conditions: [{ type: 'Ready', status: 'True', message: '' }], observedGeneration: 1 }
   const some = [0, 1].map((replicas) => ({ metadata: { generation: 1 }, spec: { replicas }, status: ready }))
   assert.equal(healthOf(some), ['Suspended', 'Healthy'])

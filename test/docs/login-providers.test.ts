@@ -21,7 +21,7 @@ test('each gateway logs its users in at all of its providers', () => {
   }
 })
 
-test('the backend that needs a provider on demand is served', () => {
+test('a backend whose provider is asked on demand is served', () => {
   const plan = plansOfText(`${others}---\n${blocks.find((block) => block.includes('onDemand'))}`).get(
     'VirtualMCPServer/tools',
   )
@@ -30,7 +30,7 @@ test('the backend that needs a provider on demand is served', () => {
   assert.is(condition(plan, 'BackendsReady'), 'True AllServed')
 })
 
-test('the choice of providers is one that the gateway takes', () => {
+test('the example of choosing providers is valid for the gateway', () => {
   const part = all.find((block) => block.includes('primaryProviders:')) ?? ''
   const [gateway = ''] = (blocks[0] ?? '').split('  authServerConfig:')
   const own = part.replace('authServerConfig:\n', 'authServerConfig:\n    issuer: https://tools.example.com\n')
@@ -39,7 +39,7 @@ test('the choice of providers is one that the gateway takes', () => {
   assert.match(configText(plan), 'partner.example')
 })
 
-test('the filter of providers is one that the gateway takes', () => {
+test('the example of filtering providers is valid for the gateway', () => {
   const part = all.find((block) => block.includes('authServerUpstreamFilter:')) ?? ''
   const gateway = (blocks.find((block) => block.includes('onDemand')) ?? '').replaceAll(
     '        loginPolicy: onDemand\n',

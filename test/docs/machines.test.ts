@@ -11,7 +11,7 @@ const text = readFileSync(new URL('../../docs/machines.md', import.meta.url), 'u
 const [manifest = '', pod = ''] = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
 const others = 'kind: MCPGroup\nmetadata: {name: tools}\nspec: {}\n'
 
-test('machines of each kind are known to the gateway', () => {
+test('the gateway knows each kind of machine client', () => {
   const plan = plansOfText(`${others}---\n${manifest}`).get('VirtualMCPServer/tools')
   assert.is(condition(plan, 'Valid'), 'True ConfigValid')
   assert.is(condition(plan, 'ReferencesResolved') ?? 'True AllFound', 'True AllFound')
@@ -27,14 +27,14 @@ test('machines of each kind are known to the gateway', () => {
   assert.match(authServer?.cluster?.tokenFile ?? '', /token$/)
 })
 
-test('the keys that it shows are read', () => {
+test('the shown keys are read', () => {
   const sets = [...manifest.matchAll(/^ {4}(\{"keys".*)$/gm)].map((match) => JSON.parse(match[1] as string))
   assert.is(sets.length, 2)
   assert.is(keysIn(sets[0])?.length, 1)
   assert.is(keysIn(sets[1], 'jwt-svid')?.length, 1)
 })
 
-test('a pod’s token is for the issuer', () => {
+test('the token of a pod has the issuer as audience', () => {
   const [{ serviceAccountToken }] = parse(pod).spec.volumes[0].projected.sources
   assert.is(serviceAccountToken.audience, parse(manifest.split('---\n').at(-1) as string).spec.authServerConfig.issuer)
 })

@@ -15,7 +15,7 @@ test('the examples are valid', () => {
   for (const object of objects) assert.equal(validateObject(object, DEFAULT_GROUP), [], JSON.stringify(object))
 })
 
-test('every label of a change is told', () => {
+test('every label of a change is documented', () => {
   for (const label of LABELS) assert.ok(text.includes(`\`${label}\``), label)
 })
 

@@ -18,7 +18,7 @@ const ISSUER = 'https://login.example.com/realms/corp'
 
 const [manifest = '', ownServer = ''] = blocks
 
-test('the manifest asks for proofs with nonces, and lets nobody in without', async () => {
+test('the manifest requires DPoP proofs with nonces', async () => {
   const plan = plansOfText(GROUP + manifest).get('VirtualMCPServer/tools')
   assert.match(condition(plan, 'ProofReady') ?? '', /^True/)
   const provider = await startIdentityProvider()

@@ -14,7 +14,7 @@ const blocks = (language: string) =>
   [...text.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map((match) => match[1] as string)
 const [proxy = '', gateway = ''] = blocks('yaml')
 
-test('the examples are valid, and are in the configurations', () => {
+test('the examples are valid and reach the configurations', () => {
   for (const block of [proxy, gateway])
     for (const document of parseAllDocuments(block))
       assert.equal(validateObject(document.toJS() as never, DEFAULT_GROUP), [])
@@ -27,7 +27,7 @@ test('the examples are valid, and are in the configurations', () => {
   assert.match(configText(tools), 'name: search_reindex')
 })
 
-test('the status has the fields of a real one', async () => {
+test('the shown status has the fields of a real one', async () => {
   const [shown] = blocks('json').map((block) => JSON.parse(block).rateLimits)
   const rateLimiting = { shared: { maxTokens: 1, refillPeriod: '1m' } }
   const real = await startGateway({ backends: [], rateLimiting })

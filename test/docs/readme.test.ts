@@ -27,7 +27,7 @@ const run = (line: string) =>
     },
   })
 
-test('what the README says to try works, and shows what it promises', async () => {
+test('the commands of the README’s “Try it” work and print what is promised', async () => {
   const commands = commandsUnder('Try it')
   assert.is(commands.length, 5, commands.join('\n'))
   const [curl, list, call, render, validate] = commands as [string, string, string, string, string]

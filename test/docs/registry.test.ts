@@ -16,7 +16,7 @@ const text = readFileSync(join(root, 'docs/registry.md'), 'utf8')
 const blocks = (language: string) =>
   [...text.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\``, 'gms'))].map((match) => match[1] as string)
 
-test('the commands work in the order in which they stand, and show what they promise', async () => {
+test('the commands work in the shown order and print what is promised', async () => {
   using folder = temporaryFolder()
   const [start = '', use = ''] = blocks('sh')
   const ports = { 8080: await freePort(), 8081: await freePort() }
@@ -44,7 +44,7 @@ test('the commands work in the order in which they stand, and show what they pro
   assert.match(page ?? '', 'com.example/clock')
 })
 
-test('the auth block that is shown is one that the server takes', () => {
+test('the shown auth block is valid for the server', () => {
   const parse = configParser(registryConfigSchema, checkRegistry)
   const auth = blocks('yaml').find((block) => block.startsWith('auth:')) ?? ''
   parse(`sources: [{name: a, managed: {}}]\nregistries: [{name: b, sources: [a], claims: {org: acme}}]\n${auth}`)

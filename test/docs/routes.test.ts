@@ -37,11 +37,11 @@ const routesIn = (listener: string, isBeforeApp: boolean) =>
 const routesOf = ({ routes }: { readonly routes: readonly { method: string; path: string }[] }) =>
   [...new Set(routes.filter(({ method }) => method !== 'ALL').map(({ method, path }) => `${method} ${path}`))].sort()
 
-test('a gateway’s app serves what the table says', () => {
+test('a gateway’s app serves the routes of the table', () => {
   assert.equal(routesOf(publicApp({} as Gateway)), routesIn('gateway', false))
 })
 
-test('a gateway answers the MCP endpoint, by these methods', async () => {
+test('a gateway answers the MCP endpoint for the methods of the table', async () => {
   const [{ path, methods } = { path: '', methods: [] }, ...others] = rows.filter(
     ({ listener, isBeforeApp }) => listener === 'gateway' && isBeforeApp,
   )
@@ -65,7 +65,7 @@ test('a registry answers the reads of the catalog before its app', () => {
   for (const { path } of catalogOperations) assert.ok(parseCatalogPath(path.replace('{entry}', 'a%2Fb')), path)
 })
 
-test('a registry’s app serves what the table says, and what is in its description', async () => {
+test('a registry’s app serves the routes of the table and of its OpenAPI description', async () => {
   const app = registryApp({
     api: { identity: { metadata: () => undefined, challenge: () => new Error() } } as unknown as Api,
     version: '1',

@@ -10,7 +10,7 @@ const rows = docs
   .filter((line) => /^\| (?!requirement|---)/.test(line) && !line.startsWith('|---'))
   .map((line) => line.split('|').map((cell) => cell.trim()))
 
-test('each row names tests that are there, or says why there is none', () => {
+test('each row names existing tests, or says why there is none', () => {
   assert.ok(rows.length > 40, String(rows.length))
   for (const [, requirement = '', held = ''] of rows) {
     const files = [...held.matchAll(/`(test\/[^`]+)`/g)].map((match) => match[1] as string)

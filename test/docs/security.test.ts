@@ -150,14 +150,14 @@ const lines: Readonly<Record<string, readonly string[]>> = {
 }
 
 for (const [what, bounds] of Object.entries(lines))
-  test(`the bounds of ${what} are those of the code`, () => {
+  test(`the documented limits of ${what} are those of the code`, () => {
     assert.equal(
       bounds.filter((bound) => !page.includes(bound)),
       [],
     )
   })
 
-test('what storage in memory keeps is what the table says of each limit', () => {
+test('memory storage enforces each limit of the table', () => {
   for (const [limit, bytes] of [
     ['256 MiB', 256 * MIB],
     ['512 MiB', 512 * MIB],

@@ -11,7 +11,7 @@ const code = globSync('dataplane/**/*.ts', { cwd: root })
   .map((file) => readFileSync(`${root}${file}`, 'utf8'))
   .join('\n')
 
-test('the example is valid, and is in the configuration of the server', () => {
+test('the example is valid and reaches the configuration of the server', () => {
   const plans = plansOfText(block)
   const plan = plans.get('MCPServer/fetcher')
   assert.is(condition(plans.get('MCPTelemetryConfig/otel'), 'Ready'), 'True Ready')

@@ -17,7 +17,7 @@ test('the example is valid, and is in the configuration of the gateway', () => {
   assert.match(configText(plan), /optimizer:\n {2}maxToolsToReturn: 5/)
 })
 
-test('the presence of optimizer is enough', () => {
+test('an empty optimizer block turns tool search on', () => {
   const plan = plansOfText(block.replace(/optimizer:\n.*\n/, 'optimizer: {}\n')).get('VirtualMCPServer/tools')
   assert.is(condition(plan, 'Valid'), 'True ConfigValid')
   assert.match(configText(plan), 'optimizer: {}')

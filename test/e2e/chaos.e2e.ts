@@ -76,7 +76,7 @@ async function repeatedly(isOver: () => boolean, seed: number, least: number, mo
   }
 }
 
-test(`it begins (CHAOS_SEED=${SEED})`, async () => {
+test(`the workloads become ready (CHAOS_SEED=${SEED})`, async () => {
   tell(`CHAOS_SEED=${SEED}`)
   uninstall = await installOperator('cluster')
   createNamespace(NAMESPACE)
@@ -101,7 +101,7 @@ test('processes are killed under changes', async () => {
   tell(`${applied} changes; ${[...kills.counts].map(([kind, count]) => `${count} ${kind}`).join(', ')}`)
 })
 
-test('everything converges, nothing is lost or twice there', async () => {
+test('everything converges, without lost or duplicate objects', async () => {
   tell(`waits for ${changes.wanted.length} objects after ${applied} changes`)
   // Kubernetes' own garbage collector may miss that an owner went while the API server was away; it sees when it starts.
   assert.ok(killComponent('kube-controller-manager'))
@@ -121,7 +121,7 @@ test('everything converges, nothing is lost or twice there', async () => {
   tell('converged')
 })
 
-test('no container of a workload was restarted but what was killed', async () => {
+test('only killed containers of workloads were restarted', async () => {
   // The operator's own are not counted: on a node that is this busy its probes may be late.
   await checkRestarts(NAMESPACE, kills.containers, kills.counts.get('kubelet') ?? 0)
 })

@@ -48,27 +48,27 @@ test.after(async () => {
 const asks = (token: string) => Promise.all(servers.map((server) => server.ask(`Bearer ${token}`)))
 const statuses = async (token: string) => (await asks(token)).map(({ status }) => status)
 
-test('JWTs of a user and of a client are let in', async () => {
+test('JWTs of a user and of a client are accepted', async () => {
   for (const user of ['alice', undefined]) {
     const token = await keycloak.token({ scope: keycloak.scope, ...(user === undefined ? {} : { user }) })
     assert.equal(await statuses(token), [200, 200], `${user} ${JSON.stringify(decodeJwt(token).aud)}`)
   }
 })
 
-test('a token without the scope has another audience, and is for nobody here', async () => {
+test('a token without the scope has another audience and is refused', async () => {
   const token = await keycloak.token({ user: 'alice' })
   assert.not.equal([decodeJwt(token).aud].flat().includes(AUDIENCE), true)
   assert.equal(await statuses(token), [401, 401])
   for (const { challenge } of await asks(token)) assert.match(challenge, 'not meant for this server')
 })
 
-test('a token that was changed is refused', async () => {
+test('a modified token is refused', async () => {
   const token = await keycloak.token({ scope: keycloak.scope })
   const [header, payload, signature = ''] = token.split('.')
   assert.equal(await statuses(`${header}.${payload}.${signature.slice(0, -6)}AAAAAA`), [401, 401])
 })
 
-test('after a rotation of the keys tokens of before and after are let in', async () => {
+test('after a rotation of the keys older and newer tokens are accepted', async () => {
   const before = await keycloak.token({ scope: keycloak.scope })
   await keycloak.rotateKeys()
   const after = await keycloak.token({ scope: keycloak.scope })
@@ -77,7 +77,7 @@ test('after a rotation of the keys tokens of before and after are let in', async
   assert.equal(await statuses(before), [200, 200])
 })
 
-test('introspection gives the caller, and knows when a client or a token is wrong', async () => {
+test('introspection gives the caller, and reports a wrong client or token', async () => {
   using folder = temporaryFolder({})
   const { issuer, client } = keycloak
   const asking = (secret: string, audience: string) => {
@@ -105,7 +105,7 @@ test('introspection gives the caller, and knows when a client or a token is wron
   await Promise.all(introspections.map((introspection) => introspection.close()))
 })
 
-test('it exchanges a token for one of another scope (RFC 8693)', async () => {
+test('Keycloak exchanges a token for one of another scope (RFC 8693)', async () => {
   const subject = await keycloak.token({ user: 'alice', scope: keycloak.scope })
   const response = await keycloak.post('token', {
     grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
@@ -120,7 +120,7 @@ test('it exchanges a token for one of another scope (RFC 8693)', async () => {
   assert.is(decodeJwt(answer.access_token).sub, decodeJwt(subject).sub)
 })
 
-test('the gateway exchanges there: backends of both eras get tokens for themselves, in the name of who calls', async () => {
+test('the gateway exchanges tokens at Keycloak: backends of both eras get tokens for themselves, in the name of the caller', async () => {
   const { issuer, client, backend, scope } = keycloak
   const endpoint = `${issuer}/protocol/openid-connect`
   const backends = await Promise.all(
@@ -170,7 +170,7 @@ test('the gateway exchanges there: backends of both eras get tokens for themselv
   }
 })
 
-test('its tokens are assertions at an authorization server of ours, and are exchanged there', async () => {
+test('our authorization server accepts Keycloak’s tokens as assertions and exchanges them', async () => {
   const { issuer, scope } = keycloak
   const own = secret(randomBytes(24).toString('base64url'))
   const matcher = 'claims.azp == "agent" && claims.preferred_username == "alice"'

@@ -38,7 +38,7 @@ test('the operator looks after its own namespace without any ClusterRole', async
   }
 })
 
-test('objects of other namespaces are none of its business', async () => {
+test('the operator ignores objects of other namespaces', async () => {
   createNamespace(OTHER)
   apply(OTHER, { apiVersion: 'portico.dev/v1beta1', kind: 'MCPGroup', metadata: { name: 'theirs' }, spec: {} })
   apply(NAMESPACE, { apiVersion: 'portico.dev/v1beta1', kind: 'MCPGroup', metadata: { name: 'ours' }, spec: {} })

@@ -158,7 +158,7 @@ test('a rollout under clients of both eras with kept connections loses nothing',
   assert.ok(visits > 50, `${visits} visits`)
 })
 
-test('what the scheduler says of a claim that is not there is in the status', async () => {
+test('the scheduler’s message about a missing claim is in the status', async () => {
   const namespace = createNamespace('claims')
   const volumes = [{ name: 'files', persistentVolumeClaim: { claimName: 'files' } }]
   const spec = { image: 'mcp/time:1', transport: 'stdio', podTemplateSpec: { spec: { volumes } } }

@@ -33,7 +33,7 @@ async function applySamples(namespace: string, rights: string, operatorNamespace
   )
 }
 
-test('one `kubectl delete` of everything leaves nothing, be it Terminating', async () => {
+test('one `kubectl delete` of everything leaves nothing behind, not even Terminating', async () => {
   const uninstall = await installOperator('cluster')
   createNamespace(NAMESPACE)
   await applySamples(NAMESPACE, 'clusterrolebinding', 'portico-system')
@@ -43,7 +43,7 @@ test('one `kubectl delete` of everything leaves nothing, be it Terminating', asy
   assert.not(kubectl(['api-resources', '--output', 'name']).includes('portico.dev'))
 })
 
-test('one of an installation for a namespace leaves configs that nothing holds', async () => {
+test('deleting a namespaced installation leaves configs without finalizers', async () => {
   kubectl(['apply', '--server-side', '--kustomize', 'crds'])
   kubectl(['wait', '--for=condition=Established', '--timeout=240s', '--all', 'crd'])
   const uninstall = await installOperator('namespaced', TEAM)

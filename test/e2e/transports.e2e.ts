@@ -44,7 +44,7 @@ const pod = () => podsOf(NAMESPACE, 'MCPServer', 'piped')[0] as Pod
 const container = (name: string) => containersOf(pod()).find((one) => one.name === name) as ContainerStatus
 const restarts = (name: string) => container(name).restartCount
 
-test('their pods become Ready, one of them with a ServiceAccount of the user’s', async () => {
+test('the pods become Ready, one of them with a ServiceAccount of the user', async () => {
   uninstall = await installOperator('cluster')
   createNamespace(NAMESPACE)
   kubectl(['create', 'serviceaccount', 'tools', '--namespace', NAMESPACE])
@@ -79,7 +79,7 @@ test('their pods become Ready, one of them with a ServiceAccount of the user’s
 })
 
 for (const era of ['legacy', 'modern'] as const) {
-  test(`a client of the ${era} era calls a tool of each through its Service and through the gateway’s`, async () => {
+  test(`a client of the ${era} era calls a tool of each server through its Service and through the gateway’s`, async () => {
     for (const [address, name] of [
       [url, 'piped'],
       [sseUrl, 'events'],
@@ -92,7 +92,7 @@ for (const era of ['legacy', 'modern'] as const) {
   })
 }
 
-test('a killed sidecar attaches anew: the server is started again and answers', async () => {
+test('a killed sidecar attaches again: the server is restarted and answers', async () => {
   const before = { server: restarts('mcp'), sidecar: restarts('portico') }
   killContainer(container('portico'))
   await until(

@@ -58,7 +58,7 @@ test('the system’s tar unpacks what was packed', () => {
   assert.is(readFileSync(join(folder.path, 'bin/walk'), 'utf8'), 'two')
 })
 
-test('the same files give the same bytes, in whatever order they come; of two with one path the later counts', () => {
+test('the same files give the same bytes in any order, and of two with the same path the later counts', () => {
   assert.ok(tar(entries).equals(tar([...entries].reverse())))
   assert.ok(tar([file('a', 'old'), file('a', 'new')]).equals(tar([file('a', 'new')])))
   assert.ok(
@@ -66,7 +66,7 @@ test('the same files give the same bytes, in whatever order they come; of two wi
   )
 })
 
-test('a path that no header can hold is refused', () => {
+test('a path that is too long for a tar header is refused', () => {
   assert.throws(() => tar([file('x'.repeat(101), '')]), /too long/)
   assert.throws(() => tar([file(`${'x'.repeat(156)}/y`, '')]), /too long/)
   assert.throws(() => tar([{ path: 'l', type: 'link', mode: 0o777, target: 'x'.repeat(101) }]), /too long/)

@@ -12,7 +12,7 @@ const dockerfile = readFileSync('Dockerfile', 'utf8')
 const [, final = ''] = dockerfile.split('\nFROM scratch\n')
 const line = (pattern: RegExp) => pattern.exec(dockerfile)?.[1] ?? ''
 
-test('the Dockerfile says of the image what the archive says', () => {
+test('the Dockerfile and the archive have the same settings', () => {
   assert.is(line(/^ARG NODE=(.*)$/m), packageJson.devDependencies.node)
   assert.match(dockerfile, /^ARG DIGEST=\n\nFROM node:\$\{NODE\}-bookworm-slim\$\{DIGEST\} AS build$/m)
   assert.is(line(/^USER (.*)$/m), SETTINGS.user)
@@ -29,7 +29,7 @@ test('the Dockerfile says of the image what the archive says', () => {
   for (const layer of LAYERS) assert.match(dockerfile, `\nCOPY --from=build /image/${layer} /\n`)
 })
 
-test('what is sent to the engine is enough, and gives the layers of the archive', () => {
+test('the build context is complete and gives the layers of the archive', () => {
   using folder = temporaryFolder()
   const sent = readFileSync('.dockerignore', 'utf8').matchAll(/^!(.+)$/gm)
   const source = join(folder.path, 'src')

@@ -53,7 +53,7 @@ test('programs beside the bundle are listed too', () => {
   )
 })
 
-test('files of the system are listed once each, with their digest and where they come from', () => {
+test('each file of the system is listed once, with its digest and origin', () => {
   const of = { name: 'zlib1g', version: '1:1.2.13.dfsg-1', architecture: 'amd64', distribution: 'debian' }
   const file = { type: 'library', content: Buffer.from('z') } as const
   const { components } = withFiles(buildBom(own, lock, []), [
@@ -80,7 +80,7 @@ test('files of the system are listed once each, with their digest and where they
   ])
 })
 
-test('libraries of this machine are found in its packages, where it has any', () => {
+test('libraries of this machine are found in its packages, if it has a package manager', () => {
   const libraries = nodeLayer().flatMap(({ path }) => (/\.so(\.\d+)*$/.test(path) ? [`/${path}`] : []))
   assert.ok(libraries.length > 0)
   const found = debianPackages(libraries)

@@ -71,7 +71,7 @@ async function start(flags: readonly string[] = NODE_FLAGS) {
   return { ...program, url, adminUrl }
 }
 
-test('it takes the code, and reads no chunk beside the one file', async () => {
+test('a gateway starts from its start-up code and reads no other chunk', async () => {
   const gateway = await start()
   assert.is((await fetch(`${gateway.adminUrl}/readyz`)).status, 200)
   assert.is((await fetch(`${gateway.adminUrl}/status`)).status, 200)
@@ -83,7 +83,7 @@ test('it takes the code, and reads no chunk beside the one file', async () => {
   assert.not.match(builtins, /NativeModule internal\/deps\/undici\/undici\b/)
 })
 
-test('what comes later is read from chunks, and none that is there already', async () => {
+test('later modules are read from chunks, and none twice', async () => {
   const gateway = await start()
   const page = await fetch(gateway.url, { headers: { accept: 'application/json' } })
   assert.is(((await page.json()) as { name: string }).name, 'p')
@@ -101,7 +101,7 @@ test('what comes later is read from chunks, and none that is there already', asy
   await gateway.end()
 })
 
-test('with code of other flags, with rubbish and without any it starts all the same', async () => {
+test('a gateway starts with start-up code of other flags, with a broken file and without one', async () => {
   for (const [flags, code] of [
     [[...NODE_FLAGS, '--expose-gc'], undefined],
     [NODE_FLAGS, 'rubbish'],
@@ -115,7 +115,7 @@ test('with code of other flags, with rubbish and without any it starts all the s
   }
 })
 
-test('an operator takes its code, and reads no chunk beside its one file', async () => {
+test('an operator starts from its start-up code and reads no other chunk', async () => {
   const kubeconfig = join(folder.path, 'kubeconfig.yaml')
   writeFileSync(
     kubeconfig,
@@ -136,19 +136,19 @@ users: [{name: u, user: {token: t}}]
   assert.match(await (await startProgram(NODE_FLAGS, args, '"msg":"watch failed"')).end(), /^CODE made$/m)
 })
 
-test('other commands read nothing of it', () => {
+test('other commands do not read the start-up code', () => {
   const program = ['--require', join(folder.path, 'tells.cjs'), join(dist, 'start.cjs'), 'version']
   const { stdout, stderr } = spawnSync(process.execPath, program, { encoding: 'utf8' })
   assert.match(stdout, /^portico \d/)
   assert.not.match(stderr, /\.start$/m)
 })
 
-test('the file is Latin-1, as it is read: other characters would double it in memory', () => {
+test('the start-up file is Latin-1, because other characters would double its memory', () => {
   const text = readFileSync(join(dist, 'gateway.start'), 'latin1')
   assert.match(text, '(ns|us|µs|ms|')
 })
 
-test('a character that is not Latin-1 has no place in it', async () => {
+test('a character outside Latin-1 is refused in the start-up file', async () => {
   const chunk = { path: 'dist/a.js', text: 'export const a="→"' }
   const refusal = await startText([chunk]).catch((error: Error) => error.message)
   assert.match(refusal, /a\.js has characters/)

@@ -21,7 +21,7 @@ test('no package names the address of a registry', () => {
   )
 })
 
-test('a bundle is made of the versions alone that its patches were made for', () => {
+test('bundling fails for other versions than the patches were written for', () => {
   checkVersions()
   const installed = { ...PATCHED, undici: '99.0.0' }
   using modules = temporaryFolder(

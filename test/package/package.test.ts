@@ -69,16 +69,16 @@ test.after(() => rmSync(elsewhere, { recursive: true, force: true }))
 const portico = (...args: string[]) =>
   execFileSync(join(elsewhere, 'node_modules/.bin/portico'), args, { cwd: elsewhere, env, encoding: 'utf8' })
 
-test('it tells its version and lists its commands', () => {
+test('the package prints its version and lists its commands', () => {
   assert.match(portico('version'), /^portico \d/)
   assert.match(portico('--help'), 'render')
 })
 
-test('it prints the CRDs', () => {
+test('the package prints the CRDs', () => {
   assert.match(portico('crds'), 'mcptelemetryconfigs.portico.dev')
 })
 
-test('it renders and serves manifests from its bundle, worker threads included', async () => {
+test('the package renders and serves manifests from its bundle, worker threads included', async () => {
   const folder = join(elsewhere, 'manifests')
   mkdirSync(folder)
   const data = { 'registry.json': JSON.stringify(CATALOG) }
@@ -114,7 +114,7 @@ test('it renders and serves manifests from its bundle, worker threads included',
   }
 })
 
-test('the image of the bundle, with git, is at most 90 MB compressed, and says what is in it', async () => {
+test('the image, with git, is at most 90 MB compressed and lists its contents', async () => {
   // Measured: the archive that `make image` writes without a container engine, that is the gzipped layers as a registry
   // keeps them and a node fetches them, with little around them. What an engine makes of the Dockerfile is not.
   const image = await porticoImage({ compress: true })
@@ -140,7 +140,7 @@ test('the image of the bundle, with git, is at most 90 MB compressed, and says w
   assert.ok(length <= 90_000_000, `${length} bytes`)
 })
 
-test('its operator runs without the classes that its Kubernetes client has for every object', async () => {
+test('the operator’s bundle does without the generated classes of the Kubernetes client', async () => {
   const [api, health, metrics] = await Promise.all([freePort(), freePort(), freePort()])
   const kubeconfig = join(elsewhere, 'kubeconfig')
   const config = {

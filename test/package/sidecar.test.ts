@@ -75,7 +75,7 @@ const proxy = (backend: object, more: object = {}) =>
     ...{ backends: [{ name: 'b', ...backend }], ...more },
   })
 
-test('a proxy loads neither what checks schemas nor what it does not use', async () => {
+test('a proxy loads neither a schema validator nor anything else that it does not use', async () => {
   await using running = await startProxy(proxy({ url: 'http://127.0.0.1:9/mcp' }))
   assert.is(running.exitCode, null, running.output())
   const sources = running.sources()
@@ -91,7 +91,7 @@ test('a proxy loads neither what checks schemas nor what it does not use', async
   )
 })
 
-test('a configuration that won’t do is refused with every finding and its line', async () => {
+test('an invalid configuration is refused with every finding and its line', async () => {
   const text =
     'name: p\nnamespace: default\nrole: other\nincomingAuth: { type: anonymous }\nbackends:\n  - name: b\n    extra: 1\n'
   await using refused = await startProxy(text)
@@ -100,7 +100,7 @@ test('a configuration that won’t do is refused with every finding and its line
   assert.match(refused.output(), /gateway\.yaml:7: \/backends\/0\/extra: unknown field/)
 })
 
-test('a container is attached to: what opens a WebSocket is loaded then', async () => {
+test('the WebSocket client is loaded only to attach to a container', async () => {
   const kubelet = await startKubelet([process.execPath, SERVER])
   try {
     writeFileSync(join(folder.path, 'token'), kubelet.token)

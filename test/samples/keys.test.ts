@@ -55,7 +55,7 @@ async function connectAs(browser: Browser, issuer: string, name: string) {
   return connect(`${issuer}/mcp`, 'modern', { headers: { authorization: `Bearer ${token}` } })
 }
 
-test('a person is asked for a key by a link, enters it in a browser, and the server knows whose it is', async () => {
+test('a person gets a link, enters a key in a browser, and the server receives the key of that person', async () => {
   const sample = await copyOfSample()
   const portico = new RunningPortico([sample.manifests, '--state', sample.state], {})
   const browser = await startBrowser()

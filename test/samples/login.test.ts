@@ -53,7 +53,7 @@ async function walkThrough(browser: Browser, url: string, names: readonly string
   return secret(code)
 }
 
-test('a person logs in at both providers, and each server learns the name at its own', async () => {
+test('a person logs in at both providers, and each server gets the name at its own provider', async () => {
   const sample = await copyOfSample()
   const portico = new RunningPortico([sample.manifests, '--state', sample.state], {})
   const browser = await startBrowser()

@@ -92,7 +92,7 @@ run.after(async () => {
 const toolNames = async (client: Awaited<ReturnType<typeof connect>>['client']) =>
   (await client.listTools()).tools.map(({ name }) => name)
 
-run('reports every object as ready, with nothing wrong', () => {
+run('every object is reported as ready, without problems', () => {
   assert.equal(Object.keys(first), ['ready', 'endpoints', 'problems', 'console'])
   assert.equal(first.problems, [])
   assert.equal(
@@ -116,7 +116,7 @@ run('its console says that all is well, without an error in the browser', async 
 })
 
 for (const era of ['modern', 'legacy'] as const) {
-  run(`lists and calls tools of both backends, ${era}`, async () => {
+  run(`tools of both backends are listed and called, ${era}`, async () => {
     const { client } = await connect(gateway, era)
     const names = await toolNames(client)
     assert.ok(names.includes('clock_convert_time'))
@@ -266,7 +266,7 @@ run('another run on the same state directory is refused', async () => {
   assert.match(other.errors, 'is in use by another portico run')
 })
 
-run('a port that somebody else has is named; the rest serves, and so does this one when the port is free', async () => {
+run('a taken port is named and the rest serves; the workload starts once the port is free', async () => {
   const taken = await holdPort()
   using copy = copyOfSample({ gateway: taken.port, registry: await freePort() })
   // The gateway does without its servers here: each is two processes more.
@@ -287,7 +287,7 @@ run('a port that somebody else has is named; the rest serves, and so does this o
   }
 })
 
-run('SIGKILL leaves nothing behind, and the next run takes over', async () => {
+run('SIGKILL leaves no process behind, and the next run takes over', async () => {
   portico.signal('SIGKILL')
   await portico.ended()
   await noneLeft()

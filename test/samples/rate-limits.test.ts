@@ -8,7 +8,7 @@ import { ownHost } from '../support/gateway/own-host.ts'
 import { postModern } from '../support/gateway/post.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
 
-test('the second call of get-sum, and the fourth of all, have to wait', async () => {
+test('the second call of get-sum and the fourth call of all are limited', async () => {
   const folder = temporaryFolder()
   const portico = new RunningPortico(['samples/rate-limits', '--host', ownHost, '--state', `${folder.path}/state`])
   try {

@@ -43,7 +43,7 @@ test('the README’s three commands list two tools, find one and call it', async
   }
 })
 
-test('with an embedding service, tools are found by what is meant, and it is asked about each of them once', async () => {
+test('with an embedding service tools are found by meaning, and each is embedded once', async () => {
   const service = await startEmbeddingService([['sum', 'arithmetic']])
   const manifest = (name: string) => readFileSync(join(root, 'samples/tool-search', name), 'utf8')
   const folder = temporaryFolder({

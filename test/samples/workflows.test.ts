@@ -11,7 +11,7 @@ import { ownHost } from '../support/gateway/own-host.ts'
 import { postModern } from '../support/gateway/post.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
 
-test('the workflow is a tool whose steps are called, and what its definition says is followed', async () => {
+test('the workflow is a tool that calls its steps as its definition says', async () => {
   const folder = temporaryFolder()
   linkPackages(folder)
   const manifests = join(folder.path, 'manifests')

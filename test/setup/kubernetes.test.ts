@@ -11,7 +11,7 @@ const root = join(import.meta.dirname, '../..')
 const [newest, before, oldest] = KUBERNETES_VERSIONS
 const minor = (version: string) => version.split('.').slice(0, 2).join('.')
 
-test('the newest is taken unless another is asked for, by its minor version or the whole of it', () => {
+test('the newest Kubernetes is used unless another version is asked for', () => {
   assert.is(kubernetesVersion(''), newest)
   for (const version of KUBERNETES_VERSIONS) {
     assert.is(kubernetesVersion(version), version)
@@ -24,7 +24,7 @@ test('the newest is taken unless another is asked for, by its minor version or t
     )
 })
 
-test('each is built of the modules of its version, and kept by its name', () => {
+test('each Kubernetes is built from the modules of its version and stored by its version', () => {
   for (const version of KUBERNETES_VERSIONS) {
     const { files } = kubernetesBuild(version)
     const module = files.find((name) => name.endsWith('.mod')) as string
@@ -33,12 +33,12 @@ test('each is built of the modules of its version, and kept by its name', () => 
   assert.match(goProgramPath('kube'), `/kube-${kubernetesVersion()}-`)
 })
 
-test('the oldest is the oldest that the chart allows', () => {
+test('the oldest Kubernetes is the oldest that the chart allows', () => {
   const chart = parse(readFileSync(join(root, 'operator/deploy/helm/portico/Chart.yaml'), 'utf8'))
   assert.is(chart.kubeVersion, `>=${minor(oldest)}.0-0`)
 })
 
-test('one that there is none of is told in a line, whoever asks', () => {
+test('an unknown version is reported in one line', () => {
   for (const script of ['test/run.ts', 'test/setup/run.ts', 'test/cluster/support/serve.ts', 'test/e2e/run.ts']) {
     const args = [
       '--disable-warning=ExperimentalWarning',

@@ -12,7 +12,7 @@ const needs = [redis, browser, built, { ...absent('git'), present: () => true }]
 
 const told = (machine: Machine, some: readonly Need[] = needs) => refusal(planFor(some, machine), machine)
 
-test('as root on Debian nothing is asked of the user but what no package brings', () => {
+test('as root on Debian the user is asked only for what no package brings', () => {
   const machine = { isRoot: true, packages: 'apt' } as const
   assert.is(told(machine, [redis, browser]), undefined)
   assert.is(
@@ -38,7 +38,7 @@ Then run this again: it does the rest by itself.`,
   assert.match(told({ isRoot: true, packages: 'apt', isUbuntu: true }, [browser]) ?? '', '  chromium (or Chrome)\n')
 })
 
-test('a builder is asked for only where there is something to build', () => {
+test('a builder is needed only if there is something to build', () => {
   const machine = { isRoot: true, packages: 'apt' } as const
   assert.is(told(machine, [{ ...built, present: () => true }]), undefined)
 })
@@ -58,7 +58,7 @@ test('each thing that only the user can bring has its command', () => {
   assert.is(remedy(go, user), 'from its site')
 })
 
-test('it says what it is about to do, and how long that takes', () => {
+test('set-up says what it is about to do and how long that takes', () => {
   const machine = { isRoot: true, packages: 'apt' } as const
   assert.is(
     announcement(planFor([redis, built], machine), machine),

@@ -93,7 +93,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-test('two at once build once; the second waits for the first, and a third has nothing to do', async () => {
+test('two concurrent set-ups build once: the second waits for the first, and a third has nothing to do', async () => {
   using machine = bareMachine({ go: GO })
   const one = machine.run(SET_UP, ['cluster/crds'])
   await one.says('→ Kubernetes')
@@ -110,7 +110,7 @@ test('two at once build once; the second waits for the first, and a third has no
   assert.is(third.output, '')
 })
 
-test('one that is killed keeps nobody from the lock, and nothing half-made is taken for whole or left behind', async () => {
+test('a killed set-up leaves no lock and no half-built program behind', async () => {
   using machine = bareMachine({ go: GO })
   const killed = machine.run(SET_UP, ['cluster/crds'])
   await eventually('it builds', () => machine.builds().length === 1)
@@ -149,7 +149,7 @@ test('one', () => void kubernetes())
 test.run()
 `
 
-test('what needs nothing is tested while set-up is at work; what needs something waits for it', async () => {
+test('files without needs run during set-up, and the others wait for what they need', async () => {
   using machine = bareMachine({ go: GO })
   machine.write('free.test.ts', FREE)
   machine.write('on-cluster.test.ts', onCluster(machine))
@@ -163,7 +163,7 @@ test('what needs nothing is tested while set-up is at work; what needs something
   assert.match(all.output, /2 passed, 0 failed\n$/)
 })
 
-test('what another set-up makes is used as soon as it is there', async () => {
+test('the result of another set-up is used as soon as it is there', async () => {
   using machine = bareMachine({ go: GO })
   machine.write('on-cluster.test.ts', onCluster(machine))
   machine.write('gate', '')
@@ -182,7 +182,7 @@ test('what another set-up makes is used as soon as it is there', async () => {
   assert.is(await (await held).end(), '0')
 })
 
-test('what nobody can bring here is told in a line with its command, and the rest is tested', async () => {
+test('a missing need that only the user can bring gets a line with its command, and the rest is tested', async () => {
   using machine = bareMachine({}, '')
   symlinkSync('/bin/sh', join(machine.path, 'bin/sh'))
   machine.write('on-cluster.test.ts', onCluster(machine))
@@ -219,7 +219,7 @@ test('where a build fails, the files that need it fail for that reason, and the 
   assert.match(all.output, /1 passed, 1 failed\n$/)
 })
 
-test('what failed last time comes first', async () => {
+test('files that failed last time come first', async () => {
   using machine = bareMachine({})
   machine.write('free.test.ts', FREE)
   machine.write('wrong.test.ts', FREE.replace('=> {}', "=> { throw new Error('it is wrong') }"))
@@ -249,14 +249,14 @@ writeFileSync('${join(machine.path, 'pid')}', String(process.pid))
   await eventually('the file has ended', () => !isAlive(Number(pid())))
 })
 
-test('a build that fails is told with its output', async () => {
+test('a failed build is reported with its output', async () => {
   using machine = bareMachine({ go: GO.replace('echo one', 'echo no space left on device >&2; exit 1; echo one') })
   const failed = machine.run(SET_UP, ['cluster/crds'])
   assert.is(await failed.end(), '1')
   assert.match(failed.output, /`go list -modfile=newest\.mod -deps \.` ended with 1:\nno space left on device/)
 })
 
-test('as root on Debian packages are installed in one go; one that brings nothing is an error', async () => {
+test('as root on Debian packages are installed by one command, and one without effect is an error', async () => {
   const apt = `#!/bin/sh
 home=$(dirname "$0")/..
 echo "$*" >> "$home/asked"

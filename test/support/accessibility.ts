@@ -3,7 +3,9 @@ import { createRequire } from 'node:module'
 import type { Page } from 'puppeteer-core'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+/** Rules that judge colours. For all others a document is the same in every colour scheme. */
+export const COLOUR_RULES: readonly string[] = ['color-contrast', 'link-in-text-block']
+const RULES: readonly string[] = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
 
 /** The colour schemes in which pages are looked at, by name. */
 export const LOOKS = [
@@ -12,10 +14,10 @@ export const LOOKS = [
   ['forced colours', { name: 'forced-colors', value: 'active' }],
 ] as const
 
-/** Runs axe in a page, under the page’s own policy; returns a line for each rule that is broken. */
-export async function violations(page: Page): Promise<readonly string[]> {
-  await page.evaluate(axe)
+/** Runs axe in a page, under the page’s own policy; returns a line for each rule that is broken, of all or of some. */
+export async function violations(page: Page, rules: readonly string[] = RULES): Promise<readonly string[]> {
+  if (await page.evaluate("typeof axe === 'undefined'")) await page.evaluate(axe)
   return page.evaluate(
-    `axe.run(document, {runOnly: ${JSON.stringify(RULES)}}).then(({violations}) => violations.map(({id, nodes}) => id + ': ' + nodes.map(({html}) => html).join(' | ').slice(0, 300)))`,
+    `axe.run(document, {runOnly: ${JSON.stringify(rules)}}).then(({violations}) => violations.map(({id, nodes}) => id + ': ' + nodes.map(({html}) => html).join(' | ').slice(0, 300)))`,
   ) as Promise<readonly string[]>
 }

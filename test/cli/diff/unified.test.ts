@@ -5,17 +5,17 @@ import { unified } from '../../../cli/diff/unified.ts'
 const text = (...lines: string[]) => `${lines.join('\n')}\n`
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => String(from + index))
 
-test('nothing differs', () => {
+test('equal texts have no diff', () => {
   assert.is(unified('', ''), '')
   assert.is(unified(text('a', 'b'), text('a', 'b')), '')
 })
 
-test('all is new, or all is gone', () => {
+test('a new text and a deleted text are shown whole', () => {
   assert.is(unified('', text('a', 'b')), '@@ -0,0 +1,2 @@\n+a\n+b\n')
   assert.is(unified(text('a', 'b'), ''), '@@ -1,2 +0,0 @@\n-a\n-b\n')
 })
 
-test('a change has three lines around it, and near ones share a hunk', () => {
+test('a change has three lines of context, and near changes share a hunk', () => {
   const before = numbers(1, 30)
   const after = [...numbers(1, 9), 'ten', ...numbers(11, 14), ...numbers(16, 30)]
   assert.is(
@@ -28,7 +28,7 @@ test('a change has three lines around it, and near ones share a hunk', () => {
   )
 })
 
-test('any two texts: the marked lines make the second one of the first', () => {
+test('for any two texts the marked lines turn the first into the second', () => {
   let seed = 7
   const next = (below: number) => (seed = (seed * 48271) % 2147483647) % below
   for (let round = 0; round < 200; round++) {
@@ -43,7 +43,7 @@ test('any two texts: the marked lines make the second one of the first', () => {
   }
 })
 
-test('what is too large for a comparison line by line is shown as a whole', () => {
+test('texts that are too large for a comparison by lines are shown whole', () => {
   const [before, after] = [numbers(1, 5000), numbers(10_001, 15_000)]
   const shown = unified(text(...before), text(...after))
   assert.is(shown.split('\n').length, 10_002)

@@ -45,19 +45,19 @@ const replicasets = [
   object('ReplicaSet', 'front-vmcp-1', 'of-set', [owner('Deployment', 'of-deployment')]),
 ]
 
-test('the pod of the Deployment that the workload owns, among others with its labels', async () => {
+test('the pod is that of the Deployment that the workload owns, not another one with its labels', async () => {
   const pods = [...rogues, pod('own', [owner('ReplicaSet', 'of-set')])]
   assert.is((await runningPod(clusterOf({ pods, deployments, replicasets }), gateway))?.metadata.name, 'own')
 })
 
-test('the pod of its StatefulSet', async () => {
+test('the pod of a stdio server is that of its StatefulSet', async () => {
   const server = object('MCPServer', 'it', 'of-it')
   const statefulsets = [object('StatefulSet', 'it-mcp', 'of-stateful', [owner('MCPServer', 'of-it')])]
   const pods = [...rogues, pod('own', [owner('StatefulSet', 'of-stateful')], server)]
   assert.is((await runningPod(clusterOf({ pods, statefulsets }), server))?.metadata.name, 'own')
 })
 
-test('none where only others have the labels: no token goes anywhere', async () => {
+test('no token is sent if only foreign pods have the labels', async () => {
   assert.is(await runningPod(clusterOf({ pods: rogues, deployments, replicasets }), gateway), undefined)
   const foreign = [object('Deployment', 'front-vmcp', 'of-deployment', [owner('VirtualMCPServer', 'of-another')])]
   const pods = [pod('own', [owner('ReplicaSet', 'of-set')])]

@@ -9,7 +9,7 @@ test('a tree has a line for each branch', () => {
   assert.is(treeText([tree, leaf('e')]), 'a\n├─ b\n│  └─ c\n└─ d\ne\n')
 })
 
-test('what others have written neither steers a terminal nor makes lines', () => {
+test('texts of others neither control a terminal nor add lines', () => {
   const text = 'red \u001b[31m, back \r over, bell \u0007, \u009b2J, line\nbreak, \u2028, \u202Ereversed\u202C'
   for (const shown of [treeText([leaf(text)]), columns([[text]])]) {
     assert.not.match(shown.slice(0, -1), /[\p{Cc}\p{Cf}\p{Zl}]/u)

@@ -54,7 +54,7 @@ const ask = (path: string, body: string, method = 'POST', ca = first.ca) =>
     sent.end(body)
   })
 
-test('a review is answered at the one path by POST; elsewhere nothing is read', async () => {
+test('a review is answered only by POST at its path; elsewhere no body is read', async () => {
   assert.match(listener.url, /^https:/)
   assert.is((await ask(PATH, '{}')).status, 200)
   asked = 0
@@ -64,7 +64,7 @@ test('a review is answered at the one path by POST; elsewhere nothing is read', 
   assert.is(asked, 0)
 })
 
-test('what is no review is refused; a fault of ours is told to the log alone', async () => {
+test('other bodies than reviews are refused, and our own faults go only to the log', async () => {
   assert.is((await ask(PATH, '{"none":true}')).status, 400)
   for (const body of ['', '{', '\u0000', '{"a":1}x']) assert.is((await ask(PATH, body)).status, 400)
   const failed = await ask(PATH, '{"fails":true}')
@@ -74,13 +74,13 @@ test('what is no review is refused; a fault of ours is told to the log alone', a
   assert.not.match(logged(), PATH)
 })
 
-test('a body has at most three megabytes, whether or not it says so', async () => {
+test('a body has at most three megabytes, with or without Content-Length', async () => {
   const most = 3 * 1024 * 1024
   assert.is((await ask(PATH, `{}${' '.repeat(most - 2)}`)).status, 200)
   assert.is((await ask(PATH, `{}${' '.repeat(most - 1)}`)).status, 413)
 })
 
-test('sixteen are reviewed at a time, and further ones are sent away', async () => {
+test('sixteen reviews run at a time, and further ones are refused', async () => {
   const held = Array.from({ length: 16 }, () => ask(PATH, '{"waits":true}'))
   await eventually('all are held', () => waiting.length === 16)
   assert.is((await ask(PATH, '{}')).status, 429)
@@ -90,7 +90,7 @@ test('sixteen are reviewed at a time, and further ones are sent away', async () 
   assert.is((await ask(PATH, '{}')).status, 200)
 })
 
-test('who is slow to shake hands, to send a head or a body is cut off', async () => {
+test('a client that is slow with the handshake, the headers or the body is cut off', async () => {
   const limits = { headersTimeoutMs: 500, requestTimeoutMs: 1_000 }
   const impatient = await listen(() => new Response(''), '127.0.0.1:0', { tls: first, ...limits })
   const open = () => connect({ host: '127.0.0.1', port: impatient.port, ca: first.ca, servername: 'localhost' })
@@ -112,7 +112,7 @@ test('another certificate is served to new connections', async () => {
   assert.match(String(refused), /SIGNATURE|ISSUER|SELF_SIGNED/)
 })
 
-test('an API server that keeps its connection hears of the end before it', async () => {
+test('an API server with a kept connection is told to close it before the listener ends', async () => {
   const app = admissionApp(reviewer, () => PATH, log)
   const ending = await listen(app.fetch, '127.0.0.1:0', { tls: first })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })

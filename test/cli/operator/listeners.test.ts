@@ -8,7 +8,7 @@ const get = async (url: string) => {
   return { status: response.status, retryAfter: response.headers.get('retry-after'), text: await response.text() }
 }
 
-test('while the API server is awaited, the process is alive, not ready, and asks to come back for metrics', async () => {
+test('while the operator waits for the API server it is alive and not ready, and metrics are 503', async () => {
   await using open = new AsyncDisposableStack()
   const stop = new AbortController()
   const served = await serve(

@@ -64,7 +64,7 @@ interface PinFile {
   }
 }
 
-test('servers of both eras, on stdio and behind entries are pinned, and what changes is told', async () => {
+test('pin records servers of both eras, on stdio and behind entries, and diff reports their changes', async () => {
   const folder = temporaryFolder()
   const tool = (description: string) =>
     `{"description":${JSON.stringify(description)},"name":"a","inputSchema":{"type":"object"}}`
@@ -165,7 +165,7 @@ test('servers of both eras, on stdio and behind entries are pinned, and what cha
   }
 })
 
-test('a server that does not start is told, and fails the command', async () => {
+test('a server that does not start is reported and fails the command', async () => {
   const folder = temporaryFolder()
   try {
     writeFileSync(join(folder.path, 'all.yaml'), server('away', 'exit 3', 'streamable-http'))

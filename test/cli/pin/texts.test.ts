@@ -33,7 +33,7 @@ test('every hidden character is written as an escape, and the digest of the file
     assert.is(digestFile('tools', prettyDefinition(text)), digestText('tools', text), text)
 })
 
-test('a definition that passes for a manifest is no JSON to anybody else', () => {
+test('a definition that looks like a manifest is not read as one', () => {
   const content = prettyDefinition(
     '{"name":"a","apiVersion":"portico.dev/v1beta1","kind":"MCPServer","spec":{"kind":"x"}}',
   )
@@ -119,7 +119,7 @@ test('pins keep what is approved, add what is new, and write nothing twice', () 
   })
 })
 
-test('what can not be approved is told and not written', () => {
+test('definitions that can’t be approved are reported and not written', () => {
   withFolder((folder) => {
     const options = { folder, group: 'portico.dev', prune: false, namesNamespace: false, elsewhere: [] }
     const twice = '{"name":"a","description":"good","description":"bad"}'
@@ -168,7 +168,7 @@ test('validate finds a text that was edited without its digest, and a digest wit
   })
 })
 
-test('a schema that refers to what is elsewhere is told by pin and by validate', () => {
+test('pin and validate report a schema that refers to another document', () => {
   withFolder((folder) => {
     const options = { folder, group: 'portico.dev', prune: false, namesNamespace: false, elsewhere: [] }
     const schema = (inputSchema: object, more: object = {}) => tool('one', { inputSchema, ...more })
@@ -237,7 +237,7 @@ test('a diff decodes tags, escapes what hides, and tells code points where texts
   assert.equal(describeAddition('instructions', 'Be kind.').lines, ['+ Be kind.'])
 })
 
-test('an answer about definitions is believed about texts alone, whatever its shape', () => {
+test('only the texts of an answer about definitions are trusted, whatever its shape', () => {
   const text = tool('x')
   const definitions = [
     { kind: 'tools', name: 'a', text, digest: 'sha256:0' },

@@ -12,6 +12,7 @@ import { type ProtectedServer, protectedGateway, protectedRegistry } from '../..
 import { keptLog } from '../../support/kept-log.ts'
 import { newCluster } from '../support/cluster.ts'
 import type { ControlPlane } from '../support/control-plane.ts'
+import { namespaceOf, serviceAccount } from '../support/manifests.ts'
 
 const CLOUD = 'https://oidc.cloud.example/id/42'
 const LOCAL = 'https://kubernetes.default.svc.cluster.local'
@@ -21,7 +22,9 @@ const cluster = newCluster()
 let plane: ControlPlane
 let verify: ReturnType<typeof gateway>
 
-const token = (account: string, ...args: string[]) => plane.kubectl(['create', 'token', account, ...args]).trim()
+/** Returns a token of a ServiceAccount: for an audience, or for the API server. */
+const token = (account: string, audience?: string, namespace = 'default') =>
+  plane.token(account, namespace, audience === undefined ? {} : { audience, seconds: 3_600 })
 const issuerOf = (jwt: string) => JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString()).iss
 
 /** What a pod mounts: its own token for the API server, and the cluster's CA. */
@@ -48,7 +51,7 @@ const outcome = async (jwt: string, by = verify) => {
 
 test.before(async () => {
   plane = await cluster.bare({ controllers: false, issuers: [CLOUD] })
-  for (const name of ['gateway', 'agent']) plane.kubectl(['create', 'serviceaccount', name])
+  plane.apply(serviceAccount('gateway'), serviceAccount('agent'))
   verify = gateway()
 })
 
@@ -57,24 +60,30 @@ test.after(async () => {
   await cluster.stop()
 })
 
-test('the issuer of a cloud’s cluster is found, with no right of the pod’s own', async () => {
-  const jwt = token('agent', `--audience=${AUDIENCE}`)
+test('the issuer of a managed cluster is found without any rights of the pod', async () => {
+  const jwt = token('agent', AUDIENCE)
   assert.is(issuerOf(jwt), CLOUD)
   assert.is(await outcome(jwt), 'system:serviceaccount:default:agent')
   assert.equal(verify.issuers(), [CLOUD])
 })
 
-test('a token for another audience is refused, and so is who is not let in', async () => {
+test('a token for another audience is refused, and so is an account that is not allowed', async () => {
   assert.is(await outcome(token('agent')), 'unauthenticated')
   const other = gateway({ serviceAccount: { namespace: 'default', name: 'other' } })
-  assert.is(await outcome(token('agent', `--audience=${AUDIENCE}`), other), 'unauthenticated')
+  assert.is(await outcome(token('agent', AUDIENCE), other), 'unauthenticated')
   await other.close()
 })
 
 /** A gateway goes by the API server itself, a registry by its keys, which everybody may read then. */
 async function servers(): Promise<readonly ProtectedServer[]> {
-  const readers = ['--clusterrole=system:service-account-issuer-discovery', '--group=system:unauthenticated']
-  plane.kubectl(['create', 'clusterrolebinding', 'everybody-reads-keys', ...readers])
+  const apiGroup = 'rbac.authorization.k8s.io'
+  plane.create({
+    apiVersion: `${apiGroup}/v1`,
+    kind: 'ClusterRoleBinding',
+    metadata: { name: 'everybody-reads-keys' },
+    roleRef: { apiGroup, kind: 'ClusterRole', name: 'system:service-account-issuer-discovery' },
+    subjects: [{ apiGroup, kind: 'Group', name: 'system:unauthenticated' }],
+  })
   const { caFile, ...cluster } = mount()
   const issuer = { issuer: CLOUD, audience: AUDIENCE, allowPrivateIP: true }
   return [
@@ -83,9 +92,9 @@ async function servers(): Promise<readonly ProtectedServer[]> {
   ]
 }
 
-test('over HTTP, at a gateway and at a registry', async () => {
+test('a gateway and a registry accept and refuse tokens of ServiceAccounts over HTTP', async () => {
   const open = await servers()
-  const jwt = token('agent', `--audience=${AUDIENCE}`)
+  const jwt = token('agent', AUDIENCE)
   const [header, payload, signature = ''] = jwt.split('.')
   for (const server of open) {
     const statusOf = async (text: string) => (await server.ask(`Bearer ${text}`)).status
@@ -97,9 +106,8 @@ test('over HTTP, at a gateway and at a registry', async () => {
       'a signature that was changed',
     )
   }
-  plane.kubectl(['create', 'namespace', 'elsewhere'])
-  plane.kubectl(['create', 'serviceaccount', 'agent', '--namespace=elsewhere'])
-  const stranger = token('agent', '--namespace=elsewhere', `--audience=${AUDIENCE}`)
+  plane.apply(namespaceOf('elsewhere'), serviceAccount('agent', 'elsewhere'))
+  const stranger = token('agent', AUDIENCE, 'elsewhere')
   const { status, challenge } = await (open[0] as ProtectedServer).ask(`Bearer ${stranger}`)
   assert.is(status, 401)
   assert.match(challenge, 'subject of the token is not allowed here')
@@ -124,7 +132,7 @@ test('an authorization server redeems tokens of ServiceAccounts by the keys of t
   })
   const redeem = (assertion: string) => new TestClient(server.issuer).post('token', { grant_type: BEARER, assertion })
   try {
-    const own = `--audience=${server.issuer}`
+    const own = server.issuer
     const jwt = token('agent', own)
     const answer = await redeem(jwt)
     const { access_token: issued } = (await answer.json()) as { access_token: string }
@@ -132,22 +140,18 @@ test('an authorization server redeems tokens of ServiceAccounts by the keys of t
     const { sub, aud } = decodeJwt(issued)
     assert.equal([sub, aud], [`${CLOUD}#system:serviceaccount:default:agent`, 'https://tools.example/mcp'])
     assert.is(await refusal(redeem(jwt)), '400 invalid_grant', 'once')
-    assert.is(await refusal(redeem(token('agent', `--audience=${AUDIENCE}`))), '400 invalid_grant', 'another audience')
+    assert.is(await refusal(redeem(token('agent', AUDIENCE))), '400 invalid_grant', 'another audience')
     assert.is(await refusal(redeem(token('agent'))), '400 invalid_grant', 'a token for the API server')
     assert.is(await refusal(redeem(token('gateway', own))), '400 invalid_grant', 'another account')
-    plane.kubectl(['create', 'namespace', 'other'])
-    plane.kubectl(['create', 'serviceaccount', 'agent', '--namespace=other'])
-    assert.is(await refusal(redeem(token('agent', '--namespace=other', own))), '400 invalid_grant', 'another namespace')
+    plane.apply(namespaceOf('other'), serviceAccount('agent', 'other'))
+    assert.is(await refusal(redeem(token('agent', own, 'other'))), '400 invalid_grant', 'another namespace')
   } finally {
     await server.close()
   }
 })
 
-test('a rule lets accounts of one namespace in, with the same token as often as is configured', async () => {
-  for (const namespace of ['a', 'b']) {
-    plane.kubectl(['create', 'namespace', namespace])
-    plane.kubectl(['create', 'serviceaccount', 'worker', `--namespace=${namespace}`])
-  }
+test('a rule admits accounts of one namespace, with the same token as often as configured', async () => {
+  for (const namespace of ['a', 'b']) plane.apply(namespaceOf(namespace), serviceAccount('worker', namespace))
   const resource = 'https://tools.example/mcp'
   const matcher = 'claims["kubernetes.io"].namespace == "a"'
   const policy = (replay: 'once' | 'reusable') => ({
@@ -168,8 +172,7 @@ test('a rule lets accounts of one namespace in, with the same token as often as 
     try {
       const statusOf = async (assertion: string) =>
         (await new TestClient(server.issuer).post('token', { grant_type: BEARER, assertion })).status
-      const tokenOf = (namespace: string) =>
-        token('worker', `--namespace=${namespace}`, `--audience=${server.issuer}`, '--duration=1h')
+      const tokenOf = (namespace: string) => token('worker', server.issuer, namespace)
       const jwt = tokenOf('a')
       const statuses: number[] = []
       for (let count = 0; count < 10; count++) statuses.push(await statusOf(jwt))
@@ -181,12 +184,12 @@ test('a rule lets accounts of one namespace in, with the same token as often as 
   }
 })
 
-test('another issuer of the API server is followed; of several the first signs', async () => {
-  const before = token('agent', `--audience=${AUDIENCE}`)
+test('a change of the API server’s issuer is followed, and the first of several signs', async () => {
+  const before = token('agent', AUDIENCE)
   await plane.stopApiServer()
   await plane.startApiServer([LOCAL, CLOUD])
   writeFileSync(join(plane.directory, 'gateway-token'), token('gateway'))
-  const jwt = token('agent', `--audience=${AUDIENCE}`)
+  const jwt = token('agent', AUDIENCE)
   assert.is(issuerOf(jwt), LOCAL)
   assert.is(await outcome(jwt), 'system:serviceaccount:default:agent')
   assert.equal(verify.issuers(), [LOCAL])

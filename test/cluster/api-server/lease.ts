@@ -76,7 +76,7 @@ test.after(async () => {
   await cluster.stop()
 })
 
-test('one leads, the other waits, and takes over at once when the lease is given back', async () => {
+test('the second candidate waits, and takes over at once when the lease is released', async () => {
   const first = candidate('first', plane.kubeconfig, 'given-back', LONG)
   await eventually(() => first.election.leading, 'the first leads')
   const second = candidate('second', plane.kubeconfig, 'given-back', LONG)
@@ -106,7 +106,7 @@ test('a leader that is cut off stops before another starts, and is a candidate a
   await eventually(() => first.election.leading, 'the first leads again')
 })
 
-test('a renewal that comes late is a loss and a gain: what was skipped meanwhile is done', async () => {
+test('a late renewal loses the lease and acquires it again, and skipped work is done', async () => {
   const { election, transitions, api } = candidate('slow', plane.kubeconfig, 'slow')
   await eventually(() => election.leading, 'it leads')
   api.due = () => !election.leading
@@ -118,7 +118,7 @@ test('a renewal that comes late is a loss and a gain: what was skipped meanwhile
   )
 })
 
-test('a lease that comes later than the renewal deadline is no start', async () => {
+test('a lease that is acquired after the renewal deadline does not start the leader', async () => {
   const { election, leadingAtStart, api } = candidate('late', plane.kubeconfig, 'late')
   const since = performance.now()
   api.due = () => performance.now() - since > 1500
@@ -126,7 +126,7 @@ test('a lease that comes later than the renewal deadline is no start', async () 
   assert.not(leadingAtStart.includes(false))
 })
 
-test('of many candidates at once one wins', async () => {
+test('one of many simultaneous candidates wins', async () => {
   const many = Array.from({ length: 6 }, (_, index) => candidate(`many-${index}`, plane.kubeconfig, 'many'))
   await eventually(() => many.some(({ election }) => election.leading), 'somebody leads')
   for (let look = 0; look < 20; look++) {

@@ -70,7 +70,7 @@ test.after(async () => {
   await cluster.stop()
 })
 
-test('lists in pages, then follows what comes, changes and goes', async () => {
+test('a reflector lists in pages, then follows additions, changes and deletions', async () => {
   for (let count = 0; count < 7; count++) create(`page-${count}`)
   const { reflector, objects } = watched({ pageSize: 3, labelSelector: 'test=yes' })
   await reflector.synced
@@ -88,7 +88,7 @@ test('lists in pages, then follows what comes, changes and goes', async () => {
   assert.is(reflector.metrics.lists, 1)
 })
 
-test('goes on where a watch ended, without a new list', async () => {
+test('a watch that ends is resumed without a new list', async () => {
   const { reflector, objects } = watched({ watchSeconds: 1 })
   await reflector.synced
   await eventually(() => reflector.metrics.watches >= 3, 'the server ends watches')
@@ -98,7 +98,7 @@ test('goes on where a watch ended, without a new list', async () => {
   assert.is(reflector.metrics.failures, 0)
 })
 
-test('a cut connection loses no deletion', async () => {
+test('no deletion is lost when the connection is cut', async () => {
   create('doomed')
   const { reflector, objects, removed } = watched()
   await reflector.synced
@@ -113,7 +113,7 @@ test('a cut connection loses no deletion', async () => {
   assert.is(reflector.metrics.lists, 1)
 })
 
-test('a connection that says nothing is given up', async () => {
+test('a silent connection is given up', async () => {
   const { reflector, objects } = watched({ idleLimit: 3000 })
   await reflector.synced
   proxy.freeze()
@@ -123,7 +123,7 @@ test('a connection that says nothing is given up', async () => {
   await eventually(() => objects.has('unheard'), 'the object is seen on a new connection')
 })
 
-test('a version that the server has forgotten is listed anew, and what went meanwhile is gone', async () => {
+test('an expired resource version causes a new list, which drops what was deleted meanwhile', async () => {
   create('forgotten')
   const { reflector, objects } = watched()
   await reflector.synced
@@ -142,7 +142,7 @@ test('a version that the server has forgotten is listed anew, and what went mean
   assert.ok(reflector.metrics.lists >= 2)
 })
 
-test('metadata alone is asked for where that is enough', async () => {
+test('only metadata is requested where that is enough', async () => {
   create('slim', 'not to be seen')
   const { reflector, objects } = watched({ metadataOnly: true })
   await reflector.synced

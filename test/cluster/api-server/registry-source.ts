@@ -6,6 +6,7 @@ import { eventually } from '../../support/eventually.ts'
 import { labels, registryFolder, runRegistry, type TestRegistry } from '../../support/registry/registry.ts'
 import { newCluster } from '../support/cluster.ts'
 import type { ControlPlane } from '../support/control-plane.ts'
+import { namespaceOf, serviceAccount } from '../support/manifests.ts'
 
 const GROUP = 'portico.dev'
 const cluster = newCluster()
@@ -66,15 +67,9 @@ const reader = (namespace: string) => [
 ]
 
 test.before(async () => {
-  plane = await cluster.bare()
-  plane.kubectl(['apply', '--server-side', '-k', join(import.meta.dirname, '../../../crds')])
-  plane.kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=180s'])
-  const namespace = (name: string) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
-  apply(namespace('one'), namespace('two'), {
-    apiVersion: 'v1',
-    kind: 'ServiceAccount',
-    metadata: { name: 'catalog', namespace: 'one' },
-  })
+  await cluster.install()
+  plane = cluster.plane
+  apply(namespaceOf('one'), namespaceOf('two'), serviceAccount('catalog', 'one'))
   apply(...reader('one'), ...reader('two'))
   apply(
     kind('a', 'one', exported('a', { 'registry-version': '2.1.0', 'registry-title': 'The A' })),
@@ -83,7 +78,7 @@ test.before(async () => {
   )
 
   const folder = await registryFolder()
-  await folder.write('token', plane.kubectl(['create', 'token', 'catalog', '-n', 'one']).trim())
+  await folder.write('token', plane.token('catalog', 'one'))
   copyFileSync(join(plane.directory, 'certs', 'apiserver.crt'), join(folder.directory, 'ca.crt'))
   await folder.configure({
     sources: [
@@ -107,7 +102,7 @@ test.after(async () => {
   await cluster.stop()
 })
 
-test('what is exported in any of the namespaces is listed, as it is annotated', async () => {
+test('exported objects of all namespaces are listed as annotated', async () => {
   await shows('dev.portico.k8s.one/a@2.1.0', 'dev.portico.k8s.two/b@1.0.0')
   const { server } = await registry.one('/servers/dev.portico.k8s.one%2Fa/versions/latest')
   assert.equal((server as unknown as Record<string, unknown>)['remotes'], [
@@ -117,16 +112,16 @@ test('what is exported in any of the namespaces is listed, as it is annotated', 
   assert.is(server.description, 'About a')
 })
 
-test('a change in one namespace shows at once and takes nothing from the other', async () => {
+test('a change in one namespace shows at once and does not affect the other', async () => {
   apply(kind('a', 'one', exported('a', { 'registry-version': '2.2.0' })))
   await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.two/b@1.0.0')
   apply(kind('hidden', 'one', exported('hidden')))
   await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.one/hidden@1.0.0', 'dev.portico.k8s.two/b@1.0.0')
-  plane.kubectl(['annotate', 'mcpserverentry', 'hidden', '-n', 'one', `${GROUP}/registry-export-`])
+  plane.mergePatch('mcpserverentry', 'hidden', { metadata: { annotations: { [`${GROUP}/registry-export`]: null } } }, 'one')
   await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.two/b@1.0.0')
 })
 
-test('claims that can’t be read, a missing description and a bad URL leave the entry out and are told', async () => {
+test('unreadable claims, a missing description and a bad URL leave the entry out and are reported', async () => {
   apply(
     kind('c1', 'one', exported('c1', { 'authz-claims': '{"team": 1}' })),
     kind('c2', 'one', exported('c2', { '~authz-claims': 'no json' })),
@@ -145,7 +140,7 @@ test('claims that can’t be read, a missing description and a bad URL leave the
   await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.two/b@1.0.0')
 })
 
-test('two kinds of one name: the first keeps it', async () => {
+test('if two kinds have the same name, the first keeps it', async () => {
   apply(kind('b', 'two', exported('other', { 'registry-version': '9.0.0' })))
   await eventually('it is told', async () => (await registry.source('cluster')).leftOut === 1)
   await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.two/b@1.0.0')
@@ -153,7 +148,7 @@ test('two kinds of one name: the first keeps it', async () => {
   await eventually('it is gone', async () => (await registry.source('cluster')).leftOut === 0)
 })
 
-test('an API server that is away: what was there stays; back, it is followed again', async () => {
+test('entries stay while the API server is down, and changes are followed once it is back', async () => {
   await plane.stopApiServer()
   const done = fetch(`${registry.url}/registry/main/v0.1/servers`)
   assert.is((await done).status, 200)
@@ -162,7 +157,7 @@ test('an API server that is away: what was there stays; back, it is followed aga
   await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.one/d@1.0.0', 'dev.portico.k8s.two/b@1.0.0')
 })
 
-test('a right that is taken away is told, and what was there stays', async () => {
+test('a revoked right is reported, and entries stay', async () => {
   plane.remove('rolebinding', 'catalog', 'two')
   apply(kind('e', 'one', exported('e')))
   await eventually('it is told', async () => (await registry.source('cluster')).error?.code === 'forbidden')
@@ -177,11 +172,11 @@ test('a right that is taken away is told, and what was there stays', async () =>
   )
 })
 
-test('a token that is replaced is used', async () => {
+test('a replaced token is used', async () => {
   writeFileSync(join(registry.folder.directory, 'token'), 'no token')
   apply(kind('f', 'one', exported('f')))
   await eventually('it is told', async () => (await registry.source('cluster')).error?.code === 'forbidden')
-  writeFileSync(join(registry.folder.directory, 'token'), plane.kubectl(['create', 'token', 'catalog', '-n', 'one']))
+  writeFileSync(join(registry.folder.directory, 'token'), plane.token('catalog', 'one'))
   await eventually('it works again', async () => (await registry.source('cluster')).state === 'ok')
 })
 

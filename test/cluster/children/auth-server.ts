@@ -67,7 +67,7 @@ const secretOf = (name: string, stringData: object) => ({
   stringData,
 })
 
-test('the object waits for its Secrets, serves once they are there, and keeps the last good configuration', async () => {
+test('the gateway waits for its Secrets, serves once they exist, and keeps the last good configuration', async () => {
   apply(group(), oidcConfig('own', issuer), oidcConfig('other', 'https://idp.example.com'), login(kept))
   await said('ReferencesResolved', /^False SecretNotFound .*Secret "keys" is missing/)
   assert.throws(() => read('configmap', 'login-vmcp-config'), /not found/)
@@ -104,7 +104,7 @@ test('the object waits for its Secrets, serves once they are there, and keeps th
   await eventually(() => read('deployment', 'login-vmcp').spec.replicas === 2, 'two replicas')
 })
 
-test('what can never be is refused by the API server', () => {
+test('the API server refuses impossible settings', () => {
   const refused = (authServerConfig: object, spec: object = {}) => {
     try {
       apply(login(authServerConfig, spec))

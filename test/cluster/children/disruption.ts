@@ -19,7 +19,7 @@ function budget(): Record<string, unknown> | undefined {
 test.before(() => cluster.start())
 test.after(() => cluster.stop())
 
-test('several pods may lose one at a time; a single pod may be moved', async () => {
+test('several pods may lose one at a time, and a single pod may be evicted', async () => {
   apply({ replicas: 2 })
   const made = await eventually(() => budget(), 'a budget')
   assert.is(made['maxUnavailable'], 1)
@@ -28,7 +28,7 @@ test('several pods may lose one at a time; a single pod may be moved', async () 
   await eventually(() => budget() === undefined, 'no budget for a single pod')
 })
 
-test('what the spec asks for is in force, also where somebody else scales', async () => {
+test('the disruption budget of the spec is in force, also if somebody else scales', async () => {
   apply({ disruption: { minAvailable: '50%' } })
   await eventually(() => budget()?.['minAvailable'] === '50%', 'half of the pods stay')
   assert.is(budget()?.['maxUnavailable'], undefined)
@@ -37,7 +37,7 @@ test('what the spec asks for is in force, also where somebody else scales', asyn
   assert.is(budget()?.['minAvailable'], undefined)
 })
 
-test('values that mean nothing are refused when they are applied', () => {
+test('meaningless disruption budgets are refused when they are applied', () => {
   for (const disruption of [
     { maxUnavailable: '150%' },
     { maxUnavailable: -1 },

@@ -8,12 +8,14 @@ import { kinds } from '../../../crds/index.ts'
 import { findFiles } from '../../../operator/cluster/files/find.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 import { readCorpus } from '../../support/operator/crd-corpus.ts'
+import { porticoProgram } from '../../support/portico-program.ts'
 import { newCluster } from '../support/cluster.ts'
 import { manifest, namespaceOf, yaml } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 
 const cluster = newCluster()
 const { kubectl } = cluster
+const [program, ...options] = porticoProgram
 const root = new URL('../../..', import.meta.url).pathname
 
 type Applied = { kind: string; metadata: { name: string; namespace?: string } }
@@ -39,12 +41,11 @@ const SPACES = ['drift-of-clients', 'drift-of-servers'] as const
 
 test.before(async () => {
   await cluster.install()
+  // It would make children of hundreds of objects.
+  await cluster.stopOperator()
   cluster.apply(...SPACES.map((space) => namespaceOf(space)))
 })
-test.after(async () => {
-  for (const space of SPACES) cluster.remove('namespace', space)
-  await cluster.stop()
-})
+test.after(() => cluster.stop())
 
 const textOf = (namespace: string) => yaml(...objects(namespace))
 const apply = (input: string, ...more: string[]) =>
@@ -52,7 +53,7 @@ const apply = (input: string, ...more: string[]) =>
     .trim()
     .split('\n')
 
-test('nothing changes when what is there is applied again by clients, who compare three ways', () => {
+test('a second client-side apply changes nothing', () => {
   const input = textOf(SPACES[0])
   const first = apply(input)
   assert.ok(first.length > 100 && first.every((line) => line.endsWith(' created')), first.join('\n'))
@@ -62,7 +63,7 @@ test('nothing changes when what is there is applied again by clients, who compar
   assert.is(kubectl(['diff', '-f', '-'], { input }), '')
 })
 
-test('nothing changes when what is there is applied again on the server’s side', () => {
+test('a second server-side apply changes nothing', () => {
   const input = textOf(SPACES[1])
   const generations = () =>
     cluster
@@ -74,14 +75,13 @@ test('nothing changes when what is there is applied again on the server’s side
       )
       .map(({ name, generation }) => `${name} ${generation}`)
   apply(input, '--server-side')
-  // An operator that runs writes statuses meanwhile: these have no generation.
   const before = generations()
   apply(input, '--server-side')
   assert.equal(generations(), before)
   assert.is(kubectl(['diff', '--server-side', '-f', '-'], { input }), '')
 })
 
-test('render is what the operator writes, whatever the order of keys in a manifest', async () => {
+test('`portico render` prints what the operator writes, whatever the order of keys in a manifest', async () => {
   const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'exchange', namespace: 'default' } }
   const tokenExchange = {
     tokenUrl: 'https://idp.example/token',
@@ -102,8 +102,10 @@ test('render is what the operator writes, whatever the order of keys in a manife
   ]
   using folder = temporaryFolder({ 'all.yaml': yaml(...manifests) })
   const rendered = parseAllDocuments(
-    execFileSync('bin/portico', ['render', folder.path], { cwd: root, encoding: 'utf8' }),
+    execFileSync(program, [...options, 'render', folder.path], { cwd: root, encoding: 'utf8' }),
   ).map((document) => document.toJS() as Applied & { data?: Record<string, string> })
+  for (const space of SPACES) cluster.remove('namespace', space)
+  await eventually(() => SPACES.every((space) => !cluster.exists('namespace', space)), 'the other objects are gone')
   await cluster.startOperator()
   cluster.apply(...manifests)
   const text = await eventually(

@@ -14,6 +14,8 @@ import { standsStill } from '../support/stands-still.ts'
 const cluster = newCluster()
 const { apply } = cluster
 let api: ApiServer
+/** Whether the controllers are. */
+let areStopped = false
 
 const get = (kind: string, name: string) => api.get(childResource(kind), 'default', name)
 const refused = () => cluster.plane.writes().filter(({ user, code }) => user === OPERATOR_USER && code >= 400)
@@ -83,9 +85,15 @@ test.before(async () => {
     ] as const)
       cluster.patch(kind, `${name}${suffix}-mcp`, { spec: { replicas: 0 } }, { subresource: 'scale' })
   await quiet()
+  // Nor are the ReplicaSets that they make for each edit.
+  await cluster.plane.stopControllers()
+  areStopped = true
 })
 
-test.after(() => cluster.stop())
+test.after(async () => {
+  if (areStopped) cluster.plane.startControllers()
+  await cluster.stop()
+})
 
 for (const [kind, ...names] of [
   ['Service', 'vmcp-front'],
@@ -99,7 +107,7 @@ for (const [kind, ...names] of [
   ['Role', 'desk-mcp'],
   ['RoleBinding', 'desk-mcp'],
 ] as const) {
-  test(`${kind}: whatever another manager changes, removes or adds is put back`, async () => {
+  test(`${kind}: whatever another manager changes, removes or adds is restored`, async () => {
     const made = await Promise.all(
       names.map(async (name, share) => {
         const live = await get(kind, name)

@@ -38,7 +38,7 @@ function answer(accepted: 'True' | 'False'): void {
 test.before(() => cluster.start())
 test.after(() => cluster.stop())
 
-test('a cluster without the Gateway API gets all but the route, and is told the way out', async () => {
+test('without the Gateway API everything but the route is created, and the condition says what to install', async () => {
   apply({ httpRoute: { parentRefs, hostnames: ['tools.example.com'] } })
   const said = await eventually(() => condition('Ready').reason === 'KindNotServed' && condition('Ready'), 'it is said')
   assert.match(said.message, /HTTPRoute "web-mcp" can’t be made: .*gateway\.networking\.k8s\.io\/v1; install the CRDs/)
@@ -46,7 +46,7 @@ test('a cluster without the Gateway API gets all but the route, and is told the 
   assert.ok(exists('service', 'mcp-web'))
 })
 
-test('it heals once the CRD is there', async () => {
+test('the route is created once the CRD is installed', async () => {
   await installGatewayApi(cluster.plane)
   await eventually(() => exists('httproute', 'web-mcp'), 'a route')
   const { spec, metadata } = route()
@@ -58,7 +58,7 @@ test('it heals once the CRD is there', async () => {
   assert.is(live().status.externalUrl, 'https://tools.example.com/mcp')
 })
 
-test('what Gateways say of the route is a condition', async () => {
+test('the verdict of Gateways on the route is a condition', async () => {
   await eventually(() => condition('RouteAccepted').reason === 'NoAnswer', 'no answer yet')
   answer('True')
   await eventually(() => condition('RouteAccepted').status === 'True', 'the route is carried')
@@ -70,7 +70,7 @@ test('what Gateways say of the route is a condition', async () => {
   assert.match(refused.message, /Gateway "edge\/public": Accepted is False \(NotAllowedByListeners\)/)
 })
 
-test('a route that somebody deletes comes again, and one that nobody asks for goes', async () => {
+test('a deleted route is recreated, and a route that the spec no longer asks for is deleted', async () => {
   const { uid } = route().metadata
   cluster.remove('httproute', 'web-mcp')
   await eventually(() => exists('httproute', 'web-mcp') && route().metadata.uid !== uid, 'it is made again')

@@ -13,7 +13,7 @@ const server = (name: string, image = 'server:1') =>
 test.before(() => stage.start())
 test.after(() => stage.stop())
 
-test('a child of before that others hold is waited for without a write, and told', async () => {
+test('a terminating child with a finalizer of others is reported and waited for without a write', async () => {
   stage.apply(server('held'))
   const { metadata } = await stage.until('Deployment', 'held-mcp')
   stage.plane.mergePatch('deployment', 'held-mcp', { metadata: { finalizers: ['example.com/hold'] } })
@@ -36,7 +36,7 @@ test('a child of before that others hold is waited for without a write, and told
   assert.is(spec.template.spec.containers[0].image, 'server:2')
 })
 
-test('an owner that others add to a child stays, and takes nothing with it', async () => {
+test('an owner reference that others add to a child is kept, and deleting that owner does not delete the child', async () => {
   stage.apply(server('owned'))
   const { metadata } = await stage.until('Deployment', 'owned-mcp')
   stage.put('ConfigMap', { owner: { a: 'b' } })
@@ -60,7 +60,7 @@ test('an owner that others add to a child stays, and takes nothing with it', asy
   await stage.until('Deployment', 'owned-mcp', (one) => one.metadata.ownerReferences.length === 1)
 })
 
-test('a manager that takes fields by force again and again is put right each time, and wins nothing', async () => {
+test('fields that another manager takes by force are restored each time', async () => {
   const isOurs = () =>
     eventually(async () => {
       const { spec } = await stage.get('Deployment', 'owned-mcp')

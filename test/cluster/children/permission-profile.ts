@@ -25,7 +25,7 @@ function policy(): { policyTypes: string[]; egress?: unknown } | undefined {
 test.before(() => cluster.start())
 test.after(() => cluster.stop())
 
-test('nothing goes out with the profile none, everything with network', async () => {
+test('the profile none allows no egress, and the profile network allows all', async () => {
   apply(server({ permissionProfile: { name: 'none' } }))
   const shut = await eventually(() => policy(), 'a policy')
   assert.equal(shut.policyTypes, ['Ingress', 'Egress'])
@@ -36,7 +36,7 @@ test('nothing goes out with the profile none, everything with network', async ()
   await eventually(() => policy()?.policyTypes.join() === 'Ingress', 'nothing is said of what goes out')
 })
 
-test('a profile in a ConfigMap is followed, and what it can’t say changes nothing', async () => {
+test('a profile in a ConfigMap is followed, and an unusable one changes nothing', async () => {
   apply(
     profile({ allow_host: ['192.0.2.0/24'], allow_port: [443] }),
     server({ permissionProfile: { type: 'configmap', name: 'profile', key: 'profile.json' } }),

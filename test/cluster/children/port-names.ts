@@ -61,7 +61,7 @@ test.after(async () => {
   await stage.stop()
 })
 
-test('the Service leads to the proxy, whatever a port of the user’s is called', async () => {
+test('the Service leads to the proxy, whatever the user’s ports are called', async () => {
   stage.apply(...Object.values(manifests))
   for (const [at, name] of Object.keys(manifests).entries()) {
     await addressed(name, `10.1.1.${at + 1}`)
@@ -70,7 +70,7 @@ test('the Service leads to the proxy, whatever a port of the user’s is called'
   }
 })
 
-test('on a number of the proxy’s nothing is changed, and mended it is', async () => {
+test('a port number of the proxy in a template is refused and changes nothing; a corrected template is rolled out', async () => {
   const { spec } = await stage.get('Deployment', 'another-mcp')
   const { podTemplateSpec: _, ...plain } = manifests.another.spec
   const taken = template({ containers: [{ name: 'mcp', ports: port('web', 14_483) }] })

@@ -81,7 +81,7 @@ test.before(async () => {
 })
 test.after(() => stage.stop())
 
-test('while the newest pods do not come up it is not Ready, tells why, and the old ones serve', async () => {
+test('while the newest pods do not start, the server is not Ready and says why, and the old pods serve', async () => {
   stage.apply(server('web'))
   const old = await podOf('web', 'server:1')
   await stage.said('MCPServer', 'web', 'Progressing', 'True Progressing: 0 of 1 pods are ready')
@@ -123,7 +123,7 @@ const others: Readonly<Record<string, (image: string) => Manifest>> = {
     }),
 }
 for (const [kind, object] of Object.entries(others))
-  test(`a ${kind} whose newest pods do not come up is not Ready and tells why`, async () => {
+  test(`a ${kind} whose newest pods do not start is not Ready and says why`, async () => {
     const { name } = object('').metadata
     stage.apply(group(), object('own:1'))
     kubeletSays(await podOf(name, 'own:1'), isReady)
@@ -146,7 +146,7 @@ for (const [kind, object] of Object.entries(others))
     await stage.said(kind, name, 'Ready', 'True PodsReady')
   })
 
-test('the troubles of pods of an earlier revision are not told of the newest', async () => {
+test('problems of pods of an earlier revision are not reported for the newest', async () => {
   stage.apply(server('mended', { image: 'server:1' }))
   kubeletSays(await podOf('mended', 'server:1'), waitsFor('CrashLoopBackOff', 'exit 1'))
   await stage.said('MCPServer', 'mended', 'Ready', 'False CrashLoopBackOff')
@@ -155,7 +155,7 @@ test('the troubles of pods of an earlier revision are not told of the newest', a
   await stage.said('MCPServer', 'mended', 'Progressing', /^True Progressing: /)
 })
 
-test('a stdio server leaves a template whose pod does not come up', async () => {
+test('a stdio server replaces a pod that does not start when its template changes', async () => {
   const stdio = (image: string, spec: object = {}) => server('pipe', { transport: 'stdio', image, ...spec })
   stage.apply(stdio('server:1'))
   const broken = await podOf('pipe', 'server:1')
@@ -178,7 +178,7 @@ test('a stdio server leaves a template whose pod does not come up', async () => 
   await stage.said('MCPServer', 'pipe', 'Ready', 'True PodsReady')
 })
 
-test('a stdio server whose broken pod is held by others goes on once it is let go', async () => {
+test('a stdio server whose broken pod has a finalizer of others continues once that is removed', async () => {
   stage.apply(server('stuck', { transport: 'stdio' }))
   const { metadata } = await podOf('stuck', 'server:1')
   stage.plane.mergePatch('pod', metadata.name, { metadata: { finalizers: ['example.com/hold'] } })
@@ -192,7 +192,7 @@ test('a stdio server whose broken pod is held by others goes on once it is let g
   await stage.said('MCPServer', 'stuck', 'Ready', 'True PodsReady')
 })
 
-test('what a scheduler says of a claim that is not there is told word for word', async () => {
+test('the scheduler’s message about a missing claim is reported word for word', async () => {
   const volumes = [{ name: 'files', persistentVolumeClaim: { claimName: 'files' } }]
   const podTemplateSpec = { spec: { volumes } }
   const message = '0/3 nodes are available: persistentvolumeclaim "files" not found'
@@ -207,7 +207,7 @@ test('what a scheduler says of a claim that is not there is told word for word',
   }
 })
 
-test('pods that were evicted lie about and are told of nothing but the pod that takes their place', async () => {
+test('an evicted pod is reported until another pod takes its place', async () => {
   stage.apply(server('evicted'))
   const first = await podOf('evicted', 'server:1')
   const terminated = { exitCode: 137, reason: 'Error' }
@@ -229,7 +229,7 @@ test('pods that were evicted lie about and are told of nothing but the pod that 
   await stage.said('MCPServer', 'evicted', 'Ready', 'True PodsReady')
 })
 
-test('a StatefulSet of an earlier version is replaced, and its pod runs on', async () => {
+test('a StatefulSet of an earlier version is replaced while its pod keeps running', async () => {
   const LABEL = 'portico.dev/installation'
   stage.apply(server('kept', { transport: 'stdio' }))
   const pod = await podOf('kept', 'server:1')
@@ -294,7 +294,7 @@ async function refuseByWebhook(name: string, namespace: string, message: string)
   }
 }
 
-test('why pods are refused is told word for word, of a stdio server as of one on HTTP', async () => {
+test('the reason for which pods are refused is reported word for word, for stdio and HTTP servers', async () => {
   const namespace = 'refusing'
   const of = (kind: string, name: string, spec: object) => ({
     apiVersion: 'v1',
@@ -354,7 +354,7 @@ test('why pods are refused is told word for word, of a stdio server as of one on
   for (const one of [namespace, 'restricted', 'hooked']) stage.plane.remove('namespace', one)
 })
 
-test('what a kubelet says of a volume that is not there is told word for word, until the containers run', async () => {
+test('the kubelet’s message about a missing volume is reported word for word until the containers run', async () => {
   for (const [name] of MOUNTING) {
     const why = `FailedMount: .*: pod ${name}-mcp-.*: MountVolume.SetUp failed .* configmap "a" not found$`
     for (const type of ['Ready', 'Progressing']) await stage.said('MCPServer', name, type, new RegExp(why))

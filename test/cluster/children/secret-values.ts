@@ -57,7 +57,7 @@ test('only the servers that use a value are rolled when it changes', async () =>
   assert.equal(rolloutOf('two'), two)
 })
 
-test('a restart rolls nothing, whatever has become of the metadata meanwhile', async () => {
+test('a restart of the operator rolls nothing, even if metadata changed meanwhile', async () => {
   const [one, two] = NAMES.map(rolloutOf) as [Rollout, Rollout]
   await cluster.operator.stop()
   cluster.mergePatch('secret', 'shared', { metadata: { annotations: { 'example.com/note': 'while-it-was-down' } } })
@@ -67,7 +67,7 @@ test('a restart rolls nothing, whatever has become of the metadata meanwhile', a
   assert.equal(rolloutOf('one'), one)
 })
 
-test('the key for that is the operator’s own, and makes another thing of the same value elsewhere', async () => {
+test('revisions are keyed by a Secret of the operator, and equal values have different revisions in different places', async () => {
   const { data } = cluster.read('Secret', 'portico-operator-revisions', SYSTEM)
   assert.is(Buffer.from(data['key'] ?? '', 'base64').length, 32)
   secret({ one: 'same', two: 'same' })
@@ -76,7 +76,7 @@ test('the key for that is the operator’s own, and makes another thing of the s
   assert.is.not(rolloutOf('one').revision, rolloutOf('two').revision)
 })
 
-test('a Secret that is made anew with the same value, or becomes immutable, rolls nothing', async () => {
+test('a Secret that is recreated with the same value, or becomes immutable, rolls nothing', async () => {
   const [one, two] = NAMES.map(rolloutOf) as [Rollout, Rollout]
   const reason = () => cluster.condition('MCPServer', 'one', 'Ready')?.reason
   cluster.remove('secret', 'shared')

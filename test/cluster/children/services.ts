@@ -39,7 +39,7 @@ const balanced = {
 test.before(() => cluster.start())
 test.after(() => cluster.stop())
 
-test('every kind with pods brings the fields to its Service', async () => {
+test('every kind with pods copies the Service fields to its Service', async () => {
   const registry = manifest('MCPRegistry', 'catalog', {
     sources: [{ name: 'empty', managed: {} }],
     registries: [{ name: 'main', sources: ['empty'] }],
@@ -61,7 +61,7 @@ test('every kind with pods brings the fields to its Service', async () => {
   cluster.remove('mcpreg', 'catalog')
 })
 
-test('what is set is put back, and what becomes unset goes, but for the class, which nobody can take away', async () => {
+test('a changed field is restored and a removed one is cleared, except for the class, which is immutable', async () => {
   await quiet()
   patch({ externalTrafficPolicy: 'Cluster', loadBalancerSourceRanges: ['198.51.100.0/24'] })
   await eventually(
@@ -77,7 +77,7 @@ test('what is set is put back, and what becomes unset goes, but for the class, w
   assert.is(condition('mcpserver', 'web', 'Ready')?.reason === 'ChildRefused', false)
 })
 
-test('another class is refused by the API server, which is told; the Service stays and the way out works', async () => {
+test('a refused change of the class is reported, the Service stays, and deleting the Service applies the new class', async () => {
   const { uid } = cluster.read('service', 'mcp-web').metadata
   const other = { serviceType: 'LoadBalancer', service: { loadBalancerClass: 'example.com/outer' } }
   apply(other)
@@ -92,7 +92,7 @@ test('another class is refused by the API server, which is told; the Service sta
   await eventually(() => condition('mcpserver', 'web', 'Ready')?.reason !== 'ChildRefused', 'nothing is refused')
 })
 
-test('what others set where the spec sets nothing stays, through changes and a change of the type', async () => {
+test('fields that others set and the spec does not are kept, also when the type changes', async () => {
   apply({})
   await eventually(() => service().type === 'ClusterIP' && service().loadBalancerClass === undefined, 'no balancer')
   apply({ serviceType: 'LoadBalancer' })
@@ -112,7 +112,7 @@ test('what others set where the spec sets nothing stays, through changes and a c
   assert.is(service().externalTrafficPolicy, undefined)
 })
 
-test('what a Service of its type can’t have is refused when it is applied', () => {
+test('fields that do not fit the type of the Service are refused when they are applied', () => {
   for (const [more, why] of [
     [{ service: { externalTrafficPolicy: 'Local' } }, 'externalTrafficPolicy'],
     [{ serviceType: 'NodePort', service: { loadBalancerSourceRanges: ['10.0.0.0/8'] } }, 'loadBalancerSourceRanges'],

@@ -38,11 +38,11 @@ test.before(async () => {
 
 test.after(() => cluster.stop())
 
-test('what `kubectl delete --cascade=orphan` leaves behind is taken up by a new object of the name', async () => {
+test('a new object of the same name adopts the children that `kubectl delete --cascade=orphan` left behind', async () => {
   const all = [...CHILDREN, ...STDIO.map((kind) => [kind, 'desk-mcp'] as const)]
   const before = new Map(all.map(([kind, name]) => [`${kind}/${name}`, read(kind, name).metadata.uid]))
   kubectl(['delete', 'vmcp', 'front', '--cascade=orphan'])
-  kubectl(['delete', 'mcpserver', 'desk', '--cascade=orphan'])
+  cluster.orphan('mcpserver', 'desk')
   for (const [kind, name] of all)
     await eventually(() => read(kind, name).metadata.ownerReferences === undefined, `${kind} ${name} is orphaned`)
   apply(gateway('front', 'main'), stdio())
@@ -58,8 +58,8 @@ test('what `kubectl delete --cascade=orphan` leaves behind is taken up by a new 
   assert.is.not(ready('vmcp', 'front')?.reason, 'NameTaken')
 })
 
-test('what is left behind and no longer wanted goes', async () => {
-  kubectl(['delete', 'vmcp', 'front', '--cascade=orphan'])
+test('an orphaned child that is no longer wanted is deleted', async () => {
+  cluster.orphan('vmcp', 'front')
   await eventually(() => read('networkpolicy', 'front-vmcp').metadata.ownerReferences === undefined, 'orphaned')
   const open = gateway('front', 'main')
   open.spec['networkPolicy'] = { enabled: false }
@@ -88,7 +88,7 @@ test('an object with our labels that our field manager has not made is somebody 
   await cluster.removeAndWait('vmcp', ['other'])
 })
 
-test('an object on a name that no watch shows is left alone, and of the other children nothing stays', async () => {
+test('an object of somebody else that no watch shows is left alone, and the other children are removed', async () => {
   const template = {
     metadata: { labels: { app: 'theirs' } },
     spec: { containers: [{ name: 'it', image: 'theirs:1' }] },
@@ -124,7 +124,7 @@ test('an object on a name that no watch shows is left alone, and of the other ch
   await cluster.removeAndWait('vmcp', ['held'])
 })
 
-test('a replaced object keeps nothing of what it was replaced by', async () => {
+test('a child that `kubectl replace` has overwritten is fully restored', async () => {
   const bare = {
     apiVersion: 'v1',
     kind: 'Service',
@@ -136,7 +136,7 @@ test('a replaced object keeps nothing of what it was replaced by', async () => {
   await eventually(() => JSON.stringify(read('service', 'vmcp-front').spec) === JSON.stringify(spec), 'kubectl replace')
 })
 
-test('what nobody can change is made anew', async () => {
+test('a child with a wrong immutable field is recreated', async () => {
   // Made while nobody looks, in our place and with all that makes it ours.
   await cluster.operator.stop()
   const instead = async (kind: string, name: string, spec: object) => {
@@ -170,7 +170,7 @@ const isControlled = (name: string) => {
   return status?.observedGeneration === metadata.generation && status?.updatedReplicas === 1
 }
 
-test('whatever somebody writes into a status goes', async () => {
+test('edits of a status are reverted', async () => {
   await eventually(() => isControlled('front-vmcp'), 'the Deployment that was made anew')
   await quiet()
   const forged = { kind: 'MCPServer', name: 'forged' }
@@ -215,7 +215,7 @@ test('whatever somebody writes into a status goes', async () => {
   }
 })
 
-test('what an admission policy adds to and changes in every write is no fight', async () => {
+test('the operator does not fight an admission policy that changes each of its writes', async () => {
   // Kubernetes has such policies since 1.36.
   if (minorVersion(kubernetes()('kube-apiserver')) < 36) return
   const mutation = (expression: string) => ({ patchType: 'ApplyConfiguration', applyConfiguration: { expression } })
@@ -263,7 +263,7 @@ test('what an admission policy adds to and changes in every write is no fight', 
     await cluster.removeAndWait(kind, ['mesh'])
 })
 
-test('where a policy refuses our finalizer the status says so, users are served, and it comes once it may', async () => {
+test('if a policy refuses our finalizer, the status says so, users are served, and the finalizer is set once the policy is gone', async () => {
   // Kubernetes has such policies by default since 1.30.
   if (minorVersion(kubernetes()('kube-apiserver')) < 30) return
   const message = 'only the pipeline changes these objects'
@@ -306,7 +306,7 @@ test('where a policy refuses our finalizer the status says so, users are served,
   await eventually(() => ready('mcpg', 'held')?.status === 'True', 'Ready')
 })
 
-test('a write that is refused again and again is told once and tried ever less often', async () => {
+test('a write that keeps being refused is reported once and retried ever less often', async () => {
   const quota = {
     apiVersion: 'v1',
     kind: 'ResourceQuota',
@@ -332,7 +332,7 @@ test('a write that is refused again and again is told once and tried ever less o
   await eventually(() => exists('service', 'vmcp-refused'), 'it heals', 180_000)
 })
 
-test('a status that the CRD refuses is told in the status, and comes once the CRD takes it', async () => {
+test('a status that the CRD refuses is reported, and written once the CRD accepts it', async () => {
   const name = 'mcpgroups.portico.dev'
   const bound = (maxItems: number) => {
     const path = '/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/servers/maxItems'

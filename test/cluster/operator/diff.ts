@@ -57,13 +57,13 @@ test.before(async () => {
 })
 test.after(() => cluster.stop())
 
-test('what is applied already makes no difference', async () => {
+test('diff shows nothing for manifests that are already applied', async () => {
   const { code, out, err } = await portico('diff', file(...OBJECTS))
   assert.is(out, '')
   assert.is(code, 0, err)
 })
 
-test('a changed config shows what becomes of all that depend on it, and nothing is written', async () => {
+test('diff of a changed config shows the change of each object that depends on it, and writes nothing', async () => {
   const before = versions()
   const { code, out } = await portico('diff', file(manifest('MCPTelemetryConfig', 'main', OTHER)))
   assert.is(code, 1)
@@ -76,7 +76,7 @@ test('a changed config shows what becomes of all that depend on it, and nothing 
   assert.is(versions(), before)
 })
 
-test('what is new, in a namespace that is not there yet; and what goes', async () => {
+test('diff shows objects that would be created, also in a namespace that does not exist, and objects that would be deleted', async () => {
   const fresh = manifest('MCPRemoteProxy', 'fresh', { remoteUrl: 'https://mcp.example/mcp' }, 'nowhere')
   const { code, out } = await portico('diff', file(fresh))
   assert.is(code, 1)
@@ -90,14 +90,14 @@ test('what is new, in a namespace that is not there yet; and what goes', async (
   )
 })
 
-test('a missing reference is said: what runs is kept', async () => {
+test('diff names a missing reference and says that what runs is kept', async () => {
   const { code, out, err } = await portico('diff', file(gateway('front', 'absent')))
   assert.is(code, 0)
   assert.is(out, '')
   assert.match(err, /VirtualMCPServer\/default\/front: the running children would stay as they are: .*absent/)
 })
 
-test('failures are told from differences', async () => {
+test('diff exits with 1 for differences and with 2 for failures', async () => {
   const wrong = { ...gateway('front'), spec: { groupRef: 1 } }
   const invalid = await portico('diff', file(wrong as never))
   assert.is(invalid.code, 2)

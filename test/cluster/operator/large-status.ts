@@ -29,7 +29,11 @@ const server = (name: string) =>
     secrets: [{ name: 'absent', key: 'k', targetEnvName: 'K' }],
   })
 
-test.before(() => cluster.install())
+test.before(async () => {
+  await cluster.install()
+  // It would write the lists anew for each server that comes.
+  await cluster.stopOperator()
+})
 
 test.after(() => cluster.stop())
 

@@ -101,7 +101,7 @@ test('objects are counted by kind and readiness, as the API server has them', as
   assert.equal(all, ['MCPGroup 1', 'MCPServer 4', 'MCPTelemetryConfig 2', 'VirtualMCPServer 1'])
 })
 
-test('what is wrong with objects is counted by condition and reason', async () => {
+test('problems of objects are counted by condition and reason', async () => {
   const labels = ['kind', 'condition', 'reason', 'severity']
   const told = () => counts(`sum by (${labels}) (portico_operator_problems)`, ...labels)
   await agree('problems', told, () => [
@@ -175,7 +175,7 @@ test('reconciles are counted by kind and result, and timed', async () => {
   }, 'each reconcile is timed')
 })
 
-test('the queue, the lease and watches are told of', async () => {
+test('metrics show the queue, the lease and the watches', async () => {
   await eventually(
     async () => JSON.stringify(await counts('portico_operator_queue_depth')) === '[" 0"]',
     'nothing waits',
@@ -198,7 +198,7 @@ const knownTimes = () => {
 }
 const change = (kind: string, name: string, spec: object) => cluster.mergePatch(kind, name, { spec })
 
-test('it is told when configs have changed last, and longest ago', async () => {
+test('metrics show when configs changed last, and which change is oldest', async () => {
   const [newest = '', oldest = ''] = knownTimes()
   // Whole seconds are written down.
   const passed = Number(newest.split(' ')[1]) * 1000 + 1_000
@@ -251,7 +251,7 @@ test('rollouts are counted by what has caused them', async () => {
   await counted('VirtualMCPServer/spec 1')
 })
 
-test('no panel of the dashboard is empty, and those alerts fire that should', async () => {
+test('no panel of the dashboard is empty, and the expected alerts fire', async () => {
   const panels = dashboards.find(({ name }) => name === 'operator')?.panels ?? []
   assert.ok(panels.length > 10)
   for (const { title, query } of panels) {
@@ -270,7 +270,7 @@ test('no panel of the dashboard is empty, and those alerts fire that should', as
   await eventually(async () => (await prometheus.errors()).length === 0, 'scrapes go well')
 })
 
-test('what another operator renders otherwise is its own doing', async () => {
+test('metrics attribute a rollout to a new operator version that renders differently', async () => {
   const times = knownTimes()
   const rolled = cluster.list('deployments', { allNamespaces: true }).length
   await cluster.operator.stop()

@@ -67,7 +67,7 @@ test('manifests become Deployments, Services and ConfigMaps, with status', async
   await eventually(() => condition('vmcp', 'front', 'Valid')?.status === 'True', 'the gateway is valid')
 })
 
-test('each child is one write, each status one; nothing is read before', async () => {
+test('each child takes one write and each status one, without a read before', async () => {
   await quiet()
   const ofIt = cluster.plane
     .requests()
@@ -87,7 +87,7 @@ test('each child is one write, each status one; nothing is read before', async (
   assert.ok(ofIt.length <= children.length + 2, ofIt.join(', '))
 })
 
-test('of objects that are applied together groups and configs get their status once', async () => {
+test('if objects are applied together, the status of their group and config is written once', async () => {
   const attempt = async (name: string) => {
     const since = counting()
     const members = ['a', 'b', 'c', 'd'].map((letter) => {
@@ -152,7 +152,7 @@ test('referencingWorkloads follows each kind that is created, moved and deleted'
   assert.equal(referrers('other'), everyone.slice(1))
 })
 
-test('a config in use is held when it is deleted, and goes once nobody names it', async () => {
+test('a deleted config stays while it is in use, and goes once nobody refers to it', async () => {
   cluster.remove('mcpotel', 'other')
   const blocked = await eventually(() => condition('mcpotel', 'other', 'DeletionBlocked'), 'DeletionBlocked')
   assert.match(blocked.message, 'MCPServer "everything"')
@@ -161,7 +161,7 @@ test('a config in use is held when it is deleted, and goes once nobody names it'
   await eventually(() => !exists('mcpotel', 'other'), 'it goes')
 })
 
-test('two applies in a row change no child, and a steady operator writes nothing', async () => {
+test('a second apply changes no child, and an idle operator writes nothing', async () => {
   await quiet()
   const versions = () =>
     cluster
@@ -181,7 +181,7 @@ test('two applies in a row change no child, and a steady operator writes nothing
   assert.is(versions(), before)
 })
 
-test('a changed spec costs one write for each changed child and at most one for each status', async () => {
+test('a changed spec takes one write for each changed child and at most one for each status', async () => {
   await quiet()
   const since = counting()
   const changed = gateway('front')
@@ -199,7 +199,7 @@ test('a changed spec costs one write for each changed child and at most one for 
   assert.ok(writes.length <= 2, writes.join('\n'))
 })
 
-test('a deleted child comes back, a hand edit is corrected', async () => {
+test('a deleted child is recreated, and a manual edit is reverted', async () => {
   await cluster.removeAndWait('service', ['vmcp-front'])
   await eventually(() => exists('service', 'vmcp-front'), 'the Service comes back')
   kubectl(['set', 'image', 'deployment/front-vmcp', 'vmcp=other:1'])
@@ -219,7 +219,7 @@ test('a deleted child comes back, a hand edit is corrected', async () => {
 const scale = (replicas: number) =>
   cluster.patch('deployment', 'front-vmcp', { spec: { replicas } }, { subresource: 'scale' })
 
-test('labels, annotations, a restart and the scale of others are left alone', async () => {
+test('labels, annotations, restarts and the scale that others set are left alone', async () => {
   const metadataOfOthers = { labels: { team: 'platform' }, annotations: { 'example.com/note': 'kept' } }
   cluster.mergePatch('deployment', 'front-vmcp', { metadata: metadataOfOthers })
   kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
@@ -240,7 +240,7 @@ test('labels, annotations, a restart and the scale of others are left alone', as
   assert.is(spec.replicas, 3)
 })
 
-test('replicas that are set are kept; when they become unset the number stays', async () => {
+test('replicas in the spec are enforced; once the field is removed the number stays as it is', async () => {
   const scaled = gateway('front')
   scaled.spec['replicas'] = 2
   apply(scaled)
@@ -255,7 +255,7 @@ test('replicas that are set are kept; when they become unset the number stays', 
   assert.is(read('deployment', 'front-vmcp').spec.replicas, 4)
 })
 
-test('an object of somebody else on a child’s name is left alone', async () => {
+test('an object of somebody else with the name of a child is left alone', async () => {
   cluster.create({
     apiVersion: 'v1',
     kind: 'ConfigMap',
@@ -286,7 +286,7 @@ test('a deleted workload takes its children with it', async () => {
   )
 })
 
-test('a workload deleted and created anew gets children anew', async () => {
+test('a workload that is deleted and recreated gets new children', async () => {
   await cluster.removeAndWait('vmcp', ['front'])
   apply(gateway('front'))
   const uid = read('vmcp', 'front').metadata.uid
@@ -299,7 +299,7 @@ test('a workload deleted and created anew gets children anew', async () => {
 const createSecret = (name: string, stringData: object) =>
   cluster.create({ apiVersion: 'v1', kind: 'Secret', metadata: { name }, stringData })
 
-test('a missing Secret is a condition, and its arrival is noticed without anybody reading other Secrets', async () => {
+test('a missing Secret is a condition, and its creation is noticed without reading other Secrets', async () => {
   createSecret('unrelated', { a: 'b' })
   const withSecret = proxy('secretive')
   withSecret.spec['headerForward'] = {
@@ -322,7 +322,7 @@ test('a missing Secret is a condition, and its arrival is noticed without anybod
   assert.not.match(cluster.operator.log(), 'hidden-text')
 })
 
-test('a changed MCPTelemetryConfig comes to every configuration, and no pod is replaced', async () => {
+test('a change of an MCPTelemetryConfig reaches every configuration, and no pod is replaced', async () => {
   const workloads = ['moved-mcp', 'moved-mcprp', 'moved-vmcp']
   apply(telemetry('moving'), server('moved', 'moving'), proxy('moved', 'moving'), gateway('moved', 'moving'))
   const all = ['MCPRemoteProxy/moved', 'MCPServer/moved', 'VirtualMCPServer/moved']
@@ -345,12 +345,12 @@ test('a changed MCPTelemetryConfig comes to every configuration, and no pod is r
   await cluster.removeAndWait('mcpotel', ['moving'])
 })
 
-test('a manifest of the wrong shape is refused by the API server with the rule’s own text', () => {
+test('the API server refuses an invalid manifest with the text of the rule', () => {
   const wrong = manifest('VirtualMCPServer', 'wrong', { groupRef: { name: 'tools' }, incomingAuth: { type: 'oidc' } })
   assert.throws(() => apply(wrong), /oidcConfigRef/)
 })
 
-test('events tell of transitions, once each', async () => {
+test('each transition has one event', async () => {
   assert.is(eventsOf('NameTaken').length, 1)
   assert.is(eventsOf('SecretKeyNotFound').length, 1)
   assert.ok(
@@ -361,7 +361,7 @@ test('events tell of transitions, once each', async () => {
   assert.equal(eventsOf().filter(isNew), [], 'that a new workload is on its way is no event')
 })
 
-test('health and metrics say what is the case', async () => {
+test('health and metrics show the state of the operator', async () => {
   const metrics = await (await fetch(cluster.operator.metrics)).text()
   assert.match(metrics, 'portico_operator_leading 1')
   assert.match(metrics, /portico_operator_objects\{kind="VirtualMCPServer",ready="[A-Za-z]+"\} 1/)
@@ -371,7 +371,7 @@ test('health and metrics say what is the case', async () => {
   assert.is((await fetch(`${cluster.operator.health}/healthz`)).status, 200)
 })
 
-test('SIGTERM ends it within the 20 s after which it would be killed', async () => {
+test('SIGTERM ends the operator within the grace period of 20 s', async () => {
   const started = performance.now()
   await cluster.operator.stop()
   assert.ok(performance.now() - started < 20_000)

@@ -30,7 +30,7 @@ const template = (name: string) => ({
 test.before(() => cluster.start())
 test.after(() => cluster.stop())
 
-test('no right is given while a name of the workload’s children is somebody else’s', async () => {
+test('no right is granted while an object of somebody else has the name of a child', async () => {
   const theirs = {
     apiVersion: 'apps/v1',
     kind: 'StatefulSet',
@@ -46,7 +46,7 @@ test('no right is given while a name of the workload’s children is somebody el
   assert.equal(written('ledger-mcp'), [], 'nor was one given for a moment')
 })
 
-test('nor while the pod that a Role would name is somebody else’s', async () => {
+test('no right is granted while the pod that the Role would name belongs to somebody else', async () => {
   const pod = {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -60,7 +60,7 @@ test('nor while the pod that a Role would name is somebody else’s', async () =
   assert.equal(written('vault-mcp'), [])
 })
 
-test('rights that were given are withdrawn when somebody else takes the place of the pods', async () => {
+test('rights are withdrawn when somebody else’s object takes the place of the pods', async () => {
   apply(stdio('clock'))
   await eventually(() => exists('rolebinding', 'clock-mcp'), 'the rights')
   cluster.patch('statefulset', 'clock-mcp', { spec: { replicas: 0 } }, { subresource: 'scale' })
@@ -78,7 +78,7 @@ test('rights that were given are withdrawn when somebody else takes the place of
   await eventually(() => !exists('role', 'clock-mcp') && !exists('rolebinding', 'clock-mcp'), 'withdrawn')
 })
 
-test('a server on free names gets its rights, after its pods', async () => {
+test('a server whose names are free gets its rights after its pods', async () => {
   apply(stdio('free'))
   await eventually(() => exists('rolebinding', 'free-mcp'), 'the rights')
   // The audit log comes behind the answer.
@@ -87,7 +87,7 @@ test('a server on free names gets its rights, after its pods', async () => {
   assert.ok(order.indexOf('patch statefulsets') < order.indexOf('patch roles'), order.join(', '))
 })
 
-test('no right is given where a child of the workload is refused', async () => {
+test('no right is granted while a child of the workload is refused', async () => {
   const quota = {
     apiVersion: 'v1',
     kind: 'ResourceQuota',
@@ -103,7 +103,7 @@ test('no right is given where a child of the workload is refused', async () => {
   cluster.remove('quota', 'none')
 })
 
-test('the operator’s own options say who reaches admin listeners and what pod templates may ask for', async () => {
+test('the operator’s options decide who reaches admin listeners and what pod templates may ask for', async () => {
   const taking = manifest('MCPServer', 'taking', {
     image: 'a:1',
     transport: 'streamable-http',

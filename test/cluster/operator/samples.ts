@@ -5,10 +5,12 @@ import { parseAllDocuments } from 'yaml'
 import { matches } from '../../../operator/runtime/children/matches.ts'
 import { given } from '../../support/given.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
+import { porticoProgram } from '../../support/portico-program.ts'
 import { newCluster } from '../support/cluster.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
 
 const root = new URL('../../..', import.meta.url).pathname
+const [program, ...options] = porticoProgram
 const SAMPLES = 'samples/quickstart'
 
 const cluster = newCluster()
@@ -18,7 +20,7 @@ test.before(() => cluster.install())
 test.after(() => cluster.stop())
 
 const rendered = (): LiveObject[] => {
-  const text = execFileSync('bin/portico', ['render', SAMPLES], {
+  const text = execFileSync(program, [...options, 'render', SAMPLES], {
     cwd: root,
     encoding: 'utf8',
   })
@@ -33,7 +35,7 @@ const managed = (namespace = 'default') =>
 
 const title = ({ kind, metadata }: LiveObject) => `${kind}/${metadata.name}`
 
-test('with Role alone, in its own namespace: the namespaced variant has all the rights it needs', async () => {
+test('the namespaced variant has all the rights that it needs from its Role alone', async () => {
   await cluster.removeAndWait('clusterrolebinding', ['portico-operator'])
   kubectl(['apply', '-f', `${cluster.plane.directory}/deploy/namespaced/rbac.yaml`])
   const may = () => cluster.may(OPERATOR_USER, 'watch', 'mcpservers', { namespace: 'portico-system' })

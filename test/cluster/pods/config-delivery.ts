@@ -50,14 +50,14 @@ test.before(async () => {
 
 test.after(() => cluster.stop())
 
-test('pods that have started with their configuration are not touched, whether or not they can be asked', async () => {
+test('pods that started with their configuration are not touched, reachable or not', async () => {
   await eventually(() => unknown()?.status === 'True', 'it is told that the pods can’t be asked')
   assert.equal(touches(), [])
   assert.is(unknown()?.reason, 'PodsNotAsked')
   assert.match(unknown()?.message ?? '', 'forbidden')
 })
 
-test('a changed configuration is brought to pods that can’t be asked', async () => {
+test('a changed configuration reaches pods that can’t be asked', async () => {
   for (const tool of ['echo', 'add']) {
     const before = hash()
     apply(filtered(tool))
@@ -71,7 +71,7 @@ test('a changed configuration is brought to pods that can’t be asked', async (
   assert.ok(touches().length <= 8, `${touches().length} touches for two changes`)
 })
 
-test('that pods can’t be asked is said once', async () => {
+test('unreachable pods are reported once', async () => {
   const lines = cluster.operator
     .log()
     .split('\n')
@@ -87,7 +87,7 @@ test('that pods can’t be asked is said once', async () => {
   await eventually(() => events().length === 1, 'one event')
 })
 
-test('a new operator touches nobody for what they have', async () => {
+test('a new operator does not touch pods that are up to date', async () => {
   await cluster.operator.stop()
   const before = touches().length
   await cluster.startOperator()

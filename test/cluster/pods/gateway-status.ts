@@ -57,7 +57,7 @@ test.after(async () => {
   await Promise.all((backends ?? []).map((backend) => backend.close()))
 })
 
-test('names that clash in a running gateway are a condition, as long as they do', async () => {
+test('name conflicts in a running gateway are a condition while they last', async () => {
   const { status, reason, message } = await eventually(clash, 'the condition')
   assert.equal([status, reason], ['True', 'AggregationConflict'])
   assert.match(message, 'is a tool of one and two')
@@ -65,7 +65,7 @@ test('names that clash in a running gateway are a condition, as long as they do'
   await eventually(() => clash() === undefined, 'its end')
 })
 
-test('an audit log that pods can’t write is a condition of each kind, which says why, as long as they can’t', async () => {
+test('an audit log that pods can’t write is a condition with its cause while it lasts, for each kind', async () => {
   const logFile = join(gateway.directory, 'none', 'audit.jsonl')
   await gateway.configure(config('prefix', { audit: { enabled: true, logFile } }))
   await postModern(gateway.url, 'tools/list')
@@ -79,7 +79,7 @@ test('an audit log that pods can’t write is a condition of each kind, which sa
   await eventually(() => auditLog('mcpremoteproxy', 'one')() === undefined, 'its end')
 })
 
-test('how backends are is told in the status, and one that goes away is a condition', async () => {
+test('the status shows the health of backends, and one that goes down is a condition', async () => {
   const healthy = ({ conditions }: LiveObject['status']) => conditions.find(({ type }) => type === 'BackendsHealthy')
   const until = (state: string) =>
     eventually(() => {

@@ -11,7 +11,7 @@ import { AUDIENCE, GuardedGateway } from '../../support/gateway/guarded.ts'
 import { type McpTestServer, startMcpServer } from '../../support/servers/dual-server.ts'
 import { newCluster } from '../support/cluster.ts'
 import { kubectlStandIn } from '../support/kubectl-stand-in.ts'
-import { group, manifest, server } from '../support/manifests.ts'
+import { group, manifest, server, serviceAccount } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
 
@@ -98,7 +98,7 @@ test.after(async () => {
   await backend?.close()
 })
 
-test('status shows workloads with what they stand on, and what is wrong', async () => {
+test('status shows workloads with their dependencies and problems', async () => {
   const { code, out, err } = await plugin(['status'])
   assert.is(code, 1, err)
   const tree = out.slice(out.indexOf('VirtualMCPServer default/front'))
@@ -117,7 +117,7 @@ test('status of one workload, as JSON', async () => {
   assert.match(trees[0].text, /^VirtualMCPServer default\/front/)
 })
 
-test('status of one workload tells how its pod sees the backends', async () => {
+test('status of one workload shows how its pod sees the backends', async () => {
   const { out } = await plugin(['status', 'VirtualMCPServer/front'])
   assert.match(out, /└─ MCPGroup tools: ready\n +└─ MCPServer web: [^\n]*; healthy, MCP [^,]+, \d+ tools\n/)
   assert.match((await plugin(['status', 'mcpserver/web'])).out, /no pod runs/)
@@ -137,11 +137,16 @@ const objectLines = ({ text, object, branches }: Shown): readonly string[] => [
 
 test('status and the console name the same objects, with the same states', async () => {
   const { plane } = cluster
-  plane.kubectl(['create', 'serviceaccount', 'looker'])
-  plane.kubectl(['create', 'clusterrolebinding', 'looker', '--clusterrole=admin', '--serviceaccount=default:looker'])
-  plane.kubectl(['create', 'clusterrole', 'reader', '--verb=get,list', '--resource=*.portico.dev'])
-  plane.kubectl(['create', 'clusterrolebinding', 'reader', '--clusterrole=reader', '--serviceaccount=default:looker'])
-  const token = plane.kubectl(['create', 'token', 'looker']).trim()
+  const [apiVersion, apiGroup] = ['rbac.authorization.k8s.io/v1', 'rbac.authorization.k8s.io']
+  const subjects = [{ kind: 'ServiceAccount', name: 'looker', namespace: 'default' }]
+  const bindingOf = (name: string, role: string) => ({
+    ...{ apiVersion, kind: 'ClusterRoleBinding', metadata: { name }, subjects },
+    roleRef: { apiGroup, kind: 'ClusterRole', name: role },
+  })
+  const rules = [{ apiGroups: ['portico.dev'], resources: ['*'], verbs: ['get', 'list'] }]
+  const reader = { apiVersion, kind: 'ClusterRole', metadata: { name: 'reader' }, rules }
+  plane.apply(serviceAccount('looker'), reader, bindingOf('looker', 'admin'), bindingOf('reader', 'reader'))
+  const token = plane.token('looker', 'default')
   const configFile = join(programs.path, 'console.yaml')
   const caFile = join(plane.directory, 'certs', 'apiserver.crt')
   const config = {
@@ -176,20 +181,20 @@ test('status and the console name the same objects, with the same states', async
   }
 })
 
-test('a name that several workloads have is asked back', async () => {
+test('an ambiguous name asks which workload is meant', async () => {
   const { code, err } = await plugin(['status', 'front'])
   assert.is(code, 2)
   assert.match(err, /say which: MCPRemoteProxy\/front or VirtualMCPServer\/front/)
 })
 
-test('a workload that there is not, and a kind without pods', async () => {
+test('a workload that does not exist and a kind without pods are errors', async () => {
   const gone = await plugin(['tools', 'gone'])
   assert.equal([gone.code, gone.err], [1, 'portico: no workload gone in namespace default\n'])
   assert.is((await plugin(['tools', 'mcpgroup/tools'])).code, 2)
   assert.is((await plugin(['status', '--context=nowhere'])).code, 2)
 })
 
-test('tools are those that the caller sees, by its token', async () => {
+test('tools lists the tools that the caller of the token sees', async () => {
   const token = await guarded.idp.mint({ aud: AUDIENCE, sub: 'eve', groups: ['eng'] })
   const shown = await plugin(['tools', 'vmcp/front'], { PORTICO_TOKEN: token })
   assert.is(shown.code, 0, shown.err)
@@ -204,7 +209,7 @@ test('tools are those that the caller sees, by its token', async () => {
   assert.match(refused.err, /HTTP 401 \(Bearer /)
 })
 
-test('whoami tells the claims of a token that is accepted', async () => {
+test('whoami shows the claims of an accepted token', async () => {
   const file = join(cluster.plane.directory, 'token')
   writeFileSync(file, await guarded.idp.mint({ aud: AUDIENCE, sub: 'eve', groups: ['eng'] }))
   const { code, out, err } = await plugin(['whoami', 'vmcp/front', `--token-file=${file}`])
@@ -227,7 +232,7 @@ test('explain asks the gateway that runs', async () => {
   assert.match(denied.err, /the workload has no tool none/)
 })
 
-test('render prints what a workload in the cluster becomes', async () => {
+test('render prints the children of a workload in the cluster', async () => {
   const { code, out } = await plugin(['render', 'vmcp/front'])
   assert.is(code, 0)
   assert.match(out, /^apiVersion: v1\nkind: ConfigMap\n/)
@@ -237,7 +242,7 @@ test('render prints what a workload in the cluster becomes', async () => {
   assert.match(held.err, /nothing is rendered: ReferenceNotFound: MCPToolConfig "gone" is missing/)
 })
 
-test('logs are those of the data plane in all pods, by kubectl', async () => {
+test('logs shows the data plane’s logs of all pods, by kubectl', async () => {
   const selector = '--selector=app.kubernetes.io/instance=front,app.kubernetes.io/name=virtualmcpserver'
   const { code, out } = await plugin(['logs', 'vmcp/front', '--since=10m'])
   assert.is(code, 0)
@@ -247,7 +252,7 @@ test('logs are those of the data plane in all pods, by kubectl', async () => {
   assert.match(server.out, /--container=mcp\n/)
 })
 
-test('portico pin writes what a running gateway reports of an entry, and diff --pins compares it', async () => {
+test('portico pin writes what a running gateway reports for an entry, and diff --pins compares it', async () => {
   using folder = temporaryFolder()
   writeFileSync(
     join(folder.path, 'web.json'),

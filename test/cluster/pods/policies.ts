@@ -116,7 +116,7 @@ for (const [name, source, authz] of [
   ['by-map', configMap, { authzConfig: { type: 'configMap', configMap: { name: 'policies' } } }],
   ['by-kind', (policy: string) => authzConfig('policies', policy), { authzConfigRef: { name: 'policies' } }],
 ] as const)
-  test(`${name}: policies that are changed decide in the gateway that runs; broken ones leave the last good in force`, async () => {
+  test(`${name}: changed policies apply in the running gateway, and broken ones leave the last good ones in force`, async () => {
     apply(source(only('read')), guarded(name, authz))
     const mounted = await MountedGateway.start(name)
     try {
@@ -144,7 +144,7 @@ for (const [name, source, authz] of [
     }
   })
 
-test('a broken MCPAuthzConfig says so itself, to whoever looks at it', async () => {
+test('a broken MCPAuthzConfig reports its problem in its own status', async () => {
   apply(authzConfig('broken', only('read'), BROKEN))
   const valid = await eventually(() => condition('mcpauthz', 'broken', 'Valid'), 'its condition')
   assert.is(valid.status, 'False')

@@ -61,7 +61,7 @@ test.after(async () => {
   pod?.close()
 })
 
-test('the status of an MCPRegistry tells how each source stands', async () => {
+test('the status of an MCPRegistry shows the state of each source', async () => {
   await eventually(() => states() === 'good Synced,late Failed', 'both sources')
   const [good, late] = status().sources
   assert.equal([good.servers, good.skills, good.leftOut], [1, 0, 0])
@@ -71,7 +71,7 @@ test('the status of an MCPRegistry tells how each source stands', async () => {
   assert.match(kubectl(['get', 'mcpreg', 'catalog']), /SYNCED.*False/s)
 })
 
-test('while nothing changes it is asked and not written', async () => {
+test('an unchanged registry is polled without a write', async () => {
   await eventually(() => cluster.operator.log().includes('configuration is in force'), 'the configuration is known')
   await standsStill(() => cluster.written().length)
   const [before, asks] = [cluster.written().length, asked]
@@ -79,7 +79,7 @@ test('while nothing changes it is asked and not written', async () => {
   assert.equal(cluster.written().slice(before), [])
 })
 
-test('a source that recovers is told, in one write', async () => {
+test('a source that recovers takes one status write', async () => {
   await standsStill(() => cluster.written().length)
   const before = cluster.written().length
   const { lastTransitionTime } = status().sources[0]
@@ -101,7 +101,7 @@ test('a source that recovers is told, in one write', async () => {
   assert.is(good.lastTransitionTime, lastTransitionTime)
 })
 
-test('another operator takes over without a word', async () => {
+test('another operator takes over without a write or an event', async () => {
   await standsStill(() => cluster.written().length)
   const before = cluster.written().length
   await cluster.operator.stop()
@@ -119,7 +119,7 @@ test('another operator takes over without a word', async () => {
   assert.is(states(), 'good Synced,late Synced')
 })
 
-test('a gateway that asks it is rendered with its address, and tells what it says of the members', async () => {
+test('a gateway that uses the registry gets its address and reports its verdict on members', async () => {
   const remoteUrl = (name: string) => `http://127.0.0.1:9/${name}`
   const entry = (name: string) =>
     manifest('MCPServerEntry', name, {

@@ -167,7 +167,7 @@ test.after(async () => {
   folder[Symbol.dispose]()
 })
 
-test('another endpoint is in use in all pods, none of which is made anew, and the status is true all the while', async () => {
+test('a changed endpoint is used by all pods without replacing one, and the status stays true', async () => {
   await reported(first)
   const before = told()
   const seen: LiveObject[] = []

@@ -103,7 +103,7 @@ test.before(async () => {
 })
 test.after(() => stage.stop())
 
-test('a config says that it is valid, and a hash that follows its spec; while nobody names it nothing holds it', async () => {
+test('a config reports that it is valid and a hash of its spec, and has no finalizer while nobody uses it', async () => {
   const entries = Object.entries({ ...configs, VirtualMCPCompositeToolDefinition: composite })
   stage.apply(...entries.map(([kind, config]) => made(kind, config)))
   const hashes = new Map<string, string>()
@@ -120,10 +120,10 @@ test('a config says that it is valid, and a hash that follows its spec; while no
     assert.is.not(status.configHash, hashes.get(kind), kind)
     assert.is(metadata.finalizers, undefined, kind)
   }
-  stage.plane.kubectl(['delete', ...entries.map(([kind]) => `${kind}/mine`), '--wait=true', '--timeout=180s'])
+  for (const [kind] of entries) await stage.plane.removeAndWait(kind, ['mine'])
 })
 
-test('a workload names every config that is missing, and is served once all are there', async () => {
+test('a workload reports every missing config, and is served once all exist', async () => {
   stage.apply(...users())
   for (const [kind, child] of workloads) {
     const told = await stage.said(kind, 'user', 'ReferencesResolved', 'False ReferenceNotFound')
@@ -143,7 +143,7 @@ test('a workload names every config that is missing, and is served once all are 
   }
 })
 
-test('what changes in a config comes to every workload that names it', async () => {
+test('a change of a config reaches every workload that refers to it', async () => {
   const expected: Readonly<Record<string, RegExp>> = {
     MCPOIDCConfig: /https:\/\/login\.example/,
     MCPExternalAuthConfig: /name: Authorization\b/,
@@ -181,7 +181,7 @@ test('a CA bundle is mounted in every workload, which waits for it', async () =>
   }
 })
 
-test('a config that becomes invalid says so; its users keep what runs, and get the next one that is right', async () => {
+test('a config that becomes invalid says so, its users keep the last valid one, and get the next valid one', async () => {
   const before = await configurations()
   stage.apply(manifest('MCPAuthzConfig', 'mine', { type: 'httpv1', config: { url: 'https://pdp.example' } }))
   await stage.said('MCPAuthzConfig', 'mine', 'Valid', 'False NotSupported')
@@ -196,7 +196,7 @@ test('a config that becomes invalid says so; its users keep what runs, and get t
   }
 })
 
-test('a deleted config is held by each kind of workload, and goes, valid or not, once the last names it no more', async () => {
+test('a deleted config, valid or not, stays while a workload of any kind refers to it', async () => {
   stage.apply(manifest('MCPAuthzConfig', 'mine', { type: 'httpv1', config: {} }))
   stage.remove(...all.map((kind) => `${kind}/mine`))
   for (const kind of all) {
@@ -220,7 +220,7 @@ test('a deleted config is held by each kind of workload, and goes, valid or not,
   }
 })
 
-test('an entry holds its credential, and whoever names a group holds that', async () => {
+test('an entry keeps its credential from being deleted, and users of a group keep the group', async () => {
   const spec = { ...entry.spec, externalAuthConfigRef: { name: 'mine' } }
   const credential = made('MCPExternalAuthConfig', configs['MCPExternalAuthConfig'] as Config)
   stage.apply(credential, manifest('MCPServerEntry', 'entry', spec))

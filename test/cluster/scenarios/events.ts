@@ -17,7 +17,7 @@ const warnings = (name: string): readonly string[] =>
 test.before(() => stage.start())
 test.after(() => stage.stop())
 
-test('a reference that comes a moment later is no warning, one that does not come is one', async () => {
+test('a reference that is created a moment later causes no warning, and one that stays missing causes one', async () => {
   // On a busy machine what is missing may come so late that it was worth a warning.
   for (let attempt = 0; ; attempt++) {
     const name = `late-${attempt}`

@@ -62,7 +62,7 @@ async function healthy(): Promise<FluxResult> {
 test.before(() => stage.start())
 test.after(() => stage.stop())
 
-test('a sample is applied, and healthy once its pods are ready', async () => {
+test('an applied sample is healthy once its pods are ready', async () => {
   const early = await applied(EARLY_SECONDS)
   assert.equal(outcome(early, 'created').sort(), subjects.toSorted())
   assert.match(early.failed, `${ofClock} status: 'InProgress'`)
@@ -70,19 +70,19 @@ test('a sample is applied, and healthy once its pods are ready', async () => {
   assert.is(failed, '')
 })
 
-test('applied again it finds no drift, and changes nothing', async () => {
+test('a second apply finds no drift and changes nothing', async () => {
   const before = ours()
   assert.equal(outcome(await applied(), 'unchanged').sort(), subjects.toSorted())
   assert.equal(ours(), before)
 })
 
-test('what a hand has changed is found and put back, and nothing else', async () => {
+test('a manual change is detected and reverted, and nothing else is', async () => {
   stage.plane.patch('mcpserver', 'clock', { spec: { transport: 'sse' } }, {})
   assert.equal(outcome(await applied(), 'configured'), [ofClock])
   assert.is((await stage.get('MCPServer', 'clock')).spec['transport'], clock.spec?.['transport'])
 })
 
-test('a change is not healthy before its pods are, and a broken one says why', async () => {
+test('a change is healthy only once its pods are, and a broken one says why', async () => {
   Object.assign(clock.spec as object, { image: 'clock:next' })
   const early = await applied(EARLY_SECONDS)
   assert.equal(outcome(early, 'configured'), [ofClock])

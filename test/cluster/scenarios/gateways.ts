@@ -3,7 +3,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { LiveObject, LivePodTemplate } from '../../support/operator/live-object.ts'
-import { group, type Manifest, manifest } from '../support/manifests.ts'
+import { group, type Manifest, manifest, namespaceOf, serviceAccount } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { newStage } from '../support/stage.ts'
 import { standsStill } from '../support/stands-still.ts'
@@ -32,11 +32,11 @@ const configured = (pattern: RegExp | string) => stage.configured('front-vmcp', 
 
 test.before(async () => {
   await stage.start()
-  stage.plane.kubectl(['create', 'namespace', 'other'])
+  stage.plane.apply(namespaceOf('other'))
 })
 test.after(() => stage.stop())
 
-test('a gateway has whatever its group has, as members of each kind come and go', async () => {
+test('a gateway lists the members of its group as they come and go, of each kind', async () => {
   stage.apply(group(), gateway())
   await said('BackendsReady', 'False NoBackends')
   const remote = manifest('MCPRemoteProxy', 'three', { remoteUrl: 'https://c.example/mcp', ...inGroup })
@@ -56,7 +56,7 @@ test('a group of the same name in another namespace is another group', async () 
   assert.ok(has('one,two')(await front()))
 })
 
-test('a group stays ready whatever becomes of its servers', async () => {
+test('a group stays ready even if its servers fail', async () => {
   const ready = async () => {
     const { status } = await stage.get('MCPGroup', 'tools')
     return [status.phase, status.conditions.find(({ type }) => type === 'Ready')]
@@ -70,7 +70,7 @@ test('a group stays ready whatever becomes of its servers', async () => {
   assert.equal(await ready(), before)
 })
 
-test('a member whose credential is broken is left out and named; the gateway serves the others, until it is mended', async () => {
+test('a member with a broken credential is left out and named, and the gateway serves the others until it is corrected', async () => {
   const bearer = { type: 'bearerToken', bearerToken: { tokenSecretRef: { name: 'token', key: 'k' } } }
   stage.apply(
     manifest('MCPExternalAuthConfig', 'broken', bearer),
@@ -94,7 +94,7 @@ test('a member whose credential is broken is left out and named; the gateway ser
   )
 })
 
-test('replicas beyond one are told what they cost, as long as they are there and nothing is shared', async () => {
+test('more than one replica without shared storage causes a warning', async () => {
   stage.apply(gateway({ replicas: 2 }))
   await said('SessionStorageWarning', 'True MemorySessions: each of 2 replicas keeps its sessions')
   await stage.until('Deployment', 'front-vmcp', ({ spec }) => spec.replicas === 2)
@@ -129,7 +129,7 @@ test('composite tools follow their definitions: missing, there, changed, wrong',
   await judged('Valid')
 })
 
-test('what a gateway does not name makes the operator write nothing of it', async () => {
+test('a change of objects that a gateway does not refer to causes no write for it', async () => {
   const since = stage.counting('front', 'front-vmcp', 'vmcp-front', 'front-vmcp-config')
   await standsStill(() => since().length)
   const settled = since().length
@@ -148,7 +148,7 @@ test('what a gateway does not name makes the operator write nothing of it', asyn
   await eventually(() => since().length > settled, 'a write is counted')
 })
 
-test('a question to the user, and whether calls are audited, are in the configuration as they were said', async () => {
+test('elicitation steps and audit settings reach the configuration unchanged', async () => {
   const schema = { type: 'object', properties: { ok: { type: 'boolean' } } }
   const ask = { id: 'ask', type: 'elicitation', message: 'Go on?', schema }
   const tools = {
@@ -168,7 +168,7 @@ test('a question to the user, and whether calls are audited, are in the configur
 
 test('a changed pod template and pull secrets reach the pods; a ServiceAccount is left alone', async () => {
   stage.put('Secret', { pull: { a: 'b' } })
-  stage.plane.kubectl(['create', 'serviceaccount', 'edge'])
+  stage.plane.apply(serviceAccount('edge'))
   const containers = [{ name: 'vmcp', resources: { limits: { memory: '768Mi' } } }]
   const podTemplateSpec = { metadata: { labels: { tier: 'edge' } }, spec: { priorityClassName: 'high', containers } }
   stage.apply(gateway({ serviceAccount: 'edge', imagePullSecrets: [{ name: 'pull' }], podTemplateSpec }))
@@ -182,7 +182,7 @@ test('a changed pod template and pull secrets reach the pods; a ServiceAccount i
   assert.equal([changed.metadata.labels.tier, changed.spec.imagePullSecrets], [undefined, undefined])
 })
 
-test('pods of a gateway that is applied before its members are made once', async () => {
+test('a gateway that is applied before its members creates its pods once', async () => {
   const attempt = async (name: string) => {
     const groupRef = { name }
     const credential = (at: number) =>

@@ -35,7 +35,7 @@ const odd: Readonly<Record<string, readonly [object, string]>> = {
 test.before(() => stage.start())
 test.after(() => stage.stop())
 
-test('what the API server does not take is a condition that names the field, whatever it answers', async () => {
+test('a template that the API server refuses is a condition that names the field', async () => {
   stage.apply(...Object.entries(odd).map(([name, [spec]]) => server(name, spec)))
   for (const [name, [, field]] of Object.entries(odd)) {
     const told = await stage.said('MCPServer', name, 'Ready', /^False (ChildRefused|InvalidPodTemplateSpec): /)
@@ -45,7 +45,7 @@ test('what the API server does not take is a condition that names the field, wha
   }
 })
 
-test('mended, each is served', async () => {
+test('each workload with a corrected template is served', async () => {
   stage.apply(...Object.keys(odd).map((name) => server(name)))
   for (const name of Object.keys(odd)) {
     await stage.said('MCPServer', name, 'Ready', 'False Progressing')
@@ -53,7 +53,7 @@ test('mended, each is served', async () => {
   }
 })
 
-test('where pods run already they go on as they are', async () => {
+test('pods that already run are kept when the template becomes invalid', async () => {
   const { spec } = await stage.get('Deployment', 'misspelt-inside-mcp')
   stage.apply(server('misspelt-inside', odd['misspelt-inside']?.[0]))
   await stage.said('MCPServer', 'misspelt-inside', 'Ready', 'False ChildRefused')

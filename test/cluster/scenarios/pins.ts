@@ -26,7 +26,7 @@ const gateway = manifest('VirtualMCPServer', 'front', {
 test.before(() => stage.start())
 test.after(() => stage.stop())
 
-test('enforced without a pin is told once, and pins of several objects reach the pods and go with them', async () => {
+test('enforcing without a pin is reported once, and pins of several objects reach the pods and leave with them', async () => {
   stage.apply(group(), server('held', { pinning: { mode: 'enforce' } }))
   await stage.said('MCPServer', 'held', 'DefinitionsApproved', 'False Unpinned')
   await stage.configured('held-mcp', 'mode: enforce')
@@ -52,7 +52,7 @@ test('enforced without a pin is told once, and pins of several objects reach the
   await stage.said('MCPServer', 'held', 'DefinitionsApproved', 'False Unpinned')
 })
 
-test('pins of an entry reach the gateway that enforces, and members that do not enforce are withheld', async () => {
+test('an enforcing gateway gets the pins of an entry, and members that do not enforce are withheld', async () => {
   stage.apply(
     group(),
     entry,
@@ -70,7 +70,7 @@ test('pins of an entry reach the gateway that enforces, and members that do not 
   ])
 })
 
-test('a pin of nothing says so, and a name twice or a digest of another form is refused', async () => {
+test('a pin without a target says so, and a duplicate name or malformed digest is refused', async () => {
   stage.apply(pin('lost', 'nobody', []))
   await stage.said('MCPPin', 'lost', 'Ready', /^False ReferenceNotFound: MCPServer "nobody" is missing/)
   const twice = [1, 2].map(() => ({ name: 'a', digests: [digest('a')] }))

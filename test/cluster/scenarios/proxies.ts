@@ -14,7 +14,7 @@ const proxy = (name: string, spec: object = {}): Manifest =>
 test.before(() => stage.start())
 test.after(() => stage.stop())
 
-test('its objects are there; it is pending while its pods are not ready, and has a URL that follows its port', async () => {
+test('a proxy has its children, is pending until its pods are ready, and has a URL that follows its port', async () => {
   stage.apply(proxy('plain', { proxyPort: 9000 }))
   const servedAt = (port: number) => (service: LiveObject) => service.spec.ports[0].port === port
   await stage.until('Deployment', 'plain-mcprp')
@@ -73,7 +73,7 @@ for (const [name, spec, type, reason, mend] of [
     () => stage.apply(proxy('address', { remoteUrl: 'http://10.1.2.3/mcp', allowPrivateEndpoint: true })),
   ],
 ] as const)
-  test(`${name}: what keeps it from being served is a condition and one event, and ends by itself`, async () => {
+  test(`${name}: the problem is a condition and one event, and clears by itself`, async () => {
     stage.apply(proxy(name, spec))
     await stage.said('MCPRemoteProxy', name, type, `False ${reason}`)
     await stage.said('MCPRemoteProxy', name, 'Ready', `False ${reason}`)
@@ -86,7 +86,7 @@ for (const [name, spec, type, reason, mend] of [
     await stage.events('MCPRemoteProxy', name, reason, 1)
   })
 
-test('a bundle and the key of a Secret are mounted', async () => {
+test('a CA bundle and the key of a Secret are mounted', async () => {
   const mounted = async (name: string) => {
     const { spec } = await stage.get('Deployment', `${name}-mcprp`)
     return spec.template.spec.volumes.map(({ configMap, secret }) => configMap?.name ?? secret?.secretName)
@@ -97,7 +97,7 @@ test('a bundle and the key of a Secret are mounted', async () => {
   assert.match(await stage.configOf('secret-mcprp'), /name: X-Key\s+file: |file: \S+\s+name: X-Key/)
 })
 
-test('a group that comes is noticed, and another one has the member in its place', async () => {
+test('a group that is created later is noticed, and a proxy that changes its group moves', async () => {
   stage.apply(proxy('member', { groupRef: { name: 'first' } }))
   const missing = 'False ReferenceNotFound: MCPGroup "first" is missing'
   await stage.said('MCPRemoteProxy', 'member', 'ReferencesResolved', missing)
@@ -113,7 +113,7 @@ test('a group that comes is noticed, and another one has the member in its place
   await stage.until('MCPGroup', 'first', has(''))
 })
 
-test('a proxy that logs users in signs for AWS by what they got there', async () => {
+test('a proxy that logs users in signs AWS requests with their own credentials', async () => {
   const issuer = 'https://tools.example'
   const oidcConfig = { issuerUrl: 'https://idp.example', clientId: 'a' }
   const embeddedAuthServer = { issuer, upstreamProviders: [{ name: 'corp', type: 'oidc', oidcConfig }] }

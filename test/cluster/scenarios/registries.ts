@@ -27,7 +27,7 @@ const may = (account: string, verb: string, kind: string): boolean =>
 test.before(() => stage.start())
 test.after(() => stage.stop())
 
-test('several registries of a namespace have children of their own; the one that reads the cluster alone has a right', async () => {
+test('several registries of a namespace have their own children, and only the one that reads the cluster has rights', async () => {
   stage.apply(registry('files', FROM_FILE), registry('cluster', FROM_CLUSTER))
   for (const name of ['files', 'cluster']) {
     const { spec } = await stage.until('Deployment', `${name}-mcpreg`)
@@ -53,7 +53,7 @@ test('several registries of a namespace have children of their own; the one that
   await eventually(() => !may('cluster-mcpreg', 'watch', 'mcpservers'), 'the right is gone')
 })
 
-test('a registry waits for the ConfigMap of its source, and tells so once', async () => {
+test('a registry waits for the ConfigMap of its source and says so once', async () => {
   stage.apply(registry('waiting', FROM_MAP))
   await said('waiting', 'ReferencesResolved', 'False ConfigMapNotFound: ConfigMap "servers" is missing')
   assert.is(await stage.find('Deployment', 'waiting-mcpreg'), undefined)
@@ -64,15 +64,15 @@ test('a registry waits for the ConfigMap of its source, and tells so once', asyn
   assert.ok(spec.template.spec.volumes.some(({ configMap }) => configMap?.name === 'servers'))
 })
 
-test('a configuration that is none is told with its line; such a registry goes as soon as it is deleted', async () => {
+test('an invalid configuration is reported with its line, and such a registry can be deleted at once', async () => {
   const configYAML = 'sources:\n  - {name: own}\nregistries: []\nauth: {mode: anonymous}\n'
   stage.apply(manifest('MCPRegistry', 'broken', { configYAML }))
   await said('broken', 'Valid', 'False ConfigInvalid: /spec/configYAML, line 2')
   assert.is((await stage.get('MCPRegistry', 'broken')).status.phase, 'Failed')
-  stage.plane.kubectl(['delete', 'mcpreg/broken', '--wait=true', '--timeout=180s'])
+  await stage.plane.removeAndWait('mcpreg', ['broken'])
 })
 
-test('pull secrets and a pod template reach the pods; a store in the pod has one', async () => {
+test('pull secrets and a pod template reach the pods, and a store inside the pod has one replica', async () => {
   stage.put('Secret', { pull: { a: 'b' } })
   const podTemplateSpec = { spec: { nodeSelector: { disk: 'ssd' } } }
   stage.apply(registry('files', FROM_FILE, { imagePullSecrets: [{ name: 'pull' }], podTemplateSpec }))

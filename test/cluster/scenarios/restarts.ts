@@ -49,7 +49,7 @@ test.before(async () => {
 })
 test.after(() => stage.stop())
 
-test('`kubectl rollout restart` of pods of each kind lives through later changes, and is put back by nobody', async () => {
+test('the effect of `kubectl rollout restart` survives later changes, for each kind', async () => {
   stage.apply(...workloads.map(([, , object]) => object('300Mi')))
   for (const [kind, name] of workloads) await stage.until(kind, name)
   stage.plane.kubectl(['rollout', 'restart', ...workloads.map(([kind, name]) => `${kind}/${name}`)])
@@ -65,7 +65,7 @@ test('`kubectl rollout restart` of pods of each kind lives through later changes
   assert.equal(await Promise.all(workloads.map(restarted)), before)
 })
 
-test('another transport has other pods, and nothing stays of those before', async () => {
+test('changing the transport replaces the pods and removes all earlier children', async () => {
   const rights = ['ServiceAccount', 'Role', 'RoleBinding'] as const
   stage.apply(server('pipe', 'streamable-http'))
   await stage.until('Deployment', 'pipe-mcp')

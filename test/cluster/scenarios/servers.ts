@@ -4,7 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { given } from '../../support/given.ts'
 import type { LivePodTemplate } from '../../support/operator/live-object.ts'
-import { group, type Manifest, manifest } from '../support/manifests.ts'
+import { serviceAccount as accountOf, group, type Manifest, manifest } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { newStage } from '../support/stage.ts'
 import { standsStill } from '../support/stands-still.ts'
@@ -28,7 +28,7 @@ const container = ({ spec: { containers, initContainers } }: LivePodTemplate, wa
 test.before(() => stage.start())
 test.after(() => stage.stop())
 
-test('a server waits for its group and is served once that is there, in whatever order they are applied', async () => {
+test('a server waits for its group and is served once that exists, in either order', async () => {
   stage.apply(server('early', { groupRef: { name: 'late' } }))
   await stage.said('MCPServer', 'early', 'ReferencesResolved', 'False ReferenceNotFound: MCPGroup "late" is missing')
   stage.apply(group('late'))
@@ -37,7 +37,7 @@ test('a server waits for its group and is served once that is there, in whatever
   await stage.until('MCPGroup', 'late', ({ status }) => status?.servers?.join() === 'early')
 })
 
-test('a pod template that is none keeps the pods from being made, once told; mended, they come', async () => {
+test('an invalid pod template is reported once and creates no pods; a corrected one does', async () => {
   const wrong = { spec: { containers: [{ name: 'mcp', resources: { limits: { memory: 'much' } } }] } }
   stage.apply(server('shaped', { podTemplateSpec: wrong }))
   const told = await stage.said('MCPServer', 'shaped', 'PodTemplateValid', 'False InvalidPodTemplateSpec')
@@ -70,11 +70,11 @@ test('a pod template that is none keeps the pods from being made, once told; men
   await stage.events('MCPServer', 'shaped', 'InvalidPodTemplateSpec', 1)
 })
 
-test('what a pod template adds is no drift, and what it takes back goes', async () => {
+test('fields that a pod template adds are not reverted, and fields that it drops are removed', async () => {
   const since = stage.counting('shaped-mcp')
   await standsStill(() => since().length)
   const settled = since().length
-  stage.plane.kubectl(['label', 'mcpserver', 'shaped', 'looked=at'])
+  stage.plane.mergePatch('mcpserver', 'shaped', { metadata: { labels: { looked: 'at' } } })
   await standsStill(() => since().length)
   assert.is(since().length, settled, since().join(', '))
   stage.apply(server('shaped', { args: ['--http'] }))
@@ -83,7 +83,7 @@ test('what a pod template adds is no drift, and what it takes back goes', async 
   await eventually(() => since().length > settled, 'a write is counted')
 })
 
-test('pods are made anew for another image, pull secrets and a changed Secret, and for nothing else', async () => {
+test('pods are replaced for another image, other pull secrets and a changed Secret, and for nothing else', async () => {
   stage.put('Secret', { token: { key: 'one' }, pull: { a: 'b' }, mirror: { a: 'b' } })
   const spec: Record<string, unknown> = { secrets: [{ name: 'token', key: 'key', targetEnvName: 'TOKEN' }] }
   const anew = async (more: object, wanted: (template: LivePodTemplate) => unknown) => {
@@ -107,7 +107,7 @@ test('pods are made anew for another image, pull secrets and a changed Secret, a
   assert.equal(await pods('rolled'), settled)
 })
 
-test('scaled to zero it is stopped, and says so', async () => {
+test('a server that is scaled to zero reports that it is stopped', async () => {
   stage.apply(server('rolled', { replicas: 0 }))
   await stage.said('MCPServer', 'rolled', 'Ready', 'True Stopped: scaled to zero')
   await stage.until('MCPServer', 'rolled', ({ status }) => status.phase === 'Stopped')
@@ -116,8 +116,8 @@ test('scaled to zero it is stopped, and says so', async () => {
   await stage.until('Deployment', 'rolled-mcp', ({ spec }) => spec.replicas === 1)
 })
 
-test('a ServiceAccount of one’s own is used and none is made, whatever the transport; pods that are deleted come again', async () => {
-  stage.plane.kubectl(['create', 'serviceaccount', 'tools'])
+test('a ServiceAccount of the user is used and none is created, for each transport; deleted pods are recreated', async () => {
+  stage.plane.apply(accountOf('tools'))
   const serviceAccount = 'tools'
   stage.apply(
     server('plain', { serviceAccount }),
@@ -144,16 +144,15 @@ test('a ServiceAccount of one’s own is used and none is made, whatever the tra
   await stage.until('StatefulSet', 'piped-mcp', (one) => one.metadata.uid !== metadata.uid)
 })
 
-test('what another manager writes into the spec, and annotates at the Service, stays', async () => {
+test('fields that another manager sets in the spec, and annotations of the Service, are kept', async () => {
   const policies = ['permit(principal, action, resource);']
   const { apiVersion, kind, metadata } = server('shared')
   const theirs = { apiVersion, kind, metadata, spec: { authzConfig: { type: 'inline', inline: { policies } } } }
   stage.apply(server('shared'))
   await stage.until('Service', 'mcp-shared')
-  stage.plane.kubectl(['apply', '--server-side', '--field-manager=policies', '-f', '-'], {
-    input: JSON.stringify(theirs),
-  })
-  stage.plane.kubectl(['annotate', 'service', 'mcp-shared', 'cloud.example/balancer=lb-1'])
+  stage.plane.applyOnServer([theirs], { manager: 'policies' })
+  const annotations = { 'cloud.example/balancer': 'lb-1' }
+  stage.plane.mergePatch('service', 'mcp-shared', { metadata: { annotations } })
   await stage.configured('shared-mcp', 'permit(')
   stage.apply(server('shared', { proxyPort: 9090 }))
   const service = await stage.until('Service', 'mcp-shared', ({ spec }) => spec.ports[0].port === 9090)
@@ -162,7 +161,7 @@ test('what another manager writes into the spec, and annotates at the Service, s
   assert.equal(spec.authzConfig.inline.policies, policies)
 })
 
-test('an authorization server is had by either reference, by one alone, and of its type', async () => {
+test('an authorization server comes by exactly one of two references, and must have the right type', async () => {
   const issuer = 'https://tools.example'
   const oidcConfig = { issuerUrl: 'https://idp.example', clientId: 'a' }
   const embeddedAuthServer = { issuer, upstreamProviders: [{ name: 'corp', type: 'oidc', oidcConfig }] }

@@ -30,7 +30,10 @@ export interface Admin {
   listMetadata(kinds: string, which?: Selection): LiveMetadata[]
   /** Applies objects as `kubectl apply` does, its annotation included; throws with what the API server refuses. */
   apply(...objects: readonly object[]): void
-  /** Applies as `kubectl apply --server-side` does; throws with what the API server refuses, conflicts among it. */
+  /**
+   * Applies as `kubectl apply --server-side` does, and returns the objects as they are then; throws with what the API
+   * server refuses, conflicts among it.
+   */
   applyOnServer(
     objects: readonly object[],
     options?: {
@@ -39,7 +42,7 @@ export interface Admin {
       readonly dryRun?: boolean
       readonly validation?: 'Strict' | 'Ignore'
     },
-  ): void
+  ): LiveObject[]
   /** What the API server says against an object that would be created; nothing where it would take it. */
   refusalOf(object: object): string | undefined
   /** Creates objects; throws where one is there. */
@@ -61,7 +64,7 @@ export interface Admin {
     account: Account,
     verb: string,
     kind: string,
-    where?: { readonly namespace?: string; readonly name?: string },
+    where?: { readonly namespace?: string; readonly name?: string; readonly subresource?: string },
   ): boolean
   /** Deletes an object without waiting for it to go; one that is gone is as good. */
   remove(kind: string, name: string, namespace?: string): void
@@ -71,8 +74,8 @@ export interface Admin {
   orphan(kind: string, name: string, namespace?: string): void
   /** Deletes objects of a kind and waits until they are gone, as `kubectl delete` does. */
   removeAndWait(kind: string, names: readonly string[], namespace?: string): Promise<void>
-  /** A token of a ServiceAccount, for two hours. */
-  token(name: string, namespace: string): string
+  /** Returns a token of a ServiceAccount: for two hours and the API server, where nothing else is asked for. */
+  token(name: string, namespace: string, asked?: { readonly audience?: string; readonly seconds?: number }): string
   /** Tells whether resources of a group, by their plurals, are served. */
   serves(group: string, version: string, plurals: readonly string[]): boolean
   /** Tells whether the API server is ready; not while it does not answer. */
@@ -213,12 +216,11 @@ export function adminOf(server: string, token: string): Admin {
     },
     applyOnServer(objects, { manager = 'kubectl', force = false, dryRun = false, validation = 'Strict' } = {}) {
       const query = `?fieldManager=${manager}&force=${force}&fieldValidation=${validation}${dryRun ? '&dryRun=All' : ''}`
-      for (const given of objects) {
+      return objects.map((given) => {
         const { kind, metadata } = given as Named
-        succeed(
-          request('PATCH', pathTo(kind, metadata.namespace ?? 'default', metadata.name) + query, given, SERVER_SIDE),
-        )
-      }
+        const path = pathTo(kind, metadata.namespace ?? 'default', metadata.name)
+        return succeed(request('PATCH', path + query, given, SERVER_SIDE))
+      })
     },
     refusalOf(given) {
       const { kind, metadata } = given as Named
@@ -240,14 +242,14 @@ export function adminOf(server: string, token: string): Admin {
     mergePatch(kind, name, patch, namespace = 'default') {
       succeed(request('PATCH', pathTo(kind, namespace, name), patch, MERGE_PATCH))
     },
-    may(account, verb, kind, { namespace = 'default', name } = {}) {
+    may(account, verb, kind, { namespace = 'default', name, subresource } = {}) {
       const { group, plural: resource } = resourceNamed(kind)
       const groups = [
         'system:serviceaccounts',
         `system:serviceaccounts:${account.split(':')[2]}`,
         'system:authenticated',
       ]
-      const resourceAttributes = { namespace, verb, group, resource, ...(name === undefined ? {} : { name }) }
+      const resourceAttributes = { namespace, verb, group, resource, name, subresource }
       const review = { spec: { user: account, groups, resourceAttributes } }
       const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
       return succeed(request('POST', path, review)).status.allowed === true
@@ -261,10 +263,10 @@ export function adminOf(server: string, token: string): Admin {
       const stays = () => names.filter((name, at) => uids[at] && find(kind, name, namespace)?.metadata.uid === uids[at])
       await eventually(() => stays().length === 0, `${kind} ${names.join(' ')} goes`)
     },
-    token(name, namespace) {
+    token(name, namespace, { audience, seconds = 7_200 } = {}) {
       const path = `${pathTo('serviceaccount', namespace, name)}/token`
-      const token: string = succeed(request('POST', path, { spec: { expirationSeconds: 7200 } }, { watched: false }))
-        .status.token
+      const spec = { expirationSeconds: seconds, audiences: audience === undefined ? undefined : [audience] }
+      const token: string = succeed(request('POST', path, { spec }, { watched: false })).status.token
       secret(token)
       return token
     },

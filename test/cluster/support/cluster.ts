@@ -1,4 +1,5 @@
 /** A control plane with the operator at work under its own rights: what most test files here set up, and say of it. */
+import { isDeepStrictEqual } from 'node:util'
 import type { Condition } from '../../support/operator/live-object.ts'
 import type { Admin } from './admin.ts'
 import { cleared } from './cleared.ts'
@@ -29,6 +30,8 @@ export interface Cluster extends Admin {
   startOperator(args?: readonly string[], env?: Readonly<Record<string, string>>): Promise<OperatorProcess>
   /** `install`, then `startOperator` without options. */
   start(): Promise<void>
+  /** Ends the operator that is still at work for another file. */
+  stopOperator(): Promise<void>
   /** Ends operators and control plane, as far as they run. */
   stop(): Promise<void>
   kubectl: ControlPlane['kubectl']
@@ -45,10 +48,10 @@ export interface Cluster extends Admin {
 const shared: {
   users: number
   plane: ControlPlane | undefined
-  options: string
+  options: ControlPlaneOptions
   /** Goes on to work for the next file, where that asks for one with the same options. */
   operator: { readonly given: string; readonly process: OperatorProcess } | undefined
-} = { users: 0, plane: undefined, options: '', operator: undefined }
+} = { users: 0, plane: undefined, options: {}, operator: undefined }
 
 function withLogFromNow(operator: OperatorProcess): OperatorProcess {
   const before = operator.log().length
@@ -69,12 +72,12 @@ export function newCluster(): Cluster {
   const read: Cluster['read'] = (...given) => started().read(...given)
 
   const bare: Cluster['bare'] = async (options = {}) => {
-    const asked = JSON.stringify(options)
     if (shared.plane === undefined) {
       shared.plane = await startControlPlane(options)
-      shared.options = asked
-    } else if (asked !== '{}' && asked !== shared.options) {
-      throw new Error(`the control plane of this process was started with ${shared.options}, and not ${asked}`)
+      shared.options = options
+    } else if (!isDeepStrictEqual({ ...shared.options, ...options }, shared.options)) {
+      const [asked, had] = [options, shared.options].map((one) => JSON.stringify(one))
+      throw new Error(`the control plane of this process was started with ${had}, and not ${asked}`)
     }
     const whole = shared.plane
     const before = whole.requests().length
@@ -120,6 +123,10 @@ export function newCluster(): Cluster {
     async start() {
       await install()
       await begin()
+    },
+    async stopOperator() {
+      const running = shared.operator?.process
+      if (running && !running.exited) await running.stop()
     },
     async stop() {
       shared.users -= 1

@@ -30,6 +30,9 @@ export interface ControlPlane extends Admin {
   stopApiServer(signal?: NodeJS.Signals): Promise<void>
   /** With the issuers of before, or with others. */
   startApiServer(issuers?: readonly string[]): Promise<void>
+  /** Ends the controllers; what happens meanwhile they see once they are started. */
+  stopControllers(): Promise<void>
+  startControllers(): void
   /** Ends the controllers, and starts them anew: what they know is what they list then. */
   restartControllers(): Promise<void>
   /** Ends etcd as it stands, and starts it again on what it has written. */
@@ -74,7 +77,8 @@ interface AuditEvent {
   readonly userAgent?: string
 }
 
-const ADMIN_TOKEN = 'administrator'
+/** The bearer token of the administrator. */
+export const ADMIN_TOKEN = 'administrator'
 
 function auditedRequest(event: AuditEvent): AuditedRequest {
   const { verb, user, objectRef = {}, responseStatus, stageTimestamp, userAgent = '' } = event
@@ -265,6 +269,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
       `--secure-port=${controller}`,
       '--use-service-account-credentials',
     ])
+  const stopControllers = () => processes.stop('kube-controller-manager', 'SIGKILL')
   if (options.controllers ?? true) startControllers()
 
   return {
@@ -277,8 +282,10 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     writes: () => requests().filter(({ verb }) => WRITES.includes(verb)),
     requests,
     startApiServer,
+    stopControllers,
+    startControllers,
     async restartControllers() {
-      await processes.stop('kube-controller-manager', 'SIGKILL')
+      await stopControllers()
       startControllers()
     },
     async killEtcd() {

@@ -17,6 +17,12 @@ export const namespaceOf = (name: string, labels: Readonly<Record<string, string
   metadata: { name, labels },
 })
 
+export const serviceAccount = (name: string, namespace = 'default') => ({
+  apiVersion: 'v1',
+  kind: 'ServiceAccount',
+  metadata: { name, namespace },
+})
+
 export const group = (name = 'tools') => manifest('MCPGroup', name, { description: 'Tools of the team.' })
 
 export const telemetry = (name: string) =>

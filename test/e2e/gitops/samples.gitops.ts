@@ -69,7 +69,7 @@ const replicas = (namespace: string) =>
   get<{ spec: { replicas?: number } }>('mcpserver', 'clock', '--namespace', namespace).spec.replicas
 
 for (const name of names)
-  test(`${name} rolls a change out and finds it healthy`, async () => {
+  test(`${name} rolls out a change and finds it healthy`, async () => {
     files['quickstart/clock.yaml'] = String(sampleFiles()['quickstart/clock.yaml']).replace(
       'spec:',
       'spec:\n  replicas: 2',
@@ -83,7 +83,7 @@ for (const name of names)
   })
 
 for (const name of names)
-  test(`${name} puts back what a hand has changed`, async () => {
+  test(`${name} reverts a manual change`, async () => {
     const namespace = `${name}-quickstart`
     const patch = JSON.stringify({ spec: { replicas: 1 } })
     kubectl(['patch', 'mcpserver', 'clock', '--namespace', namespace, '--type', 'merge', '--patch', patch])

@@ -46,7 +46,7 @@ const idTokenOf = async () => {
   return (await tokensOf(answered)) as { access_token: string; id_token: string; refresh_token: string }
 }
 
-test('Keycloak redeems what an identity provider asserts: backends of both eras get its tokens for who calls', async () => {
+test('Keycloak redeems assertions of an identity provider: backends of both eras get tokens for the caller', async () => {
   const { issuer, backend } = keycloak
   const endpoint = `${issuer}/protocol/openid-connect`
   const client = { id: 'portico', secret: secret(randomBytes(18).toString('base64url')) }
@@ -163,7 +163,7 @@ async function kidOf(key: KeyObject): Promise<string> {
   return found.kid
 }
 
-test('Keycloak makes no ID-JAG; one by a key of its realm is redeemed, and names the person who logs in there', async () => {
+test('Keycloak issues no ID-JAG; one that is signed with a key of its realm is redeemed and names the person who logs in there', async () => {
   const given = await idTokenOf()
   for (const kind of ['access_token', 'id_token', 'refresh_token'] as const) {
     const refused = await keycloak.post('token', {

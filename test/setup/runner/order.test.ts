@@ -24,11 +24,11 @@ function taken(given: readonly Turn[], isReady: (turn: Turn) => boolean = ready)
   }
 }
 
-test('what failed last time comes first; then one lane takes the longest and the others the shortest', () => {
+test('files that failed last time come first; then one lane takes the longest and the others the shortest', () => {
   assert.equal(taken(turns), ['failed', 'short', 'long', 'a', 'middle', 'b'])
 })
 
-test('what is not ready is passed over, and stays', () => {
+test('a file that is not ready is passed over and stays in the list', () => {
   const waiting = inOrder(turns)
   assert.is(takeNext(waiting, ({ file }) => file === 'middle', false)?.file, 'middle')
   assert.is(
@@ -42,7 +42,7 @@ test('what is not ready is passed over, and stays', () => {
   )
 })
 
-test('files that wait leave room for more of them, and those that compute do not', () => {
+test('files that mostly wait leave room for more files, and files that compute do not', () => {
   const using = (...shares: number[]) => shares.map((share) => ({ ...turn('a', 10), share }))
   assert.is(hasRoom(using(1), 2, 6), true)
   assert.is(hasRoom(using(1, 0.9), 2, 6), false)
@@ -53,13 +53,13 @@ test('files that wait leave room for more of them, and those that compute do not
   assert.is(hasRoom(using(0.1), 2, 1), false)
 })
 
-test('the rest takes as long as its work on all lanes, and no less than what is at work', () => {
+test('the time left is that of the work on all lanes, and at least that of the running files', () => {
   assert.is(secondsLeft([turn('a', 60), turn('b', 30)], [{ expected: 20, passed: 10 }], [], 2), 50)
   assert.is(secondsLeft([turn('a', 10)], [{ expected: 100, passed: 10 }], [], 2), 90)
   assert.is(secondsLeft([], [{ expected: 10, passed: 20 }], [], 2), 0)
 })
 
-test('a machine on which files take twice as long takes twice as long for the rest', () => {
+test('the estimate doubles on a machine where files take twice as long', () => {
   const ended = Array.from({ length: 10 }, () => ({ expected: 1, passed: 2 }))
   assert.is(secondsLeft([turn('a', 60)], [], ended, 2), 60)
   assert.is(shownRest(61), 'about a minute left')

@@ -15,7 +15,7 @@ function run(ending: string, lingerMs = 500) {
   return spawnSync(process.execPath, ['test/run.ts'], options)
 }
 
-test('a file that ends passes; of what it says only its progress is shown', () => {
+test('a file that ends passes, and only its lines of progress are shown', () => {
   const { status, stdout } = run('soon', 30_000)
   assert.is(status, 0, stdout)
   assert.match(stdout, /^progress: half of it is done$/m)
@@ -28,7 +28,7 @@ for (const [ending, passed, verdict] of [
   ['failed', 0, 'none 0.5 s after its summary: it has left something open'],
   ['before', 0, 'no test ran: a `before` hook threw'],
 ] as const)
-  test(`a file that leaves a server open is ended and has failed: ${ending}`, () => {
+  test(`a file that leaves a server open is killed and fails: ${ending}`, () => {
     const { status, stdout } = run(ending)
     assert.is(status, 1, stdout)
     assert.match(stdout, verdict)
@@ -37,7 +37,7 @@ for (const [ending, passed, verdict] of [
     if (ending === 'before') assert.match(stdout, 'the hook before of the tests threw: Error: nothing can be tested')
   })
 
-test('a file that dies of being asked what it waits for has nothing left that could tell', () => {
+test('a file that dies of the signal that asks for its open handles is reported as such', () => {
   const { status, stdout } = run('deaf')
   assert.is(status, 1, stdout)
   assert.match(
@@ -81,7 +81,7 @@ test('a watch runs the files, and runs them again when a source changes', async 
   }
 })
 
-test('a watch without a word asks for one', () => {
+test('`make watch` without a word asks for one', () => {
   const { status, stderr } = spawnSync(process.execPath, ['test/watch.ts'], { cwd: root, encoding: 'utf8' })
   assert.is(status, 2)
   assert.match(stderr, /^Which tests\? make watch ARGS=/)

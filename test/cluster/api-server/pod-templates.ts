@@ -1,11 +1,11 @@
 /** The rules for pod templates that hold offline, beside the API server whose rules they are. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { mergePodTemplate, type PodTemplate } from '../../operator/render/pod/pod-template.ts'
-import { childOf, plansOfText } from '../support/operator/plans.ts'
-import { refusedTemplates, takenTemplates } from '../support/operator/refused-templates.ts'
-import { kubernetes, minorVersion } from './support/binary.ts'
-import { newCluster } from './support/cluster.ts'
+import { mergePodTemplate, type PodTemplate } from '../../../operator/render/pod/pod-template.ts'
+import { childOf, plansOfText } from '../../support/operator/plans.ts'
+import { refusedTemplates, takenTemplates } from '../../support/operator/refused-templates.ts'
+import { kubernetes, minorVersion } from '../support/binary.ts'
+import { newCluster } from '../support/cluster.ts'
 
 const cluster = newCluster()
 
@@ -31,12 +31,12 @@ function refusal(podTemplateSpec: object): string | undefined {
   }
 }
 
-test('the API server refuses what is refused offline', () => {
+test('the API server refuses each template that is refused offline', () => {
   const taken = refusedTemplates.filter(([, template]) => refusal(template) === undefined)
   assert.equal(taken, [])
 })
 
-test('the API server takes what is rendered', () => {
+test('the API server accepts each rendered template', () => {
   // Kubernetes has hooks that sleep since 1.30.
   const sleeps = minorVersion(kubernetes()('kube-apiserver')) > 29
   const taken = takenTemplates.filter((template) => sleeps || !JSON.stringify(template).includes('"sleep"'))

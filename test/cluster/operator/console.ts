@@ -6,13 +6,19 @@ import { join } from 'node:path'
 import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { serveConsole } from '../../console/serve.ts'
-import { eventually } from '../support/eventually.ts'
-import { orFail } from '../support/or-fail.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { gateway, group } from './support/manifests.ts'
+import { serveConsole } from '../../../console/serve.ts'
+import { eventually } from '../../support/eventually.ts'
+import { orFail } from '../../support/or-fail.ts'
+import { newCluster } from '../support/cluster.ts'
+import type { ControlPlane } from '../support/control-plane.ts'
+import { gateway, group, namespaceOf, serviceAccount } from '../support/manifests.ts'
 
+const SHIPPED = join(import.meta.dirname, '../../../operator/deploy/console/console.yaml')
+
+const cluster = newCluster()
 let plane: ControlPlane
+/** Whether the console's own manifest is applied. */
+let isShipped = false
 let served: Awaited<ReturnType<typeof serveConsole>>
 let second: Awaited<ReturnType<typeof serveConsole>>
 let caFile: string
@@ -30,56 +36,61 @@ const serve = (name: string, config: string) => {
 const common = (keys: string) =>
   `publicUrl: http://127.0.0.1:4480\nsession: {keyFiles: [${keys}]}\nkubernetes: {server: "${plane.server}", caFile: ${caFile}}\n`
 
-const setUp = async () => {
-  plane = await startControlPlane({
-    auditReadsOf: [...VIEWERS, 'system:anonymous'],
-  })
+const RBAC = { apiGroup: 'rbac.authorization.k8s.io' }
+const roleOf = (kind: 'Role' | 'ClusterRole', name: string, namespace: string | undefined, rule: object) => ({
+  apiVersion: 'rbac.authorization.k8s.io/v1',
+  kind,
+  metadata: { name, namespace },
+  rules: [rule],
+})
+/** Gives a role to an account; without a namespace in all of them. */
+const bindingOf = (kind: 'Role' | 'ClusterRole', name: string, namespace: string | undefined, account: string) => ({
+  apiVersion: 'rbac.authorization.k8s.io/v1',
+  kind: namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding',
+  metadata: { name, namespace },
+  roleRef: { ...RBAC, kind, name },
+  subjects: [{ kind: 'ServiceAccount', name: account, namespace: namespace ?? 'team-a' }],
+})
+
+test.before(async () => {
+  await cluster.install({ auditReadsOf: [...VIEWERS, 'system:anonymous'] })
+  plane = cluster.plane
   caFile = join(plane.directory, 'certs', 'apiserver.crt')
-  plane.kubectl(['apply', '--server-side', '-k', join(import.meta.dirname, '../../crds')])
-  plane.kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=120s'])
-  for (const [space, user] of [
-    ['team-a', 'ada'],
-    ['team-b', 'bob'],
-  ] as const) {
-    plane.kubectl(['create', 'namespace', space])
-    plane.kubectl(['create', 'serviceaccount', user, '-n', space])
-    plane.kubectl(['create', 'role', 'viewer', '-n', space, '--verb=get,list', '--resource=*.portico.dev'])
-    plane.kubectl([
-      'create',
-      'rolebinding',
-      'viewer',
-      '-n',
-      space,
-      '--role=viewer',
-      `--serviceaccount=${space}:${user}`,
-    ])
-  }
-  plane.kubectl(['create', 'clusterrole', 'names', '--verb=list', '--resource=namespaces'])
-  plane.kubectl(['create', 'clusterrolebinding', 'names', '--clusterrole=names', '--serviceaccount=team-a:ada'])
   const inSpace = (one: ReturnType<typeof group>, namespace: string) => ({
     ...one,
     metadata: { ...one.metadata, namespace },
   })
-  for (const space of ['team-a', 'team-b'])
-    plane.apply(inSpace(group('all'), space), inSpace(gateway(`gateway-of-${space}`, undefined, 'all'), space))
+  for (const [space, user] of [
+    ['team-a', 'ada'],
+    ['team-b', 'bob'],
+  ] as const)
+    plane.apply(
+      namespaceOf(space),
+      serviceAccount(user, space),
+      roleOf('Role', 'viewer', space, { apiGroups: ['portico.dev'], resources: ['*'], verbs: ['get', 'list'] }),
+      bindingOf('Role', 'viewer', space, user),
+      inSpace(group('all'), space),
+      inSpace(gateway(`gateway-of-${space}`, undefined, 'all'), space),
+    )
+  plane.apply(
+    roleOf('ClusterRole', 'names', undefined, { apiGroups: [''], resources: ['namespaces'], verbs: ['list'] }),
+    bindingOf('ClusterRole', 'names', undefined, 'ada'),
+  )
   writeFileSync(join(plane.directory, 'key'), key)
   writeFileSync(join(plane.directory, 'other'), otherKey)
   served = await serve('one', `${common('key')}login: {token: {}}\n`)
   second = await serve('two', `${common('other, key')}login: {token: {}}\n`)
-}
-test.before(() =>
-  setUp().catch((error) => {
-    console.error(error)
-    throw error
-  }),
-)
+})
 test.after(async () => {
   await served?.close()
   await second?.close()
-  await plane?.stop()
+  for (const kind of ['clusterrolebinding', 'clusterrole']) cluster.remove(kind, 'names')
+  cluster.remove('clusterrolebinding', 'names-of-eve')
+  if (isShipped) plane.kubectl(['delete', '-f', SHIPPED, '--wait=false'])
+  await cluster.stop()
 })
 
-const tokenOf = (space: string, user: string) => plane.kubectl(['create', 'token', user, '-n', space]).trim()
+const tokenOf = (space: string, user: string) => plane.token(user, space)
 const ORIGIN = 'http://127.0.0.1:4480'
 
 async function logIn(token: string, to = '/') {
@@ -100,7 +111,7 @@ const names = async (cookie: string, url?: string) =>
     ({ name }) => name,
   )
 
-test('a viewer sees what the role lets read, and how many namespaces are left out', async () => {
+test('a viewer sees what the role allows, and how many namespaces are left out', async () => {
   const { cookie } = await logIn(tokenOf('team-a', 'ada'))
   assert.equal(await names(cookie), ['gateway-of-team-a'])
   const page = await (await fetch(`${served.url}/`, { headers: { cookie } })).text()
@@ -110,7 +121,7 @@ test('a viewer sees what the role lets read, and how many namespaces are left ou
   assert.not.match(page, tokenOf('team-a', 'ada').slice(0, 40))
 })
 
-test('who may not list namespaces types them', async () => {
+test('a viewer who may not list namespaces can type them', async () => {
   const { cookie } = await logIn(tokenOf('team-b', 'bob'))
   assert.equal(await names(cookie), [])
   assert.match(await (await fetch(`${served.url}/`, { headers: { cookie } })).text(), 'You may not list namespaces')
@@ -136,7 +147,7 @@ test('requests of two viewers in turn never mix', async () => {
   }
 })
 
-test('a token that the cluster refuses is its own page; a changed cookie is a login', async () => {
+test('a token that the cluster refuses gets a page of its own, and a changed cookie leads to the login', async () => {
   const { answer } = await logIn('eyJhbGciOiJub25lIn0.e30.x')
   assert.is(answer.status, 401, await answer.clone().text())
   assert.match(await answer.text(), 'does not accept this token')
@@ -151,7 +162,7 @@ test('a token that the cluster refuses is its own page; a changed cookie is a lo
   })
 })
 
-test('another replica serves the session, and one with a newer key too', async () => {
+test('another replica serves the session, also one with a newer key', async () => {
   const { cookie } = await logIn(tokenOf('team-a', 'ada'))
   assert.equal(await names(cookie, second.url), ['gateway-of-team-a'])
 })
@@ -205,32 +216,12 @@ test('every request at the API server is the viewer’s own, and none asks for a
   )
 })
 
-test('the shipped role lets a viewer see reports and explanations, and usage takes the other one', async () => {
-  plane.kubectl(['apply', '--server-side', '-k', join(import.meta.dirname, '../../operator/deploy/viewers')])
-  plane.kubectl(['create', 'serviceaccount', 'eve', '-n', 'team-a'])
-  const bind = (role: string) =>
-    plane.kubectl([
-      'create',
-      'rolebinding',
-      role,
-      '-n',
-      'team-a',
-      `--clusterrole=${role}`,
-      '--serviceaccount=team-a:eve',
-    ])
-  const may = (verb: string, part: string, space = 'team-a') => {
-    const attributes = {
-      group: 'portico.dev',
-      resource: 'virtualmcpservers',
-      verb,
-      subresource: part,
-      namespace: space,
-    }
-    const user = 'system:serviceaccount:team-a:eve'
-    const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview' }
-    const body = JSON.stringify({ ...review, spec: { user, resourceAttributes: attributes } })
-    return JSON.parse(plane.kubectl(['create', '-o', 'json', '-f', '-'], { input: body })).status.allowed as boolean
-  }
+test('the shipped viewer role allows reports and explanations, and usage needs the second role', async () => {
+  plane.kubectl(['apply', '--server-side', '-k', join(import.meta.dirname, '../../../operator/deploy/viewers')])
+  plane.apply(serviceAccount('eve', 'team-a'))
+  const bind = (role: string) => plane.apply(bindingOf('ClusterRole', role, 'team-a', 'eve'))
+  const may = (verb: string, subresource: string, namespace = 'team-a') =>
+    plane.may('system:serviceaccount:team-a:eve', verb, 'vmcp', { namespace, subresource })
   const rights = () => [may('list', ''), may('get', 'live'), may('create', 'explain'), may('get', 'usage')]
   assert.equal(rights(), [false, false, false, false])
   const accessPage = async (space: string, user: string) => {
@@ -253,7 +244,7 @@ test('the shipped role lets a viewer see reports and explanations, and usage tak
   assert.is(may('get', 'live', 'team-b'), false)
 })
 
-test('34: Prometheus is only asked of workloads that the viewer may read, whatever the query says', async () => {
+test('34: Prometheus is only queried for workloads that the viewer may read, whatever the query says', async () => {
   const asked: string[] = []
   const credentials: (string | undefined)[] = []
   const prometheus = createServer(
@@ -295,27 +286,16 @@ test('34: Prometheus is only asked of workloads that the viewer may read, whatev
   }
 })
 
-test('42: the pod of the shipped console has no token, and its account may do what any other may', async () => {
-  plane.kubectl(['apply', '-f', join(import.meta.dirname, '../../operator/deploy/namespace.yaml')])
-  plane.kubectl(['create', 'configmap', 'portico-console', '-n', 'portico-system'])
-  plane.kubectl(['apply', '-f', join(import.meta.dirname, '../../operator/deploy/console/console.yaml')])
-  plane.kubectl(['create', 'serviceaccount', 'nobody', '-n', 'portico-system'])
-  const pods = () =>
-    JSON.parse(
-      plane.kubectl([
-        'get',
-        'pods',
-        '-n',
-        'portico-system',
-        '-l',
-        'app.kubernetes.io/name=portico-console',
-        '-o',
-        'json',
-      ]),
-    ).items
+test('42: the pod of the shipped console has no token, and its account has no more rights than any other', async () => {
+  const namespace = 'portico-system'
+  plane.apply({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'portico-console', namespace } })
+  isShipped = true
+  plane.kubectl(['apply', '-f', SHIPPED])
+  plane.apply(serviceAccount('nobody', namespace))
+  const pods = () => plane.list('pods', { namespace, labels: 'app.kubernetes.io/name=portico-console' })
   // What has been admitted: the API server adds a token to every pod that does not refuse it.
   await eventually('the pod is there', () => pods().length === 1)
-  const text = JSON.stringify(pods()[0].spec)
+  const text = JSON.stringify(pods()[0]?.spec)
   assert.match(text, '"serviceAccountName":"portico-console"')
   assert.not.match(text, 'serviceAccountToken')
   assert.not.match(text, '/var/run/secrets')

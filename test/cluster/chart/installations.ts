@@ -6,20 +6,24 @@
 import { execFileSync } from 'node:child_process'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { LiveObject } from '../support/operator/live-object.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { CHART, helm } from './support/helm.ts'
-import { gateway, group, type Manifest, server, telemetry } from './support/manifests.ts'
-import { type OperatorProcess, startOperator, eventually as within } from './support/operator-process.ts'
-import { standsStill } from './support/stands-still.ts'
+import { kinds, VERSION } from '../../../crds/index.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
+import { porticoScript } from '../../support/portico-program.ts'
+import { newCluster } from '../support/cluster.ts'
+import type { ControlPlane } from '../support/control-plane.ts'
+import { CHART, helm } from '../support/helm.ts'
+import { gateway, group, type Manifest, server, telemetry } from '../support/manifests.ts'
+import { type OperatorProcess, startOperator, eventually as within } from '../support/operator-process.ts'
+import { standsStill } from '../support/stands-still.ts'
 
 const LABEL = 'portico.dev/installation'
+const PLURALS = Object.values(kinds).map(({ plural }) => plural)
 const MAIN = 'portico-system'
 const BLUE = 'blue-system'
 const HELD = 'portico.dev/in-use'
-const root = new URL('../..', import.meta.url).pathname
 const user = (namespace: string) => `system:serviceaccount:${namespace}:portico-operator`
 
+const cluster = newCluster()
 let plane: ControlPlane
 let main: OperatorProcess
 let blue: OperatorProcess
@@ -41,8 +45,7 @@ function called(...args: readonly string[]): void {
 }
 
 function start(namespace: string, args: readonly string[] = []): Promise<OperatorProcess> {
-  const token = plane.kubectl(['create', 'token', 'portico-operator', '-n', namespace, '--duration=2h']).trim()
-  const kubeconfig = plane.kubeconfigFor(namespace, token)
+  const kubeconfig = plane.kubeconfigFor(namespace, plane.token('portico-operator', namespace))
   return startOperator(kubeconfig, ['--leader-elect', '--image=portico:test', ...args], { POD_NAMESPACE: namespace })
 }
 
@@ -59,10 +62,10 @@ const writers = (name: string, since = 0): readonly string[] =>
   ].sort()
 
 test.before(async () => {
-  plane = await startControlPlane()
+  plane = await cluster.bare()
   const placed = ['--create-namespace', '--set', 'replicas=0,admission.enabled=true']
   called('install', 'portico', CHART, '--namespace', MAIN, ...placed)
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
+  await eventually(() => plane.serves('portico.dev', VERSION, PLURALS), 'the kinds are served')
   called('install', 'blue', CHART, '--namespace', BLUE, ...placed, '--set', 'installation=blue,crds.install=false')
   main = await start(MAIN)
   blue = await start(BLUE, ['--installation=blue'])
@@ -71,10 +74,10 @@ test.before(async () => {
 test.after(async () => {
   await main?.stop()
   await blue?.stop()
-  await plane?.stop()
+  await cluster.stop()
 })
 
-test('each object is looked after by the installation that its label names, whoever looks after what it refers to', async () => {
+test('the installation that the label of an object names manages it, whoever manages what it refers to', async () => {
   const objects = [
     group(),
     telemetry('plain'),
@@ -115,7 +118,7 @@ test('each object is looked after by the installation that its label names, whoe
   assert.equal(read('mcpg', 'tools').status.servers, ['four', 'one', 'three', 'two'])
 })
 
-test('a change of what another installation looks after reaches who refers to it', async () => {
+test('a change of an object reaches the users that another installation manages', async () => {
   const hash = () => read('configmap', 'one-mcp-config').metadata.annotations['portico.dev/config-hash']
   const before = hash()
   const since = plane.writes().length
@@ -126,7 +129,7 @@ test('a change of what another installation looks after reaches who refers to it
   assert.equal([writers('one-mcp-config', since), writers('azure', since)], [[user(MAIN)], [user(BLUE)]])
 })
 
-test('each counts the objects that it looks after', async () => {
+test('each installation counts the objects that it manages', async () => {
   const counted = async ({ metrics }: OperatorProcess) => {
     const text = await (await fetch(metrics)).text()
     // A kind has a line for each readiness of its objects.
@@ -139,7 +142,7 @@ test('each counts the objects that it looks after', async () => {
   assert.equal(await counted(blue), ['MCPServer 1', 'MCPTelemetryConfig 1', 'VirtualMCPServer 1'])
 })
 
-test('an object is handed over by its label, without its pods being touched', async () => {
+test('changing the label hands an object over without touching its pods', async () => {
   const pods = () => {
     const found = plane.list('pods', { labels: 'app.kubernetes.io/instance=one' })
     return found.map(({ metadata }) => `${metadata.uid} ${metadata.resourceVersion}`)
@@ -149,7 +152,9 @@ test('an object is handed over by its label, without its pods being touched', as
   await standsStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
   const before = [pods(), generation(), read('deployment', 'one-mcp').metadata.uid]
   const since = plane.writes().length
-  plane.kubectl(['label', 'mcpserver', 'one', `${LABEL}=blue`])
+  const label = (installation: string | null) =>
+    plane.mergePatch('mcpserver', 'one', { metadata: { labels: { [LABEL]: installation } } })
+  label('blue')
   // Its policy lets in the operator that asks its pods.
   const letsIn = () => JSON.stringify(read('networkpolicy', 'one-mcp').spec)
   await eventually(() => letsIn().includes(BLUE) && !letsIn().includes(MAIN), 'it is taken over')
@@ -164,10 +169,10 @@ test('an object is handed over by its label, without its pods being touched', as
   assert.equal([writers('one-mcp', later), writers('one', later)], [[user(BLUE)], [user(BLUE)]])
 
   // And back.
-  plane.kubectl(['label', 'mcpserver', 'one', `${LABEL}-`])
+  label(null)
   await eventually(() => letsIn().includes(MAIN) && !letsIn().includes(BLUE), 'it is taken back')
   // A label that names nobody leaves all as it is.
-  plane.kubectl(['label', 'mcpserver', 'one', `${LABEL}=nobody`])
+  label('nobody')
   const left = plane.writes().length
   change('mcpserver', 'one', { args: ['--louder'] })
   plane.remove('networkpolicy', 'one-mcp')
@@ -178,7 +183,7 @@ test('an object is handed over by its label, without its pods being touched', as
   assert.equal([writers('one', left), writers('one-mcp', left)], [[], []])
 })
 
-test('each holds its own configs, whoever refers to them, and lets go of its own alone', async () => {
+test('each installation holds and releases only its own configs, whoever refers to them', async () => {
   const finalizers = (name: string): readonly string[] => read('mcpotel', name).metadata.finalizers ?? []
   await eventually(() => finalizers('plain').includes(HELD) && finalizers('azure').includes(HELD), 'both are held')
   plane.remove('mcpotel', 'plain')
@@ -190,7 +195,7 @@ test('each holds its own configs, whoever refers to them, and lets go of its own
   const release = (...args: string[]) =>
     execFileSync(
       process.execPath,
-      [`${root}cli/main.ts`, 'operator', '--release', `--kubeconfig=${plane.kubeconfig}`, ...args],
+      [porticoScript, 'operator', '--release', `--kubeconfig=${plane.kubeconfig}`, ...args],
       { encoding: 'utf8' },
     )
   assert.match(release('--installation=blue'), 'MCPTelemetryConfig default/azure is released\n')
@@ -199,7 +204,7 @@ test('each holds its own configs, whoever refers to them, and lets go of its own
   await eventually(() => !plane.exists('mcpotel', 'plain'), 'it is gone')
 })
 
-test('a release is uninstalled without the other one’s rights', () => {
+test('uninstalling one release leaves the rights of the other', () => {
   called('uninstall', 'blue', '--namespace', BLUE)
   const left = names('clusterroles,clusterrolebindings,validatingwebhookconfigurations')
   assert.not(left.some((name) => name.includes('blue')))

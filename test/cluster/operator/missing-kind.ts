@@ -1,23 +1,37 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { newCluster } from './support/cluster.ts'
-import { gateway, group, telemetry } from './support/manifests.ts'
-import { eventually } from './support/operator-process.ts'
+import { VERSION } from '../../../crds/index.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
+import { newCluster } from '../support/cluster.ts'
+import { gateway, group, telemetry } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
 
-const CRD = 'mcptelemetryconfigs.portico.dev'
+const PLURAL = 'mcptelemetryconfigs'
+const CRD = `${PLURAL}.portico.dev`
 
 const cluster = newCluster()
-const { apply, exists, kubectl } = cluster
+const { apply, exists } = cluster
+let crd: LiveObject | undefined
 
 const status = async () => (await fetch(`${cluster.operator.health}/status`)).json() as Promise<{ absent: string[] }>
 
 test.before(() => cluster.install())
 
-test.after(() => cluster.stop())
+test.after(async () => {
+  // Whoever has the cluster next needs the kind.
+  if (crd !== undefined && !cluster.exists('crd', CRD)) await putBack(crd)
+  await cluster.stop()
+})
 
-test('without the CRD of one kind a new operator looks after the others', async () => {
-  const crd = cluster.read('crd', CRD)
-  kubectl(['delete', 'crd', CRD])
+/** Creates the CRD anew, and waits until its objects are served. */
+async function putBack({ metadata: _, status: __, ...rest }: LiveObject): Promise<void> {
+  cluster.create({ ...rest, metadata: { name: CRD } })
+  await eventually(() => cluster.serves('portico.dev', VERSION, [PLURAL]), 'the kind is served')
+}
+
+test('if the CRD of one kind is missing, a new operator handles the other kinds', async () => {
+  crd = cluster.read('crd', CRD)
+  await cluster.removeAndWait('crd', [CRD])
   await cluster.startOperator()
   // The API server may list it for a moment after it has gone.
   await eventually(async () => (await status()).absent.join() === 'mcptelemetryconfigs.portico.dev/v1beta1', 'told')
@@ -34,10 +48,7 @@ test('without the CRD of one kind a new operator looks after the others', async 
   assert.ok(told.length >= 1, 'it is said')
   assert.equal(told, [...new Set(told)], 'nothing is said twice')
 
-  kubectl(['create', '-f', '-'], {
-    input: JSON.stringify({ ...crd, metadata: { name: CRD }, status: undefined }),
-  })
-  kubectl(['wait', '--for=condition=Established', 'crd', CRD, '--timeout=180s'])
+  await putBack(crd)
   apply(telemetry('main'), gateway('front', 'main'))
   await eventually(
     () => cluster.read('mcpotel', 'main').status?.referencingWorkloads?.some(({ name }) => name === 'front'),
@@ -46,10 +57,10 @@ test('without the CRD of one kind a new operator looks after the others', async 
   await eventually(async () => (await status()).absent.length === 0, 'nothing is absent')
 })
 
-test('a CRD that is taken away from a running operator costs its own objects alone', async () => {
+test('if a CRD is deleted while the operator runs, only its objects are affected', async () => {
   apply(telemetry('held'), gateway('front'))
-  kubectl(['patch', 'mcpotel', 'main', '--type=merge', '-p', '{"metadata":{"finalizers":null}}'])
-  kubectl(['delete', 'crd', CRD, '--timeout=180s'])
+  cluster.mergePatch('mcpotel', 'main', { metadata: { finalizers: null } })
+  await cluster.removeAndWait('crd', [CRD])
   await eventually(async () => (await status()).absent.length === 1, 'it is noticed')
   apply(gateway('second'))
   await eventually(() => exists('deployment', 'second-vmcp'), 'others are looked after')

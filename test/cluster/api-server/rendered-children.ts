@@ -2,15 +2,15 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { stringify } from 'yaml'
 import { createView, type KubernetesObject } from '../../../operator/model/index.ts'
 import { planAll } from '../../../operator/reconcile/index.ts'
 import { matches } from '../../../operator/runtime/children/matches.ts'
-import { type ControlPlane, startControlPlane } from '../../cluster/support/control-plane.ts'
-import { installGatewayApi } from '../../cluster/support/gateway-api.ts'
 import { context, worldContent } from '../../support/operator/plans.ts'
+import { newCluster } from '../support/cluster.ts'
+import { installGatewayApi } from '../support/gateway-api.ts'
+import { namespaceOf } from '../support/manifests.ts'
 
-const folder = new URL('../golden/', import.meta.url)
+const folder = new URL('../../operator/golden/', import.meta.url)
 const inputs = readdirSync(folder).filter((name) => name.endsWith('.in.yaml'))
 
 const childrenOf = (name: string): readonly KubernetesObject[] =>
@@ -22,25 +22,21 @@ const childrenOf = (name: string): readonly KubernetesObject[] =>
 const namespaces = new Set(inputs.flatMap(childrenOf).flatMap(({ metadata: { namespace } }) => namespace ?? []))
 namespaces.delete('default')
 
-let plane: ControlPlane
+const cluster = newCluster()
+
 test.before(async () => {
-  plane = await startControlPlane()
-  await installGatewayApi(plane)
-  for (const namespace of namespaces) plane.kubectl(['create', 'namespace', namespace])
-  plane.kubectl(['label', 'namespace', 'default', 'pod-security.kubernetes.io/enforce=restricted'])
+  await installGatewayApi(await cluster.bare())
+  cluster.apply(...[...namespaces].map((name) => namespaceOf(name)))
+  const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' }
+  cluster.mergePatch('namespace', 'default', { metadata: { labels } })
 })
-test.after(() => plane?.stop())
+test.after(() => cluster.stop())
 
 for (const name of inputs) {
   test(`${name}: the API server accepts every child strictly, and returns it as rendered`, () => {
     const children = childrenOf(name)
     if (children.length === 0) return assert.match(name, /stdio|configs/)
-    const applied = JSON.parse(
-      plane.kubectl(['apply', '--server-side', '--validate=strict', '--dry-run=server', '-f', '-', '-o', 'json'], {
-        input: children.map((child) => stringify(child)).join('---\n'),
-      }),
-    ) as KubernetesObject & { items?: KubernetesObject[] }
-    const live = applied.items ?? [applied]
+    const live = cluster.applyOnServer(children, { dryRun: true })
     assert.is(live.length, children.length)
     for (const [at, child] of children.entries()) {
       const title = `${child.kind} ${child.metadata.name}`

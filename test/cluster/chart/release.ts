@@ -1,17 +1,21 @@
 /** The chart on a real API server: installed, upgraded, uninstalled with an operator at work under its rights. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { CHART, helm } from './support/helm.ts'
-import { gateway, group, type Manifest, telemetry } from './support/manifests.ts'
+import { kinds, VERSION } from '../../../crds/index.ts'
+import { newCluster } from '../support/cluster.ts'
+import type { ControlPlane } from '../support/control-plane.ts'
+import { CHART, helm } from '../support/helm.ts'
+import { gateway, group, type Manifest, namespaceOf, telemetry } from '../support/manifests.ts'
 import {
   type OperatorProcess,
   operatorKubeconfig,
   startOperator,
   eventually as within,
-} from './support/operator-process.ts'
+} from '../support/operator-process.ts'
 
+const PLURALS = Object.values(kinds).map(({ plural }) => plural)
 const SYSTEM = 'portico-system'
+const cluster = newCluster()
 let plane: ControlPlane
 let operator: OperatorProcess | undefined
 
@@ -38,7 +42,7 @@ function inNamespace(namespace: string, manifest: Manifest, labels: object): Man
 
 /** An operator in place of the first pod, which no kubelet runs, and a gateway whose config it holds. */
 async function work(namespace: string, args: readonly string[] = [], labels = {}): Promise<void> {
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
+  await eventually(() => plane.serves('portico.dev', VERSION, PLURALS), 'the kinds are served')
   const pod = await eventually(() => podNames()[0], 'a pod')
   operator = await startOperator(operatorKubeconfig(plane), args, { POD_NAME: pod })
   await operator.ready()
@@ -69,14 +73,14 @@ async function uninstalled(namespace: string): Promise<void> {
 }
 
 test.before(async () => {
-  plane = await startControlPlane()
+  plane = await cluster.bare()
 })
 test.after(async () => {
   await operator?.stop('SIGKILL')
-  await plane.stop()
+  await cluster.stop()
 })
 
-test('a release is installed and upgraded; uninstalled, it leaves the kinds, their objects and nothing held', async () => {
+test('a release is installed and upgraded; uninstalling leaves the kinds and their objects, with nothing held', async () => {
   const notes = install('--set', 'replicas=1')
   assert.match(notes, /It looks after all namespaces; the kinds are of the API group portico\.dev/)
   await work('default')
@@ -87,8 +91,8 @@ test('a release is installed and upgraded; uninstalled, it leaves the kinds, the
   await uninstalled('default')
 })
 
-test('a new release takes up what was left, for one other namespace, with no right outside', async () => {
-  plane.kubectl(['create', 'namespace', 'team-a'])
+test('a new release for another namespace adopts what was left, without rights outside', async () => {
+  plane.apply(namespaceOf('team-a'))
   const notes = install('--set', 'namespaces={team-a}')
   assert.match(notes, /It manages the namespaces team-a;/)
   assert.not(plane.exists('clusterrole', 'portico-operator'))
@@ -96,13 +100,12 @@ test('a new release takes up what was left, for one other namespace, with no rig
   await uninstalled('team-a')
 })
 
-test('one with a name keeps its own rights until it has let go of what is its own, and of nothing else', async () => {
-  plane.kubectl(['create', 'namespace', 'team-b'])
+test('a named installation keeps its rights until it has released its own objects, and no others', async () => {
+  plane.apply(namespaceOf('team-b'))
   const notes = install('--set', 'installation=blue')
   assert.match(notes, /with the label portico\.dev\/installation=blue\./)
   // As if it were held by the installation that looks after it.
-  const held = JSON.stringify({ metadata: { finalizers: ['portico.dev/in-use'] } })
-  plane.kubectl(['patch', 'mcpotel', 'main', '-n', 'default', '--type=merge', '--patch', held])
+  plane.mergePatch('mcpotel', 'main', { metadata: { finalizers: ['portico.dev/in-use'] } })
   await work('team-b', ['--installation=blue'], { 'portico.dev/installation': 'blue' })
   const kept = () => plane.read('clusterrole', 'portico-operator-for-blue').metadata.finalizers ?? []
   await eventually(() => kept().includes('portico.dev/release-first'), 'it keeps its rights')
