@@ -33,9 +33,12 @@ function filledEntry(node: SchemaNode, [key, inner]: Entry): readonly Entry[] {
   return inner === null ? [] : [[key, withDefaults(child, inner)]]
 }
 
+/** A clone of a text or number would take longer than all the rest. */
+const copyDefault = (value: unknown): unknown => (typeof value === 'object' ? structuredClone(value) : value)
+
 const missingDefaults = ({ properties = {} }: SchemaNode, present: ReadonlySet<string>): readonly Entry[] =>
   Object.entries(properties).flatMap(([key, child]): Entry[] =>
-    child.default === undefined || present.has(key) ? [] : [[key, withDefaults(child, structuredClone(child.default))]],
+    child.default === undefined || present.has(key) ? [] : [[key, withDefaults(child, copyDefault(child.default))]],
   )
 
 /** Copies an object of this kind and applies the defaults of its schema to `spec`. Does not throw. */

@@ -25,6 +25,14 @@ async function start(args: readonly string[] = [], file = kubeconfig): Promise<O
   return operator
 }
 
+/** Ends the operators that are at work. */
+async function endAll(): Promise<void> {
+  for (const operator of running.splice(0)) if (!operator.exited) await operator.stop('SIGKILL')
+}
+
+/** Returns the operator that tests share as long as none of them ends it. */
+const shared = async (): Promise<OperatorProcess> => running.find(({ exited }) => !exited) ?? start()
+
 const ready = (kind: string, name: string) => condition(kind, name, 'Ready')
 const referrers = (name: string) =>
   (read('mcpotel', name).status?.referencingWorkloads ?? []).map((one) => `${one.kind}/${one.name}`)
@@ -37,18 +45,16 @@ test.before(async () => {
   apply(group(), telemetry('main'))
 })
 
-test.after.each(async () => {
-  relay.thaw()
-  for (const operator of running.splice(0)) if (!operator.exited) await operator.stop('SIGKILL')
-})
+test.after.each(() => relay.thaw())
 
 test.after(async () => {
+  await endAll()
   await relay?.close()
   await cluster.stop()
 })
 
 test('the operator waits while the API server is down for a minute, and resumes', async () => {
-  const operator = await start()
+  const operator = await shared()
   apply(gateway('before', 'main'))
   await eventually(() => exists('deployment', 'before-vmcp'), 'it works before')
   await cluster.plane.stopApiServer('SIGKILL')
@@ -64,6 +70,7 @@ test('the operator waits while the API server is down for a minute, and resumes'
 })
 
 test('an operator that starts while the API server is down is alive but not ready, and begins once it is back', async () => {
+  await endAll()
   kubectl(['run', 'own', '--namespace=portico-system', '--image=example.com/portico:own'])
   relay.refuse()
   const operator = await startOperator(kubeconfig, [], { POD_NAME: 'own' })
@@ -77,6 +84,7 @@ test('an operator that starts while the API server is down is alive but not read
   relay.thaw()
   await operator.ready()
   assert.match(operator.log(), '"image":"example.com/portico:own"')
+  await endAll()
 })
 
 test('an operator that waits for the API server ends on SIGTERM', async () => {
@@ -96,7 +104,7 @@ test('an operator whose own pod does not exist says so and ends', async () => {
 })
 
 test('a cut watch loses nothing', async () => {
-  await start()
+  await shared()
   await eventually(() => referrers('main').join() === 'VirtualMCPServer/after', 'in order')
   relay.refuse()
   apply(proxy('cut', 'main'))
@@ -108,7 +116,7 @@ test('a cut watch loses nothing', async () => {
 })
 
 test('a silent connection is given up, and what it missed is caught up', async () => {
-  const operator = await start()
+  const operator = await shared()
   relay.freeze()
   apply(proxy('silent'))
   await delay(1000)
@@ -120,7 +128,7 @@ test('a silent connection is given up, and what it missed is caught up', async (
 })
 
 test('an expired resource version (410 Gone) causes a new list', async () => {
-  await start()
+  await shared()
   relay.refuse()
   apply(proxy('gone', 'main'))
   remove('mcprp', 'cut')
@@ -138,6 +146,7 @@ test('an expired resource version (410 Gone) causes a new list', async () => {
 })
 
 test('everything converges after repeated kill -9 in the middle of work', async () => {
+  await endAll()
   const many = Array.from({ length: 20 }, (_, index) => gateway(`many-${index}`, 'main'))
   for (let round = 0; round < 4; round++) {
     const operator = await start()
@@ -158,7 +167,7 @@ test('everything converges after repeated kill -9 in the middle of work', async 
 })
 
 test('deletions while the operator was down are noticed', async () => {
-  const first = await start()
+  const first = await shared()
   await eventually(() => referrers('main').length === 20, 'in order')
   await first.stop()
   for (let index = 5; index < 20; index++) remove('vmcp', `many-${index}`)
@@ -175,7 +184,7 @@ test('deletions while the operator was down are noticed', async () => {
 })
 
 test('an unused config that was deleted while the operator was down goes at once', async () => {
-  const first = await start()
+  const first = await shared()
   apply(telemetry('held'), gateway('holder', 'held'))
   await eventually(
     () => read('mcpotel', 'held').metadata.finalizers?.includes('portico.dev/in-use'),
@@ -197,7 +206,7 @@ test('a malformed object does not affect the others', async () => {
   const replace = (object: unknown) =>
     kubectl(['replace', '--force=false', '-f', '-'], { input: JSON.stringify(object) })
   replace({ ...crd, metadata: { name: crd.metadata.name } })
-  const operator = await start()
+  const operator = await shared()
   const bad = {
     ...proxy('malformed'),
     spec: { remoteUrl: { not: 'a text' }, telemetryConfigRef: 'main', headerForward: 7 },
@@ -217,7 +226,7 @@ test('a malformed object does not affect the others', async () => {
 })
 
 test('finalizers and statuses of others survive conflicts', async () => {
-  await start()
+  await shared()
   apply(telemetry('shared'), gateway('sharer', 'shared'))
   await eventually(() => read('mcpotel', 'shared').metadata.finalizers?.length === 1, 'our finalizer is on')
   const theirs = [{ op: 'add', path: '/metadata/finalizers/-', value: 'example.com/theirs' }]
@@ -244,7 +253,7 @@ test('a denied write is reported, affects nothing else, and succeeds once the ri
     kubectl(['replace', '-f', '-'], {
       input: JSON.stringify({ apiVersion: role.apiVersion, kind: role.kind, metadata: { name: roleName }, rules }),
     })
-  const operator = await start()
+  const operator = await shared()
   withRules(
     role.rules.map((rule) => (rule.apiGroups[0] === 'apps' ? { ...rule, verbs: ['get', 'list', 'watch'] } : rule)),
   )
@@ -263,6 +272,7 @@ test('a denied write is reported, affects nothing else, and succeeds once the ri
 })
 
 test('one of two operators works and the other takes over, without duplicate writes', async () => {
+  await endAll()
   const args = ['--leader-elect']
   const operators = [await start(args), await start(args)]
   const leading = async () => {

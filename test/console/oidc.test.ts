@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import pino from 'pino'
+import type { Browser } from 'puppeteer-core'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { WorkloadTokens } from '../../console/mcp/tokens.ts'
@@ -37,6 +38,7 @@ const api = createServer((request, response) => {
 let provider: LoginProvider
 let served: Awaited<ReturnType<typeof serveConsole>>
 let url: string
+let browser: Browser
 
 test.before(async () => {
   await new Promise<void>((resolve) => api.listen(0, '127.0.0.1', resolve))
@@ -56,8 +58,10 @@ test.before(async () => {
     log: () => pino({ level: 'silent' }),
     environment: {},
   })
+  browser = await startBrowser()
 })
 test.after(async () => {
+  await browser?.close()
   await served?.close()
   await provider?.close()
   api.closeAllConnections()
@@ -66,8 +70,8 @@ test.after(async () => {
 })
 
 test('a login at the provider returns to the requested page, query included', async () => {
-  await using browser = await startBrowser()
-  const page = await browser.newPage()
+  await using context = await browser.createBrowserContext()
+  const page = await context.newPage()
   await page.goto(`${url}/workloads?q=a`)
   await eventually('the page is there', async () => page.url() === `${url}/workloads?q=a`).catch(async (error) => {
     throw new Error(`${error.message} ${page.url()} ${await page.evaluate('document.body.innerText')}`)
@@ -92,8 +96,8 @@ test('a login at the provider returns to the requested page, query included', as
 })
 
 test('66: if the token of a session has expired and can’t be refreshed, one login returns to the page and its query', async () => {
-  await using browser = await startBrowser()
-  const page = await browser.newPage()
+  await using context = await browser.createBrowserContext()
+  const page = await context.newPage()
   page.setDefaultTimeout(60_000)
   const arrived = (path: string) =>
     page.waitForFunction(
@@ -182,8 +186,8 @@ test('a callback without a login of this browser is refused, and shows nothing o
 
 test('if the cluster does not accept the provider’s tokens, the page names both and the flags to set', async () => {
   accepts = false
-  await using browser = await startBrowser()
-  const page = await browser.newPage()
+  await using context = await browser.createBrowserContext()
+  const page = await context.newPage()
   await page.goto(url)
   await page.waitForSelector('h1')
   const text = (await page.evaluate('document.body.innerText')) as string

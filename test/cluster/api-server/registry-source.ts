@@ -117,7 +117,12 @@ test('a change in one namespace shows at once and does not affect the other', as
   await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.two/b@1.0.0')
   apply(kind('hidden', 'one', exported('hidden')))
   await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.one/hidden@1.0.0', 'dev.portico.k8s.two/b@1.0.0')
-  plane.mergePatch('mcpserverentry', 'hidden', { metadata: { annotations: { [`${GROUP}/registry-export`]: null } } }, 'one')
+  plane.mergePatch(
+    'mcpserverentry',
+    'hidden',
+    { metadata: { annotations: { [`${GROUP}/registry-export`]: null } } },
+    'one',
+  )
   await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.two/b@1.0.0')
 })
 

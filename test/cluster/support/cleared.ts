@@ -10,7 +10,10 @@ const OTHERS = ['secrets', 'pods', 'resourcequotas', 'persistentvolumeclaims', '
 const PLURALS = [...OURS, ...childKinds.map(({ plural }) => plural), ...OTHERS]
 const KUBERNETES = /^(default|portico-system|kube-.*)$/
 
-/** Deletes what a test file has left in the namespace `default`, and other namespaces; throws where something stays. */
+/**
+ * Deletes what a test file has left in the namespace `default`, objects of our kinds everywhere, and other namespaces;
+ * throws where something stays.
+ */
 export async function cleared({ listMetadata, remove, removeAtOnce, mergePatch }: ControlPlane): Promise<void> {
   for (const { name, labels: all } of listMetadata('namespaces')) {
     if (!KUBERNETES.test(name)) remove('namespace', name)
@@ -21,11 +24,12 @@ export async function cleared({ listMetadata, remove, removeAtOnce, mergePatch }
   }
   /** Deletes what there is of a kind; tells whether there was anything. */
   const hasAny = (plural: string): boolean => {
-    const found = listMetadata(plural).filter(({ name }) => !ITS_OWN.has(`${plural}/${name}`))
-    for (const { name, finalizers } of found) {
+    const all = listMetadata(plural, { allNamespaces: OURS.includes(plural) })
+    const found = all.filter(({ name }) => !ITS_OWN.has(`${plural}/${name}`))
+    for (const { name, namespace, finalizers } of found) {
       // Whoever would take it off may not run any more.
-      if (finalizers) mergePatch(plural, name, { metadata: { finalizers: null } })
-      removeAtOnce(plural, name)
+      if (finalizers) mergePatch(plural, name, { metadata: { finalizers: null } }, namespace)
+      removeAtOnce(plural, name, namespace)
     }
     return found.length > 0
   }

@@ -255,6 +255,9 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
       `--advertise-client-urls=http://127.0.0.1:${client}`,
       `--listen-peer-urls=http://127.0.0.1:${peer}`,
       '--unsafe-no-fsync',
+      // What is not in the database yet is in the log before it.
+      '--backend-batch-interval=10s',
+      '--backend-batch-limit=100000',
       '--log-level=error',
     ])
   startEtcd()

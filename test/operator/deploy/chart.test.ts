@@ -42,6 +42,9 @@ function templated(given: object, namespace?: string): Record<string, Found> {
   return byName(stdout)
 }
 
+/** Left out where a test is not about CRDs: megabytes of text, which take longer to read than all else. */
+const crds = { install: false }
+
 const operatorOf = (found: Record<string, Found>, namespace = 'portico-system') =>
   given(found[`Deployment ${namespace}/portico-operator`]).spec
 const argsOf = (found: Record<string, Found>, namespace?: string) =>
@@ -170,14 +173,14 @@ test('the console’s file is read by the console: the default, and what values 
     assert.not(Object.keys(found).some((name) => name.startsWith('ClusterRole /portico-viewer')))
   }
   const hashOf = (config: object) =>
-    given(templated({ console: { enabled: true, config } })['Deployment portico-system/portico-console']).spec.template
-      .metadata.annotations
+    given(templated({ console: { enabled: true, config }, crds })['Deployment portico-system/portico-console']).spec
+      .template.metadata.annotations
   assert.not.equal(hashOf(config), hashOf({ ...config, logLevel: 'debug' }))
 })
 
 test('the webhook is limited to the namespaces of its release, and named after it', () => {
   const found = templated(
-    { namespaces: ['team-a', '123'], apiGroup: 'mcp.example.org', admission: { enabled: true } },
+    { namespaces: ['team-a', '123'], apiGroup: 'mcp.example.org', admission: { enabled: true }, crds },
     'ops',
   )
   const { webhooks } = found['ValidatingWebhookConfiguration /portico-operator.ops'] as Found
@@ -227,7 +230,7 @@ test('the API group is a value, of everything', () => {
 })
 
 test('each of several namespaces has a Role, and there is no ClusterRole', () => {
-  const found = templated({ namespaces: ['team-a', '123'] }, 'ops')
+  const found = templated({ namespaces: ['team-a', '123'], crds }, 'ops')
   assert.not(Object.keys(found).some((name) => name.startsWith('ClusterRole')))
   for (const namespace of ['team-a', '123']) {
     assert.ok(found[`Role ${namespace}/portico-operator`])
@@ -262,6 +265,7 @@ test('each value reaches its field', () => {
     affinity: { nodeAffinity: {} },
     topologySpreadConstraints: [{ maxSkew: 1 }],
     priorityClassName: 'system-cluster-critical',
+    crds,
   })
   const { replicas, template: pod } = operatorOf(found)
   const [container] = pod.spec.containers

@@ -11,7 +11,16 @@ import { at, isObject } from '../../../crds/settings/json.ts'
 import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
 import { fieldCorpus } from '../../support/operator/field-corpus.ts'
-import { another, type Leaf, leavesOf, planned, remove, set, valueAt } from '../../support/operator/fields.ts'
+import {
+  another,
+  type Leaf,
+  leavesOf,
+  planned,
+  readersAmong,
+  remove,
+  set,
+  valueAt,
+} from '../../support/operator/fields.ts'
 import { ChangedWorld, defaulted, nameOf, worldContent } from '../../support/operator/plans.ts'
 
 const content = worldContent(fieldCorpus)
@@ -23,10 +32,9 @@ const before = new Map(objects.map((object) => [nameOf(object), planned(object, 
 
 /** Objects whose plans are others without the object of this name. */
 const dependents = new Map(
-  objects.map((object) => {
-    const others = objects.filter((other) => other !== object)
-    const view = viewOf(others)
-    return [nameOf(object), others.filter((other) => planned(other, view) !== before.get(nameOf(other)))]
+  [...readersAmong(objects, world.view)].map(([name, readers]) => {
+    const view = viewOf(objects.filter((other) => nameOf(other) !== name))
+    return [name, readers.filter((other) => planned(other, view) !== before.get(nameOf(other)))]
   }),
 )
 

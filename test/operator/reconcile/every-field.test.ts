@@ -10,7 +10,7 @@ import type { SchemaNode } from '../../../crds/walk.ts'
 import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
 import { planAll } from '../../../operator/reconcile/index.ts'
 import { fieldCorpus } from '../../support/operator/field-corpus.ts'
-import { another, fieldsOf, type Leaf, leavesOf, planned, set } from '../../support/operator/fields.ts'
+import { another, fieldsOf, type Leaf, leavesOf, planned, readersAmong, set } from '../../support/operator/fields.ts'
 import { ChangedWorld, context, defaulted, nameOf, worldContent } from '../../support/operator/plans.ts'
 
 const content = worldContent(fieldCorpus)
@@ -19,16 +19,17 @@ const objects = [...content.objects]
 const without = { ...content, configMaps: [] }
 const worlds = [content, without].map((one) => {
   const world = new ChangedWorld(one)
-  return { world, before: new Map(objects.map((object) => [nameOf(object), planned(object, world.view)])) }
+  const before = new Map(objects.map((object) => [nameOf(object), planned(object, world.view)]))
+  return { world, before, readers: readersAmong(objects, world.view) }
 })
 
 /** Whether another form of one object changes what is planned for some object: mostly for itself, so that comes first. */
 function changesPlans(changed: KubernetesObject): boolean {
   const name = nameOf(changed)
-  return worlds.some(({ world, before }) => {
+  return worlds.some(({ world, before, readers }) => {
     const view = world.with(changed)
-    const all = view.all().toSorted((one, other) => Number(nameOf(other) === name) - Number(nameOf(one) === name))
-    return all.some((object) => planned(object, view) !== before.get(nameOf(object)))
+    const affected = [changed, ...(readers.get(name) ?? [])]
+    return affected.some((object) => planned(object, view) !== before.get(nameOf(object)))
   })
 }
 

@@ -4,7 +4,7 @@ import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import type { ClusterView, KubernetesObject } from '../../../operator/model/index.ts'
 import { reconcile } from '../../../operator/reconcile/index.ts'
 import { canonicalJson } from '../../../operator/render/object/canonical.ts'
-import { context } from './plans.ts'
+import { context, nameOf } from './plans.ts'
 
 /** A leaf that is set: where, by which schema, and how its parent sees it. */
 export interface Leaf {
@@ -97,6 +97,44 @@ export const remove = (object: unknown, pointer: string): unknown =>
     if (Array.isArray(parent)) parent.splice(Number(last), 1)
     else delete parent[last]
   })
+
+/** A view that notes the names of the objects that are read from it. */
+function notingView(view: ClusterView, read: Set<string>): ClusterView {
+  return {
+    get(kind, namespace, name) {
+      read.add(`${kind.kind} ${namespace} ${name}`)
+      return view.get(kind, namespace, name)
+    },
+    list(kind, namespace) {
+      const found = view.list(kind, namespace)
+      for (const one of found) read.add(nameOf(one as unknown as KubernetesObject))
+      return found
+    },
+    referrers(kind, namespace, name) {
+      const found = view.referrers(kind, namespace, name)
+      for (const one of found) read.add(`${one.kind} ${namespace} ${one.name}`)
+      return found
+    },
+    secret: (...given) => view.secret(...given),
+    configMap: (...given) => view.configMap(...given),
+    observe: (...given) => view.observe(...given),
+    sources: (...given) => view.sources(...given),
+  }
+}
+
+/** By the name of an object, the others whose plans are made of it: these alone can change with it. */
+export function readersAmong(
+  objects: readonly KubernetesObject[],
+  view: ClusterView,
+): ReadonlyMap<string, readonly KubernetesObject[]> {
+  const readers = new Map<string, KubernetesObject[]>(objects.map((object) => [nameOf(object), []]))
+  for (const object of objects) {
+    const read = new Set<string>()
+    reconcile(object, notingView(view, read), context)
+    for (const name of read) if (name !== nameOf(object)) readers.get(name)?.push(object)
+  }
+  return readers
+}
 
 /** What is planned for an object, but the hash of its own spec. */
 export function planned(object: KubernetesObject, view: ClusterView): string {
