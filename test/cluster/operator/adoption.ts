@@ -38,11 +38,17 @@ test.before(async () => {
 
 test.after(() => cluster.stop())
 
+/** Deletes an object without its children, and waits until it is gone. */
+async function orphan(kind: string, name: string): Promise<void> {
+  cluster.orphan(kind, name)
+  await eventually(() => !exists(kind, name), `${kind} ${name} is gone`)
+}
+
 test('a new object of the same name adopts the children that `kubectl delete --cascade=orphan` left behind', async () => {
   const all = [...CHILDREN, ...STDIO.map((kind) => [kind, 'desk-mcp'] as const)]
   const before = new Map(all.map(([kind, name]) => [`${kind}/${name}`, read(kind, name).metadata.uid]))
   kubectl(['delete', 'vmcp', 'front', '--cascade=orphan'])
-  cluster.orphan('mcpserver', 'desk')
+  await orphan('mcpserver', 'desk')
   for (const [kind, name] of all)
     await eventually(() => read(kind, name).metadata.ownerReferences === undefined, `${kind} ${name} is orphaned`)
   apply(gateway('front', 'main'), stdio())
@@ -59,7 +65,7 @@ test('a new object of the same name adopts the children that `kubectl delete --c
 })
 
 test('an orphaned child that is no longer wanted is deleted', async () => {
-  cluster.orphan('vmcp', 'front')
+  await orphan('vmcp', 'front')
   await eventually(() => read('networkpolicy', 'front-vmcp').metadata.ownerReferences === undefined, 'orphaned')
   const open = gateway('front', 'main')
   open.spec['networkPolicy'] = { enabled: false }
