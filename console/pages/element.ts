@@ -113,24 +113,16 @@ const VOID: ReadonlySet<string> = new Set(['br', 'hr', 'img', 'input', 'link', '
 
 /** Converts a tree to HTML. Every text and attribute is escaped. */
 export function htmlText(node: Element | string): string {
-  const parts: string[] = []
-  write(node, parts)
-  return parts.join('')
-}
-
-function write(node: Element | string, parts: string[]): void {
-  if (typeof node === 'string') {
-    parts.push(escaped(node))
-    return
-  }
-  parts.push('<', node.tag)
-  for (const [name, value] of Object.entries(node.attributes)) parts.push(' ', name, '="', escaped(value), '"')
-  parts.push('>')
-  if (VOID.has(node.tag)) return
+  if (typeof node === 'string') return escaped(node)
+  const { tag, attributes, children } = node
+  let html = `<${tag}`
+  for (const name in attributes) html += ` ${name}="${escaped(attributes[name] as string)}"`
+  html += '>'
+  if (VOID.has(tag)) return html
   // The HTML parser drops a line feed directly after these start tags.
-  if ((node.tag === 'pre' || node.tag === 'textarea') && typeof node.children[0] === 'string') parts.push('\n')
-  for (const child of node.children) write(child, parts)
-  parts.push('</', node.tag, '>')
+  if ((tag === 'pre' || tag === 'textarea') && typeof children[0] === 'string') html += '\n'
+  for (const child of children) html += htmlText(child)
+  return `${html}</${tag}>`
 }
 
 /** A tree in JSON, for the refresh of a page: a text, or `[tag, attributes, ...children]`. */
