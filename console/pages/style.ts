@@ -118,7 +118,7 @@ border-radius:var(--r1);padding:var(--p1) var(--p1) var(--p1) var(--p3);max-widt
 .address code{flex:1;min-width:0;font-size:1em}
 .table{overflow:auto;border:1px solid var(--line);border-radius:var(--r2);background:var(--card)}
 .cards+.table{margin-top:var(--p4)}
-.cards.steps{grid-template-columns:repeat(auto-fit,minmax(min(100%,10.5rem),1fr));margin-bottom:var(--p4)}
+.cards.steps{grid-template-columns:repeat(auto-fit,minmax(min(100%,9.5rem),1fr));margin-bottom:var(--p4)}
 .cards.broad{grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr))}
 .table :is(th,td){min-width:5.5rem}
 @media(min-width:44.01rem){.table .mid{min-width:7.5rem}.table .wide{min-width:12rem}.table th.wide{min-width:16rem}}

@@ -53,7 +53,7 @@ const submit = (page: Page, selector: string) => Promise.all([page.waitForNaviga
 const PICTURES: Readonly<Record<string, Picture>> = {
   home: { path: '/', shows: ['What is wrong', 'ReferenceNotFound', 'What to do:', 'What is served', 'Try a tool'] },
   workload: { path: TOOLS, size: [1000, 400], shows: ['Servers', 'healthy', 'What belongs to it', 'Conditions'] },
-  map: { path: '/map', size: [1290, 330], shows: ['As a list', 'shared', 'missing'] },
+  map: { path: '/map', size: [1290, 430], shows: ['As a list', 'shared', 'missing'] },
   access: {
     path: `${TOOLS}/access`,
     shows: ['DENIED', 'stops here', 'The policies that decided'],
