@@ -7,8 +7,7 @@ import { callNeeds, withNeeds } from '../dataplane/gateway/access/call-needs.ts'
 import { explainScopes, readScopeRules } from '../dataplane/gateway/access/scope-rules.ts'
 import { findBackends } from '../dataplane/gateway/aggregation/shape.ts'
 import { listMembers } from '../dataplane/gateway/gate/catalog-gate.ts'
-import { judgeMembers, type Snapshot } from '../dataplane/gateway/gate/decision.ts'
-import { explainCatalog } from '../dataplane/gateway/gate/explain.ts'
+import { decideMembers, explainCatalog, type Snapshot } from '../dataplane/gateway/gate/decision.ts'
 import { matchMembers } from '../dataplane/gateway/gate/match.ts'
 import { type GatePage, type KnownClaims, readGatePage } from '../dataplane/gateway/gate/rows.ts'
 import { joinPages } from '../dataplane/gateway/gate/snapshot-file.ts'
@@ -255,7 +254,7 @@ export function withCatalog(
     throw new UsageError('--registry: say which backend has it: --backend NAME')
   const asked = listMembers(config, catalogGate)
   const matched = { rules: registry, matches: matchMembers(asked, registry.rows, match) }
-  const members = judgeMembers(asked, [{ name: 'of the file', matched }])
+  const members = decideMembers(asked, [{ name: 'of the file', matched }])
   const question = { members, backends: [only], claims: caller ?? {}, enforces: mode === 'enforce' }
   return explainCatalog(question, explanation)
 }

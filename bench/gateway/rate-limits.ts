@@ -6,8 +6,7 @@
 
 import type { Redis } from 'ioredis'
 import pino from 'pino'
-import { Limits } from '../../dataplane/gateway/rate-limits/rate-limits.ts'
-import { RedisBuckets } from '../../dataplane/gateway/rate-limits/redis-buckets.ts'
+import { Limits, RedisBuckets } from '../../dataplane/gateway/rate-limits/rate-limits.ts'
 import { connectRedis, PromptRedis, redisKeyPrefix } from '../../dataplane/storage/redis.ts'
 import { openRedis } from '../../test/support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../test/support/network/redis-server.ts'

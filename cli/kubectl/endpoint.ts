@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { request } from 'undici'
 import { requirePod } from '../../console/places/pods.ts'
-import { CAPABILITIES_KEY, MODERN, VERSION_KEY } from '../../dataplane/gateway/mcp/revisions.ts'
+import { CAPABILITIES_KEY, MODERN, VERSION_KEY } from '../../dataplane/gateway/mcp/eras.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { serviceName } from '../../operator/render/object/object.ts'
 import type { Given, Io, Option } from '../command.ts'

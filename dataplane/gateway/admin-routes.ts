@@ -1,9 +1,8 @@
 import { Hono } from 'hono'
 import type { Caller } from '../identity/caller.ts'
 import { type Explanation, type Question, readQuestion } from '../policy/index.ts'
-import { errorResponse } from '../server/answer.ts'
 import { readBody } from '../server/body.ts'
-import { PublicError } from '../server/errors.ts'
+import { errorResponse, PublicError } from '../server/errors.ts'
 import { checkHost } from '../server/hosts.ts'
 import { callNeeds, withNeeds } from './access/call-needs.ts'
 import { explainScopes } from './access/scope-rules.ts'
@@ -12,7 +11,7 @@ import { findBackends } from './aggregation/shape.ts'
 import { reportDefinitions } from './core/definitions-report.ts'
 import type { Gateway } from './core/gateway.ts'
 import type { Shown } from './core/list-changes.ts'
-import { explainCatalog } from './gate/explain.ts'
+import { explainCatalog } from './gate/decision.ts'
 import type { Setup } from './request/setup.ts'
 import { reportUsage } from './usage/report.ts'
 
@@ -75,7 +74,7 @@ function explain(
   const isOpen = config.incomingAuth.type === 'anonymous'
   if (isOpen && authorizer === undefined && scopeRules === undefined && gate === undefined)
     throw new PublicError('not_found', { message: 'No policies are in force.' })
-  const asked = readQuestion(parsed(question))
+  const asked = readQuestion(parseBody(question))
   if (typeof asked === 'string') throw new PublicError('invalid_request', { message: asked })
   const caller = buildCaller(asked)
   const explanation = authorizer?.explain(caller, findSubject(shown, asked), asked.arguments)
@@ -94,7 +93,7 @@ function explain(
   return { ...explainCatalog(inCatalog, scoped), exists: exists(shown, asked) }
 }
 
-function parsed(text: string): unknown {
+function parseBody(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -106,7 +105,7 @@ function buildCaller({ caller }: Question): Caller {
   if (caller === undefined) return { kind: 'anonymous' }
   const [subject, claims] = [caller['sub'] as string, caller]
   // The question's claims are those that policies read, whichever token they would come from.
-  return { kind: 'authenticated', issuer: '', subject, claims, expiresAt: 0, judged: { subject, claims } }
+  return { kind: 'authenticated', issuer: '', subject, claims, expiresAt: 0, policyIdentity: { subject, claims } }
 }
 
 function findSubject({ catalog, promptsAndResources }: Shown, { type, id }: Question) {

@@ -8,15 +8,13 @@ import type { UpstreamTokens } from '../credentials/index.ts'
 import { type AdminOptions, listenAdmin } from '../server/listen/admin.ts'
 import { later } from '../server/listen/later.ts'
 import { atOnce, type DrainTimes, type Listener, listen } from '../server/listen/listen.ts'
-import { createLog } from '../server/log.ts'
-import { LogLevel } from '../server/log-level.ts'
+import { createLog, LogLevel } from '../server/log.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import type { ExportTimes } from '../telemetry/options.ts'
 import { Gateway } from './core/gateway.ts'
-import { measureGateway } from './core/measure.ts'
 import { directEndpoint } from './endpoint/serve.ts'
 import { connectionLimit } from './limits/memory-limits.ts'
-import { Reporting } from './reporting.ts'
+import { measureGateway, Reporting } from './reporting.ts'
 import { CrossOrigin } from './request/cross-origin.ts'
 import { OwnIssuer } from './request/own-issuer.ts'
 
@@ -107,7 +105,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
     const adminRoutes = later(async () => (await import('./admin-routes.ts')).adminRoutes(running), log)
     const probes = {
       ...probesAndStatus(running, reporting, () => isStopping),
-      ...preStopOf(listener, options.preStop, running),
+      ...buildPreStop(listener, options.preStop, running),
     }
     listeners.push(await listenAdmin(options.adminListen, probes, adminRoutes))
   } catch (error) {
@@ -138,7 +136,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
 }
 
 /** Returns the handler of the preStop hook; nothing if no times are given. */
-const preStopOf = (
+const buildPreStop = (
   listener: Listener,
   times: DrainTimes | undefined,
   running: () => Gateway,
@@ -162,7 +160,6 @@ async function end(
   await gateway?.close()
 }
 
-/** Builds the probes and the status of the running gateway for the admin listener. */
 const probesAndStatus = (running: () => Gateway, reporting: Reporting, isStopping: () => boolean): AdminOptions => ({
   status: () => ({ ...running().status(), ...reporting.status() }),
   ready() {

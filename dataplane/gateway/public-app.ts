@@ -2,12 +2,11 @@ import type { HttpBindings } from '@hono/node-server'
 import { Hono, type MiddlewareHandler } from 'hono'
 import { isForClients } from '../authserver/endpoint/for-clients.ts'
 import { resourceMetadataRoutes } from '../identity/resource-metadata-routes.ts'
-import { errorResponse } from '../server/answer.ts'
 import { allowOrigins } from '../server/cross-origin.ts'
-import { PublicError } from '../server/errors.ts'
+import { errorResponse, PublicError } from '../server/errors.ts'
 import { checkHost, guardHosts } from '../server/hosts.ts'
 import type { Gateway } from './core/gateway.ts'
-import { rootRoutes } from './page/routes.ts'
+import { rootRoutes } from './page/gateway-page.ts'
 import { serverCardRoutes } from './page/server-card.ts'
 import { ENDPOINT, metadataPaths } from './request/public-url.ts'
 
@@ -61,7 +60,6 @@ function pagesMayRead(gateway: Gateway): MiddlewareHandler<{ Bindings: HttpBindi
   }
 }
 
-/** Passes requests to the gateway's own authorization server, if it has one. */
 function ownIssuerRoutes(gateway: Gateway): MiddlewareHandler<{ Bindings: HttpBindings }> {
   return async function ownIssuer(c, next) {
     const server = await gateway.setup.ownIssuer.current()

@@ -10,24 +10,24 @@ export interface Authenticated {
   readonly claims: Readonly<Record<string, unknown>>
   /** The expiry of the token, in seconds since 1970 (`exp`). */
   readonly expiresAt: number
-  /** The estimated bytes of its claims in memory; absent if nobody keeps them. */
+  /** The estimated bytes of its claims in memory; absent if they are not kept. */
   readonly bytes?: number
-  /** The caller as policies see it, if another source than this token identifies it. */
-  readonly judged?: Judged
+  /** The caller's identity for policies, if another source than this token determines it. */
+  readonly policyIdentity?: PolicyIdentity
 }
 
-export type Judged =
+export type PolicyIdentity =
   | { readonly subject: string; readonly claims: Readonly<Record<string, unknown>> }
   | { readonly unknown: string }
 
 /**
- * Tells whether a claim is a valid subject: without NUL, which separates the parts of a caller's key, and lone
- * surrogates, which all become U+FFFD in UTF-8.
+ * Tells whether a claim is a valid subject. It must not contain NUL, which separates the parts of a caller's key, or
+ * lone surrogates, which all become U+FFFD in UTF-8.
  */
 export const isSubject = (sub: unknown): sub is string =>
   typeof sub === 'string' && sub !== '' && !sub.includes('\0') && sub.isWellFormed()
 
-/** The prefix of subjects of clients that act for themselves. Nobody else's such subject is believed. */
+/** The prefix of subjects of clients that act for themselves. Such a subject of anybody else is refused. */
 export const CLIENT_SUBJECT = 'client#'
 
 /**

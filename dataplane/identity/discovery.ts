@@ -19,7 +19,7 @@ export function discoveryUrls(issuer: string): readonly string[] {
 
 const LONGEST_URL = 2048
 
-/** The metadata of an issuer name another one (RFC 8414 section 3.3). A slash at the end is enough of a difference. */
+/** The metadata of an issuer name another issuer (RFC 8414 section 3.3). Even a slash at the end is a difference. */
 export class IssuerNameMismatch extends Error {
   override readonly name = 'IssuerNameMismatch'
 }
@@ -40,14 +40,14 @@ export async function discoverEndpoint(
   const failures: string[] = []
   for (const url of discoveryUrls(issuer)) {
     const answer = await fetch(url, options.headers)
-    const document = answer.status === 200 ? documentIn(answer.text) : undefined
-    if (document !== undefined) return endpointOf(document, endpoint, issuer, options.allowHTTP)
+    const document = answer.status === 200 ? parseDocument(answer.text) : undefined
+    if (document !== undefined) return readEndpoint(document, endpoint, issuer, options.allowHTTP)
     failures.push(`${url} answered ${answer.status}${answer.status === 200 ? ' and no JSON' : ''}`)
   }
   throw new Error(`the issuer’s metadata was not found: ${failures.join(', ')}`)
 }
 
-function documentIn(text: string): unknown {
+function parseDocument(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -55,13 +55,13 @@ function documentIn(text: string): unknown {
   }
 }
 
-const shown = (name: unknown): string =>
+const quoteName = (name: unknown): string =>
   typeof name === 'string' && name.length <= LONGEST_URL ? `: ${JSON.stringify(name)}` : ''
 
-function endpointOf(document: unknown, endpoint: Endpoint, issuer: string, allowHTTP: boolean): string {
+function readEndpoint(document: unknown, endpoint: Endpoint, issuer: string, allowHTTP: boolean): string {
   const metadata = (document ?? {}) as { issuer?: unknown } & { [name in Endpoint]?: unknown }
   if (metadata.issuer !== issuer)
-    throw new IssuerNameMismatch(`the metadata of ${issuer} name another issuer${shown(metadata.issuer)}`)
+    throw new IssuerNameMismatch(`the metadata of ${issuer} name another issuer${quoteName(metadata.issuer)}`)
   const uri = metadata[endpoint]
   const url = typeof uri === 'string' && uri.length <= LONGEST_URL ? URL.parse(uri) : null
   if (url === null) throw new Error(`the metadata of ${issuer} have no ${endpoint}`)

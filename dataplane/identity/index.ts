@@ -24,9 +24,8 @@ export {
 export { Issuers, type LocalIssuer, type OpenProvider, type Provider } from './issuers.ts'
 export { issuerOf, verifyJwt } from './jwt.ts'
 export { checkProof, ProofError, proofTarget } from './proof/proof.ts'
-export { type ProofGuard, type ProofState, proofGuard } from './proof/proof-guard.ts'
+export { type ProofGuard, ProofNonces, type ProofState, proofGuard } from './proof/proof-guard.ts'
 export { ProofKeys } from './proof/proof-keys.ts'
-export { ProofNonces } from './proof/proof-nonces.ts'
 export { storedMark, type UsedProof, UsedProofs } from './proof/used-proofs.ts'
 export {
   type ProtectedResourceMetadata,

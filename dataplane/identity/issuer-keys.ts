@@ -1,14 +1,22 @@
+import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import { sep } from 'node:path'
-import { errors, type FlattenedJWSInput, type JWTHeaderParameters } from 'jose'
+import {
+  createLocalJWKSet,
+  errors,
+  type FlattenedJWSInput,
+  type JSONWebKeySet,
+  type JWK,
+  type JWTHeaderParameters,
+} from 'jose'
 import type { Logger } from 'pino'
+import { isObject, withoutNulls } from '../../crds/settings/json.ts'
 import { isLoopback } from '../config/check/url.ts'
 import { type ReadSecretFile, secretFile } from '../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { backoffDelay } from '../retry/backoff.ts'
 import { PublicError } from '../server/errors.ts'
 import { discoverEndpoint, IssuerNameMismatch } from './discovery.ts'
-import { type KeySet, keySetOf, NO_KEYS } from './key-set.ts'
 
 /** An issuer by its name, or by the cluster whose API server names it. File paths are absolute. */
 export interface Issuer {
@@ -42,7 +50,7 @@ export interface IssuerProblem {
 const REFRESH_MS = 5 * 60_000
 /** The age from which keys are no longer trusted, because their issuer has been unreachable for too long. */
 const STALE_MS = 60 * 60_000
-/** The least interval of fetches for unknown key ids, since anybody can invent key ids. */
+/** The least interval between fetches for unknown key ids, because anybody can invent key ids. */
 const COOLDOWN_MS = 30_000
 /** The time after which an empty set is accepted: an issuer may be empty while it starts. */
 const EMPTY_ACCEPTED_MS = 60_000
@@ -273,7 +281,7 @@ const LONGEST_ISSUER = 2048
 
 /**
  * Reads issuer and keys from the API server itself, with its token. It ignores `jwks_uri`, which may name any address.
- * Of several issuers the document names the first, which signs
+ * If the API server has several issuers, the document names the first, which signs
  * (https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#service-account-issuer-discovery).
  * Throws an Error for the log.
  */
@@ -299,4 +307,42 @@ function issuerOf(document: unknown): string {
   if (typeof issuer !== 'string' || issuer === '' || issuer.length > LONGEST_ISSUER)
     throw new Error('the discovery document of the API server has no issuer')
   return issuer
+}
+
+export type KeySet = ReturnType<typeof createLocalJWKSet>
+
+/** The most keys of an issuer. A token without a key id is tried with each of them. */
+const MOST_KEYS = 100
+const KINDS = new Set<unknown>(['RSA', 'EC', 'OKP'])
+
+/** The set of an issuer that has withdrawn all its keys, so that no token is valid. */
+const NO_KEYS: KeySet = createLocalJWKSet({ keys: [] })
+
+/**
+ * Returns the signature keys of a JWK set (RFC 7517 section 5), without unusable ones. Undefined if the set is empty.
+ * Throws an Error if it is not a set, has more than 100 keys, or no usable one.
+ */
+export function keySetOf(document: unknown): KeySet | undefined {
+  const { keys } = (document ?? {}) as { readonly keys?: unknown }
+  if (!Array.isArray(keys)) throw new Error('the answer is not a set of keys (JWK set)')
+  if (keys.length === 0) return undefined
+  if (keys.length > MOST_KEYS) throw new Error(`the set holds more than ${MOST_KEYS} keys`)
+  const usable = keys.map((key) => (isObject(key) ? withoutNulls(key) : key)).filter(isUsable)
+  if (usable.length === 0) throw new Error(`none of the ${keys.length} keys of the set can be used`)
+  return createLocalJWKSet({ keys: usable } satisfies JSONWebKeySet)
+}
+
+/** Tells whether it is a readable public key for signatures. */
+function isUsable(key: unknown): key is JWK {
+  if (typeof key !== 'object' || key === null || Array.isArray(key)) return false
+  const { kty, use, kid, alg, key_ops: operations } = key as Record<string, unknown>
+  const isText = (value: unknown) => value === undefined || typeof value === 'string'
+  if (!KINDS.has(kty) || !isText(kid) || !isText(alg) || (use !== undefined && use !== 'sig')) return false
+  if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify'))) return false
+  try {
+    createPublicKey({ key, format: 'jwk' } as JsonWebKeyInput)
+    return true
+  } catch {
+    return false
+  }
 }

@@ -1,9 +1,7 @@
 import type { Logger } from 'pino'
 import { SKEW_S } from './caller.ts'
-import { Introspection, type IntrospectionClient } from './introspection.ts'
-import { IntrospectionThrottle } from './introspection-throttle.ts'
-import { type Issuer, IssuerKeys, type IssuerProblem } from './issuer-keys.ts'
-import type { KeySet } from './key-set.ts'
+import { Introspection, type IntrospectionClient, IntrospectionThrottle } from './introspection.ts'
+import { type Issuer, IssuerKeys, type IssuerProblem, type KeySet } from './issuer-keys.ts'
 import { requiredScopes } from './scopes.ts'
 import { TokenCache } from './token-cache.ts'
 
@@ -104,7 +102,7 @@ export class Issuers {
   }
 }
 
-/** Opens a provider in this process, which has nothing to fetch or close. */
+/** Opens a provider that is in this process, so that nothing is fetched or closed. */
 function openLocal(provider: Provider, local: LocalIssuer, scopes: readonly string[]): OpenProvider {
   const nothing = async () => {
     // The name and the keys of a local issuer are known.
@@ -131,7 +129,7 @@ const issuerOf = (provider: Provider): Issuer =>
     insecureAllowHTTP: provider.insecureAllowHTTP,
   }) satisfies { readonly [field in keyof Required<Issuer>]: Issuer[field] }
 
-/** Returns the same text for the same fields, whatever their order, at any depth. */
+/** Returns a text that does not depend on the order of fields, at any depth. */
 const keyOf = (value: unknown): string =>
   JSON.stringify(value, (_name, inner: unknown) =>
     typeof inner === 'object' && inner !== null && !Array.isArray(inner)

@@ -9,7 +9,7 @@ export const ALGORITHMS: readonly string[] = [
 ]
 /**
  * The accepted `typ` of access tokens: `at+jwt` (RFC 9068), or the plain JWT that most issuers write. ID tokens are
- * plain JWTs too; their audience, the client's id, refuses them.
+ * plain JWTs, too. They are refused because their audience is the client's id.
  */
 const TYPES: ReadonlySet<string> = new Set(['at+jwt', 'application/at+jwt', 'jwt', 'application/jwt'])
 
@@ -43,7 +43,7 @@ interface ExpectedToken {
   readonly audienceClaim?: string | undefined
   /** The accepted `typ` of the header in lower case; absent: an access token or a plain JWT. */
   readonly types?: ReadonlySet<string> | undefined
-  /** The token may be bound to a key, which the caller of this function then asks to be proven. */
+  /** True if the token may be bound to a key. The caller of this function must then require a proof. */
   readonly mayBeBound?: boolean | undefined
 }
 

@@ -1,8 +1,7 @@
 import type { HttpBindings } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
-import { errorResponse } from '../server/answer.ts'
 import { allowOrigins } from '../server/cross-origin.ts'
-import { PublicError } from '../server/errors.ts'
+import { errorResponse, PublicError } from '../server/errors.ts'
 import { type ProtectedResourceMetadata, resourceMetadataPaths } from './resource-metadata.ts'
 
 interface Options {

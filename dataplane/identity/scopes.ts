@@ -26,10 +26,10 @@ interface ScopeClaims {
  */
 export function statedScopes({ scope, scp }: ScopeClaims): ReadonlySet<string> | undefined {
   if (scope === undefined && scp === undefined) return undefined
-  return new Set([...scopesIn(scope), ...scopesIn(scp)])
+  return new Set([...readScopes(scope), ...readScopes(scp)])
 }
 
-function scopesIn(claim: unknown): readonly string[] {
+function readScopes(claim: unknown): readonly string[] {
   if (typeof claim === 'string') return claim.split(' ')
   return Array.isArray(claim) ? claim.filter((scope) => typeof scope === 'string') : []
 }

@@ -3,7 +3,6 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { PublicError } from '../server/errors.ts'
-import { jsonMemory } from '../server/json-memory.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import {
   type Authenticate,
@@ -34,7 +33,7 @@ interface VerifyOptions {
 }
 
 export type Verifier = Authenticate & {
-  /** Checks the token of a request again that was admitted before. Its proof, if any, was for the admission alone. */
+  /** Checks the token of an admitted request again. Its proof, if any, is not checked again. */
   recheck(authorization: string | undefined): Caller | Promise<Caller>
   issuers(): readonly string[]
   /** Returns the error for a token that lacks scopes. `scopes`: all to ask for, including those of the token. */
@@ -42,7 +41,7 @@ export type Verifier = Authenticate & {
   close(): Promise<void>
 }
 
-/** Token types whose issuers state the requested scopes (RFC 9068 section 2.2.3): without the claim there are none. */
+/** Token types whose issuers must state scopes (RFC 9068 section 2.2.3). Without the claim a token has none. */
 const ACCESS_TOKEN_TYPES = new Set(['at+jwt', 'application/at+jwt'])
 const NO_SCOPES: ReadonlySet<string> = new Set()
 /** The most characters of a cached header, and of all of them with the results for their tokens. */
@@ -50,7 +49,7 @@ const LONGEST_REMEMBERED = 2048
 const MOST_REMEMBERED = 8 * 1024 * 1024
 /** The time within which a repeated header keeps its place in the order of use. */
 const ORDER_MS = 1_000
-/** The characters at its end by which a header is looked up, a part of the signature: hashing all takes far longer. */
+/** The number of characters at a header's end by which it is looked up. Hashing the whole header takes far longer. */
 const TAIL = 48
 /** RFC 6750 section 2.1; the scheme's case doesn't matter (RFC 9110 section 11.1). */
 const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
@@ -105,7 +104,7 @@ class TokenVerifier {
   readonly #accepted: ReadonlySet<string>
   /** The hash of the introspecting providers: an introspection result holds for the same providers only. */
   readonly #introspectingKey: string
-  /** Valid headers by their ends, since the digest is the slowest step for a cached token. */
+  /** Valid headers by their last characters, because the digest is the slowest step for a cached token. */
   readonly #remembered = new LRUCache<string, Remembered>({ maxSize: MOST_REMEMBERED })
   #saidNoScopes = false
   readonly #addressOf: (request: CallerRequest) => string | undefined
@@ -317,7 +316,7 @@ class TokenVerifier {
     return undefined
   }
 
-  /** Caches the result for a token, even if a scope is missing: a client may keep sending it. */
+  /** Caches the result for a token, even if it lacks a scope, because a client may keep sending it. */
   #remember(token: string, caller: Authenticated, open: OpenProvider, typ?: string): VerifiedToken {
     const verified = {
       caller: { ...caller, bytes: jsonMemory(caller.claims) },
@@ -346,7 +345,7 @@ class TokenVerifier {
     return false
   }
 
-  async #candidatesOf(issuer: string | undefined): Promise<readonly OpenProvider[]> {
+  async #findCandidates(issuer: string | undefined): Promise<readonly OpenProvider[]> {
     if (issuer === undefined) return []
     const found = this.#known.filter(({ keys }) => keys.issuer === issuer)
     if (found.length > 0) return found
@@ -356,7 +355,7 @@ class TokenVerifier {
 
   async #verifyJwt(token: string, request?: CallerRequest, scheme?: 'DPoP'): Promise<VerifiedToken> {
     const issuer = issuerOf(token)
-    const candidates = await this.#candidatesOf(issuer)
+    const candidates = await this.#findCandidates(issuer)
     let failure: unknown = new Error('a token of an issuer that is not configured')
     let unavailable: PublicError | undefined
     for (const open of candidates) {
@@ -374,4 +373,28 @@ class TokenVerifier {
     }
     throw unavailable ?? this.refusal(request, problemOf(failure), { scheme, cause: failure })
   }
+}
+
+/** The memory of a value beside the text of its strings and names: V8 needs 16 to 56 bytes. */
+const VALUE_BYTES = 48
+
+/** Estimates the bytes that a parsed JSON value takes in memory: many times its text if it has many small parts. */
+function jsonMemory(value: unknown): number {
+  let bytes = 0
+  // The walk goes level by level: a recursive function could not walk every value that can be parsed.
+  for (let level: readonly unknown[] = [value]; level.length > 0; ) {
+    const below: unknown[] = []
+    for (const part of level) {
+      bytes += VALUE_BYTES + textLength(part)
+      if (typeof part === 'object' && part !== null) for (const member of Object.values(part)) below.push(member)
+    }
+    level = below
+  }
+  return bytes
+}
+
+function textLength(part: unknown): number {
+  if (typeof part === 'string') return part.length
+  if (typeof part !== 'object' || part === null || Array.isArray(part)) return 0
+  return Object.keys(part).reduce((sum, { length }) => sum + length, 0)
 }

@@ -35,7 +35,7 @@ const decoders: Readonly<Record<string, (first: number) => Transform>> = {
  * Returns the encodings of a body by its Content-Encoding (RFC 9110, 8.4), the last one first. An unknown one is
  * ignored, as browsers do: some servers write `utf-8` or `none` there. Throws an UndecodableBody.
  */
-function encodingsIn(header: Header): readonly string[] {
+function readEncodings(header: Header): readonly string[] {
   const names = [header ?? []].flat().join(',').toLowerCase().split(',')
   const encodings = names.map((name) => name.trim()).filter((name) => name !== '' && name !== 'identity')
   if (encodings.length > MOST_ENCODINGS) throw new UndecodableBody('the answer is encoded more than twice')
@@ -49,7 +49,7 @@ const WINDOWS: Readonly<Record<string, number>> = { br: 16 * MIB, zstd: 8 * MIB 
 /** Tells whether a body with this Content-Encoding is decoded. */
 export function isKnownEncoding(header: Header): boolean {
   try {
-    return encodingsIn(header).length > 0
+    return readEncodings(header).length > 0
   } catch {
     return true
   }
@@ -78,7 +78,7 @@ interface DecodedBody {
   failed(error: Error): void
 }
 
-/** Decodes, as it arrives, a body that came compressed although the request did not ask for that. */
+/** Decodes a body while it arrives. Some servers compress although the request did not ask for it. */
 export interface BodyDecoder {
   /** Decodes a chunk. Returns false if the next one must wait until `drained`: some bodies grow to nothing. */
   write(chunk: Buffer): boolean
@@ -90,7 +90,7 @@ export interface BodyDecoder {
 
 /** Makes a decoder; undefined if the header names no known encoding. Throws an UndecodableBody if it names too many. */
 export function decoderFor(contentEncoding: Header, body: DecodedBody): BodyDecoder | undefined {
-  const encodings = encodingsIn(contentEncoding)
+  const encodings = readEncodings(contentEncoding)
   if (encodings.length === 0) return undefined
   let streams: readonly Transform[] = []
   let isOver = false
@@ -167,7 +167,7 @@ const DECODER_CODE = /^(?:Z_|ERR__|ERR_ZLIB|ZSTD_)/
  * UndecodableBody.
  */
 export async function* decodedBody(body: Readable, contentEncoding: Header): AsyncGenerator<Buffer> {
-  const encodings = encodingsIn(contentEncoding)
+  const encodings = readEncodings(contentEncoding)
   if (encodings.length === 0) {
     yield* body as AsyncIterable<Buffer>
     return
@@ -177,8 +177,7 @@ export async function* decodedBody(body: Readable, contentEncoding: Header): Asy
   // An answer without a body may still have a Content-Encoding.
   if (first.done === true) return
   let stream: Readable = Readable.from(begunWith(first.value, pieces))
-  for (const decoder of streamsFor(encodings, first.value[0] as number))
-    stream = pipeline(stream, decoder, toldByReading)
+  for (const decoder of streamsFor(encodings, first.value[0] as number)) stream = pipeline(stream, decoder, ignoreError)
   try {
     yield* stream as AsyncIterable<Buffer>
   } catch (error) {
@@ -189,9 +188,8 @@ export async function* decodedBody(body: Readable, contentEncoding: Header): Asy
   }
 }
 
-/** Ignores the error event: the reader of the stream gets the error. */
-function toldByReading(): void {
-  // The error is handled elsewhere.
+function ignoreError(): void {
+  // The reader of the stream gets the error.
 }
 
 async function* begunWith(first: Buffer, rest: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {

@@ -76,7 +76,7 @@ export function createGuardedFetch(options: GuardedFetchOptions): GuardedFetch {
   return Object.assign(guardedFetch, { close: () => dispatcher.destroy() })
 }
 
-/** Returns the target of a redirect that stays within the origin and keeps the method; undefined for any other answer. */
+/** Returns the target of a redirect within the origin that keeps the method; undefined for any other answer. */
 function redirectWithin(url: string, { status, headers }: GuardedAnswer, isGet: boolean): string | undefined {
   const keepsMethod = status === 307 || status === 308 || (isGet && (status === 301 || status === 302))
   const { location } = headers

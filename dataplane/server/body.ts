@@ -2,12 +2,12 @@ import type { IncomingMessage } from 'node:http'
 import type { Context } from 'hono'
 import { PublicError } from './errors.ts'
 
-/** The overhead of each chunk of a body in memory: clients may send it byte by byte. */
+/** The memory of a chunk of a body in addition to its bytes, because clients may send a body byte by byte. */
 const PIECE_BYTES = 256
 
 /**
- * Refuses a compressed body: 415, with the accepted encoding (RFC 9110 section 15.5.16). It could grow beyond its
- * length.
+ * Refuses a compressed body, which could grow beyond its length, with 415 and the accepted encoding (RFC 9110 section
+ * 15.5.16).
  */
 export function refuseCompressed(contentEncoding: string | undefined): void {
   if (contentEncoding === undefined || /^(identity)?$/i.test(contentEncoding.trim())) return
@@ -31,7 +31,7 @@ const countNothing: HoldBytes = () => {
 export async function readBody(c: Context, limit: number, hold: HoldBytes = countNothing): Promise<Buffer> {
   if (Number(c.req.header('content-length')) > limit) throw tooLarge(limit)
   const { incoming } = (c.env ?? {}) as { incoming?: IncomingMessage }
-  if (incoming !== undefined) return collect(incoming, limit, hold)
+  if (incoming !== undefined) return collectBody(incoming, limit, hold)
 
   const chunks: Uint8Array[] = []
   let size = 0
@@ -44,8 +44,8 @@ export async function readBody(c: Context, limit: number, hold: HoldBytes = coun
   return Buffer.concat(chunks)
 }
 
-/** Reads by events: an iterator that is left early destroys the socket, and the client would never see the 413. */
-function collect(incoming: IncomingMessage, limit: number, hold: HoldBytes): Promise<Buffer> {
+/** Reads by events, because leaving an iterator early destroys the socket before the client has seen the 413. */
+function collectBody(incoming: IncomingMessage, limit: number, hold: HoldBytes): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0
@@ -85,3 +85,22 @@ function collect(incoming: IncomingMessage, limit: number, hold: HoldBytes): Pro
 }
 
 const tooLarge = (limit: number) => new PublicError('too_large', { message: `The body is larger than ${limit} bytes.` })
+
+/** The largest body that is sent as a string, so that Node sends head and body in one write. */
+export const ONE_WRITE = 16 * 1024
+/** The size below which a body is converted faster than it is found in the cache. */
+const SMALL = 512
+
+/** The texts of bytes that are sent repeatedly, for as long as these live. */
+const texts = new WeakMap<Buffer, string>()
+
+/** Returns bytes as Latin-1. The text is cached if that saves time. */
+export function latin1(bytes: Buffer): string {
+  if (bytes.length < SMALL) return bytes.toString('latin1')
+  let text = texts.get(bytes)
+  if (text === undefined) texts.set(bytes, (text = bytes.toString('latin1')))
+  return text
+}
+
+/** Returns the memory of bytes that are sent repeatedly, with their cached text. */
+export const keptBytes = ({ length }: Buffer): number => (length >= SMALL && length <= ONE_WRITE ? 2 * length : length)

@@ -13,7 +13,7 @@ const LITTLE = 1024 * 1024
 /** The number of holders above which idle ones are removed. */
 const MOST_IDLE = 4096
 
-/** Counts the bytes that peers make this process hold: bodies, running requests, sessions, streams, unread answers. */
+/** Counts the bytes that peers hold in this process: bodies, running requests, sessions, streams, unread answers. */
 export class Budget {
   readonly limits: BudgetLimits
   held = 0
@@ -26,7 +26,7 @@ export class Budget {
 
   /**
    * Returns the share of a holder: a caller (issuer and subject, or address) or a backend. `wider`: the networks of the
-   * address, the narrowest first, each with the limit of one holder.
+   * address, the narrowest first. Each network has the limit of one holder.
    */
   shareOf(holder: string, wider: readonly string[] = []): Share {
     let share = this.#shares.get(holder)
@@ -76,7 +76,10 @@ export class Share {
     if (this.tryTake(bytes)) return
     if (bytes > this.#budget.limits.share) throw new PublicError('too_large')
     if (this.#mostHeld + bytes > this.#budget.limits.share) throw new PublicError('share_exceeded', RETRY)
-    throw new PublicError('unavailable', { message: 'Too much is held here at the moment; try again.', ...RETRY })
+    throw new PublicError('unavailable', {
+      message: 'The server’s memory for requests is full at the moment; try again.',
+      ...RETRY,
+    })
   }
 
   /** Does the same as `take`, but returns false if that is too much; then nothing is counted. */
@@ -115,7 +118,7 @@ export class Share {
 
 const RETRY = { headers: { 'retry-after': '1' } }
 
-/** The bytes that one object holds of a share. They may grow and shrink, and are released once. */
+/** The bytes of a share that one object holds. Their number may change until they are released. */
 export class Reservation {
   bytes = 0
   readonly #share: Share

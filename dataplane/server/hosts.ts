@@ -36,16 +36,17 @@ export function guardHosts({ allowed, origins = 'checked' }: HostGuardOptions): 
 export function checkHost(names: HostNames, hostHeader: string | undefined, origin: string | undefined): void {
   if (names === '*') return
   const host = hostOf(hostHeader ?? '')
-  if (host === undefined || !(isIP(bare(host)) !== 0 || known(host, names))) throw new PublicError('forbidden_host')
+  if (host === undefined || !(isIP(bare(host)) !== 0 || isKnownName(host, names)))
+    throw new PublicError('forbidden_host')
   if (origin !== undefined && !originAllowed(origin, host, names)) throw new PublicError('forbidden_host')
 }
 
 function originAllowed(origin: string, host: string, names: ReadonlySet<string>): boolean {
   const from = URL.parse(origin)?.hostname
-  return from !== undefined && from !== '' && (from === host || known(from, names))
+  return from !== undefined && from !== '' && (from === host || isKnownName(from, names))
 }
 
-const known = (host: string, names: ReadonlySet<string>): boolean =>
+const isKnownName = (host: string, names: ReadonlySet<string>): boolean =>
   host === 'localhost' || host.endsWith('.localhost') || LOOPBACK.has(host) || names.has(host)
 
 /** The hosts of pages served from this machine. */

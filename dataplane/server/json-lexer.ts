@@ -12,7 +12,7 @@ const BACKSLASH = 0x5c
 
 export const isSpace = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 
-/** The bytes of a string that are searched one by one: for fewer, native code costs more. */
+/** The number of bytes of a string that are searched one by one. For so few, native code costs more. */
 const FEW_BYTES = 32
 
 /**

@@ -1,7 +1,6 @@
-import pino, { type DestinationStream, type Level, type Logger } from 'pino'
+import { type DestinationStream, type Level, type Logger, pino } from 'pino'
 import { withoutUrlSecrets } from '../config/check/url.ts'
 import { REDACTED, withoutCredentials } from '../config/credential-text.ts'
-import { LogLevel } from './log-level.ts'
 
 interface LogOptions {
   readonly name: string
@@ -32,7 +31,7 @@ const SECRET_FIELDS = new Set([
   'assertion',
   'code_verifier',
 ])
-/** Finds such a field in a line of JSON: inside texts, quotation marks follow a backslash. */
+/** Matches such a field in a line of JSON. Inside texts, quotation marks follow a backslash. */
 const SECRET_FIELD = new RegExp(`"(?:${[...SECRET_FIELDS].join('|')})":`)
 
 /**
@@ -71,4 +70,39 @@ export function createLog({ name, level, base, destination }: LogOptions): Logge
     },
     destination ?? pino.destination({ dest: 2, sync: true }),
   )
+}
+
+/**
+ * The level of a log, which may change: that of the configuration, or `debug` while that is switched on. All children
+ * follow it.
+ */
+export class LogLevel {
+  readonly #fixed: Level | undefined
+  #configured: Level = 'info'
+  #isDebugging = false
+
+  /** @param fixed takes precedence over the configuration */
+  constructor(fixed?: Level) {
+    this.#fixed = fixed
+  }
+
+  /** Sets the level of the configuration in force; undefined: `info`. */
+  configure(level: Level = 'info'): void {
+    this.#configured = level
+  }
+
+  /** Tells whether lines of this level (pino's number) are written. */
+  writes(level: number): boolean {
+    const now = this.#isDebugging ? 'debug' : (this.#fixed ?? this.#configured)
+    return level >= (pino.levels.values[now] as number)
+  }
+
+  /** Switches `debug` on, or off again, and logs that. */
+  switchDebug(log: Logger): void {
+    const goesOn = !this.#isDebugging
+    // Both lines are written while `debug` is on.
+    this.#isDebugging = true
+    log.info(goesOn ? 'debugging is switched on' : 'debugging is switched off')
+    this.#isDebugging = goesOn
+  }
 }

@@ -1,4 +1,5 @@
-import { isIPv6, type Socket } from 'node:net'
+import type { IncomingHttpHeaders } from 'node:http'
+import { isIP, isIPv6, type Socket } from 'node:net'
 
 const network = Symbol('network')
 
@@ -33,3 +34,20 @@ export function networksOf(address: string): readonly string[] {
 
 /** Returns the same networks as a holder of cache entries, the widest first. */
 export const networkHolder = (address: string | undefined): readonly string[] => networksOf(address ?? '').toReversed()
+
+interface ClientRequest {
+  readonly headers: IncomingHttpHeaders
+  readonly socket: Pick<Socket, 'remoteAddress'>
+}
+
+/** Returns the address of a request's client: an IPv4 address or an IPv6 network; empty if the peer has left. */
+export type ClientAddressOf = (request: ClientRequest) => string
+
+export const peerAddress: ClientAddressOf = ({ socket }) => peerNetwork(socket)
+
+/** Returns the address that the nearest proxy saw: the last X-Forwarded-For entry. Anybody can write earlier ones. */
+export const forwardedAddress: ClientAddressOf = (request) => {
+  const header = request.headers['x-forwarded-for']
+  const last = (Array.isArray(header) ? header.join() : header)?.split(',').at(-1)?.trim()
+  return last === undefined || isIP(last) === 0 ? peerAddress(request) : networkOf(last)
+}

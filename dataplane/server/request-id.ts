@@ -27,7 +27,7 @@ export function requestIds(log: Logger): MiddlewareHandler<{ Variables: RequestV
     let child: Logger | undefined
     c.set('requestId', id)
     c.set('log', () => (child ??= log.child({ requestId: id, ...traceIdOf(c.var.traceparent) })))
-    // Set on a finished answer, the header would make it be built twice (20 µs).
+    // If the header were set on a finished answer, the answer would be built twice (20 µs).
     c.header(REQUEST_ID, id)
     await next()
     if (!c.res.headers.has(REQUEST_ID)) c.header(REQUEST_ID, id)
@@ -38,7 +38,7 @@ export function requestIds(log: Logger): MiddlewareHandler<{ Variables: RequestV
 const PROCESS = randomUUID()
   .slice(0, 24)
   .replace(/4(?=...-.{4}-$)/, '8')
-/** The last two digits: making all of them each time costs 100 ns. */
+/** The last two digits, precomputed because making them each time costs 100 ns. */
 const ENDS = Array.from({ length: 256 }, (_, index) => index.toString(16).padStart(2, '0'))
 
 let block = 0
@@ -46,8 +46,8 @@ let next = ENDS.length
 let prefix = ''
 
 /**
- * Returns a unique id in the form of a UUID: random for the process, then a counter. Anyone who knows one can guess
- * others. 15 ns; `randomUUID` takes 200.
+ * Returns a unique id in the form of a UUID: a random part for the process, then a counter. Anyone who knows one can
+ * guess others. It takes 15 ns; `randomUUID` takes 200.
  */
 export function uniqueId(): string {
   if (next === ENDS.length) {

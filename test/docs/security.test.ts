@@ -52,14 +52,14 @@ const WORDS = ['no', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eig
 const word = (number: number) => WORDS[number] ?? count(number)
 
 const GATEWAY = 'dataplane/gateway'
-const STREAMS = `${GATEWAY}/sessions/streams/event-logs.ts`
+const STREAMS = `${GATEWAY}/sessions/streams/streams.ts`
 const WAITING = `${GATEWAY}/call/suspended/suspended-calls.ts`
 const QUESTIONS = `${GATEWAY}/call/suspended/questions.ts`
 const CLIENTS = 'dataplane/authserver/clients'
 const LIMIT = `${CLIENTS}/network-limit.ts`
 const STORE = 'dataplane/authserver/store'
 const UPSTREAM = 'dataplane/upstream-tokens/redis-store.ts'
-const THROTTLE = 'dataplane/identity/introspection-throttle.ts'
+const THROTTLE = 'dataplane/identity/introspection.ts'
 const SOURCES = 'dataplane/registry/sources'
 const READ = 'dataplane/registry/store/read'
 const MIB = 1024 * 1024
@@ -70,14 +70,14 @@ const lines: Readonly<Record<string, readonly string[]>> = {
   'a gateway and its callers': [
     `may hold three sixteenths of the container's memory limit (${mib(budgetLimits().total)} of the 512 that are rendered), one caller half of that (${mib(budgetLimits().share)};`,
     `| body of a POST to \`/mcp\` | ${mib(of(`${GATEWAY}/endpoint/incoming/endpoint-exchange.ts`, 'LARGEST_BODY'))} | 413 |`,
-    `| nesting of JSON | ${count(of(`${GATEWAY}/mcp/parse.ts`, 'DEEPEST'))} levels |`,
+    `| nesting of JSON | ${count(of(`${GATEWAY}/mcp/json.ts`, 'DEEPEST'))} levels |`,
     `| a client's capabilities | ${kib(of(`${GATEWAY}/endpoint/methods.ts`, 'MOST_CAPABILITIES'))};`,
     `| URIs of one listener or subscription | ${of(`${GATEWAY}/endpoint/streams/subscribe.ts`, 'MOST_URIS')}, ${kib(of(`${GATEWAY}/endpoint/streams/subscribe.ts`, 'MOST_URI_LENGTH'))} together; one of ${kib(of(`${GATEWAY}/endpoint/catalog/prompts-and-resources.ts`, 'LONGEST_WATCHED'))} |`,
-    `conversation | ${of(QUESTIONS, 'MOST_REQUESTS')} open, ${kib(of(QUESTIONS, 'MOST_REQUEST_LENGTH'))}; ${of(`${GATEWAY}/backends/channel/server-messages.ts`, 'MOST_OPEN')} |`,
+    `conversation | ${of(QUESTIONS, 'MOST_REQUESTS')} open, ${kib(of(QUESTIONS, 'MOST_REQUEST_LENGTH'))}; ${of(`${GATEWAY}/backends/channel/conversation.ts`, 'MOST_OPEN')} |`,
     `| calls that wait for a person | ${of(WAITING, 'MOST_OF_CALLER')} a caller, ${of(WAITING, 'MOST_OF_BACKEND')} a backend, ${count(of(WAITING, 'MOST'))} in all |`,
     `| events kept for clients that lose a stream | ${of(STREAMS, 'MOST_EVENTS')} and ${mib(of(STREAMS, 'MOST_BYTES'))} a session, ${mib(of(STREAMS, 'MOST_BYTES_OF_ALL'))} and ${count(of(STREAMS, 'MOST_OVER'))} streams`,
-    `another replica | ${mib(of(`${GATEWAY}/sessions/relay/relay-sender.ts`, 'MOST_WAITING'))} each that are not acknowledged, ${mib(of(`${GATEWAY}/sessions/relay/relays.ts`, 'MOST_SENT'))} in all`,
-    `| an answer over stdio or SSE of 2024-11-05 | ${mib(of(`${GATEWAY}/backends/channel/line-splitter.ts`, 'LONGEST_LINE'))} |`,
+    `another replica | ${mib(of(`${GATEWAY}/sessions/relay/relays.ts`, 'MOST_WAITING'))} each that are not acknowledged, ${mib(of(`${GATEWAY}/sessions/relay/relays.ts`, 'MOST_SENT'))} in all`,
+    `| an answer over stdio or SSE of 2024-11-05 | ${mib(of(`${GATEWAY}/backends/channel/channel.ts`, 'LONGEST_LINE'))} |`,
     `| connections; of one address, or of a /48 of IPv6 | ${count(connectionLimit(memory))}, the last`,
     `; ${count(connectionLimit(memory) / 2)} (with 512 MiB) | closed at once |`,
     `| calls of one caller that are under way, without a token of one address or a /48 | ${of(`${GATEWAY}/backends/connection/transport.ts`, 'MOST_CALLS') / 2} |`,

@@ -4,23 +4,22 @@ import { isObject } from '../../../crds/settings/json.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { Backend } from '../../../dataplane/gateway/backends/backend/backend.ts'
 import { createTransport } from '../../../dataplane/gateway/backends/backend/create-transport.ts'
+import { type BackendFailure, connectionFailure } from '../../../dataplane/gateway/backends/connection/failure.ts'
 import {
   type HeadersRead,
   isAcceptance,
   isOfType,
   isSuccess,
   redirectIn,
-} from '../../../dataplane/gateway/backends/connection/answer-head.ts'
-import { type BackendFailure, connectionFailure } from '../../../dataplane/gateway/backends/connection/failure.ts'
+} from '../../../dataplane/gateway/backends/connection/http.ts'
 import { isKnownBy } from '../../../dataplane/gateway/backends/connection/session-check.ts'
 import { ITEM_KINDS, isListChanged, type ListKind } from '../../../dataplane/gateway/backends/lists/list-kind.ts'
 import type { EntryNote } from '../../../dataplane/gateway/backends/lists/list-page.ts'
 import { ChangeStream } from '../../../dataplane/gateway/backends/refresh/change-stream.ts'
-import { refreshPromptsAndResources } from '../../../dataplane/gateway/backends/refresh/list-prompts-and-resources.ts'
-import { listTools } from '../../../dataplane/gateway/backends/refresh/list-tools.ts'
+import { listTools, refreshPromptsAndResources } from '../../../dataplane/gateway/backends/refresh/read-lists.ts'
 import { NO_EVIDENCE } from '../../../dataplane/gateway/backends/session/era.ts'
 import { backendLimits } from '../../../dataplane/gateway/limits/memory-limits.ts'
-import { parseObject } from '../../../dataplane/gateway/mcp/parse.ts'
+import { parseObject } from '../../../dataplane/gateway/mcp/json.ts'
 import { requestText } from '../../../dataplane/gateway/mcp/rpc-text.ts'
 import { isKnownEncoding } from '../../../dataplane/net/body-decoder.ts'
 import { Budget } from '../../../dataplane/server/budget.ts'

@@ -1,7 +1,10 @@
 import type { Dispatcher } from 'undici'
-import type { HeadersRead } from '../../../dataplane/gateway/backends/connection/answer-head.ts'
-import { RelayHandler, WrappedTransport } from '../../../dataplane/gateway/backends/connection/relay-handler.ts'
-import type { Transport } from '../../../dataplane/gateway/backends/connection/transport.ts'
+import {
+  type HeadersRead,
+  RelayHandler,
+  type Transport,
+  WrappedTransport,
+} from '../../../dataplane/gateway/backends/connection/http.ts'
 import { SseSplitter } from '../../../dataplane/gateway/mcp/sse-splitter.ts'
 import { isKnownEncoding } from '../../../dataplane/net/body-decoder.ts'
 

@@ -1,7 +1,6 @@
 import { Hono, type Next } from 'hono'
-import { publicError } from '../../server/answer.ts'
 import { Reservation } from '../../server/budget.ts'
-import { PublicError } from '../../server/errors.ts'
+import { PublicError, publicError } from '../../server/errors.ts'
 import { REQUEST_ID, requestIdOf } from '../../server/request-id.ts'
 import { introspect, revoke } from './about-tokens.ts'
 import { account, sessions } from './account.ts'

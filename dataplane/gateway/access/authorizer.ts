@@ -9,9 +9,10 @@ import {
   type ReadArguments,
   type Subject,
 } from '../../policy/index.ts'
-import type { Catalog, Route } from '../aggregation/catalog.ts'
+import type { Catalog } from '../aggregation/catalog.ts'
 import { memoized } from '../aggregation/memoized.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
+import type { Route } from '../aggregation/shape.ts'
 import { foldName, Members } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
 import { promptSubject, resourceAt, resourceSubject, skillSubject, toolSubject } from './subjects.ts'
@@ -19,7 +20,6 @@ import { VisibleLists } from './visible-lists.ts'
 
 const NO_CLAIMS: Claims = {}
 
-/** A tool that a client requests. */
 interface AskedTool {
   readonly catalog: Catalog
   /** The name that clients use. */
@@ -33,7 +33,7 @@ const NO_ARGUMENTS = {}
 const foldedNames = memoized((read: ReadArguments) => new Set([...read.names].map(foldName)))
 
 /** The actions that policies decide, by name. */
-type JudgedAction = 'call_tool' | 'get_prompt' | 'read_resource'
+type PolicyAction = 'call_tool' | 'get_prompt' | 'read_resource'
 
 interface Decided {
   allowed: number
@@ -69,9 +69,10 @@ export class Authorizer {
       if (caller.kind === 'anonymous') return this.#policies.principalOf('anonymous', NO_CLAIMS)
       return this.#policies.principalOf(caller.subject, caller.claims)
     }
-    const judged = caller.kind === 'anonymous' ? undefined : caller.judged
-    if (judged !== undefined && 'claims' in judged) return this.#policies.principalOf(judged.subject, judged.claims)
-    const why = judged?.unknown ?? `the caller has not logged in at ${JSON.stringify(this.#provider)}`
+    const policyIdentity = caller.kind === 'anonymous' ? undefined : caller.policyIdentity
+    if (policyIdentity !== undefined && 'claims' in policyIdentity)
+      return this.#policies.principalOf(policyIdentity.subject, policyIdentity.claims)
+    const why = policyIdentity?.unknown ?? `the caller has not logged in at ${JSON.stringify(this.#provider)}`
     return this.#policies.unknown(why)
   }
 
@@ -79,7 +80,6 @@ export class Authorizer {
     return this.decisions.count('call_tool', this.wouldAllow(caller, tool, message))
   }
 
-  /** Returns the decision for a tool that is not requested yet, without counting it. */
   wouldAllow(caller: Caller, { catalog, name, route }: AskedTool, message: Message): boolean {
     return this.#mayWith(caller, toolSubject(catalog, name, route), message)
   }
@@ -115,7 +115,7 @@ export class Authorizer {
   }
 
   #mayWith(caller: Caller, subject: Subject, message: Message): boolean {
-    const given = judgedArguments(message, this.#policies.argumentsOf(subject))
+    const given = readPolicyArguments(message, this.#policies.argumentsOf(subject))
     return given !== undefined && this.#policies.allows(this.principalOf(caller), subject, given)
   }
 
@@ -143,7 +143,7 @@ export function createAuthorizer(
  * Returns the arguments that policies read from a request. Returns undefined if another parser could read a different
  * value, because a name occurs twice or in another spelling by case.
  */
-function judgedArguments(message: Message, read: ReadArguments): Readonly<Record<string, unknown>> | undefined {
+function readPolicyArguments(message: Message, read: ReadArguments): Readonly<Record<string, unknown>> | undefined {
   const given = message.params?.['arguments']
   const { names } = read
   if (names.size === 0 || given === undefined || given === null) return NO_ARGUMENTS
@@ -163,14 +163,13 @@ function judgedArguments(message: Message, read: ReadArguments): Readonly<Record
 
 /** The numbers of requests that policies have allowed and denied. */
 export class Decisions {
-  readonly counts: Readonly<Record<JudgedAction, Decided>> = {
+  readonly counts: Readonly<Record<PolicyAction, Decided>> = {
     call_tool: { allowed: 0, denied: 0 },
     get_prompt: { allowed: 0, denied: 0 },
     read_resource: { allowed: 0, denied: 0 },
   }
 
-  /** Counts a decision and returns it. */
-  count(action: JudgedAction, isAllowed: boolean): boolean {
+  count(action: PolicyAction, isAllowed: boolean): boolean {
     const decided = this.counts[action]
     if (isAllowed) decided.allowed++
     else decided.denied++

@@ -44,7 +44,6 @@ export function callNeeds(
   return [login, ...own]
 }
 
-/** Adds the caller's needs to an explanation. */
 export const withNeeds = (explanation: Explanation, needs: readonly CallNeed[]): Explanation =>
   needs.length === 0 ? explanation : { ...explanation, needs }
 

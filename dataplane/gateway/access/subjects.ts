@@ -1,8 +1,9 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import type { Subject } from '../../policy/index.ts'
-import type { Catalog, Route } from '../aggregation/catalog.ts'
+import type { Catalog } from '../aggregation/catalog.ts'
 import { memoized } from '../aggregation/memoized.ts'
 import { findHolder, type PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
+import type { Route } from '../aggregation/shape.ts'
 import { nearestSkill } from '../aggregation/skill-catalog.ts'
 import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
 import { toolForSession } from '../mcp/entry-rules.ts'
@@ -15,7 +16,6 @@ export interface Listed {
   readonly subject: Subject
   /** A second subject that the caller must also be allowed to use. */
   readonly besides?: Subject
-  /** The URI of a tool's page. */
   readonly page?: string
   /** JSON text. */
   readonly text: string
@@ -26,24 +26,24 @@ export interface Listed {
 const NO_HINTS = {}
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint']
 
-const keyed = (subject: Omit<Subject, 'key'>): Subject => {
+const addKey = (subject: Omit<Subject, 'key'>): Subject => {
   const { action, id, backend, skill, hints } = subject
   const parts = [action, backend ?? null, Object.entries(hints), id]
   return { ...subject, key: JSON.stringify(skill === undefined ? parts : [...parts, skill]) }
 }
 
 const buildTool = (id: string, backend: string | undefined, hints: Readonly<Record<string, boolean>>): Subject =>
-  keyed({ action: 'call_tool', type: 'Tool', id, backend, hints })
+  addKey({ action: 'call_tool', type: 'Tool', id, backend, hints })
 
 const buildPrompt = (id: string, backend: string | undefined): Subject =>
-  keyed({ action: 'get_prompt', type: 'Prompt', id, backend, hints: NO_HINTS })
+  addKey({ action: 'get_prompt', type: 'Prompt', id, backend, hints: NO_HINTS })
 
 /** Returns the subject for a resource URI, whether it is listed or may come from a template. */
 export const resourceSubject = (catalog: PromptResourceCatalog, uri: string): Subject =>
   resourceAt(uri, findHolder(catalog, uri), nearestSkill(catalog.skills, uri))
 
 export const resourceAt = (uri: string, backend: string | undefined, skill?: string): Subject =>
-  keyed({
+  addKey({
     ...{ action: 'read_resource', type: 'Resource', id: uri, backend, hints: NO_HINTS },
     ...(skill === undefined ? {} : { skill }),
   })
@@ -58,16 +58,17 @@ export const promptSubject = ({ prompts }: PromptResourceCatalog, name: string):
 
 /** Returns the tools of a catalog by their routes, and composite ones by name. Computed once for each catalog. */
 const buildTools = memoized((catalog: Catalog) => {
-  const texts = textsIn(catalog.modernList, 'tools')
+  const texts = listTexts(catalog.modernList, 'tools')
   const listed = [...catalog.routes].map(([name, route], index) => {
     const text = texts[index] ?? ''
     const page = catalog.pages.get(route)
-    const listed = { subject: buildTool(name, route.backend, hintsIn(text)), ...buildTexts(text) }
+    const listed = { subject: buildTool(name, route.backend, readHints(text)), ...buildTexts(text) }
     return [route, page === undefined ? listed : { ...listed, page }] as const
   })
   const byRoute = new Map<Route, Listed>(listed)
   const composites = [...catalog.composites].map(
-    ([name, { text }]) => [name, { subject: buildTool(name, undefined, hintsIn(text)), ...buildTexts(text) }] as const,
+    ([name, { text }]) =>
+      [name, { subject: buildTool(name, undefined, readHints(text)), ...buildTexts(text) }] as const,
   )
   return { byRoute, composites: new Map<string, Listed>(composites), hidden: buildHidden(catalog, byRoute) }
 })
@@ -82,7 +83,7 @@ const buildHidden = ({ stepTools }: Catalog, shown: ReadonlyMap<Route, Listed>):
   new Map(
     [...stepTools.values()]
       .filter(({ route }) => !shown.has(route))
-      .map(({ name, text, route }) => [route, buildTool(name, route.backend, hintsIn(text))]),
+      .map(({ name, text, route }) => [route, buildTool(name, route.backend, readHints(text))]),
   )
 
 /**
@@ -95,51 +96,48 @@ export function toolSubject(catalog: Catalog, name: string, route: Route | undef
   return known ?? buildTool(name, route?.backend, NO_HINTS)
 }
 
-/** Returns every listed tool. */
 export function listedTools(catalog: Catalog): readonly Listed[] {
   const { byRoute, composites } = buildTools(catalog)
   return [...byRoute.values(), ...composites.values()]
 }
 
 const buildItems = memoized((catalog: PromptResourceCatalog) => ({
-  prompts: itemsIn(catalog, 'prompts', (key) => promptSubject(catalog, key)),
-  resources: itemsIn(catalog, 'resources', (key) => resourceSubject(catalog, key)),
-  templates: itemsIn(catalog, 'templates', (key) => resourceSubject(catalog, key)),
-  skills: itemsIn(catalog, 'skills', (key) => resourceSubject(catalog, key)),
+  prompts: listItems(catalog, 'prompts', (key) => promptSubject(catalog, key)),
+  resources: listItems(catalog, 'resources', (key) => resourceSubject(catalog, key)),
+  templates: listItems(catalog, 'templates', (key) => resourceSubject(catalog, key)),
+  skills: listItems(catalog, 'skills', (key) => resourceSubject(catalog, key)),
 }))
 
-/** Returns every listed item of a kind. */
 export const listedItems = (catalog: PromptResourceCatalog, kind: ItemKind): readonly Listed[] =>
   buildItems(catalog)[kind]
 
-function itemsIn(
+function listItems(
   catalog: PromptResourceCatalog,
   kind: ItemKind,
   subjectOf: (key: string) => Subject,
 ): readonly Listed[] {
   const { member, key } = listForms[kind]
-  return textsIn(catalog.lists[kind].legacy, member).map((text) => {
-    const subject = subjectOf(stringIn(text, key))
+  return listTexts(catalog.lists[kind].legacy, member).map((text) => {
+    const subject = subjectOf(readString(text, key))
     const besides = skillSubject(catalog, subject)
     return besides === undefined ? { subject, text } : { subject, besides, text }
   })
 }
 
-/** Returns the texts of the items of a serialized list. */
-export function textsIn(list: Buffer, member: string): string[] {
+export function listTexts(list: Buffer, member: string): string[] {
   const elements = new Elements(memberText(list.toString(), member) ?? '[]', 0)
   const texts: string[] = []
   while (elements.next()) texts.push(elements.value)
   return texts
 }
 
-function stringIn(text: string, name: string): string {
+function readString(text: string, name: string): string {
   const item = JSON.parse(text) as Record<string, unknown>
   return item[name] as string
 }
 
 /** Reads the boolean annotations. A value of another type counts as absent. */
-function hintsIn(tool: string): Readonly<Record<string, boolean>> {
+function readHints(tool: string): Readonly<Record<string, boolean>> {
   const text = tool.includes('Hint') ? memberText(tool, 'annotations') : undefined
   const annotations: unknown = text === undefined ? undefined : JSON.parse(text)
   if (!isObject(annotations)) return NO_HINTS

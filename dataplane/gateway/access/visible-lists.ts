@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import type { Policies, Principal } from '../../policy/index.ts'
-import { keptBytes } from '../../server/kept-text.ts'
+import { keptBytes } from '../../server/body.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import { type ItemKind, type ListKind, listForms } from '../backends/lists/list-kind.ts'
 import { withoutPage } from '../mcp/apps.ts'
-import { type Listed, listedItems, listedTools, resourceSubject, textsIn } from './subjects.ts'
+import { type Listed, listedItems, listedTools, listTexts, resourceSubject } from './subjects.ts'
 
 export interface Catalogs {
   readonly catalog: Catalog
@@ -65,7 +65,7 @@ export class VisibleLists {
   #make(key: string, base: Buffer, shown: () => Promise<ReadonlyMap<string, string>>, kind: ListKind) {
     const making = shown()
       .then((texts) => {
-        const { list, counts } = filtered(base, listForms[kind].member, texts)
+        const { list, counts } = filterLists(base, listForms[kind].member, texts)
         this.#counts.set(list === EVERYTHING ? base : list, counts)
         const size = ENTRY_BYTES + (list === EVERYTHING ? 0 : keptBytes(list))
         if (size < MOST_BYTES) this.#made.set(key, list, { size })
@@ -85,7 +85,7 @@ export class VisibleLists {
   async backends(principal: Principal, catalogs: Catalogs): Promise<ReadonlySet<string | undefined>> {
     const seen = new Set<string | undefined>()
     for (const kind of Object.keys(listForms) as ListKind[])
-      for (const { subject } of await this.#allowed(principal, listedIn(kind, catalogs))) seen.add(subject.backend)
+      for (const { subject } of await this.#allowed(principal, listAll(kind, catalogs))) seen.add(subject.backend)
     return seen
   }
 
@@ -94,7 +94,7 @@ export class VisibleLists {
    * page.
    */
   async #findShown(principal: Principal, kind: ListKind, catalogs: Catalogs): Promise<ReadonlyMap<string, string>> {
-    const allowed = await this.#allowed(principal, listedIn(kind, catalogs))
+    const allowed = await this.#allowed(principal, listAll(kind, catalogs))
     return new Map(
       allowed.flatMap(({ text, sessionText = text, page }) => {
         const isDenied = page !== undefined && !this.#mayReadPage(principal, catalogs, page)
@@ -132,10 +132,9 @@ export class VisibleLists {
   }
 }
 
-const listedIn = (kind: ListKind, { catalog, promptsAndResources }: Catalogs): readonly Listed[] =>
+const listAll = (kind: ListKind, { catalog, promptsAndResources }: Catalogs): readonly Listed[] =>
   kind === 'tools' ? listedTools(catalog) : listedItems(promptsAndResources, kind as ItemKind)
 
-/** Returns the unfiltered list. */
 export function findBase(
   kind: ListKind,
   { catalog, promptsAndResources }: Catalogs,
@@ -147,12 +146,12 @@ export function findBase(
 }
 
 /** Returns the list with only the items in `shown`, in the texts given there. */
-function filtered(
+function filterLists(
   base: Buffer,
   member: string,
   shown: ReadonlyMap<string, string>,
 ): { readonly list: Buffer | typeof EVERYTHING; readonly counts: ListCounts } {
-  const texts = textsIn(base, member)
+  const texts = listTexts(base, member)
   const left = texts.flatMap((text) => shown.get(text) ?? [])
   const counts = { items: texts.length, allowed: left.length }
   if (left.length === texts.length && left.every((text, index) => text === texts[index]))

@@ -1,16 +1,23 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Workflow } from '../../config/workflow/compiled.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import type { BackendTool } from '../backends/lists/tool.ts'
+import type { BackendTool } from '../backends/lists/list-page.ts'
 import { withoutPage, withPage } from '../mcp/apps.ts'
 import { toolForSession } from '../mcp/entry-rules.ts'
-import { encodeHeaderValue } from '../mcp/headers.ts'
+import { encodeHeaderValue } from '../mcp/eras.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 import { computeDigest } from '../pins/definitions.ts'
 import { type CompositeTools, compositeTools, type StepTool } from './composite-tools.ts'
-import { fitName, otherName } from './names.ts'
-import type { Route } from './route.ts'
-import { findOverride, NO_OVERRIDE, readShape, type Shape, shapedText } from './shape.ts'
+import {
+  findOverride,
+  fitName,
+  NO_OVERRIDE,
+  otherName,
+  type Route,
+  readShape,
+  type Shape,
+  shapedText,
+} from './shape.ts'
 
 export interface BuiltCatalog {
   readonly catalog: Catalog
@@ -18,8 +25,6 @@ export interface BuiltCatalog {
   /** The tools that each backend had when the catalog was built. */
   readonly tools: ReadonlyMap<Backend, Backend['tools']>
 }
-
-export type { Route }
 
 /** All tools that are shown at one time. Only they can be called. */
 export interface Catalog extends CompositeTools {
@@ -53,7 +58,6 @@ interface Shown {
   readonly text: string
   readonly route: Route
   readonly isForModel: boolean
-  /** The URI of the page that shows the tool's result. */
   readonly page: string | undefined
   /** True if the tool is withheld and only reserves its name. */
   readonly isWithheld?: boolean
@@ -78,7 +82,7 @@ type Part = readonly [backend: ShownTools, shape: Shape]
 export function buildCatalog(
   config: Shaping,
   backends: readonly ShownTools[],
-  pageOf: PageOf = nobody,
+  findPage: PageOf = nobody,
   isWithheld?: (workflow: Workflow) => boolean,
 ): Catalog {
   const strategy = config.aggregation?.conflictResolution ?? 'prefix'
@@ -86,11 +90,11 @@ export function buildCatalog(
   // An approved tool that has changed keeps its name reserved, so that the name does not call another backend's tool. A
   // tool that was never approved does not affect other backends, unless the configuration puts its backend first.
   const taken = strategy === 'priority' ? 'all' : 'pinned'
-  const own = inOrder(config, backends).flatMap(([backend, shape]) => [
+  const own = sortBackends(config, backends).flatMap(([backend, shape]) => [
     ...shownTools(backend, shape, config.role === 'proxy', taken),
   ])
   const tools = withoutClashes(
-    own.map((tool) => withRightPage(tool, pageOf)),
+    own.map((tool) => withRightPage(tool, findPage)),
     clashes,
   )
   if (config.role !== 'proxy') tools.sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -118,7 +122,7 @@ function withoutClashes(tools: readonly Shown[], clashes: Clashes): Shown[] {
   const shown = new Map<string, Shown>()
   for (const tool of tools) {
     const name = shown.has(tool.name) ? clashes.findOtherName(tool, shown) : tool.name
-    if (name !== undefined) shown.set(name, name === tool.name ? tool : renamed(tool, name))
+    if (name !== undefined) shown.set(name, name === tool.name ? tool : renameTool(tool, name))
   }
   for (const name of clashes.conflicts.keys()) shown.delete(name)
   return [...shown.values()].filter(({ isWithheld }) => isWithheld !== true)
@@ -136,7 +140,7 @@ function collectStepTools(
 ): Map<string, StepTool> {
   const tools = new Map<string, StepTool>()
   const shownAs = new Map(shown.map((tool) => [formatOwnName(tool), tool]))
-  for (const [backend, shape] of inOrder(config, backends))
+  for (const [backend, shape] of sortBackends(config, backends))
     for (const tool of shownTools(backend, { ...shape, hidden: false, filter: undefined }, false)) {
       const name = formatOwnName(tool)
       if (!tools.has(name)) tools.set(name, shownAs.get(name) ?? tool)
@@ -161,10 +165,10 @@ function serializeLists(tools: readonly { readonly text: string }[]): Catalog['p
  * Replaces the URI of a tool's page by the one that clients use. A page that clients would read from another backend is
  * removed, because that backend must not see this tool's results.
  */
-function withRightPage(tool: Shown, pageOf: PageOf): Shown {
+function withRightPage(tool: Shown, findPage: PageOf): Shown {
   const { page: own, route, text } = tool
   if (own === undefined) return tool
-  const page = pageOf(route.backend, own)
+  const page = findPage(route.backend, own)
   if (page === own) return tool
   return { ...tool, page, text: page === undefined ? withoutPage(text) : withPage(text, page) }
 }
@@ -182,7 +186,7 @@ function collectOwnNames(tools: readonly Shown[]): ReadonlyMap<string, Route> {
   return routes
 }
 
-function inOrder({ role, aggregation }: Shaping, backends: readonly ShownTools[]): Part[] {
+function sortBackends({ role, aggregation }: Shaping, backends: readonly ShownTools[]): Part[] {
   const order =
     aggregation?.conflictResolution === 'priority' ? aggregation.conflictResolutionConfig?.priorityOrder : []
   const rank = ({ name }: ShownTools) => (order?.indexOf(name) ?? -1) + 1 || Number.POSITIVE_INFINITY
@@ -253,7 +257,6 @@ function withoutTaskSupport(text: string): string {
   return editObject(text, { execution: editObject(execution, { taskSupport: undefined }) })
 }
 
-/** Resolves name clashes by the configured strategy. */
 class Clashes {
   readonly warnings: string[] = []
   /** The backends that have a tool of each clashing name (`manual`). */
@@ -283,7 +286,7 @@ class Clashes {
   }
 }
 
-const renamed = ({ text, route, ...more }: Shown, name: string): Shown => ({
+const renameTool = ({ text, route, ...more }: Shown, name: string): Shown => ({
   ...more,
   name,
   text: shapedText(text, name, {}),

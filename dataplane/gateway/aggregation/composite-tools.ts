@@ -3,7 +3,7 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import { compileWorkflow } from '../../config/workflow/compile.ts'
 import type { Workflow } from '../../config/workflow/compiled.ts'
 import { memberText } from '../mcp/json.ts'
-import type { Route } from './route.ts'
+import type { Route } from './shape.ts'
 
 type Definitions = NonNullable<GatewayConfig['compositeTools']>
 

@@ -3,23 +3,21 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
 import { APPS_EXTENSION, WITH_APPS } from '../mcp/apps.ts'
-import { encodeHeaderValue } from '../mcp/headers.ts'
+import { encodeHeaderValue, hasTasks, SESSION_TASKS_EXTENSION, TASKS_EXTENSION } from '../mcp/eras.ts'
 import { editObject } from '../mcp/json.ts'
-import { hasSkillScheme, innermost } from '../mcp/skills.ts'
-import { hasTasks, SESSION_TASKS_EXTENSION, TASKS_EXTENSION } from '../mcp/tasks.ts'
-import { addressItems, type Named } from './address-items.ts'
-import type { Route } from './catalog.ts'
+import { hasSkillScheme, innermost, isCanonicalSkill, SKILL_SCHEME } from '../mcp/skills.ts'
 import { memoized } from './memoized.ts'
-import { fitName, otherName } from './names.ts'
-import { readShape } from './shape.ts'
+import type { Route } from './shape.ts'
+import { fitName, otherName, readShape } from './shape.ts'
 import {
+  type BackendSkills,
   buildSkillCatalog,
   findSkillUri,
   type SkillCatalog,
   skillsExtension,
   skillsOfBackends,
 } from './skill-catalog.ts'
-import { UriNames } from './uri-names.ts'
+import { PAGE_SCHEME, UriNames } from './uri-names.ts'
 
 /** The result of one list, serialized, for each era. */
 interface SerializedList {
@@ -93,15 +91,15 @@ export function buildPromptResourceCatalog(
   const needed = [...names].filter(([, { areNeeded }]) => areNeeded)
   const shown = backends.filter(({ name }) => !readShape(config, name).hidden)
   return {
-    capabilities: { ...collectCapabilities(backends), ...declared(collectExtensions(shown, skills)) },
+    capabilities: { ...collectCapabilities(backends), ...declareExtensions(collectExtensions(shown, skills)) },
     instructions: joinInstructions(backends),
     extensions: collectModernExtensions(shown, skills),
     tasks: collectSessionTasks(shown),
     lists: {
-      prompts: serialized('prompts', promptTexts),
-      resources: serialized('resources', resources),
-      templates: serialized('templates', templates),
-      skills: serialized('skills', skills?.skills.map(({ text }) => text) ?? []),
+      prompts: serializeItems('prompts', promptTexts),
+      resources: serializeItems('resources', resources),
+      templates: serializeItems('templates', templates),
+      skills: serializeItems('skills', skills?.skills.map(({ text }) => text) ?? []),
     },
     prompts,
     holders: backends.filter(({ capabilities }) => isObject(capabilities['resources'])).map(({ name }) => name),
@@ -151,7 +149,7 @@ function addPrompts(
 }
 
 /** Serializes a list for each era at the first request, because a long list takes long. */
-function serialized(kind: ItemKind, texts: readonly string[]): SerializedList {
+function serializeItems(kind: ItemKind, texts: readonly string[]): SerializedList {
   const list = () => `"${listForms[kind].member}":[${texts.join(',')}]`
   let legacy: Buffer | undefined
   let modern: Buffer | undefined
@@ -188,8 +186,7 @@ export function joinInstructions(backends: readonly Backend[]): string | undefin
   return parts.length === 0 ? undefined : parts.join('\n\n')
 }
 
-/** A resource at the backend that has it. */
-export interface Place {
+interface Place {
   readonly backend: string
   /** The backend's own URI. */
   readonly uri: string
@@ -218,7 +215,6 @@ export function findPlace(catalog: PromptResourceCatalog, uri: string): Place | 
 const isHidden = (skills: SkillCatalog | undefined, backend: string, own: string): boolean =>
   skills?.prefixes.get(backend)?.shows(own) === false && !hasSkillScheme(own)
 
-/** Returns the backend of an unlisted URI. */
 function unlistedHolder(catalog: PromptResourceCatalog, uri: string): string | undefined {
   const { templates, holders, skills, closed } = catalog
   const [only] = holders
@@ -251,7 +247,7 @@ function nearestHolder(
 ): string | undefined {
   const [first] = matching
   if (first === undefined || matching.every(({ backend }) => backend === first.backend)) return first?.backend
-  const folders = foldersIn(catalog)
+  const folders = collectFolders(catalog)
   for (const folder of listFolders(uri).reverse()) {
     const holders = folders.get(folder)
     const near = holders && matching.find(({ backend }) => holders.has(backend))
@@ -263,7 +259,7 @@ function nearestHolder(
 /**
  * The folders of all listed URIs, with the backends that list something in them. They are computed when first needed.
  */
-const foldersIn = memoized(({ uris }: PromptResourceCatalog): ReadonlyMap<string, ReadonlySet<string>> => {
+const collectFolders = memoized(({ uris }: PromptResourceCatalog): ReadonlyMap<string, ReadonlySet<string>> => {
   const folders = new Map<string, Set<string>>()
   for (const [uri, backend] of uris)
     for (const folder of listFolders(uri)) {
@@ -321,14 +317,14 @@ function collectExtensions(backends: readonly Backend[], skills: SkillCatalog | 
 /** Returns the `extensions` for the modern era, which are more. */
 function collectModernExtensions(backends: readonly Backend[], skills: SkillCatalog | undefined): object {
   const hasModernTasks = backends.some(({ era, capabilities }) => era?.era === 'modern' && hasTasks(capabilities))
-  return declared({
+  return declareExtensions({
     ...collectExtensions(backends, skills),
     ...(hasModernTasks ? { [TASKS_EXTENSION]: {} } : {}),
     ...(backends.some(({ runsTasks }) => runsTasks) ? { [SESSION_TASKS_EXTENSION]: {} } : {}),
   })
 }
 
-const declared = (extensions: object): object => (Object.keys(extensions).length === 0 ? {} : { extensions })
+const declareExtensions = (extensions: object): object => (Object.keys(extensions).length === 0 ? {} : { extensions })
 
 /** Returns the `tasks` capability of 2025-11-25; empty if no backend runs tasks. */
 function collectSessionTasks(backends: readonly Backend[]): object {
@@ -364,4 +360,85 @@ function uriPattern(template: string): UriPattern {
       return at <= end
     },
   }
+}
+
+type AddressedKind = Extract<ItemKind, 'resources' | 'templates'>
+
+/** The assigned URIs, and the mapping for each backend. */
+interface Named {
+  /** The names of the backends by assigned URI or URI template. */
+  readonly uris: Map<string, string>
+  /** The mapping of each backend's URIs. Empty in a proxy, where URIs stay unchanged. */
+  readonly names: ReadonlyMap<string, UriNames>
+  readonly skills: ReadonlyMap<string, BackendSkills>
+}
+
+/**
+ * Assigns URIs to the resources or templates of all backends. Returns the texts to show, in order. A URI that an
+ * earlier backend already has is not shown, except for a page of an app, which gets another URI.
+ */
+function addressItems(backends: readonly Backend[], kind: AddressedKind, named: Named): string[] {
+  const { key: member } = listForms[kind]
+  return backends.flatMap((backend) => {
+    const texts: string[] = []
+    for (const { key, text } of backend[kind]) {
+      const uri = newUri(backend.name, kind, key, named)
+      if (uri !== undefined) texts.push(uri === key ? text : editObject(text, { [member]: JSON.stringify(uri) }))
+    }
+    for (const uri of backend.withheld(kind, 'pinned')) newUri(backend.name, kind, uri, named)
+    if (kind === 'resources') addPages(backend, named)
+    return texts
+  })
+}
+
+/** Returns the URI to assign to an item; undefined if it is not shown. */
+function newUri(backend: string, kind: AddressedKind, own: string, named: Named): string | undefined {
+  const { uris, names, skills } = named
+  const ofSkills = skills.get(backend)
+  if (ofSkills !== undefined && !mayBeShown(ofSkills, kind, own)) return undefined
+  if (kind === 'resources' && own.startsWith(PAGE_SCHEME)) return addPage(backend, own, named)
+  const uri = names.get(backend)?.shown(own) ?? own
+  if (uris.has(uri) || belongsToOther(backend, uri, named)) return undefined
+  uris.set(uri, backend)
+  return uri
+}
+
+/** Tells whether a URI belongs to another backend's skills. */
+function belongsToOther(backend: string, uri: string, { names, skills }: Named): boolean {
+  if (names.size === 0 || !uri.startsWith(SKILL_SCHEME)) return false
+  const segment = uri.slice(SKILL_SCHEME.length).split('/', 1)[0] ?? ''
+  return segment !== backend && skills.has(segment)
+}
+
+/** Tells whether an item of a backend with skills is shown. A template stays while some skill is shown. */
+function mayBeShown(skills: BackendSkills, kind: AddressedKind, uri: string): boolean {
+  if (!hasSkillScheme(uri)) return skills.shows(uri)
+  if (kind === 'templates') return skills.areAllShown || skills.shown.length > 0
+  return isCanonicalSkill(uri) && skills.shows(uri)
+}
+
+/** Assigns URIs to the pages of tools, which may be unlisted (MCP Apps, resource discovery). */
+function addPages({ name, tools = [], definitions }: Backend, named: Named): void {
+  const pages = [...tools.flatMap(({ app }) => app?.uri ?? []), ...(definitions.pins?.names('pages') ?? [])]
+  for (const uri of pages) newUri(name, 'resources', uri, named)
+}
+
+/** The most tries to find a free URI for a page. */
+const MOST_TRIES = 8
+
+/**
+ * Assigns a URI to a backend's page and returns it: its own or, if another backend has that one, a URI with the
+ * backend's name as first segment. Returns undefined if the page already has a URI, or none is free.
+ */
+function addPage(backend: string, own: string, { uris, names }: Named): string | undefined {
+  const known = names.get(backend)
+  if (uris.get(known?.shown(own) ?? own) === backend) return undefined
+  let shown = own
+  for (let tries = 0; uris.has(shown); tries++) {
+    if (known === undefined || tries === MOST_TRIES) return undefined
+    shown = `${PAGE_SCHEME}${backend}/${shown.slice(PAGE_SCHEME.length)}`
+  }
+  uris.set(shown, backend)
+  if (shown !== own) known?.renamePage(own, shown)
+  return shown
 }

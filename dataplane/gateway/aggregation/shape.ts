@@ -1,6 +1,9 @@
+import { createHash } from 'node:crypto'
 import type { ToolOverride } from '../../../crds/settings/gateway/aggregation.ts'
 import { TOOL_PREFIX } from '../../../crds/settings/gateway/defaults.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Operation } from '../../telemetry/observe.ts'
+import type { ParamHeader } from '../mcp/eras.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 
 /** The configuration's changes to the tools of one backend. */
@@ -54,7 +57,6 @@ export function findBackends(
 
 export const NO_OVERRIDE: ToolOverride = {}
 
-/** Returns the override of one of the backend's tools. */
 export const findOverride = ({ overrides }: Shape, name: string): ToolOverride =>
   Object.hasOwn(overrides, name) ? (overrides[name] as ToolOverride) : NO_OVERRIDE
 
@@ -71,4 +73,44 @@ function annotationsText(tool: string, annotations: NonNullable<ToolOverride['an
   const before = memberText(tool, 'annotations')
   const edits = Object.entries(annotations).map(([hint, value]) => [hint, JSON.stringify(value)])
   return editObject(before?.startsWith('{') ? before : '{}', Object.fromEntries(edits))
+}
+
+/** The longest name. Longer names, or other characters, break widely used clients and model APIs. */
+const LONGEST = 64
+const OTHER = /[^A-Za-z0-9_.-]/g
+const DIGEST = 8
+
+/**
+ * Returns a name that clients accept: unchanged if it is short and plain, otherwise cut and cleaned, with a hash of the
+ * whole name, so that it does not depend on other names in the list.
+ */
+export function fitName(name: string): string {
+  const plain = name.replace(OTHER, '_')
+  return plain === name && name.length <= LONGEST ? name : withDigest(plain, name)
+}
+
+/** Returns another name for a tool whose `name` is already in use. It depends on `origin` only, so it is stable. */
+export const otherName = (name: string, origin: string): string => withDigest(name, origin)
+
+function withDigest(name: string, of: string): string {
+  const digest = createHash('sha256').update(of).digest('hex').slice(0, DIGEST)
+  return `${name.slice(0, LONGEST - DIGEST - 1)}_${digest}`
+}
+
+/** The target of a call of a shown tool. */
+export interface Route {
+  /** The name of the backend. The view tells whether it is the shared one or the caller's own. */
+  readonly backend: string
+  readonly tool: string
+  /** The backend's name for the tool as JSON text; undefined if it equals the shown name. */
+  readonly rename: string | undefined
+  /** The backend's name for the tool as a header value. */
+  readonly nameHeader: string
+  readonly paramHeaders: readonly ParamHeader[]
+  /** The digest of the definition that was approved, for the audit log; undefined if the backend has no pins. */
+  readonly digest?: string | undefined
+  /** True if the tool declares that a call may be repeated. */
+  readonly isRepeatable?: boolean
+  /** The metric for calls of the tool; absent if the route leads to something else. */
+  readonly operation?: Operation
 }

@@ -1,9 +1,9 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendItem } from '../backends/lists/list-page.ts'
-import { entryText } from '../mcp/skill-entry.ts'
 import {
   declaredSkills,
+  entryText,
   hasSkillScheme,
   innermost,
   isCanonicalSkill,
@@ -35,7 +35,6 @@ export interface SkillCatalog {
   readonly spellings: ReadonlyMap<string, string>
   /** Skills that are not shown because another backend already has their URIs. */
   readonly withheld: readonly string[]
-  /** The backends that read directories. */
   readonly directories: ReadonlySet<string>
 }
 
@@ -110,7 +109,6 @@ export const skillsOfBackends = (
 /** The data from which URIs of skills are assigned. */
 interface Addressing {
   readonly role: GatewayConfig['role']
-  /** The skills of each backend, by its name. */
   readonly own: ReadonlyMap<string, BackendSkills>
   readonly names: ReadonlyMap<string, UriNames>
   /**
@@ -151,7 +149,7 @@ function addSkill(
   const { key, text, skill } = item
   const shown = names.get(backend)?.shown ?? same
   const files = (skill?.files ?? []).map(shown)
-  const other = hasSkillScheme(key) ? undefined : takenBy(files, backend, uris)
+  const other = hasSkillScheme(key) ? undefined : findOtherHolder(files, backend, uris)
   if (other !== undefined) {
     withheld.push(`${backend}: the skill ${JSON.stringify(key)} is not shown, ${other} has its files`)
     return
@@ -169,7 +167,11 @@ function addSkill(
 
 const same = (uri: string): string => uri
 
-function takenBy(files: readonly string[], backend: string, uris: ReadonlyMap<string, string>): string | undefined {
+function findOtherHolder(
+  files: readonly string[],
+  backend: string,
+  uris: ReadonlyMap<string, string>,
+): string | undefined {
   for (const file of files) {
     const holder = uris.get(file)
     if (holder !== undefined && holder !== backend) return holder

@@ -1,3 +1,5 @@
+import { readUpdatedUri } from '../backends/session/resource-watch.ts'
+import { editObject, paramsText, parseBytes } from '../mcp/json.ts'
 import { SKILL_SCHEME } from '../mcp/skills.ts'
 
 /** The scheme of pages of apps (MCP Apps). */
@@ -41,4 +43,13 @@ export class UriNames {
     if (this.#prefix !== undefined && uri.startsWith(this.#prefix)) return SKILL_SCHEME + uri.slice(this.#prefix.length)
     return this.#ownPages.get(uri) ?? uri
   }
+}
+
+/** Returns a backend's message. If it reports a changed resource, its URI is replaced by the one that clients know. */
+export function renamedUpdate(bytes: Buffer, names: UriNames | undefined): Buffer {
+  const uri = names === undefined ? undefined : readUpdatedUri(parseBytes(bytes))
+  const shown = uri === undefined ? undefined : names?.shown(uri)
+  if (shown === undefined || shown === uri) return bytes
+  const text = bytes.toString('utf8')
+  return Buffer.from(editObject(text, { params: editObject(paramsText(text), { uri: JSON.stringify(shown) }) }))
 }

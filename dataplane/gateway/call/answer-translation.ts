@@ -1,25 +1,22 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import { PublicError } from '../../server/errors.ts'
+import { renamedUpdate } from '../aggregation/uri-names.ts'
 import { isListChanged, TOOLS_CHANGED } from '../backends/lists/list-kind.ts'
-import { updatedUri } from '../backends/session/resource-updates.ts'
+import { readUpdatedUri } from '../backends/session/resource-watch.ts'
 import type { AnswerEdits } from '../mcp/answer-scanner.ts'
-import { editObject, memberText } from '../mcp/json.ts'
-import { LEVELS, rankLevel } from '../mcp/log-levels.ts'
+import { CAPABILITIES_KEY, hasTasks, LEVELS, LOG_LEVEL_KEY, rankLevel } from '../mcp/eras.ts'
+import { editObject, memberText, parseJson } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
 import { isAboutCall } from '../mcp/message.ts'
-import { parseJson } from '../mcp/parse.ts'
 import { ResultStripper } from '../mcp/result-stripper.ts'
-import { CAPABILITIES_KEY, LOG_LEVEL_KEY } from '../mcp/revisions.ts'
 import { resultText } from '../mcp/rpc-text.ts'
 import { hasSkillScheme } from '../mcp/skills.ts'
-import { hasTasks, metaWithRelatedTask } from '../mcp/tasks.ts'
+import { metaWithRelatedTask } from '../mcp/tasks.ts'
 import { renameUris } from '../mcp/uri-rewriter.ts'
-import type { Asked } from './asked.ts'
-import { renamedUpdate } from './input/renamed-update.ts'
+import type { CallRequest } from './call-request.ts'
 import { hasCapabilities } from './input/server-request.ts'
 import type { Upstream } from './upstream.ts'
 
-/** The member that a modern result has and a legacy one lacks. */
 const COMPLETE_TYPE = '"complete"'
 const COMPLETE = `"resultType":${COMPLETE_TYPE}`
 /** The members of a modern result of a read that a legacy one lacks. */
@@ -29,27 +26,27 @@ export const READ = `${COMPLETE},"ttlMs":0,"cacheScope":"private"`
 const READS: ReadonlySet<string> = new Set(['resources/read', 'skills/get', 'resources/directory/read'])
 
 /** Builds the edits that turn a legacy backend's answer, also a large one, into one for a modern client. */
-export const editsForModern = ({ id, message }: Asked): AnswerEdits => ({
+export const editsForModern = ({ id, message }: CallRequest): AnswerEdits => ({
   id: Buffer.from(id),
   resultMember: READS.has(message.method) ? READ : COMPLETE,
 })
 
 /** Translates a whole answer to the client's era. Throws a PublicError if that era can't express the answer. */
-export function translated(asked: Asked, upstream: Upstream, hasError: boolean, body: Buffer): Buffer {
-  const { message, context } = asked
+export function translate(call: CallRequest, upstream: Upstream, hasError: boolean, body: Buffer): Buffer {
+  const { message, context } = call
   const { era } = context
   if (upstream.backendSession === undefined)
-    return era === 'legacy' ? modernForLegacy(asked, hasError, body) : modernForModern(asked, hasError, body)
-  if (era === 'modern') return hasError ? modernError(body, asked) : body
+    return era === 'legacy' ? modernForLegacy(call, hasError, body) : modernForModern(call, hasError, body)
+  if (era === 'modern') return hasError ? modernError(body, call) : body
   if (hasError && NAMES_RESOURCE.has(message.method)) return withCode(body, INVALID_PARAMS, NOT_FOUND)
   return upstream.tasks?.inAnswer(body, context.message) ?? body
 }
 
-const modernForLegacy = ({ message }: Asked, hasError: boolean, body: Buffer): Buffer =>
+const modernForLegacy = ({ message }: CallRequest, hasError: boolean, body: Buffer): Buffer =>
   hasError ? legacyError(body, message.method) : legacyAnswer(body)
 
-function modernForModern(asked: Asked, hasError: boolean, body: Buffer): Buffer {
-  const { services, backend, message, context, route } = asked
+function modernForModern(call: CallRequest, hasError: boolean, body: Buffer): Buffer {
+  const { services, backend, message, context, route } = call
   if (hasError) return withCode(body, NOT_FOUND, INVALID_PARAMS)
   const hasTask = hasTasks(message.meta?.[CAPABILITIES_KEY])
   if (!hasTask) return body
@@ -67,7 +64,6 @@ const NAMES_RESOURCE: ReadonlySet<string> = new Set(['resources/read', 'resource
 /** The code of 2025-11-25 that asks the user to visit a URL before the call can continue. */
 const URL_NEEDED = '-32042'
 
-/** Replaces the code of an error, if it is `from`. */
 function withCode(answer: Buffer, from: string, to: string): Buffer {
   const text = answer.toString('latin1')
   const error = memberText(text, 'error')
@@ -79,7 +75,7 @@ function withCode(answer: Buffer, from: string, to: string): Buffer {
  * Translates a legacy backend's error for a modern client: a missing resource has a different code, and a URL to visit
  * becomes a question. Throws `missing_capability` if the client has not declared the capability for the question.
  */
-function modernError(answer: Buffer, { message, id }: Asked): Buffer {
+function modernError(answer: Buffer, { message, id }: CallRequest): Buffer {
   const text = answer.toString('latin1')
   const error = memberText(text, 'error')
   const code = error === undefined ? undefined : memberText(error, 'code')
@@ -99,7 +95,7 @@ const MAY_ASK: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'reso
 
 /** Reads the questions in a legacy backend's error (JSON text); undefined if there are none. */
 function urlRequests(error: string): object | undefined {
-  const { data } = errorIn(error)
+  const { data } = parseError(error)
   const elicitations =
     isObject(data) && Array.isArray(data['elicitations']) ? data['elicitations'].filter(isObject) : []
   if (elicitations.length === 0) return undefined
@@ -111,7 +107,7 @@ function urlRequests(error: string): object | undefined {
 }
 
 /** Parses an error. Throws a PublicError if its value could not be serialized again. */
-function errorIn(text: string): { readonly data?: unknown } {
+function parseError(text: string): { readonly data?: unknown } {
   try {
     return parseJson(text) as object
   } catch (cause) {
@@ -122,7 +118,6 @@ function errorIn(text: string): { readonly data?: unknown } {
 /** Codes of the modern era that a legacy client does not know. */
 const MODERN_CODES: ReadonlySet<string | undefined> = new Set(['-32020', '-32021', '-32022'])
 
-/** Translates a modern backend's error for a legacy client. */
 function legacyError(answer: Buffer, method: string): Buffer {
   if (NAMES_RESOURCE.has(method)) return legacyError(withCode(answer, INVALID_PARAMS, NOT_FOUND), '')
   const text = answer.toString('latin1')
@@ -152,16 +147,16 @@ function structuredForSession(result: string): Readonly<Record<string, string | 
 }
 
 /** Tells whether only this caller may cache a result, because the files of a skill depend on the caller. */
-export const isPrivate = ({ message, names }: Asked): boolean =>
+export const isPrivate = ({ message, names }: CallRequest): boolean =>
   names !== undefined && message.method === 'resources/read' && hasSkillScheme(message.parameter('uri') ?? '')
 
 /**
  * Tells whether a backend does not know a file of a skill while policies are in force. The answer must then equal that
  * for a denied file, so that nobody can find out which files exist.
  */
-function isUnknownSkill({ context, message, names }: Asked, answer: Buffer): boolean {
+function isUnknownSkill({ context, message, names }: CallRequest, answer: Buffer): boolean {
   if (names === undefined || context.host.setup.authorizer === undefined) return false
-  const code = hasSkillScheme(message.parameter('uri') ?? '') ? errorCodeIn(answer) : undefined
+  const code = hasSkillScheme(message.parameter('uri') ?? '') ? readErrorCode(answer) : undefined
   return code === Number(INVALID_PARAMS) || code === Number(NOT_FOUND)
 }
 
@@ -169,10 +164,10 @@ function isUnknownSkill({ context, message, names }: Asked, answer: Buffer): boo
  * Returns an answer with the URIs that clients know, after the changes that this call requires. Throws a PublicError if
  * that is impossible.
  */
-export function forClient(asked: Asked, answer: Buffer, hasError: boolean): Buffer {
-  const { names, answer: whole } = asked
-  if (hasError && isUnknownSkill(asked, answer)) throw new PublicError('forbidden')
-  const named = names === undefined ? answer : renameUris(answer, names.shown, isPrivate(asked))
+export function prepareForClient(call: CallRequest, answer: Buffer, hasError: boolean): Buffer {
+  const { names, answer: whole } = call
+  if (hasError && isUnknownSkill(call, answer)) throw new PublicError('forbidden')
+  const named = names === undefined ? answer : renameUris(answer, names.shown, isPrivate(call))
   if (whole === undefined || hasError) return named
   const text = answer.toString('utf8')
   const result = memberText(text, 'result')
@@ -180,11 +175,11 @@ export function forClient(asked: Asked, answer: Buffer, hasError: boolean): Buff
 }
 
 /** Returns the editor for the parts of a large answer; undefined if they need no changes. */
-export function stripperFor({ context }: Asked, { backendSession, tasks }: Upstream): ResultStripper | undefined {
+export function stripperFor({ context }: CallRequest, { backendSession, tasks }: Upstream): ResultStripper | undefined {
   if (context.era === 'legacy' && backendSession === undefined)
     return new ResultStripper(MODERN_NAMES, undefined, 'structuredContent')
   if (tasks === undefined || context.message.method !== 'tasks/result') return undefined
-  const idFor = tasks.idInResultOf(context.message)
+  const idFor = tasks.idInResult(context.message)
   return new ResultStripper(NO_NAMES, { name: '_meta', edit: (meta) => metaWithRelatedTask(meta, idFor) })
 }
 
@@ -212,7 +207,7 @@ function legacyAnswer(answer: Buffer): Buffer {
 }
 
 /** Reads the code of the error in an answer; undefined if it is not a plain number. */
-export function errorCodeIn(answer: Buffer): number | undefined {
+export function readErrorCode(answer: Buffer): number | undefined {
   const error = memberText(answer.toString('latin1'), 'error')
   const code = error?.startsWith('{') ? memberText(error, 'code') : undefined
   return code !== undefined && CODE.test(code) ? Number(code) : undefined
@@ -226,30 +221,30 @@ export const withId = (answer: Buffer, id: string): Buffer =>
 
 /** Translates a notification that arrived with the answer; undefined if the client must not get it. */
 export function notificationForClient(
-  asked: Asked,
+  call: CallRequest,
   upstream: Upstream,
   notification: Record<string, unknown>,
   bytes: Buffer,
 ): Buffer | string | undefined {
   const { method } = notification
-  if (isListChanged(method)) return method === TOOLS_CHANGED && showsBySession(asked) ? bytes : undefined
-  if (!isRelayed(notification, asked.first, asked.context.era) || !mayHear(asked, notification)) return undefined
+  if (isListChanged(method)) return method === TOOLS_CHANGED && showsBySession(call) ? bytes : undefined
+  if (!isRelayed(notification, call.first, call.context.era) || !mayHear(call, notification)) return undefined
   const { tasks } = upstream
-  const shown = renamedUpdate(bytes, asked.names)
+  const shown = renamedUpdate(bytes, call.names)
   return tasks === undefined ? shown : tasks.messageForClient(shown.toString('utf8'))
 }
 
 /** Tells whether the client sees the lists of its own session with the backend. */
-const showsBySession = ({ session, context, backend }: Asked): boolean =>
+const showsBySession = ({ session, context, backend }: CallRequest): boolean =>
   session !== undefined &&
   context.host.setup.config.role === 'proxy' &&
   backend.mayShowBySession &&
   !backend.needsApproval
 
 /** Tells whether the client may see the subject of a notification. */
-function mayHear({ context, backend, names }: Asked, notification: unknown): boolean {
+function mayHear({ context, backend, names }: CallRequest, notification: unknown): boolean {
   const { authorizer } = context.host.setup
-  const uri = authorizer === undefined && !backend.needsApproval ? undefined : updatedUri(notification)
+  const uri = authorizer === undefined && !backend.needsApproval ? undefined : readUpdatedUri(notification)
   if (uri !== undefined && backend.withholds(uri)) return false
   return (
     authorizer === undefined ||
@@ -266,7 +261,7 @@ const LEGACY_RELAYED: ReadonlySet<unknown> = new Set([
 
 /**
  * Tells whether a notification that arrived with the answer to a call is relayed to the client: progress that the call
- * asked for, and log messages. A modern client gets log messages from its requested level on, a legacy client gets all
+ * asks for, and log messages. A modern client gets log messages from its requested level on, a legacy client gets all
  * of them.
  */
 function isRelayed(notification: Record<string, unknown>, call: Message, era: 'modern' | 'legacy'): boolean {

@@ -3,63 +3,66 @@ import { Reservation, type Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import { type Details, type Observation, type Origin, type Outcome, TOOL_ERROR } from '../../telemetry/observe.ts'
 import type { MakeLink } from '../../upstream-tokens/index.ts'
-import type { Route } from '../aggregation/catalog.ts'
+import type { Route } from '../aggregation/shape.ts'
 import type { UriNames } from '../aggregation/uri-names.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import { type AnswerHead, type HeadersRead, isAcceptance } from '../backends/connection/answer-head.ts'
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
-import { BackendFailure, connectionFailure, type SaidError } from '../backends/connection/failure.ts'
+import { BackendFailure, connectionFailure, type RpcError } from '../backends/connection/failure.ts'
+import { type AnswerHead, type HeadersRead, isAcceptance, MOST_CALLS } from '../backends/connection/http.ts'
 import { pauseBeforeRest } from '../backends/connection/request.ts'
 import { isUnread, type SessionState } from '../backends/connection/session-check.ts'
-import { MOST_CALLS } from '../backends/connection/transport.ts'
 import { isListChanged } from '../backends/lists/list-kind.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
+import { type MendRule, ruleFor } from '../mcp/answer-mender.ts'
 import { type AnswerEdits, AnswerScanner, isOtherId, NO_ID, sameId } from '../mcp/answer-scanner.ts'
-import { memberText } from '../mcp/json.ts'
+import { CAPABILITIES_KEY } from '../mcp/eras.ts'
+import { memberText, parseBytes } from '../mcp/json.ts'
 import { isId, type Message } from '../mcp/message.ts'
-import type { MendRule } from '../mcp/null-mender.ts'
-import { parseBytes } from '../mcp/parse.ts'
-import { ruleFor } from '../mcp/result-rules.ts'
 import type { ResultStripper } from '../mcp/result-stripper.ts'
-import { CAPABILITIES_KEY } from '../mcp/revisions.ts'
 import { UriRewriter } from '../mcp/uri-rewriter.ts'
 import type { Refusal } from '../rate-limits/rate-limits.ts'
 import { OK, type RequestContext } from '../request/exchange.ts'
 import type { InFlightCall } from '../request/in-flight.ts'
 import { requestIdText, usedBy } from '../request/request-record.ts'
 import { TOKEN_ENDED } from '../request/token-watch.ts'
-import type { Session } from '../sessions/sessions.ts'
+import type { Session } from '../sessions/session.ts'
 import {
   checkType,
   editsForModern,
-  errorCodeIn,
-  forClient,
   isPrivate,
   notificationForClient,
+  prepareForClient,
+  readErrorCode,
   stripperFor,
-  translated,
+  translate,
   withId,
 } from './answer-translation.ts'
 import {
   type AnswerCheck,
-  type Asked,
+  type CallRequest,
   type CallServices,
   callDetails,
   type Destination,
   type WholeAnswer,
-} from './asked.ts'
-import { type InputRequired, inputRequiredBy, MOST_ROUNDS, withInputs } from './input/input-required.ts'
-import { CLIENT_TIMEOUT_MS, relayServerRequest } from './input/server-request.ts'
+} from './call-request.ts'
+import {
+  CLIENT_TIMEOUT_MS,
+  type InputRequired,
+  MOST_ROUNDS,
+  readInputRequired,
+  relayServerRequest,
+  withInputs,
+} from './input/server-request.ts'
 import { answerLimited, answerWithLink, withoutLinkResponse } from './own-answers.ts'
 import { Questions } from './suspended/questions.ts'
-import { failureIn, REFUSED, Upstream } from './upstream.ts'
+import { REFUSED, toFailure, Upstream } from './upstream.ts'
 
-/** Half of the connections to a backend. If all calls of a caller hang, the other half remains for others. */
+/** Half of the connections to a backend, so that the calls of one caller leave the other half to others. */
 const MOST_CALLS_OF_CALLER = MOST_CALLS / 2
 const HEARTBEAT_MS = 15_000
 /** The longest time that a backend may keep its stream open after the answer, because it blocks a connection. */
 const LINGER_MS = 1_000
-/** The size from which a request no longer counts for its sender once the answer has arrived. */
+/** The size in characters from which a request's exchange is ended at once after the answer, to free its memory. */
 const LARGE = 64 * 1024
 /** The largest answer that is changed as a whole, in bytes. */
 const LARGEST_WHOLE = 4 * 1024 * 1024
@@ -127,7 +130,7 @@ type State = 'limited' | 'asked' | 'suspended' | 'over'
  * A call to a backend for a client, from the request to its end, with its deadline. The backend's answer arrives
  * through `AnswerOwner`, and the call passes it on in the form of the client's era.
  */
-class Call implements Asked, AnswerOwner, InFlightCall, Origin {
+class Call implements CallRequest, AnswerOwner, InFlightCall, Origin {
   readonly services: CallServices
   readonly route: Route
   readonly backend: Backend
@@ -143,7 +146,6 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   heartbeatAt: number
   checkedAt: number
   index = -1
-  /** `performance.now()` */
   readonly startedAt: number
   readonly share: Share | undefined
   readonly observed: Observation
@@ -161,7 +163,6 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   #early: readonly [scanner: AnswerScanner, body: Buffer] | undefined
   /** The edits to the answer of a legacy backend for a modern client. */
   #edits: AnswerEdits | undefined
-  /** Edits the parts of a large answer as they pass. */
   #stripper: ResultStripper | undefined
   /** Replaces URIs in the parts of a large answer while they pass. */
   #rewriter: UriRewriter | undefined
@@ -199,7 +200,6 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.#upstream = new Upstream(this)
   }
 
-  /** Records on a request the tool or prompt that it uses, and the backend. */
   #tell(context: RequestContext): void {
     context.tellUse(usedBy(this.message), this.backend.name, this.route.digest)
   }
@@ -284,7 +284,6 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return renewal !== undefined
   }
 
-  /** Sets the deadline to this number of milliseconds from now. */
   #allow(ms: number): void {
     this.deadline = performance.now() + ms
   }
@@ -317,7 +316,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       this.#send()
       return
     }
-    const failure = failureIn(head, text, this.#upstream)
+    const failure = toFailure(head, text, this.#upstream)
     if (this.#sendsAgain(failure, (state) => this.#refused(failure, text, state))) return
     this.#refused(failure, text, 'alive')
   }
@@ -327,7 +326,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     const { status = 0 } = failure
     if (session === 'lost') {
       if (upstream.leavesSessions(failure)) this.#send()
-      else this.#fail(upstream.lossOf(failure))
+      else this.#fail(upstream.explainLoss(failure))
       return
     }
     const refusal = upstream.refusalIn(status, text)
@@ -499,7 +498,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       const failure = new BackendFailure('backend_failed', 'answered with an error', {
         status: 200,
         // An error without a code is not valid JSON-RPC.
-        rpcCode: errorCodeIn(body) ?? Number.NaN,
+        rpcCode: readErrorCode(body) ?? Number.NaN,
       })
       if (this.#sendsAgain(failure, () => this.#take(scanner, body, false))) return
     }
@@ -545,13 +544,13 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   #reply(status: number, body: Buffer, hasError: boolean): void {
     let answer: Buffer
     try {
-      answer = forClient(this, translated(this, this.#upstream, hasError, body), hasError)
+      answer = prepareForClient(this, translate(this, this.#upstream, hasError, body), hasError)
       this.context.reply.json(status, answer)
     } catch (error) {
       this.#refuse(error)
       return
     }
-    if (hasError) this.#answered('error', this.observed.isSampled ? errorCodeIn(answer) : undefined)
+    if (hasError) this.#answered('error', this.observed.isSampled ? readErrorCode(answer) : undefined)
     else this.#answered('ok')
   }
 
@@ -607,7 +606,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   #requiresInput(body: Buffer): boolean {
     const { context, session } = this
     if (context.era === 'modern' || this.#upstream.backendSession !== undefined || session === undefined) return false
-    const required = inputRequiredBy(body)
+    const required = readInputRequired(body)
     if (required === undefined || this.rounds >= MOST_ROUNDS) return false
     this.#supply(session, required).catch((error) => this.faulted(error))
     return true
@@ -735,7 +734,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       this.#offer(failure.link)
       return
     }
-    const otherwise = flowed || !isAway(failure) ? undefined : this.answer?.otherwise?.()
+    const otherwise = flowed || !isUnreachable(failure) ? undefined : this.answer?.otherwise?.()
     backend.health.failed(failure, this.share)
     if (failure.code === 'backend_unavailable') backend.legacySupport.forget()
     context.log.debug({ backend: backend.name, code: failure.code, reason: failure.message }, 'call failed')
@@ -743,19 +742,20 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       reply.abort()
       context.ended({ result: 'error', code: failure.code })
     } else if (otherwise !== undefined) context.result(otherwise)
-    else if (failure.said !== undefined && !isCredential(failure)) this.#replySaid(failure.code, failure.said)
+    else if (failure.rpcError !== undefined && !isCredential(failure))
+      this.#replyRpcError(failure.code, failure.rpcError)
     else context.fail(toError(failure, backend))
     this.#close({ result: 'error', code: failure.code })
   }
 
   /** Sends the client the JSON-RPC error that came with an HTTP status, with a status at which all clients read it. */
-  #replySaid(code: BackendFailure['code'], { error }: SaidError): void {
+  #replyRpcError(code: BackendFailure['code'], { error }: RpcError): void {
     const { context } = this
     const body = Buffer.from(`{"jsonrpc":"2.0","id":${this.id},"error":${error}}`)
     try {
-      const answer = forClient(this, translated(this, this.#upstream, true, body), true)
+      const answer = prepareForClient(this, translate(this, this.#upstream, true, body), true)
       context.reply.json(200, answer)
-      context.ended({ result: 'error', code, rpcCode: this.observed.isSampled ? errorCodeIn(answer) : undefined })
+      context.ended({ result: 'error', code, rpcCode: this.observed.isSampled ? readErrorCode(answer) : undefined })
     } catch (refusal) {
       context.fail(refusal)
     }
@@ -846,10 +846,11 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   /** Ends only this call after an error of the gateway in handling a message of the backend. */
   faulted(error: unknown): void {
     try {
-      if (this.#state === 'over') this.services.faulted(error, 'a message after the answer to a call')
-      else this.#abort('a fault of the gateway', error)
+      if (this.#state === 'over')
+        this.services.faulted(error, 'a message after the answer to a call could not be handled')
+      else this.#abort('the gateway failed', error)
     } catch (fault) {
-      this.services.faulted(fault, 'ending a call that failed')
+      this.services.faulted(fault, 'a call that failed could not be ended')
     }
   }
 
@@ -877,7 +878,8 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 }
 
 /** Tells whether the backend could not be reached or did not answer. */
-const isAway = ({ code }: BackendFailure): boolean => code === 'backend_unavailable' || code === 'backend_timeout'
+const isUnreachable = ({ code }: BackendFailure): boolean =>
+  code === 'backend_unavailable' || code === 'backend_timeout'
 
 /** The HTTP statuses of errors in the modern era. With another one official clients don't read the error. */
 const MODERN_STATUSES: ReadonlySet<number> = new Set([400, 404])
@@ -888,7 +890,6 @@ const MODERN_STATUSES: ReadonlySet<number> = new Set([400, 404])
  */
 const isCredential = ({ status }: BackendFailure): boolean => status === REFUSED
 
-/** Returns the failure as the error that the client sees. */
 function toError({ code, status, text }: BackendFailure, { caller }: Backend): PublicError {
   const options = text === undefined ? {} : { message: text }
   // A caller who sends the credential for the server must send another one.

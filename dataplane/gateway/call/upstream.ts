@@ -1,5 +1,10 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Credential } from '../../credentials/index.ts'
 import { PublicError } from '../../server/errors.ts'
+import { REQUEST_ID } from '../../server/request-id.ts'
+import type { TraceContext } from '../../telemetry/observe.ts'
+import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
+import { BackendFailure, connectionFailure, findRpcError, readRpcError } from '../backends/connection/failure.ts'
 import {
   type AnswerHead,
   describeDetail,
@@ -8,23 +13,21 @@ import {
   isSuccess,
   redirectIn,
   SAME_METHOD,
-} from '../backends/connection/answer-head.ts'
-import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
-import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
-import { errorIn, saidIn } from '../backends/connection/said-error.ts'
+} from '../backends/connection/http.ts'
 import { isUnread, type SessionState } from '../backends/connection/session-check.ts'
 import { type BackendSession, SESSION_HEADER } from '../backends/session/backend-session.ts'
-import type { Opened } from '../backends/session/opened-session.ts'
+import type { Opened } from '../backends/session/shared-session.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { declareCapabilities } from '../mcp/client-capabilities.ts'
-import { CAPABILITIES_KEY, LOG_LEVEL_KEY } from '../mcp/revisions.ts'
-import { notificationText } from '../mcp/rpc-text.ts'
+import { addParamHeaders, CAPABILITIES_KEY, LOG_LEVEL_KEY, MODERN, VERSION_KEY } from '../mcp/eras.ts'
+import { metaForLegacy, metaForModern, rewriteCall, withoutResponses } from '../mcp/message.ts'
+import { FIRST_OWN_ID, notificationText } from '../mcp/rpc-text.ts'
 import { declaresTasks } from '../mcp/tasks.ts'
 import { OK } from '../request/exchange.ts'
-import type { Asked } from './asked.ts'
-import { addCallHeaders, type HttpRequest, legacyId, legacyRequest, modernId, modernRequest } from './http-request.ts'
+import type { Session } from '../sessions/session.ts'
+import type { CallRequest } from './call-request.ts'
 import { takesServerRequests } from './input/server-request.ts'
-import { SessionTasks } from './tasks/session-tasks.ts'
+import { SessionTasks } from './tasks/tasks.ts'
 
 /** The HTTP status that refuses a credential. */
 export const REFUSED = 401
@@ -43,7 +46,7 @@ const REPEATABLE: ReadonlySet<string> = new Set([
 ])
 
 /** A call, which receives the backend's messages: its answers, and others in a session that only this call uses. */
-type Asking = Asked & AnswerOwner & { unsolicited(bytes: Buffer): void }
+type UpstreamOwner = CallRequest & AnswerOwner & { unsolicited(bytes: Buffer): void }
 
 /**
  * The request of a call to its backend, in the backend's era, with its state: the credential, the session, its id at
@@ -58,7 +61,7 @@ export class Upstream {
   /** The number of attempts since the client's request, or since the client's last responses. */
   attempts = 0
   isExchanging = false
-  readonly #call: Asking
+  readonly #call: UpstreamOwner
   #reader: AnswerReader | undefined
   /** The HTTP request as it was last sent. */
   #sent: HttpRequest | undefined
@@ -73,7 +76,7 @@ export class Upstream {
   /** The credential that was sent. If it is refused, other calls of the same caller may already have a new one. */
   #sentWith: Credential | undefined
 
-  constructor(call: Asking) {
+  constructor(call: UpstreamOwner) {
     this.#call = call
   }
 
@@ -170,7 +173,6 @@ export class Upstream {
     return failure.status === REFUSED && caller !== undefined ? caller.refused(REFUSED) : failure
   }
 
-  /** Assigns the request's id once its prerequisites exist. */
   identify(): string {
     const { backendSession } = this
     this.sentId = backendSession === undefined ? modernId(this.#call) : legacyId(this.#call, backendSession)
@@ -299,7 +301,7 @@ export class Upstream {
     if (checked === undefined) return undefined
     this.#isSessionChecked = true
     // Others don't wait until the next ping may be sent.
-    if (!isWaiting) backendSession.inbox.waitFor(atMost(CHECK_MS, checked))
+    if (!isWaiting) backendSession.inbox.waitFor(waitAtMost(CHECK_MS, checked))
     return checked
   }
 
@@ -319,7 +321,7 @@ export class Upstream {
   }
 
   /** Returns the reason why the session of the failed request is lost. */
-  lossOf(failure: BackendFailure): BackendFailure {
+  explainLoss(failure: BackendFailure): BackendFailure {
     return this.named(this.backendSession?.reasonFor(failure) ?? failure)
   }
 
@@ -352,7 +354,6 @@ export class Upstream {
     return true
   }
 
-  /** Pauses reading of the answer until `resume`. */
   pause(): void {
     this.#reader?.pause()
   }
@@ -369,12 +370,10 @@ export class Upstream {
     )
   }
 
-  /** Ends the HTTP exchange. */
   stop(): void {
     this.#reader?.stop()
   }
 
-  /** Releases the session with the backend that a modern caller has used. */
   release(): void {
     this.#stopAwaiting?.()
     const { session, backend } = this.#call
@@ -384,7 +383,7 @@ export class Upstream {
 }
 
 /** Resolves when `awaited` settles, after this time at the latest. */
-function atMost(ms: number, awaited: Promise<unknown>): Promise<void> {
+function waitAtMost(ms: number, awaited: Promise<unknown>): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, ms)
   timer.unref()
@@ -392,7 +391,7 @@ function atMost(ms: number, awaited: Promise<unknown>): Promise<void> {
 }
 
 /** Returns the failure for a response without an answer to the request with this id (JSON text). */
-export function failureIn(
+export function toFailure(
   head: AnswerHead,
   body: string,
   { sentId, sent }: { readonly sentId: string; readonly sent: readonly string[] },
@@ -400,7 +399,7 @@ export function failureIn(
   const text = describePublicly(head)
   return new BackendFailure('backend_failed', `answered with ${describeDetail(head, body, sent)}`, {
     status: head.status,
-    said: isSuccess(head.status) ? undefined : saidIn(body, sentId, OURS),
+    rpcError: isSuccess(head.status) ? undefined : readRpcError(body, sentId, OURS),
     ...(text === undefined ? {} : { text }),
   })
 }
@@ -432,11 +431,105 @@ const asksForSession = ({ code, text }: { readonly code: unknown; readonly text:
  */
 function readRefusal(status: number, text: string, era: 'modern' | 'legacy', inNewSession: boolean): Refusal {
   if (status < 400 || status >= 500 || status === 401 || status === 403 || status === 429) return 'failure'
-  const error = errorIn(text)
+  const error = findRpcError(text)
   if (era === 'legacy') {
     if (inNewSession && (status === 404 || (status === 400 && error?.code === NO_SESSION))) return 'no-session'
     return error === undefined ? 'failure' : { error: error.text }
   }
   if (error === undefined || OURS.has(error.code) || asksForSession(error)) return 'other-era'
   return { error: error.text }
+}
+
+interface HttpRequest {
+  readonly path: string
+  readonly method: 'POST' | 'GET'
+  /** A flat list. */
+  readonly headers: string[]
+  readonly body?: string
+}
+
+/** Returns the id (JSON text) of a call at a modern backend: the client's id or, after a round of input, our own. */
+const modernId = ({ rounds, id }: CallRequest): string => (rounds === 0 ? id : String(FIRST_OWN_ID + rounds))
+
+/**
+ * Builds a call for a modern backend (2026-07-28). Headers repeat the routing, and `_meta` contains the client's
+ * details.
+ */
+function modernRequest(call: CallRequest): HttpRequest {
+  const { message, route, backend, rounds, context } = call
+  const { rename, nameHeader, paramHeaders } = route
+  const headers = backend.modernHeaders(message.method)
+  if (nameHeader !== '') headers.push('mcp-name', nameHeader)
+  if (paramHeaders.length > 0) addParamHeaders(headers, paramHeaders, message.params?.['arguments'])
+  const id = rounds === 0 ? undefined : modernId(call)
+  const meta = context.era === 'modern' ? undefined : metaForModern(message, modernEnvelope(call.session))
+  const edits = { id, name: rename, meta, trace: call.observed.trace }
+  return { path: backend.path, method: 'POST', headers, body: rewriteCall(message, edits) }
+}
+
+/** Returns the `_meta` keys for a legacy client's call to a modern backend, from its session's declarations. */
+const modernEnvelope = (session: Session | undefined): Readonly<Record<string, string>> => ({
+  [VERSION_KEY]: JSON.stringify(MODERN),
+  [CAPABILITIES_KEY]: session?.declared ?? '{}',
+  [LOG_LEVEL_KEY]: JSON.stringify(session?.logLevel ?? DEFAULT_LEVEL),
+})
+
+/** The lowest level of log messages for a legacy client that has set none. */
+const DEFAULT_LEVEL = 'info'
+
+/**
+ * Returns the id (JSON text) of a call in its session with the backend: the client's id if the session is the client's
+ * own. Callers of the modern era share a session and each count from zero, so their calls get ids of that session.
+ */
+const legacyId = ({ session, id }: CallRequest, backendSession: BackendSession): string =>
+  session === undefined ? backendSession.nextId() : id
+
+/** Builds a call for a backend in an open session; `id` is its `legacyId`. */
+function legacyRequest(
+  call: CallRequest,
+  backendSession: BackendSession,
+  id: string,
+  tasks: SessionTasks | undefined,
+): HttpRequest {
+  const { context, session, route, backend } = call
+  const message = withoutResponses(call.message)
+  const meta = context.era === 'modern' ? metaForLegacy(message) : tasks?.metaOf(message)
+  const { trace } = call.observed
+  const edits = { id: session === undefined ? id : undefined, name: route.rename, meta, trace }
+  return { path: backend.path, method: 'POST', headers: backendSession.headers(), body: rewriteCall(message, edits) }
+}
+
+/** Adds the headers that every request of a call has: its id, its trace context, and the client's passed headers. */
+function addCallHeaders({ headers }: HttpRequest, { context, observed }: CallRequest): void {
+  const { setup, req, requestId } = context
+  if (!isThere(headers, REQUEST_ID)) headers.push(REQUEST_ID, requestId)
+  if (observed.trace !== undefined) addTraceHeaders(headers, observed.trace)
+  if (setup.passedHeaders.length > 0) passHeaders(headers, setup.passedHeaders, req.headers)
+}
+
+/**
+ * Adds the client's headers that the configuration passes on (`names`, in lower case) to the headers of a request to a
+ * backend, a flat list. Existing headers stay, because the configuration's own headers take precedence.
+ */
+export function passHeaders(headers: string[], names: readonly string[], from: IncomingHttpHeaders): void {
+  for (const name of names) {
+    const value = from[name]
+    if (value === undefined || isThere(headers, name)) continue
+    headers.push(name, Array.isArray(value) ? value.join(', ') : value)
+  }
+}
+
+function addTraceHeaders(headers: string[], trace: TraceContext): void {
+  if (isThere(headers, 'traceparent')) return
+  headers.push('traceparent', trace.traceparent)
+  if (trace.tracestate !== undefined) headers.push('tracestate', trace.tracestate)
+}
+
+function isThere(headers: readonly string[], name: string): boolean {
+  for (let index = 0; index < headers.length; index += 2) {
+    const header = headers[index] as string
+    // Names of a different length need no comparison of letters.
+    if (header.length === name.length && header.toLowerCase() === name) return true
+  }
+  return false
 }

@@ -2,10 +2,9 @@ import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { PINNED_KINDS, type PinnedKind, toPinKind } from '../backends/lists/list-kind.ts'
-import type { JudgedList, Unapproved } from '../pins/definitions.ts'
+import type { CheckedList, Unapproved } from '../pins/definitions.ts'
 import type { PinKind, Pins, Reason } from '../pins/pins.ts'
 
-/** The numbers of a backend's definitions by approval. */
 export interface DefinitionCounts {
   readonly approved: number
   readonly withheld: number
@@ -19,7 +18,6 @@ const MOST_TOLD = 10_000
 const LONGEST_NAME = 64
 const MOST_NAMES = 10
 
-/** An unapproved definition of any kind. */
 interface Found extends Unapproved {
   readonly kind: PinKind
 }
@@ -55,7 +53,6 @@ export class Approvals {
     for (const one of listUnapproved(backend)) this.#tellOnce(backend, one)
   }
 
-  /** Reports the result of reading a page. */
   pageRead(backend: Backend, uri: string, reason: Reason | undefined): void {
     const { pages } = backend.definitions
     const before = pages.get(uri)
@@ -96,19 +93,18 @@ export class Approvals {
 
 const formatKey = ({ kind, name, reason }: Found): string => `${kind} ${reason} ${name}`
 
-/** Returns all current definitions of a backend that are not approved. */
 function listUnapproved(backend: Backend): readonly Found[] {
-  const { definitions, said } = backend
-  const reason = definitions.reasonAgainstInstructions(said.instructions)
+  const { definitions, received } = backend
+  const reason = definitions.reasonAgainstInstructions(received.instructions)
   const found: Found[] = reason === undefined ? [] : [{ kind: 'instructions', name: '', reason }]
   for (const kind of PINNED_KINDS)
-    for (const one of judgeList(backend, kind)?.unapproved ?? []) found.push({ kind: toPinKind(kind), ...one })
+    for (const one of checkList(backend, kind)?.unapproved ?? []) found.push({ kind: toPinKind(kind), ...one })
   return found
 }
 
-function judgeList({ definitions, said }: Backend, kind: PinnedKind): JudgedList<never> | undefined {
-  const list = said[kind]
-  return list === undefined ? undefined : (definitions.judged(toPinKind(kind), list) as JudgedList<never>)
+function checkList({ definitions, received }: Backend, kind: PinnedKind): CheckedList<never> | undefined {
+  const list = received[kind]
+  return list === undefined ? undefined : (definitions.checked(toPinKind(kind), list) as CheckedList<never>)
 }
 
 /** Returns the pages of a backend that are, or are not, approved as they were last read. */
@@ -126,9 +122,9 @@ export function definitionCounts(backend: Backend, variants: readonly Backend[])
   const { pins, areEnforced } = backend.definitions
   if (pins === undefined) return null
   const all = [backend, ...variants]
-  const unapproved = unapprovedIn(backend, variants).length
+  const unapproved = collectUnapproved(backend, variants).length
   const listed = new Set(all.flatMap(listedNames))
-  const isListed = all.some(({ said }) => said.tools !== undefined)
+  const isListed = all.some(({ received }) => received.tools !== undefined)
   return {
     approved: new Set(all.flatMap(approvedNames)).size + listPages(backend, true).length,
     withheld: areEnforced ? unapproved : 0,
@@ -140,21 +136,21 @@ export function definitionCounts(backend: Backend, variants: readonly Backend[])
 const pinnedNames = (pins: Pins): readonly string[] =>
   PINNED_KINDS.flatMap((kind) => [...pins.names(toPinKind(kind))].map((name) => `${kind} ${name}`))
 
-const listedNames = ({ said }: Backend): readonly string[] =>
-  PINNED_KINDS.flatMap((kind) => (said[kind] ?? []).map(({ key }) => `${kind} ${key}`))
+const listedNames = ({ received }: Backend): readonly string[] =>
+  PINNED_KINDS.flatMap((kind) => (received[kind] ?? []).map(({ key }) => `${kind} ${key}`))
 
 /** Returns the names of the backend's approved definitions, each with its kind. */
 function approvedNames(backend: Backend): readonly string[] {
-  const { said, definitions } = backend
+  const { received, definitions } = backend
   const isInstructed =
-    said.instructions !== undefined && definitions.reasonAgainstInstructions(said.instructions) === undefined
+    received.instructions !== undefined && definitions.reasonAgainstInstructions(received.instructions) === undefined
   const unapproved = new Set(listUnapproved(backend).map(({ kind, name }) => `${kind} ${name}`))
-  const names = PINNED_KINDS.flatMap((kind) => (said[kind] ?? []).map(({ key }) => `${toPinKind(kind)} ${key}`))
+  const names = PINNED_KINDS.flatMap((kind) => (received[kind] ?? []).map(({ key }) => `${toPinKind(kind)} ${key}`))
   return [...(isInstructed ? ['instructions'] : []), ...names.filter((name) => !unapproved.has(name))]
 }
 
 /** Returns the definitions that are unapproved in any instance of the backend, each name once. */
-function unapprovedIn(backend: Backend, variants: readonly Backend[]): readonly Found[] {
+function collectUnapproved(backend: Backend, variants: readonly Backend[]): readonly Found[] {
   const found = new Map<string, Found>()
   for (const one of [...[backend, ...variants].flatMap(listUnapproved), ...listPages(backend, false)])
     found.set(`${one.kind} ${one.name}`, one)
@@ -179,13 +175,13 @@ export function definitionProblem(
   variants: readonly Backend[],
 ): { readonly code: 'DefinitionWithheld' | 'DefinitionReported'; readonly message: string } | undefined {
   if (backend.definitions.pins === undefined) return undefined
-  const found = unapprovedIn(backend, variants)
+  const found = collectUnapproved(backend, variants)
   if (found.length === 0) return undefined
   const { areEnforced } = backend.definitions
   const shown = found.toSorted((a, b) => (keyWithout(a) < keyWithout(b) ? -1 : 1)).slice(0, MOST_NAMES)
   const byKind = Map.groupBy(shown, ({ kind }) => kind)
   const named = [...byKind].map(([kind, ones]) =>
-    kind === 'instructions' ? NOUNS[kind] : `${NOUNS[kind]} ${ones.map(({ name }) => quoted(name)).join(', ')}`,
+    kind === 'instructions' ? NOUNS[kind] : `${NOUNS[kind]} ${ones.map(({ name }) => quoteName(name)).join(', ')}`,
   )
   const more = found.length > shown.length ? ` and ${found.length - shown.length} more` : ''
   const are = found.length === 1 ? '1 definition is' : `${found.length} definitions are`
@@ -206,4 +202,4 @@ function plainName(name: string): string {
     .replace(/[^\x20-\x7e]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
-const quoted = (name: string): string => `"${plainName(name)}"`
+const quoteName = (name: string): string => `"${plainName(name)}"`

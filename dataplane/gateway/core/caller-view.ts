@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Workflow } from '../../config/workflow/compiled.ts'
 import { CallerCredential, type CredentialCache, type Subject } from '../../credentials/index.ts'
@@ -6,11 +7,14 @@ import type { Catalogs } from '../access/visible-lists.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import type { SharedLists } from '../backends/lists/shared-lists.ts'
-import type { PersonalBackend } from '../backends/personal-backend.ts'
-import { CallerFeed } from '../backends/refresh/caller-feed.ts'
-import type { KeptCatalogs, SharedCatalogs } from './shared-catalogs.ts'
-import { buildCatalogs, missingBackends, type View } from './view.ts'
+import type { PersonalBackend } from '../backends/backends.ts'
+import { type BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
+import { ITEM_KINDS } from '../backends/lists/list-kind.ts'
+import { type SharedLists, sameTexts } from '../backends/lists/list-memory.ts'
+import type { BackendTool } from '../backends/lists/list-page.ts'
+import { LOOK_PAUSE_MS } from '../backends/refresh/feeds.ts'
+import { listTools, refreshPromptsAndResources } from '../backends/refresh/read-lists.ts'
+import { buildCatalogs, type KeptCatalogs, missingBackends, type SharedCatalogs, type View } from './view.ts'
 
 /** The shared parts on which all views of callers are built. */
 export interface ViewContext {
@@ -76,7 +80,6 @@ export class CallerView implements View {
   /** The version of the shared lists at which all lists had been requested. */
   #listedVersion = -1
 
-  /** The key of this view. */
   readonly key: string
 
   /** @param binding the name under which the caller's state is stored */
@@ -93,7 +96,6 @@ export class CallerView implements View {
     this.caller = caller
   }
 
-  /** The handles of its catalogs. */
   get kept(): Iterable<KeptCatalogs> {
     return this.#kept.values()
   }
@@ -177,7 +179,6 @@ export class CallerView implements View {
     return taken.catalogs
   }
 
-  /** Returns the caller's own backends. */
   get own(): readonly Backend[] {
     return this.#own.map(({ backend }) => backend)
   }
@@ -225,3 +226,147 @@ export class CallerView implements View {
 
 /** The most sets of backends of one caller whose catalogs it holds. */
 const MOST_SETS = 4
+
+/** The longest time that a caller's first request waits for the caller's lists. */
+const FIRST_MS = 5_000
+/** After a failure the lists are not requested again within this time. */
+const PAUSE_MS = 2_000
+
+interface CallerFeedOptions {
+  onChange(): void
+  /**
+   * Returns the tools that the backend lists without a credential, for a caller who has not logged in at a provider
+   * yet.
+   */
+  openTools(): Promise<Backend['tools']>
+  /** The lists of all callers. Equal ones are shared. */
+  readonly lists: SharedLists
+}
+
+/**
+ * Keeps the lists of a backend as one caller sees them, requested with the caller's credential. They are requested when
+ * the caller arrives and again when they are older than the policy's interval. Nothing is requested for an absent
+ * caller.
+ */
+class CallerFeed {
+  readonly backend: Backend
+  readonly #options: CallerFeedOptions
+  #isListed = false
+  #running: Promise<void> | undefined
+  #again = false
+  /** The time from which the lists are stale (`performance.now()`). */
+  #staleAt = 0
+  #isTried = false
+  /** The start of the last request for the lists (`performance.now()`). */
+  #beganAt = Number.NEGATIVE_INFINITY
+
+  constructor(backend: Backend, options: CallerFeedOptions) {
+    this.backend = backend
+    this.#options = options
+    backend.refreshLists = () => this.refresh()
+  }
+
+  /** True once the lists have been requested, with or without success. */
+  get isTried(): boolean {
+    return this.#isTried
+  }
+
+  /** Requests stale lists for a caller who is active at `now` (`performance.now()`). */
+  keepFresh(now: number): void {
+    if (this.#running === undefined && now >= this.#staleAt) this.#start()
+  }
+
+  refresh(): void {
+    if (this.#running === undefined) this.#start()
+    else this.#again = true
+  }
+
+  /** Resolves when the lists have been requested once, or the wait for them has timed out. */
+  first(): Promise<void> {
+    if (this.#isTried) return Promise.resolve()
+    this.keepFresh(performance.now())
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = globalThis.setTimeout(resolve, FIRST_MS)
+    return Promise.race([this.#running, promise]).finally(() => clearTimeout(timer))
+  }
+
+  #start(): void {
+    this.#running = this.#run()
+      .catch((error) => this.backend.log.error({ err: error }, 'the lists of a caller could not be requested'))
+      .finally(() => {
+        this.#running = undefined
+        this.#isTried = true
+      })
+  }
+
+  async #run(): Promise<void> {
+    const { backend } = this
+    do {
+      await this.#pause()
+      this.#again = false
+      this.#beganAt = performance.now()
+      const failure = await this.#list().catch((error) => connectionFailure(error))
+      this.#staleAt = performance.now() + (failure === undefined ? backend.health.policy.intervalMs : PAUSE_MS)
+      if (failure !== undefined && !backend.closed) await this.#failed(failure)
+    } while (this.#again && !backend.closed)
+  }
+
+  /** Waits until the lists may be requested again, to limit the rate. */
+  async #pause(): Promise<void> {
+    const ms = this.#beganAt + LOOK_PAUSE_MS - performance.now()
+    if (ms > 0) await setTimeout(ms, undefined, { ref: false })
+  }
+
+  async #list(): Promise<undefined> {
+    const { backend } = this
+    const { caller } = backend
+    await caller?.needed()
+    const start = performance.now()
+    const sent = caller?.credential
+    const { tools } = await listTools(backend).catch(async (error) => {
+      if (connectionFailure(error).status !== 401 || caller?.isFinal !== false) throw error
+      await caller.renewed(sent)
+      return listTools(backend)
+    })
+    backend.health.listed(performance.now() - start)
+    this.#isListed = true
+    const changed = await refreshPromptsAndResources(backend)
+    if (!changed && sameTexts(backend.received.tools, tools)) return
+    this.#show(tools)
+  }
+
+  async #failed(failure: BackendFailure): Promise<void> {
+    const { backend } = this
+    if (failure.link !== undefined) {
+      await this.#showOpenTools()
+      return
+    }
+    backend.health.failed(failure)
+    backend.legacySupport.forget()
+    backend.log.debug({ code: failure.code, reason: failure.message }, 'no list of tools for a caller')
+    // If the backend refuses the credential, the lists that it gave for that credential are no longer shown.
+    if (failure.status !== 401 && failure.status !== 403) return
+    const { received } = backend
+    if (received.tools === undefined || received.tools.length === 0) return
+    this.#show([])
+  }
+
+  /**
+   * Shows the public tools while the caller's lists are unavailable, so that a call can tell the caller where to log
+   * in.
+   */
+  async #showOpenTools(): Promise<void> {
+    const { backend } = this
+    const tools = this.#isListed ? undefined : await this.#options.openTools()
+    if (backend.closed || tools === undefined || sameTexts(backend.received.tools, tools)) return
+    this.#show(tools)
+  }
+
+  #show(tools: readonly BackendTool[]): void {
+    const { received } = this.backend
+    const { lists, onChange } = this.#options
+    received.tools = lists.same('tools', tools)
+    for (const kind of ITEM_KINDS) received[kind] = lists.same(kind, received[kind])
+    onChange()
+  }
+}

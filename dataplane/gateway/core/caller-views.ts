@@ -6,12 +6,11 @@ import type { Authenticated, Caller } from '../../identity/caller.ts'
 import { PublicError } from '../../server/errors.ts'
 import { loginOf } from '../../upstream-tokens/index.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import { SharedLists } from '../backends/lists/shared-lists.ts'
-import type { PersonalBackend } from '../backends/personal-backend.ts'
-import { bindingOf } from '../sessions/binding.ts'
+import type { PersonalBackend } from '../backends/backends.ts'
+import { SharedLists } from '../backends/lists/list-memory.ts'
+import { bindingOf } from '../sessions/session.ts'
 import { CallerView, type CatalogsBySet, type ViewContext } from './caller-view.ts'
-import { SharedCatalogs } from './shared-catalogs.ts'
-import type { View } from './view.ts'
+import { SharedCatalogs, type View } from './view.ts'
 
 const MIB = 1024 * 1024
 const ANONYMOUS = bindingOf({ kind: 'anonymous' })
@@ -40,7 +39,6 @@ interface Binding {
 }
 
 interface CallerViewsOptions {
-  /** The holder of the setup in force. */
   readonly host: { readonly setup: InForce }
   /** `personal`: the backends that use each caller's credential. */
   readonly backends: { readonly personal: readonly PersonalBackend[] }
@@ -50,11 +48,9 @@ interface CallerViewsOptions {
   onChange(view: CallerView, before: CatalogsBySet): void
   /** Returns the callers that have requests or streams open. */
   busy(): readonly { readonly binding: string }[]
-  /** Drops a caller's own backend. */
   onGone(backend: Backend): void
   /** Reports that a caller's own backend has returned its lists. */
   onListed(backend: Backend): void
-  /** The memory limit of the container, if it has one. */
   readonly memoryBytes?: number | undefined
 }
 
@@ -199,7 +195,7 @@ export class CallerViews {
 
   #buildSubject(caller: Authenticated, headers: IncomingHttpHeaders): Subject {
     const { issuer, subject, claims } = caller
-    return { issuer, subject, claims, login: this.#findLogin(caller), token: tokenIn(headers.authorization) }
+    return { issuer, subject, claims, login: this.#findLogin(caller), token: readToken(headers.authorization) }
   }
 
   #open(binding: string, subject: Subject, key = binding): CallerView {
@@ -240,7 +236,6 @@ export class CallerViews {
     return this.#latest.get(binding) ?? this.#context.shared
   }
 
-  /** Returns every caller's own backend with this name. */
   backendsOf(name: string): readonly Backend[] {
     return [...this.#views.values()].flatMap(({ own }) => own.filter((backend) => backend.name === name))
   }
@@ -301,7 +296,6 @@ export class CallerViews {
   }
 }
 
-/** Returns the size of a caller's claims in bytes. */
 const measureClaims = (caller: Caller | undefined): number =>
   caller?.kind === 'authenticated' ? (caller.bytes ?? 0) : 0
 
@@ -313,4 +307,4 @@ function bringsCredential(personal: readonly PersonalBackend[], headers: Incomin
 }
 
 /** Returns the token in an `Authorization` header that was accepted. */
-const tokenIn = (authorization = ''): string => authorization.slice(authorization.indexOf(' ')).trim()
+const readToken = (authorization = ''): string => authorization.slice(authorization.indexOf(' ')).trim()

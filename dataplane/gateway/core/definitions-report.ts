@@ -3,7 +3,7 @@ import type { Backend } from '../backends/backend/backend.ts'
 import { readResult } from '../backends/connection/request.ts'
 import { PINNED_KINDS, toPinKind } from '../backends/lists/list-kind.ts'
 import { ownMeta } from '../backends/session/era.ts'
-import { encodeHeaderValue } from '../mcp/headers.ts'
+import { encodeHeaderValue } from '../mcp/eras.ts'
 import { memberText } from '../mcp/json.ts'
 import { FIRST_OWN_ID, requestText } from '../mcp/rpc-text.ts'
 import { computeDigest } from '../pins/definitions.ts'
@@ -36,7 +36,6 @@ interface BackendReport {
   readonly missing: readonly { readonly kind: PinKind; readonly name: string }[]
 }
 
-/** The options of a report: a single backend, and whether the pages of apps are read. */
 export interface ReportOptions {
   readonly backend?: string | undefined
   readonly withPages: boolean
@@ -58,13 +57,13 @@ export async function reportDefinitions(
 async function reportOn(backend: Backend, variants: readonly Backend[], withPages: boolean): Promise<BackendReport> {
   const { pins, areEnforced } = backend.definitions
   const all = [backend, ...variants]
-  const listed = unique([...all.flatMap(instructionsIn), ...all.flatMap(listedIn)])
+  const listed = unique([...all.flatMap(listInstructions), ...all.flatMap(listDefinitions)])
   const names = new Set(listed.map(({ kind, name }) => `${kind} ${name}`))
   return {
     name: backend.name,
     mode: pins === undefined ? 'disabled' : areEnforced ? 'enforce' : 'report',
-    isListed: all.some(({ said }) => said.tools !== undefined),
-    definitions: withPages ? [...listed, ...(await pagesIn(backend, all))] : listed,
+    isListed: all.some(({ received }) => received.tools !== undefined),
+    definitions: withPages ? [...listed, ...(await readPages(backend, all))] : listed,
     missing: PINNED_KINDS.flatMap((list) => {
       const kind = toPinKind(list)
       return [...(pins?.names(kind) ?? [])]
@@ -80,17 +79,17 @@ function findState({ definitions }: Backend, reason: Reason | undefined): Pick<R
   return { state: definitions.areEnforced ? 'withheld' : 'reported', reason }
 }
 
-function instructionsIn(backend: Backend): readonly ReportedDefinition[] {
-  const { said, definitions } = backend
-  const { instructions: text } = said
+function listInstructions(backend: Backend): readonly ReportedDefinition[] {
+  const { received, definitions } = backend
+  const { instructions: text } = received
   if (text === undefined) return []
   const state = findState(backend, definitions.reasonAgainstInstructions(text))
   return [{ kind: 'instructions', digest: instructionsDigest(text), ...state, text }]
 }
 
-const listedIn = (backend: Backend): readonly ReportedDefinition[] =>
+const listDefinitions = (backend: Backend): readonly ReportedDefinition[] =>
   PINNED_KINDS.flatMap((list) =>
-    (backend.said[list] ?? []).map((item): ReportedDefinition => {
+    (backend.received[list] ?? []).map((item): ReportedDefinition => {
       const kind = toPinKind(list)
       const state = findState(backend, backend.definitions.reasonAgainst(kind, item))
       return { kind, name: item.key, digest: computeDigest(item) ?? null, ...state, text: item.source ?? item.text }
@@ -107,12 +106,12 @@ function unique(definitions: readonly ReportedDefinition[]): readonly ReportedDe
 }
 
 /** Reads the pages that tools, resources and pins reference. */
-async function pagesIn(backend: Backend, all: readonly Backend[]): Promise<readonly ReportedDefinition[]> {
+async function readPages(backend: Backend, all: readonly Backend[]): Promise<readonly ReportedDefinition[]> {
   const { definitions } = backend
   const uris = new Set<string>(definitions.pins?.names('pages'))
-  for (const { said } of all) {
-    for (const { app } of said.tools ?? []) if (app?.uri !== undefined) uris.add(app.uri)
-    for (const { key } of said.resources) if (definitions.isPage(key)) uris.add(key)
+  for (const { received } of all) {
+    for (const { app } of received.tools ?? []) if (app?.uri !== undefined) uris.add(app.uri)
+    for (const { key } of received.resources) if (definitions.isPage(key)) uris.add(key)
   }
   return Promise.all([...uris].slice(0, MOST_PAGES).map((uri) => readPage(backend, uri)))
 }

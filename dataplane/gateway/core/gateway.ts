@@ -12,16 +12,15 @@ import type { Observe } from '../../telemetry/observe.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { Backends } from '../backends/backends.ts'
-import { failurePolicy } from '../backends/health/failure-policy.ts'
+import { failurePolicy } from '../backends/health/health.ts'
 import { relayUnsolicited } from '../call/input/unsolicited.ts'
 import { SuspendedCalls } from '../call/suspended/suspended-calls.ts'
-import { TaskIds } from '../call/tasks/task-ids.ts'
+import { TaskIds } from '../call/tasks/tasks.ts'
 import { CatalogGate } from '../gate/catalog-gate.ts'
 import type { GateDecision } from '../gate/decision.ts'
 import { budgetLimits, connectionLimit, rateLimitBytes, usageBytes } from '../limits/memory-limits.ts'
 import { RateLimits } from '../rate-limits/rate-limits.ts'
 import { InFlight } from '../request/in-flight.ts'
-import { Listeners } from '../request/listeners.ts'
 import type { OwnIssuer } from '../request/own-issuer.ts'
 import { type Setup, type SetupOptions, setUp } from '../request/setup.ts'
 import { TokenWatch } from '../request/token-watch.ts'
@@ -29,19 +28,18 @@ import { ToolSearch } from '../search/tool-search.ts'
 import { Relays } from '../sessions/relay/relays.ts'
 import { Sessions } from '../sessions/sessions.ts'
 import { SharedKeys } from '../sessions/store/shared-keys.ts'
-import { openSessionStorage, type SessionStorage, storageKey } from '../sessions/store/storage.ts'
-import { StorageFollower } from '../sessions/store/storage-follower.ts'
+import { openSessionStorage, type SessionStorage, StorageFollower, storageKey } from '../sessions/store/storage.ts'
 import { Streams } from '../sessions/streams/streams.ts'
 import { Usage } from '../usage/usage.ts'
 import { WorkflowRuns } from '../workflows/runs.ts'
 import { Approvals } from './approvals.ts'
 import type { CallerView, CatalogsBySet } from './caller-view.ts'
 import { CallerViews } from './caller-views.ts'
-import { notifyEach, notifyOfChanges, type Shown } from './list-changes.ts'
+import { Listeners, notifyEach, notifyOfChanges, type Shown } from './list-changes.ts'
 import { Proofs } from './proofs.ts'
 import { GatedViews, SharedView } from './shared-view.ts'
 import { buildStatus } from './status.ts'
-import { isWaitingForServer, resourceIn, type View } from './view.ts'
+import { findResource, isWaitingForServer, type View } from './view.ts'
 
 interface GatewayOptions {
   readonly listenerUrl: string
@@ -71,7 +69,6 @@ export class Gateway {
   readonly approvals: Approvals
   /** Counts the requests of clients of a proxy in front of this gateway. */
   readonly clientRequests: ClientRequests
-  /** Checks tool calls against the rate limits. */
   readonly rateLimits: RateLimits
   /** Counts tool calls; undefined unless the configuration enables it. */
   usage: Usage | undefined
@@ -81,7 +78,6 @@ export class Gateway {
   readonly inFlight: InFlight
   /** The keys for sealed values that clients return to any replica. */
   readonly keys: SharedKeys
-  /** The state of proofs of possession. */
   readonly proofs: Proofs
   /** The answers to clients whose connection is at another replica. */
   readonly relays: Relays
@@ -109,7 +105,6 @@ export class Gateway {
   readonly #backends: Backends
   readonly #storage: StorageFollower
   readonly #sweep: NodeJS.Timeout
-  /** The usage rows that replicas share. */
   #counts: SessionStorage['usageRows']
   readonly #closing = new AbortController()
 
@@ -127,16 +122,16 @@ export class Gateway {
     this.budget = new Budget(budgetLimits(memoryBytes))
     this.clientRequests = new ClientRequests(connectionLimit(memoryBytes) / 2)
     this.rateLimits = new RateLimits({ ...options, mostBytes: rateLimitBytes(memoryBytes) })
-    this.inFlight = new InFlight(faults('the deadline of a call in flight'))
+    this.inFlight = new InFlight(faults('the deadline of a call could not be handled'))
     this.keys = new SharedKeys()
     this.proofs = new Proofs(this.keys, log)
     this.taskIds = new TaskIds(this.keys)
-    this.relays = new Relays(faults('an answer by way of another replica'))
+    this.relays = new Relays(faults('an answer could not be relayed between replicas'))
     this.suspended = new SuspendedCalls(this.keys, this.inFlight, this.relays)
     this.streams = new Streams(this.relays)
     this.#setupOptions = { ...options, issuers: new Issuers(), proofState: this.proofs }
     this.setup = setUp(withoutPins(loaded), this.#setupOptions)
-    this.#retired = new Retired(faults('closing connections to an issuer'))
+    this.#retired = new Retired(faults('connections to an issuer could not be closed'))
     this.tokens = createTokenWatch(this)
     this.#backends = new Backends({ ...options, onChange: () => this.shared.rebuild() })
     this.shared = createSharedView(this, this.#backends)
@@ -219,18 +214,17 @@ export class Gateway {
     const gate = config.catalogGate
     if (gate === undefined || (gate.mode ?? gateDefaults.mode) === 'disabled') {
       this.gate = undefined
-      before?.close().catch((error) => this.log.debug({ err: error }, 'closing connections to a registry'))
+      before?.close().catch((error) => this.log.debug({ err: error }, 'connections to a registry could not be closed'))
     } else {
       this.gate ??= new CatalogGate(gate, {
         ...this.#setupOptions,
-        onChange: (...states) => tellOfGate(this, ...states),
+        onChange: (...states) => notifyOfGate(this, ...states),
       })
       this.gate.apply(config, gate, directory)
     }
     return enforced !== (this.gated.enforced !== undefined)
   }
 
-  /** Returns a caller's view outside of a request. */
   viewOf(binding: string): View {
     return this.gated.enforced === undefined ? this.views.known(binding) : this.gated.known(binding)
   }
@@ -239,7 +233,7 @@ export class Gateway {
     if (usage?.enabled !== true) {
       const before = this.usage
       this.usage = undefined
-      before?.close().catch((error) => this.faulted(error, 'writing usage'))
+      before?.close().catch((error) => this.faulted(error, 'usage could not be written'))
       return
     }
     if (this.usage === undefined) {
@@ -268,10 +262,10 @@ export class Gateway {
     this.listeners.forget(backend)
     // When a server closes, it ends the calls of its sessions.
     const closed = this.inFlight.without(backend).then(() => backend.close())
-    closed.catch((error) => this.log.debug({ backend: backend.name, err: error }, 'closing a backend'))
+    closed.catch((error) => this.log.debug({ backend: backend.name, err: error }, 'a backend could not be closed'))
   }
 
-  /** Logs an error in an operation that no request waits for. Only the operation `what` was not done. */
+  /** Logs an error in an operation that no request waits for. `what`: the text of the log line. */
   faulted(error: unknown, what: string): void {
     // An unavailable dependency is not an error of the gateway.
     if (error instanceof PublicError) this.log.debug({ err: error }, what)
@@ -284,10 +278,10 @@ export class Gateway {
       this.listeners.keepAlive()
       this.streams.sweep()
     } catch (error) {
-      this.faulted(error, 'heartbeats to clients')
+      this.faulted(error, 'heartbeats could not be sent to clients')
     }
     for (const keys of new Set([this.keys, this.proofs.keys]))
-      keys.renew().catch((error) => this.faulted(error, 'agreeing on a secret'))
+      keys.renew().catch((error) => this.faulted(error, 'replicas could not agree on a secret'))
     const now = Date.now()
     for (const backend of this.#backends.all) backend.callerSessions.sweep(now)
     this.views.sweep(now)
@@ -306,7 +300,6 @@ export class Gateway {
     return this.#storage.problem
   }
 
-  /** Returns the status that the admin listener serves at /status. */
   status(): object {
     const { setup, refused, sessions, rateLimits, search, workflows: runs } = this
     const { catalog, promptsAndResources, backends, conflicts } = this.shared
@@ -369,7 +362,7 @@ const createTokenWatch = (gateway: Gateway): TokenWatch =>
     authenticate: () => gateway.setup.authenticate.recheck,
     others: () => gateway.inFlight.all.filter(({ context }) => !context.isRemote),
     bindingOf: (caller) => gateway.views.bindingOf(caller),
-    onFault: (error) => gateway.faulted(error, 'checking a token'),
+    onFault: (error) => gateway.faulted(error, 'a token could not be checked'),
   })
 
 /** Builds the shared view, which notifies clients of changes. */
@@ -432,7 +425,7 @@ function seenInRebuild(gateway: Gateway, before: Shown, after: Shown): SeenBy {
       const last = isWhole ? before : view.lastCatalogsOf(set)
       const { catalog, promptsAndResources } = view.catalogsOf(set)
       pair = [
-        last === undefined ? undefined : { ...catalogsIn(last), authorizer: before.authorizer },
+        last === undefined ? undefined : { ...pickCatalogs(last), authorizer: before.authorizer },
         { catalog, promptsAndResources, authorizer: after.authorizer },
       ]
       seen.set(key, pair)
@@ -441,7 +434,7 @@ function seenInRebuild(gateway: Gateway, before: Shown, after: Shown): SeenBy {
   }
 }
 
-const catalogsIn = ({ catalog, promptsAndResources }: Catalogs): Catalogs => ({ catalog, promptsAndResources })
+const pickCatalogs = ({ catalog, promptsAndResources }: Catalogs): Catalogs => ({ catalog, promptsAndResources })
 
 /** Returns what the callers of one view saw before and after a change of its own lists. */
 function seenInOwn({ gated, setup }: Gateway, view: CallerView, before: CatalogsBySet): SeenBy {
@@ -450,17 +443,17 @@ function seenInOwn({ gated, setup }: Gateway, view: CallerView, before: Catalogs
     const set = binding === view.binding ? gated.enforced?.setFor(caller) : undefined
     if (set === undefined) return undefined
     const last = before.get(set.key)
-    const after = catalogsIn(gated.viewOf(caller, binding).catalogsOf(set))
+    const after = pickCatalogs(gated.viewOf(caller, binding).catalogsOf(set))
     return [last === undefined ? undefined : { ...last, authorizer }, { ...after, authorizer }]
   }
 }
 
 /** Notifies the callers for whom the gate's new decision changes the allowed backends. */
-function tellOfGate(gateway: Gateway, before: GateDecision, after: GateDecision): void {
+function notifyOfGate(gateway: Gateway, before: GateDecision, after: GateDecision): void {
   const { gate, gated, setup } = gateway
   if (gate === undefined || gated.enforced === undefined) return
   const { authorizer } = setup
-  const shown = (catalogs: Catalogs): Shown => ({ ...catalogsIn(catalogs), authorizer })
+  const shown = (catalogs: Catalogs): Shown => ({ ...pickCatalogs(catalogs), authorizer })
   notifyEach(gateway, ({ caller, binding }) => {
     const claims = gate.claimsOf(caller)
     const [one, other] = [before.setFor(claims), after.setFor(claims)]
@@ -478,7 +471,7 @@ const createSessions = (gateway: Gateway, storage: SessionStorage): Sessions =>
     relays: gateway.relays,
     backendNamed: ({ record }, name) => gateway.views.backendNamed(record.binding, name),
     watch({ record }, uri, onUpdate) {
-      const found = resourceIn(gateway.viewOf(record.binding), uri)
+      const found = findResource(gateway.viewOf(record.binding), uri)
       return found?.backend.isModern ? found.backend.watched.add([found.own], onUpdate) : undefined
     },
     onServerMessage(session, backendSession, bytes) {

@@ -1,9 +1,9 @@
 import type { Caller } from '../../identity/caller.ts'
 import type { Authorizer } from '../access/authorizer.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
+import type { Backend } from '../backends/backend/backend.ts'
 import type { ListKind } from '../backends/lists/list-kind.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
-import type { ChangedList, Listeners } from '../request/listeners.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 
 /** The items at one time, and the policies that determine which of them callers see. */
@@ -12,7 +12,7 @@ export interface Shown extends Catalogs {
 }
 
 const form = { era: 'legacy', withApps: true } as const
-const kindsOf: Readonly<Record<ChangedList, readonly ListKind[]>> = {
+const kindsByList: Readonly<Record<ChangedList, readonly ListKind[]>> = {
   tools: ['tools'],
   prompts: ['prompts'],
   resources: ['resources', 'templates', 'skills'],
@@ -23,9 +23,9 @@ const findBase = ({ catalog, promptsAndResources }: Catalogs, kind: ListKind): B
 
 /** Returns the lists that may look different to some caller. */
 function changedLists(before: Shown, after: Shown): readonly ChangedList[] {
-  const lists = Object.keys(kindsOf) as ChangedList[]
+  const lists = Object.keys(kindsByList) as ChangedList[]
   if (before.authorizer !== after.authorizer) return lists
-  return lists.filter((list) => kindsOf[list].some((kind) => !findBase(before, kind).equals(findBase(after, kind))))
+  return lists.filter((list) => kindsByList[list].some((kind) => !findBase(before, kind).equals(findBase(after, kind))))
 }
 
 /** Tells whether a caller sees a difference in a list. Changes of items that it may not see are not notified. */
@@ -34,7 +34,7 @@ async function looksDifferent(list: ChangedList, before: Shown, after: Shown, ca
     shown.authorizer === undefined
       ? findBase(shown, kind)
       : shown.authorizer.lists.get(shown.authorizer.principalOf(caller), kind, shown, form)
-  for (const kind of kindsOf[list]) {
+  for (const kind of kindsByList[list]) {
     const [one, other] = await Promise.all([seen(before, kind), seen(after, kind)])
     if (!one.equals(other)) return true
   }
@@ -102,7 +102,7 @@ export function notifyEach(
   audience: Pick<Audience, 'sessions' | 'listeners' | 'faulted'>,
   seenBy: (of: Told) => readonly [Shown | undefined, Shown] | undefined,
 ): void {
-  const lists = Object.keys(kindsOf) as ChangedList[]
+  const lists = Object.keys(kindsByList) as ChangedList[]
   const tell = (of: Told, notify: (list: ChangedList) => void): void => {
     const seen = seenBy(of)
     if (seen === undefined) return
@@ -118,4 +118,48 @@ export function notifyEach(
   for (const stream of audience.sessions.openStreams)
     tell(stream, (list) => stream.send(notificationText(`notifications/${list}/list_changed`)))
   for (const listener of audience.listeners.all) tell(listener, (list) => listener.changed(list))
+}
+
+export type ChangedList = 'tools' | 'prompts' | 'resources'
+
+/** The stream of a modern client that listens. */
+export interface Listening {
+  readonly caller: Caller
+  readonly binding: string
+  /** Notifies the client that a list has changed, if it has subscribed to that. */
+  changed(list: ChangedList): void
+  watches(backend: Backend): boolean
+  heartbeat(): void
+  /** Ends the stream from our side. */
+  end(): void
+}
+
+/** The modern clients that listen to changes (`subscriptions/listen`). */
+export class Listeners {
+  readonly #open = new Set<Listening>()
+
+  add(listener: Listening): void {
+    this.#open.add(listener)
+  }
+
+  delete(listener: Listening): void {
+    this.#open.delete(listener)
+  }
+
+  get all(): readonly Listening[] {
+    return [...this.#open]
+  }
+
+  /** Ends streams that watch resources at a backend that is gone: their clients subscribe again, at its replacement. */
+  forget(backend: Backend): void {
+    for (const listener of this.#open) if (listener.watches(backend)) listener.end()
+  }
+
+  keepAlive(): void {
+    for (const listener of this.#open) listener.heartbeat()
+  }
+
+  end(): void {
+    for (const listener of this.#open) listener.end()
+  }
 }

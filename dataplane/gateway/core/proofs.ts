@@ -38,7 +38,6 @@ export class Proofs implements ProofState {
     return this.#useInSessions ?? this.#opened?.useProof
   }
 
-  /** The keys of the nonces. */
   get keys(): SharedKeys {
     return this.#opened?.keys ?? this.#sessionKeys
   }

@@ -15,12 +15,10 @@ import type { GateDecision, MemberSet } from '../gate/decision.ts'
 import type { Setup } from '../request/setup.ts'
 import { CallerView } from './caller-view.ts'
 import type { Shown } from './list-changes.ts'
-import { measureCatalogs } from './shared-catalogs.ts'
-import { buildCatalogs, missingBackends, type View } from './view.ts'
+import { buildCatalogs, measureCatalogs, missingBackends, type View } from './view.ts'
 
 interface SharedViewOptions {
   readonly backends: Backends
-  /** The holder of the setup in force. */
   readonly host: { readonly setup: Pick<Setup, 'config' | 'authorizer'> }
   /** Reports that the lists were rebuilt. */
   onRebuilt(before: Shown, after: Shown): void
@@ -98,7 +96,6 @@ export class SharedView implements View {
   }
 }
 
-/** Logs warnings about the catalog. */
 function logWarnings({ warnings, compositeProblems }: Catalog, log: Logger): void {
   if (warnings.length > 0) log.warn({ names: warnings }, 'tool names clash')
   if (compositeProblems.length > 0) log.warn({ tools: compositeProblems }, 'composite tools have problems')
@@ -122,20 +119,18 @@ interface GatedViewsOptions {
     readonly gate: CatalogGate | undefined
   }
   readonly shared: SharedView
-  /** Returns the latest own view for a binding, if there is one. */
   ownViewOf(binding: string): CallerView | undefined
-  /** The memory limit of the container, if it has one. */
   readonly memoryBytes?: number | undefined
 }
 
-/** The catalogs of a set of backends, from the shared lists of one version, for as long as there is room for them. */
+/** The catalogs of a set of backends, built from one version of the shared lists; undefined if they were dropped. */
 interface SetCatalogs {
   readonly version: number
   catalogs: Catalogs | undefined
   uses: number
 }
 
-/** The same, and what they were built from. */
+/** The catalogs of a set, and the tool catalog with the backends that it was built from. */
 interface Kept {
   readonly current: SetCatalogs
   readonly built: BuiltCatalog
@@ -148,11 +143,10 @@ interface Kept {
 export class GatedViews {
   readonly #options: GatedViewsOptions
   readonly #kept: LRUCache<string, Kept>
-  /** The catalogs of each set of the current decision: a request asks for them several times. */
+  /** The catalogs of each set of the current decision, because a request needs them several times. */
   readonly #current = new WeakMap<MemberSet, SetCatalogs>()
   /** The latest view of each caller. A caller stays the same object while its token is known. */
   readonly #views = new WeakMap<Caller, GatedView>()
-  /** The latest view for each binding. */
   readonly #latest = new LRUCache<string, GatedView>({
     max: MOST_CALLERS,
     maxSize: MOST_CALLER_BYTES,
@@ -197,13 +191,12 @@ export class GatedViews {
     const view = this.#viewIn(caller, binding, own ?? this.#options.shared)
     if (!view.isLatest) {
       this.#latest.set(binding, view, { size: CALLER_BYTES + binding.length + claimsLength(caller) })
-      // A caller that is larger than the whole bound is not kept.
+      // A view that exceeds the whole limit is not kept.
       view.isLatest = this.#latest.has(binding)
     } else if (++view.uses % USES === 0) this.#latest.get(binding)
     return view
   }
 
-  /** Returns the view of a caller outside of a request. */
   viewOf(caller: Caller, binding: string): GatedView {
     const own = this.#options.ownViewOf(binding)
     return this.#viewIn(caller, binding, own ?? this.#options.shared)
@@ -244,7 +237,7 @@ export class GatedViews {
     return current.catalogs
   }
 
-  /** Returns what is kept of a set of the current decision. */
+  /** Returns the kept catalogs of a set of the current decision. */
   kept(set: MemberSet): SetCatalogs | undefined {
     return this.#current.get(set)
   }
@@ -262,7 +255,7 @@ export class GatedViews {
       this.#current.set(set, before.current)
       return before.current.catalogs
     }
-    const next = buildCatalogs(this.config, backends, withheldBy(this.config, shared, set))
+    const next = buildCatalogs(this.config, backends, createWithheldCheck(this.config, shared, set))
     // If names clash and the configuration must resolve that, the last good catalogs of the set stay, as in the shared
     // view.
     const tools = new Map(backends.map((backend) => [backend, backend.tools]))
@@ -271,7 +264,7 @@ export class GatedViews {
     const catalogs = { catalog: built.catalog, promptsAndResources: next.promptsAndResources }
     const current = { version, catalogs, uses: 0 }
     this.#kept.set(set.key, { current, built }, { size: measureCatalogs(next) })
-    // Catalogs larger than the whole bound are not kept.
+    // Catalogs that exceed the whole limit are not kept.
     if (this.#kept.has(set.key)) this.#current.set(set, current)
     return catalogs
   }
@@ -287,7 +280,6 @@ const ANONYMOUS: Caller = { kind: 'anonymous' }
 const claimsLength = (caller: Caller): number =>
   caller.kind === 'anonymous' ? 0 : JSON.stringify(caller.claims).length
 
-/** The backends of a view, and their catalog. */
 interface Whole {
   readonly backends: readonly Backend[]
   readonly catalog: Catalog
@@ -297,7 +289,11 @@ interface Whole {
  * Returns the function that tells whether a composite tool has a step at a backend outside of the set. The names of its
  * steps are resolved among all backends, because a tool in the set may have the same name and not be meant.
  */
-function withheldBy(config: GatewayConfig, whole: Whole, { names }: MemberSet): (workflow: Workflow) => boolean {
+function createWithheldCheck(
+  config: GatewayConfig,
+  whole: Whole,
+  { names }: MemberSet,
+): (workflow: Workflow) => boolean {
   if (config.compositeTools === undefined) return () => false
   const prefixes = whole.backends
     .filter(({ name }) => !names.has(name))
@@ -316,13 +312,12 @@ function withheldBy(config: GatewayConfig, whole: Whole, { names }: MemberSet): 
 class GatedView implements View {
   readonly caller: Caller
   readonly binding: string
-  /** The view that it filters. */
   readonly base: SharedView | CallerView
   /** True while this is the latest view for its binding that is kept. */
   isLatest = false
   uses = 0
   readonly #views: GatedViews
-  /** The last decision, the claims that it was asked about, its set, and what is kept of that: each request needs it. */
+  /** The last decision, the claims that it was made for, its set, and the set's catalogs, which each request needs. */
   #decision: GateDecision | undefined
   #claims: TokenClaims | undefined
   #decided: MemberSet | undefined
@@ -363,7 +358,7 @@ class GatedView implements View {
   catalogsOf(set: MemberSet): Catalogs {
     const base = this.base
     return base instanceof CallerView
-      ? base.catalogsFor(set, (whole) => withheldBy(this.#views.config, whole, set))
+      ? base.catalogsFor(set, (whole) => createWithheldCheck(this.#views.config, whole, set))
       : this.#views.catalogsOf(set)
   }
 

@@ -21,16 +21,13 @@ interface StatusParts {
   readonly backends: readonly Backend[]
   /** The number of callers whose own lists of a backend are truncated, by the backend's name. */
   readonly cutForCallers: ReadonlyMap<string, number>
-  /** Returns every caller's own backend with this name. */
   variantsOf(name: string): readonly Backend[]
   readonly runs: WorkflowRuns
-  /** The tool names that clash. */
   readonly conflicts: readonly string[]
   /** The reason why the configured session storage is not used; undefined if it is. */
   readonly storageProblem: string | undefined
   readonly rateLimits: RateLimits
   readonly search: ToolSearch | undefined
-  /** The state of the catalog gate; null without one. */
   readonly gate: CatalogGateStatus | null
   /** The reason why audit events are not written; undefined if they are. */
   readonly auditProblem: string | undefined
@@ -81,44 +78,49 @@ function listProblems({
   gate,
   auditProblem,
 }: StatusParts): GatewayStatus['problems'] {
-  const warningsOf = (code: string, messages: readonly string[]) =>
+  const buildWarnings = (code: string, messages: readonly string[]) =>
     messages.map((message) => ({ severity: 'warning' as const, code, message }))
   return [
-    ...warningsOf('AggregationConflict', conflicts),
-    ...warningsOf('ToolRenamed', catalog.warnings),
-    ...warningsOf('CompositeTool', catalog.compositeProblems),
-    ...warningsOf('SkillWithheld', skills?.withheld ?? []),
-    ...warningsOf('SessionStorageUnavailable', storageProblem === undefined ? [] : [storageProblem]),
-    ...warningsOf('RateLimitsNotKept', rateLimits.problems),
-    ...warningsOf('EmbeddingsUnavailable', search?.problem === undefined ? [] : [search.problem]),
-    ...gateProblems(gate).flatMap(([code, message]) => warningsOf(code, [message])),
-    ...warningsOf('AuditLogUnavailable', auditProblem === undefined ? [] : [auditProblem]),
+    ...buildWarnings('AggregationConflict', conflicts),
+    ...buildWarnings('ToolRenamed', catalog.warnings),
+    ...buildWarnings('CompositeTool', catalog.compositeProblems),
+    ...buildWarnings('SkillWithheld', skills?.withheld ?? []),
+    ...buildWarnings('SessionStorageUnavailable', storageProblem === undefined ? [] : [storageProblem]),
+    ...buildWarnings('RateLimitsNotKept', rateLimits.problems),
+    ...buildWarnings('EmbeddingsUnavailable', search?.problem === undefined ? [] : [search.problem]),
+    ...gateProblems(gate).flatMap(([code, message]) => buildWarnings(code, [message])),
+    ...buildWarnings('AuditLogUnavailable', auditProblem === undefined ? [] : [auditProblem]),
     ...(setup.ownIssuer.status?.trustedIssuers ?? []).flatMap(({ issuer, problem }) =>
-      problem === null ? [] : warningsOf(problem.code, [`${issuer}: ${problem.message}`]),
+      problem === null ? [] : buildWarnings(problem.code, [`${issuer}: ${problem.message}`]),
     ),
     ...backends.flatMap((backend) => {
       const problem = definitionProblem(backend, variantsOf(backend.name))
-      return problem === undefined ? [] : warningsOf(problem.code, [problem.message])
+      return problem === undefined ? [] : buildWarnings(problem.code, [problem.message])
     }),
     ...backends.flatMap(({ name, lists }) =>
-      warningsOf(
+      buildWarnings(
         'ListCut',
         lists.warnings.map((warning) => `${name}: ${warning}`),
       ),
     ),
     ...backends.flatMap(({ name, lists }) =>
-      warningsOf('SkillsTruncated', lists.areSkillsCut ? [`${name}: its list of skills is cut: it is too long`] : []),
+      buildWarnings(
+        'SkillsTruncated',
+        lists.areSkillsCut ? [`${name}: its list of skills is cut: it is too long`] : [],
+      ),
     ),
     ...backends.flatMap(({ name, entryNotes: { skills: ofSkills, ...others } }) => [
-      ...ofSkills.flatMap(({ message }) => warningsOf('SkillInvalid', [`${name}: ${message}`])),
+      ...ofSkills.flatMap(({ message }) => buildWarnings('SkillInvalid', [`${name}: ${message}`])),
       ...Object.values(others)
         .flat()
         .flatMap(({ isLeftOut, message }) =>
-          warningsOf(isLeftOut ? 'EntryInvalid' : 'EntryMended', [`${name}: ${message}`]),
+          buildWarnings(isLeftOut ? 'EntryInvalid' : 'EntryMended', [`${name}: ${message}`]),
         ),
     ]),
     ...[...cutForCallers].flatMap(([name, callers]) =>
-      warningsOf('ListCut', [`${name}: lists of ${callers} callers are cut: they are larger than there is room for`]),
+      buildWarnings('ListCut', [
+        `${name}: lists of ${callers} callers are cut: they are larger than there is room for`,
+      ]),
     ),
   ]
 }

@@ -2,21 +2,22 @@ import { PublicError } from '../../server/errors.ts'
 import { relayCall } from '../call/call.ts'
 import { answerLimited } from '../call/own-answers.ts'
 import { normalCapabilities } from '../mcp/client-capabilities.ts'
-import { encodeHeaderValue } from '../mcp/headers.ts'
-import { editObject, memberText } from '../mcp/json.ts'
-import { LEVELS } from '../mcp/log-levels.ts'
 import {
   CAPABILITIES_KEY,
   checkModern,
+  encodeHeaderValue,
+  hasTasks,
   isLegacyRevision,
+  LEVELS,
   MODERN,
   negotiateLegacy,
+  TASKS_EXTENSION,
   unsupportedVersion,
-} from '../mcp/revisions.ts'
-import { withParams } from '../mcp/rewrite.ts'
-import { hasTasks, TASKS_EXTENSION } from '../mcp/tasks.ts'
-import { clientNameIn } from '../request/request-record.ts'
-import type { Session } from '../sessions/sessions.ts'
+} from '../mcp/eras.ts'
+import { editObject, memberText } from '../mcp/json.ts'
+import { withParams } from '../mcp/message.ts'
+import { readClientName } from '../request/request-record.ts'
+import type { Session } from '../sessions/session.ts'
 import { CLIENT_NOTE, LONGEST } from '../usage/rows.ts'
 import { at, checkMayCallPlain, instructionsFor } from './catalog/caller-catalog.ts'
 import {
@@ -107,7 +108,7 @@ async function initialize(request: EndpointRequest): Promise<void> {
   if (typeof protocolVersion !== 'string')
     throw new PublicError('invalid_params', { message: 'params.protocolVersion must be a string.' })
   const revision = negotiateLegacy(protocolVersion)
-  const client = request.gateway.usage === undefined ? undefined : clientNameIn(request.message)
+  const client = request.gateway.usage === undefined ? undefined : readClientName(request.message)
   const fields = {
     binding: request.binding,
     revision,
@@ -141,7 +142,6 @@ const requestInSession = serveMethods({
   ping: (request) => request.result('{}'),
 })
 
-/** Serves one message of a known session. */
 export function serveInSession(request: EndpointRequest): void {
   const { message } = request
   if (message.kind === 'request') {

@@ -4,25 +4,25 @@ import { refuseCompressed } from '../../server/body.ts'
 import { PublicError } from '../../server/errors.ts'
 import { checkHost } from '../../server/hosts.ts'
 import type { ListenOptions } from '../../server/listen/listen.ts'
-import { HELD_TO_PINS } from '../backends/connection/approved-transport.ts'
+import { HELD_TO_PINS } from '../backends/connection/http.ts'
 import type { Gateway } from '../core/gateway.ts'
+import { classifyEra, isModernRevision } from '../mcp/eras.ts'
 import { Message, parseMessage } from '../mcp/message.ts'
-import { classifyEra, isModernRevision } from '../mcp/revisions.ts'
 import { type CrossOrigin, checkOrigin } from '../request/cross-origin.ts'
 import { OK } from '../request/exchange.ts'
-import { HttpReply } from '../request/http-reply.ts'
 import { ENDPOINT, withoutPrefix } from '../request/public-url.ts'
-import { bindingOf } from '../sessions/binding.ts'
-import { parseEventId } from '../sessions/streams/event-id.ts'
+import { HttpReply } from '../request/reply.ts'
+import { bindingOf } from '../sessions/session.ts'
+import { parseEventId } from '../sessions/streams/event-log.ts'
 import { serveBatch } from './batch.ts'
 import { bodyReader, EndpointExchange, LARGEST_BODY, tooLarge } from './incoming/endpoint-exchange.ts'
 import { requireSession, serveLegacy, serveModern } from './methods.ts'
-import { openSessionStream, resumeAnswer } from './streams/resume.ts'
+import { openSessionStream, resumeAnswer } from './streams/session-stream.ts'
 
 /** The functions that serve the MCP endpoint, by HTTP method. */
 const methods: Readonly<Record<string, (request: EndpointExchange) => void>> = {
   POST: post,
-  GET: get,
+  GET: serveGet,
   DELETE: remove,
   OPTIONS: (request) => request.run(preflight),
 }
@@ -150,10 +150,10 @@ function admit(request: EndpointExchange, next: Next): void {
   if (proofs?.nonce !== undefined) request.res.setHeader('DPoP-Nonce', proofs.nonce)
   const caller = request.setup.authenticate(headers.authorization, request.req)
   if (caller instanceof Promise) {
-    caller.then((known) => admitted(request, known, next)).catch((error) => request.fail(error))
+    caller.then((known) => admitCaller(request, known, next)).catch((error) => request.fail(error))
     return
   }
-  admitted(request, caller, next)
+  admitCaller(request, caller, next)
 }
 
 /** Checks the host. The same few hosts recur, so accepted ones are cached. */
@@ -165,7 +165,7 @@ function checkKnownHost({ setup }: EndpointExchange, headers: IncomingHttpHeader
   if (host !== undefined && host.length <= LONGEST_HOST && knownHosts.size < MOST_KNOWN_HOSTS) knownHosts.add(host)
 }
 
-function admitted(request: EndpointExchange, caller: Caller, next: Next): void {
+function admitCaller(request: EndpointExchange, caller: Caller, next: Next): void {
   const { gateway, setup, req } = request
   const { budget, views } = gateway
   // Anonymous callers are distinguished by their address only. All logins of a user have the same share.
@@ -194,7 +194,6 @@ function checkPost({ headers }: IncomingMessage): number {
   return length
 }
 
-/** Checks that a GET accepts a stream of events. */
 function checkGet({ headers }: IncomingMessage): void {
   if (!accepts(headers.accept, 'text/event-stream'))
     throw new PublicError('not_acceptable', { message: 'Accept must allow text/event-stream.' })
@@ -216,7 +215,7 @@ function accepts(header: string | undefined, type: string): boolean {
 }
 
 /** Serves a GET: opens the stream on which a legacy client gets messages outside of any request. */
-function get(request: EndpointExchange): void {
+function serveGet(request: EndpointExchange): void {
   request.run(startGet)
 }
 

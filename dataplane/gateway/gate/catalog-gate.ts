@@ -8,8 +8,8 @@ import type { CatalogGateConfig, GatewayConfig } from '../../config/gateway.ts'
 import type { CatalogGateStatus } from '../../config/status.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { TokenClaims } from '../../identity/claims.ts'
-import { type Steps, takeTurn } from '../limits/turns.ts'
-import { GateDecision, judgeMembers, type Matched, type MemberSet, type Snapshot } from './decision.ts'
+import { runSlice, type Steps } from '../limits/slices.ts'
+import { decideMembers, GateDecision, type Matched, type MemberSet, type Snapshot } from './decision.ts'
 import { type GateMember, type Match, type MatchBy, matching } from './match.ts'
 import { RegistryPoll } from './registry-poll.ts'
 import { SnapshotFile } from './snapshot-file.ts'
@@ -88,7 +88,7 @@ export class CatalogGate {
     const before = this.decision
     this.#isTried = false
     const asked = this.#polls.map((poll) => ({ name: poll.name, matched: this.#matchedBy(poll) }))
-    this.decision = new GateDecision(judgeMembers(this.#members, asked))
+    this.decision = new GateDecision(decideMembers(this.#members, asked))
     this.#options.onChange(before, this.decision)
   }
 
@@ -114,8 +114,8 @@ export class CatalogGate {
   claimsOf(caller: Caller): TokenClaims {
     if (caller.kind === 'anonymous') return NO_CLAIMS
     if (this.#provider === undefined) return caller.claims
-    const { judged } = caller
-    return judged !== undefined && 'claims' in judged ? judged.claims : NO_CLAIMS
+    const { policyIdentity } = caller
+    return policyIdentity !== undefined && 'claims' in policyIdentity ? policyIdentity.claims : NO_CLAIMS
   }
 
   /** Returns the backends that a caller may use according to the catalog. */
@@ -158,7 +158,9 @@ export class CatalogGate {
     for (const matches of this.#matches.values()) matches.stop()
     this.#matches.clear()
     for (const poll of this.#polls)
-      poll.close().catch((error) => this.#options.log.debug({ err: error }, 'closing connections to a registry'))
+      poll
+        .close()
+        .catch((error) => this.#options.log.debug({ err: error }, 'connections to a registry could not be closed'))
   }
 
   async close(): Promise<void> {
@@ -197,7 +199,6 @@ export class RegistryMatches {
   readonly #onAnswer: () => void
   #asked: Question | undefined
   #answered: Answered | undefined
-  /** Resolves when the search has ended. */
   pending: Promise<void> | undefined
 
   /** @param onAnswer called when the search of a large catalog has ended */
@@ -219,8 +220,8 @@ export class RegistryMatches {
     this.#asked = question
     this.pending = undefined
     const work = matching(question.members, question.snapshot.rows, question.by)
-    const turn = takeTurn(work)
-    if (turn.done === true) this.#answer(question, turn.value)
+    const slice = runSlice(work)
+    if (slice.done === true) this.#answer(question, slice.value)
     else this.pending = this.#goOn(question, work)
   }
 
@@ -228,10 +229,10 @@ export class RegistryMatches {
     for (;;) {
       await setImmediate()
       if (this.#asked !== question) return
-      const turn = takeTurn(work)
-      if (turn.done !== true) continue
+      const slice = runSlice(work)
+      if (slice.done !== true) continue
       this.pending = undefined
-      this.#answer(question, turn.value)
+      this.#answer(question, slice.value)
       this.#onAnswer()
       return
     }

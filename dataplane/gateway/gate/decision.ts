@@ -1,4 +1,5 @@
 import { type ClaimsMap, holds, isEmpty, satisfies, type TokenClaims } from '../../identity/claims.ts'
+import type { Explanation } from '../../policy/index.ts'
 import type { GateMember, Match, NotApproved } from './match.ts'
 import type { RegistryRules, Row } from './rows.ts'
 
@@ -17,7 +18,7 @@ export interface Matched {
 }
 
 /** A registry and its matches, which are undefined while it has no usable rows. */
-export interface Asked {
+interface Asked {
   readonly name: string
   readonly matched: Matched | undefined
 }
@@ -31,7 +32,7 @@ interface Way {
 }
 
 /** The catalog's decision on one backend. */
-export interface MemberState {
+interface MemberState {
   readonly backend: string
   /** The reason why nobody may use it; undefined if the callers' claims decide. */
   readonly reason: NotApproved | undefined
@@ -51,7 +52,7 @@ const REASONS: readonly NotApproved[] = ['LocationMismatch', 'EntryDeleted', 'No
 const NO_CLAIMS_DETAIL = 'its entry has no claims, so that no caller sees it'
 
 /** Decides about the members by the rows of all registries. A single row of one registry is sufficient. */
-export function judgeMembers(members: readonly GateMember[], asked: readonly Asked[]): MemberState[] {
+export function decideMembers(members: readonly GateMember[], asked: readonly Asked[]): MemberState[] {
   const found = asked.flatMap(({ name, matched }) => (matched === undefined ? [] : [{ name, ...matched }]))
   return members.map(({ backend }, index) => {
     const matches = found.map(({ name, rules, matches }) => ({ name, rules, match: matches[index] }))
@@ -71,28 +72,26 @@ export function judgeMembers(members: readonly GateMember[], asked: readonly Ask
   })
 }
 
-/** Tells whether anybody may read the registry. */
 const isOpen = ({ closedWithoutClaims, claims }: RegistryRules): boolean => !(closedWithoutClaims && isEmpty(claims))
 
 /**
  * Tells whether a caller's claims satisfy those of the registry and then those of the entry. There are no exemptions.
  */
-const opens = ({ rules, claims: required }: Way, claims: TokenClaims): boolean =>
+const isOpenTo = ({ rules, claims: required }: Way, claims: TokenClaims): boolean =>
   rules.mode !== 'full' || (satisfies(claims, rules.claims) && satisfies(claims, required))
 
 /** Tells whether a caller with these claims may use the backend. */
-export const mayUse = ({ ways }: MemberState, claims: TokenClaims): boolean => ways.some((way) => opens(way, claims))
+const mayUse = ({ ways }: MemberState, claims: TokenClaims): boolean => ways.some((way) => isOpenTo(way, claims))
 
-/** The catalog's part of an explanation. */
-export interface CatalogExplanation {
+interface CatalogExplanation {
   readonly allowed: boolean
   readonly reason: string
 }
 
 /** Explains the catalog's decision on a backend for a caller with these claims. */
-export function explainMember({ reason, detail, ways }: MemberState, claims: TokenClaims): CatalogExplanation {
+function explainMember({ reason, detail, ways }: MemberState, claims: TokenClaims): CatalogExplanation {
   if (reason !== undefined) return { allowed: false, reason: detail === undefined ? reason : `${reason}: ${detail}` }
-  const open = ways.find((way) => opens(way, claims))
+  const open = ways.find((way) => isOpenTo(way, claims))
   if (open !== undefined) return { allowed: true, reason: `entry ${open.entry} of registry ${open.registry}` }
   const lacking = ways.map(({ registry, entry, rules, claims: required }) => {
     const missing = Object.entries({ ...rules.claims, ...required }).filter(
@@ -143,3 +142,33 @@ export class GateDecision {
 }
 
 const MOST_SETS = 256
+
+interface CatalogQuestion {
+  readonly members: readonly MemberState[]
+  /** The backends of the item in question: one, or those of a composite tool's steps. */
+  readonly backends: readonly string[]
+  readonly claims: TokenClaims
+  /** True if the gate withholds unapproved backends. */
+  readonly enforces: boolean
+}
+
+/** Adds the catalog's decision to an explanation of policies. Both must allow the call. */
+export function explainCatalog(
+  { members, backends, claims, enforces }: CatalogQuestion,
+  explanation: Explanation,
+): Explanation {
+  const said = members
+    .filter(({ backend }) => backends.includes(backend))
+    .map((member) => explainMember(member, claims))
+  const catalog = said.find(({ allowed }) => !allowed) ?? said[0]
+  if (catalog === undefined) return explanation
+  const { allowed, reason } = explanation
+  const isWithheld = enforces && !catalog.allowed
+  return {
+    ...explanation,
+    allowed: allowed && !isWithheld,
+    reason: isWithheld ? `the catalog does not show it: ${catalog.reason}` : reason,
+    catalog: enforces ? catalog : { ...catalog, reason: `${catalog.reason} (reported alone)` },
+    policy: { allowed, reason },
+  }
+}

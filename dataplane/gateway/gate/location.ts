@@ -70,14 +70,14 @@ export function packageImage({ registryType, registryBaseUrl, identifier, versio
   const image = parseImage(identifier)
   if (image === undefined) return undefined
   const hasTag = identifier.includes('@') || /:[^/]*$/.test(identifier)
-  const repository = base === undefined ? image.repository : inHost(base.host, identifier, image.repository)
+  const repository = base === undefined ? image.repository : locateInHost(base.host, identifier, image.repository)
   if (hasTag || version === undefined) return { ...image, repository }
   if (DIGEST.test(version)) return { repository, tag: undefined, digest: version }
   return { ...image, repository, tag: version }
 }
 
 /** Returns the repository of an identifier at a registry host. An identifier with its own host stays unchanged. */
-function inHost(host: string, identifier: string, repository: string): string {
+function locateInHost(host: string, identifier: string, repository: string): string {
   const isBare = repository !== fullRepository(`${host}/${identifier}`) && repository.startsWith(`${DOCKER}/`)
   if (!isBare || identifier.toLowerCase().startsWith(`${DOCKER}/`)) return repository
   return (parseImage(`${host}/${identifier}`) ?? { repository }).repository

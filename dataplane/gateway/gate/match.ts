@@ -1,4 +1,4 @@
-import { atOnce, type Steps } from '../limits/turns.ts'
+import { runWhole, type Steps } from '../limits/slices.ts'
 import { comparableUrl, type Image, isSameImage, parseImage } from './location.ts'
 import type { Row } from './rows.ts'
 
@@ -17,11 +17,9 @@ export interface GateMember {
 
 export type NotApproved = 'NotInCatalog' | 'LocationMismatch' | 'EntryDeleted'
 
-/** The rows of the catalog that match a member. */
 export interface Match {
   /** The valid rows: the first one for each status and claims. */
   readonly rows: readonly Row[]
-  /** The reason if there are none. */
   readonly reason: NotApproved | undefined
 }
 
@@ -191,5 +189,5 @@ export function* matching(members: readonly GateMember[], rows: readonly Row[], 
 
 /** Finds the rows that match each member, without pauses. */
 export function matchMembers(members: readonly GateMember[], rows: readonly Row[], by: MatchBy): readonly Match[] {
-  return atOnce(matching(members, rows, by))
+  return runWhole(matching(members, rows, by))
 }

@@ -5,9 +5,9 @@ import type { CatalogRegistryConfig } from '../../config/gateway.ts'
 import { secretFile } from '../../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
 import { backoffDelay } from '../../retry/backoff.ts'
-import { inTurns } from '../limits/turns.ts'
+import { runInSlices } from '../limits/slices.ts'
 import type { Snapshot } from './decision.ts'
-import { type GatePage, gatePageIn, type KnownClaims } from './rows.ts'
+import { type GatePage, type KnownClaims, parseGatePage } from './rows.ts'
 import { joinPages, type SnapshotFile } from './snapshot-file.ts'
 
 interface RegistryPollOptions {
@@ -274,9 +274,9 @@ export class RegistryPoll {
       ...(revision !== undefined && { 'if-none-match': `"${revision}"` }),
     })
     if (status === 304 && revision !== undefined) return undefined
-    if (status !== 200) throw new NoAnswer(`it answers ${status}${codeIn(text)}`)
+    if (status !== 200) throw new NoAnswer(`it answers ${status}${readErrorCode(text)}`)
     try {
-      return { text, page: await inTurns(gatePageIn(text, known)) }
+      return { text, page: await runInSlices(parseGatePage(text, known)) }
     } catch (error) {
       throw new NoAnswer(`its answer can’t be read: ${(error as Error).message}`)
     }
@@ -292,7 +292,7 @@ export class RegistryPoll {
 }
 
 /** Returns the stable code in an error body, if there is one. */
-function codeIn(text: string): string {
+function readErrorCode(text: string): string {
   try {
     const body: unknown = JSON.parse(text)
     const code = isObject(body) ? body['error'] : undefined

@@ -1,6 +1,6 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import type { ClaimsMap } from '../../identity/claims.ts'
-import type { Steps } from '../limits/turns.ts'
+import type { Steps } from '../limits/slices.ts'
 import { Elements, Members, skipSpace } from '../mcp/json.ts'
 import { comparableUrl, type Image, type Package, packageImage } from './location.ts'
 
@@ -43,7 +43,7 @@ export function readGatePage(value: unknown, known: KnownClaims): GatePage {
 }
 
 /** Reads a page from its text in steps, with the same result as `readGatePage`. */
-export function* gatePageIn(text: string, known: KnownClaims): Steps<GatePage> {
+export function* parseGatePage(text: string, known: KnownClaims): Steps<GatePage> {
   const members = new Members(text, skipSpace(text, 0))
   const head: Record<string, unknown> = {}
   let servers: string | undefined
@@ -73,7 +73,7 @@ function readHead(value: unknown, known: KnownClaims): Omit<GatePage, 'rows'> {
   const { revision, mode, claims, unlabelled, nextCursor } = value
   if (typeof revision !== 'string' || revision === '') throw new Error('the answer has no revision')
   if (!MODES.includes(mode)) throw new Error('the answer has an unknown mode')
-  const own = claimsIn(claims, known)
+  const own = readClaims(claims, known)
   if (own === undefined) throw new Error('the claims of the registry can’t be read')
   if (nextCursor !== undefined && typeof nextCursor !== 'string') throw new Error('the cursor is not a string')
   return {
@@ -88,7 +88,7 @@ function readHead(value: unknown, known: KnownClaims): Omit<GatePage, 'rows'> {
 function readRow(value: unknown, known: KnownClaims): Row | undefined {
   if (!isObject(value)) return undefined
   const { name, version, status, remotes, packages, kubernetes } = value
-  const claims = claimsIn(value['claims'], known)
+  const claims = readClaims(value['claims'], known)
   if (typeof name !== 'string' || typeof version !== 'string' || !STATUSES.includes(status) || claims === undefined)
     return undefined
   const uid = isObject(kubernetes) ? kubernetes['uid'] : undefined
@@ -97,20 +97,20 @@ function readRow(value: unknown, known: KnownClaims): Row | undefined {
     version,
     status: status as Row['status'],
     claims,
-    urls: objectsIn(remotes).flatMap(({ url }) => (typeof url === 'string' ? (comparableUrl(url) ?? []) : [])),
-    images: objectsIn(packages).flatMap((one) => packageImage(readTexts(one)) ?? []),
+    urls: filterObjects(remotes).flatMap(({ url }) => (typeof url === 'string' ? (comparableUrl(url) ?? []) : [])),
+    images: filterObjects(packages).flatMap((one) => packageImage(readTexts(one)) ?? []),
     uid: typeof uid === 'string' && uid !== '' ? uid : undefined,
   }
 }
 
-const objectsIn = (value: unknown): readonly Readonly<Record<string, unknown>>[] =>
+const filterObjects = (value: unknown): readonly Readonly<Record<string, unknown>>[] =>
   Array.isArray(value) ? value.filter(isObject) : []
 
 const readTexts = (value: Readonly<Record<string, unknown>>): Package =>
   Object.fromEntries(Object.entries(value).filter(([, text]) => typeof text === 'string')) as Package
 
 /** Reads claims; undefined for any value but an object of strings. It is never treated as "no claims". */
-function claimsIn(value: unknown, known: KnownClaims): ClaimsMap | undefined {
+function readClaims(value: unknown, known: KnownClaims): ClaimsMap | undefined {
   if (!isObject(value)) return undefined
   const entries = Object.entries(value)
   if (!entries.every(([, text]) => typeof text === 'string')) return undefined

@@ -2,10 +2,10 @@ import { createHash, type Hash, randomUUID } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isObject } from '../../../crds/settings/json.ts'
-import { inTurns, type Steps } from '../limits/turns.ts'
+import { runInSlices, type Steps } from '../limits/slices.ts'
 import { Elements } from '../mcp/json.ts'
 import type { Snapshot } from './decision.ts'
-import { type GatePage, gatePageIn, type KnownClaims } from './rows.ts'
+import { type GatePage, type KnownClaims, parseGatePage } from './rows.ts'
 
 /** A snapshot, and the time of its last confirmation, in milliseconds since 1970. */
 export interface KeptSnapshot {
@@ -50,8 +50,8 @@ export class SnapshotFile {
       if (typeof confirmedAt !== 'number' || !Number.isFinite(confirmedAt)) return undefined
       if (head['check'] !== computeCheck(this.#source, digest, confirmedAt)) return undefined
       const bytes = await readFile(this.#pagesFile(digest))
-      if ((await inTurns(digestIn(bytes))) !== digest) return undefined
-      const snapshot = await inTurns(snapshotIn(bytes.toString('utf8'), known))
+      if ((await runInSlices(hashBytes(bytes))) !== digest) return undefined
+      const snapshot = await runInSlices(readSnapshot(bytes.toString('utf8'), known))
       this.#written = digest
       return { snapshot, confirmedAt: Math.min(confirmedAt, Date.now()) }
     } catch {
@@ -116,7 +116,7 @@ async function writePages(file: string, pages: readonly string[]): Promise<strin
       const piece = Buffer.from(
         `${index === 0 ? '[' : ','}${JSON.stringify(text)}${index === pages.length - 1 ? ']' : ''}`,
       )
-      await inTurns(added(digest, piece))
+      await runInSlices(hashInto(digest, piece))
       await handle.writeFile(piece)
     }
   } finally {
@@ -128,16 +128,16 @@ async function writePages(file: string, pages: readonly string[]): Promise<strin
 /** The bytes that are hashed in one step. */
 const STEP_BYTES = 256 * 1024
 
-function* added(digest: Hash, bytes: Buffer): Steps<void> {
+function* hashInto(digest: Hash, bytes: Buffer): Steps<void> {
   for (let at = 0; at < bytes.length; at += STEP_BYTES) {
     digest.update(bytes.subarray(at, at + STEP_BYTES))
     yield
   }
 }
 
-function* digestIn(bytes: Buffer): Steps<string> {
+function* hashBytes(bytes: Buffer): Steps<string> {
   const digest = createHash('sha256')
-  yield* added(digest, bytes)
+  yield* hashInto(digest, bytes)
   return digest.digest('hex')
 }
 
@@ -147,11 +147,11 @@ export function joinPages([first, ...others]: readonly [GatePage, ...GatePage[]]
   return { revision, mode, claims, closedWithoutClaims, rows: [first, ...others].flatMap(({ rows }) => rows) }
 }
 
-function* snapshotIn(list: string, known: KnownClaims): Steps<Snapshot> {
+function* readSnapshot(list: string, known: KnownClaims): Steps<Snapshot> {
   const pages: GatePage[] = []
   const texts = new Elements(list, 0)
   while (texts.next()) {
-    pages.push(yield* gatePageIn(JSON.parse(texts.value) as string, known))
+    pages.push(yield* parseGatePage(JSON.parse(texts.value) as string, known))
     yield
   }
   const [first, ...others] = pages

@@ -10,7 +10,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from '../../server/json-lexer.ts'
-import type { NullMender } from './null-mender.ts'
+import type { NullMender } from './answer-mender.ts'
 
 /** The scanner's position among the members of the message. */
 type ScanState =
@@ -154,7 +154,7 @@ export class AnswerScanner {
     const code = chunk[at] as number
     if (isSpace(code)) return at + 1
     if (state === 'value') return this.#beginValue(chunk, at, out)
-    // Of a message in an array, or after a byte order mark, only the object itself is passed on.
+    // If the message is in an array, or follows a byte order mark, only the object itself is passed on.
     if (state === 'start' && (code !== OPEN_OBJECT || this.#isInArray || this.#marked > 0))
       this.#from = code === OPEN_OBJECT ? at : at + 1
     if (state === 'array-end') return this.#endArray(chunk, at, out)

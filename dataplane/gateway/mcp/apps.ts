@@ -1,6 +1,6 @@
 import { isObject } from '../../../crds/settings/json.ts'
+import { hasExtension } from './eras.ts'
 import { editObject, memberText } from './json.ts'
-import { hasExtension } from './revisions.ts'
 
 /** MCP Apps (SEP-1865): a client shows a tool's result on a page that is a resource of the tool's server. */
 export const APPS_EXTENSION = 'io.modelcontextprotocol/ui'
@@ -11,7 +11,6 @@ export const WITH_APPS = { extensions: { [APPS_EXTENSION]: { mimeTypes: ['text/h
 /** The member of a tool's `_meta` that named the page before the extension was stable. */
 const OLD_URI = 'ui/resourceUri'
 
-/** A tool's declarations for MCP Apps. */
 export interface ToolApp {
   readonly uri: string | undefined
   /** True if models may use the tool, and not only the page. */

@@ -73,11 +73,11 @@ const object =
     if (!isObject(value)) throw new BrokenRule(`${at} must be an object`)
     const kept = withMembers(value, Object.entries(members), at)
     const missing = needed.find((name) => kept[name] === undefined)
-    if (missing !== undefined) throw new BrokenRule(`${below(at, missing)} is missing`)
+    if (missing !== undefined) throw new BrokenRule(`${joinPointer(at, missing)} is missing`)
     return kept
   }
 
-const below = (at: string, name: string): string => (at === '' ? name : `${at}/${name}`)
+const joinPointer = (at: string, name: string): string => (at === '' ? name : `${at}/${name}`)
 
 /** Returns the object with its members changed by their rules, and without those that are null. */
 function withMembers(value: JsonObject, rules: readonly (readonly [string, Rule])[], at: string): JsonObject {
@@ -85,7 +85,7 @@ function withMembers(value: JsonObject, rules: readonly (readonly [string, Rule]
   for (const [name, rule] of rules) {
     const member = Object.hasOwn(value, name) ? value[name] : undefined
     if (member === undefined) continue
-    const right = member === null ? undefined : rule(member, below(at, name))
+    const right = member === null ? undefined : rule(member, joinPointer(at, name))
     if (right === member) continue
     if (kept === value) kept = { ...value }
     if (right === undefined) delete (kept as Record<string, unknown>)[name]

@@ -1,3 +1,5 @@
+import { isObject } from '../../../crds/settings/json.ts'
+
 /**
  * Reads JSON text without building values, so that relayed text stays unchanged: integers beyond 2^53, number
  * spellings, member order. It never throws and never loops on malformed text.
@@ -11,7 +13,7 @@ const BACKSLASH = 0x5c
 const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
 
 /** Copies a text, because a slice would keep the whole original text in memory. */
-export const detached = (text: string): string => Buffer.from(text).toString()
+export const detach = (text: string): string => Buffer.from(text).toString()
 
 export function skipSpace(text: string, at: number): number {
   let index = at
@@ -206,3 +208,95 @@ export function editObject(text: string, edits: Readonly<Record<string, string |
   }
   return `{${parts.join(',')}}`
 }
+
+/**
+ * The deepest nesting that is accepted. Deeper values overflow the stack of recursive code; V8's `JSON.stringify` fails
+ * at some thousand levels.
+ */
+const DEEPEST = 1000
+/** A shorter text can't exceed that nesting, because each level takes an opening and a closing character. */
+const SHALLOW = 2 * DEEPEST
+/** The least memory of a value: an array or object with its slot in the outer one, and the slot of any other value. */
+const NESTED_BYTES = 64
+const PLACE_BYTES = 16
+
+/** Parses JSON from outside. Throws a SyntaxError if it is not JSON or has more than 1000 levels. */
+export function parseJson(text: string): unknown {
+  if (text.length > SHALLOW) structureBytes(text)
+  return JSON.parse(text)
+}
+
+/** Parses a JSON object from outside; undefined if it is not JSON, not an object, or nested too deeply. */
+export function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value = parseJson(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Estimates the bytes of the values of a JSON text without the characters of their strings, because a few characters of
+ * text make an object. Takes linear time. Throws a SyntaxError if it has more than 1000 levels.
+ */
+export function structureBytes(text: string): number {
+  const { length } = text
+  let bytes = 0
+  let depth = 0
+  let at = 0
+  while (at < length) {
+    const code = text.charCodeAt(at)
+    if (code === 0x22) {
+      at = endOfString(text, at)
+      continue
+    }
+    if (code === 0x2c) bytes += PLACE_BYTES
+    else if (code === 0x7b || code === 0x5b) {
+      bytes += NESTED_BYTES
+      if (++depth > DEEPEST) throw new SyntaxError(`nested deeper than ${DEEPEST} levels`)
+    } else if (code === 0x7d || code === 0x5d) depth--
+    at++
+  }
+  return bytes
+}
+
+/** Returns the index after the string that begins at `at`, or the length of the text if it does not end. */
+function endOfString(text: string, at: number): number {
+  const end = skipString(text, at)
+  return end === -1 ? text.length : end
+}
+
+/** Parses a backend's message; undefined if it is not JSON or is nested too deeply. */
+export function parseBytes(bytes: Buffer): unknown {
+  try {
+    return parseJson(bytes.toString('utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+/** JSON with integers beyond the precision of JavaScript's numbers, which stay as written (`JSON.rawJSON`). */
+
+/** Declarations that TypeScript's library lacks (ECMAScript, JSON.parse source text access). */
+const json = JSON as unknown as {
+  parse(text: string, reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown): unknown
+  rawJSON(text: string): object
+  isRawJSON(value: unknown): value is { readonly rawJSON: string }
+}
+const LONG = /[0-9]{16}/
+
+/** Parses JSON from outside. Throws a SyntaxError if it is invalid or nested too deep. */
+export function parseExact(text: string): unknown {
+  if (!LONG.test(text)) return parseJson(text)
+  structureBytes(text)
+  return json.parse(text, (_key, value, { source }) =>
+    typeof value === 'number' && source !== undefined && isInexact(value, source) ? json.rawJSON(source) : value,
+  )
+}
+
+const isInexact = (value: number, source: string): boolean =>
+  Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?[0-9]+$/.test(source)
+
+/** Returns the digits of a number that is kept as it was written; undefined for every other value. */
+export const readDigits = (value: unknown): string | undefined => (json.isRawJSON(value) ? value.rawJSON : undefined)

@@ -145,7 +145,6 @@ export class ResultStripper {
     else this.#keepMember(behind, '"', out)
   }
 
-  /** Keeps the member whose name was read. */
   #keepMember(behind: number, nameEnd: string, out: Buffer[]): void {
     this.#inName = false
     if (!this.#inResult) return

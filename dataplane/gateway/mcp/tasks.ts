@@ -1,24 +1,10 @@
 import { isObject } from '../../../crds/settings/json.ts'
+import { CAPABILITIES_KEY, TASKS_EXTENSION } from './eras.ts'
 import { editObject, foldName, Members, memberText, skipSpace } from './json.ts'
-import { CAPABILITIES_KEY, hasExtension } from './revisions.ts'
-
-/** The extension with which a server of the modern era runs calls as tasks (SEP-2663). */
-export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
-
-/**
- * The gateway's own extension, declared in the modern era: calls behind it run as tasks of the legacy era. Another
- * gateway that relays such tasks uses the legacy era with it.
- */
-export const SESSION_TASKS_EXTENSION = 'portico.dev/session-tasks'
-
-/** The key of `_meta` that names the task to which a message belongs (2025-11-25, tasks). */
-export const RELATED_TASK_KEY = 'io.modelcontextprotocol/related-task'
+import { RELATED_TASK_KEY } from './message.ts'
 
 /** Returns the task's id for the other side; undefined if the task must not be named there. */
 type IdFor = (id: string) => string | undefined
-
-/** Tells whether these capabilities include the tasks extension. */
-export const hasTasks = (capabilities: unknown): boolean => hasExtension(capabilities, TASKS_EXTENSION)
 
 /**
  * Returns a request's `_meta` (JSON text of an object) without the extension, for a request that must not be answered
@@ -50,13 +36,13 @@ export const withRelatedTask = (text: string, idFor: IdFor): string =>
 /** Does the same for `_meta` itself. */
 export const metaWithRelatedTask = (meta: string, idFor: IdFor): string =>
   withMember(meta, RELATED_TASK_KEY, (related) => {
-    const id = taskIdIn(related)
+    const id = readTaskId(related)
     const other = id === undefined ? undefined : idFor(id)
     return other === undefined ? undefined : `{"taskId":${JSON.stringify(other)}}`
   })
 
 /** Returns the `taskId` of an object that is JSON text. */
-export function taskIdIn(text: string): string | undefined {
+export function readTaskId(text: string): string | undefined {
   const id: unknown = JSON.parse(memberText(text, 'taskId') ?? 'null')
   return typeof id === 'string' ? id : undefined
 }

@@ -72,7 +72,6 @@ export class UriRewriter {
   readonly #skipper = new JsonSkipper()
   /** The open arrays and objects with places. */
   readonly #open: Place[] = []
-  /** The place of the next value. */
   #place: Place
   #isNameNext = false
   /** The bytes from earlier chunks of the name or value that is being read. */
@@ -171,7 +170,7 @@ export class UriRewriter {
     const isWhole = this.#held.length === 0
     const bytes = isWhole ? chunk : this.#taken(chunk, behind)
     const end = isWhole ? behind - 1 : bytes.length - 1
-    this.#place = (places && placeIn(places, bytes, isWhole ? this.#start + 1 : 1, end)) ?? NOWHERE
+    this.#place = (places && findPlace(places, bytes, isWhole ? this.#start + 1 : 1, end)) ?? NOWHERE
   }
 
   #endValue(chunk: Buffer, behind: number, out: Buffer[]): void {
@@ -191,7 +190,7 @@ export class UriRewriter {
   #shown(bytes: Buffer, from: number, to: number): Buffer | undefined {
     const { value } = this.#place
     if (value === undefined || to - from > LONGEST_URI) return undefined
-    if (value === 'uri') return renamed(bytes.toString('utf8', from, to), this.#rename)
+    if (value === 'uri') return renameText(bytes.toString('utf8', from, to), this.#rename)
     return isAt(bytes, from, to, value) ? undefined : value
   }
 
@@ -230,7 +229,7 @@ const endsScalar = (code: number): boolean =>
   code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || isSpace(code)
 
 /** Finds the place of a member by the bytes of its name. */
-function placeIn(places: readonly Member[], bytes: Buffer, from: number, to: number): Place | undefined {
+function findPlace(places: readonly Member[], bytes: Buffer, from: number, to: number): Place | undefined {
   for (const { name, place } of places) if (isAt(bytes, from, to, name)) return place
   // A name with escapes means the same name to the client.
   const at = to - from > LONGEST_NAME ? -1 : bytes.indexOf(BACKSLASH, from)
@@ -254,7 +253,7 @@ function decodedName(name: string): string {
 }
 
 /** Returns the URI (JSON text) that the client knows; undefined if it stays or is no text. */
-function renamed(text: string, rename: Rename): Buffer | undefined {
+function renameText(text: string, rename: Rename): Buffer | undefined {
   try {
     const uri: unknown = JSON.parse(text)
     if (typeof uri !== 'string') return undefined

@@ -1,15 +1,15 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type NeedsOfTools, needsOfTools } from '../access/call-needs.ts'
+import { type Catalog, countShownTools } from '../aggregation/catalog.ts'
 import type { HealthState } from '../backends/health/health.ts'
 import type { Gateway } from '../core/gateway.ts'
+import { Elements, memberText } from '../mcp/json.ts'
 import { ENDPOINT } from '../request/public-url.ts'
 import type { Setup } from '../request/setup.ts'
-import { shortened, type ToolSummary, toolSummaries } from './tool-summaries.ts'
 
 /** The parts of a gateway that anonymous visitors may see. */
 export interface Overview {
   readonly name: string
-  /** URL of the MCP endpoint. */
   readonly endpoint: string
   readonly access: OpenAccess | LoginAccess | PolicyAccess
 }
@@ -58,7 +58,7 @@ export function buildOverview({ setup, shared, gated }: Gateway, headers: Incomi
   const { catalog, backends } = gated.enforced === undefined ? shared : gated.anonymous
   const { tools, total, countOf } = toolSummaries(catalog)
   const servers = backends.slice(0, MOST_SERVERS).map((backend) => ({
-    name: shortened(backend.name, LONGEST_NAME),
+    name: shorten(backend.name, LONGEST_NAME),
     health: backend.health.state,
     tools: countOf.get(backend.name) ?? 0,
   }))
@@ -83,3 +83,68 @@ function describeLogin({ config, publicUrlOf, resourceMetadata }: Setup, headers
     needs: needsOfTools(config),
   }
 }
+
+export interface ToolSummary {
+  readonly name: string
+  readonly description: string
+}
+
+interface ToolSummaries {
+  /** The first tools, in the catalog's order. */
+  readonly tools: readonly ToolSummary[]
+  readonly total: number
+  /** The number of tools of each backend that has any, by its name. */
+  readonly countOf: ReadonlyMap<string, number>
+}
+
+/** The most tools on a page. */
+const MOST_TOOLS = 200
+const LONGEST_DESCRIPTION = 300
+/**
+ * The most bytes of the list that are parsed for the page. They hold some thousand ordinary tools and take a few
+ * milliseconds.
+ */
+const MOST_READ = 2 ** 21
+/** The longest JSON text of a description that is read. */
+const MOST_DESCRIPTION_READ = 2 ** 16
+
+const made = new WeakMap<Catalog, ToolSummaries>()
+
+/** Returns short descriptions of a catalog's tools, computed once. */
+export function toolSummaries(catalog: Catalog): ToolSummaries {
+  let summaries = made.get(catalog)
+  if (summaries === undefined) made.set(catalog, (summaries = summarize(catalog)))
+  return summaries
+}
+
+function summarize(catalog: Catalog): ToolSummaries {
+  const { routes, legacyList } = catalog
+  const countOf = countShownTools(catalog)
+  // The text may end within a tool. That tool is left out.
+  const text = legacyList.subarray(0, MOST_READ).toString()
+  const elements = new Elements(text, text.indexOf('['))
+  const tools: ToolSummary[] = []
+  while (tools.length < MOST_TOOLS && elements.next()) {
+    const tool = elements.value
+    tools.push({ name: readStringMember(tool, 'name', LONGEST_NAME), description: readDescription(tool) })
+  }
+  return { tools, total: routes.size, countOf }
+}
+
+const readDescription = (tool: string) =>
+  readStringMember(tool, 'description', LONGEST_DESCRIPTION) || readStringMember(tool, 'title', LONGEST_DESCRIPTION)
+
+/** Returns a string member, cut to `longest`; empty if there is none. */
+function readStringMember(object: string, name: string, longest: number): string {
+  const text = memberText(object, name)
+  if (text === undefined || text.length > MOST_DESCRIPTION_READ || !text.startsWith('"')) return ''
+  try {
+    return shorten(JSON.parse(text) as string, longest)
+  } catch {
+    return ''
+  }
+}
+
+/** Cuts a text to `longest` characters; a cut text ends in an ellipsis. */
+const shorten = (text: string, longest: number): string =>
+  (text.length <= longest ? text : `${text.slice(0, longest - 1)}…`).toWellFormed()

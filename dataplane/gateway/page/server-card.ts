@@ -6,7 +6,7 @@ import { PublicError } from '../../server/errors.ts'
 import { checkHost } from '../../server/hosts.ts'
 import { memoized } from '../aggregation/memoized.ts'
 import type { Gateway } from '../core/gateway.ts'
-import { MODERN } from '../mcp/revisions.ts'
+import { MODERN } from '../mcp/eras.ts'
 import { ENDPOINT } from '../request/public-url.ts'
 import type { Setup } from '../request/setup.ts'
 

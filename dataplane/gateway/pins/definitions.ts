@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache'
 import { definitionDigest, instructionsDigest, pageDigest } from '../../../crds/settings/definition-digest.ts'
 import { isObject } from '../../../crds/settings/json.ts'
 import type { PinningConfig } from '../../config/pinning.ts'
-import { inTurns, type Steps } from '../limits/turns.ts'
+import { runInSlices, type Steps } from '../limits/slices.ts'
 import { type PinKind, Pins, type Reason } from './pins.ts'
 
 interface Definition {
@@ -22,8 +22,7 @@ export interface Unapproved {
 }
 
 /** A list after the check against the pins. */
-export interface JudgedList<T extends Definition> {
-  /** The items that are shown, in order. */
+export interface CheckedList<T extends Definition> {
   readonly shown: readonly T[]
   /** The items that are not shown, in order. */
   readonly withheld: readonly T[]
@@ -47,7 +46,7 @@ export function computeDigest(definition: Definition): string | undefined {
 }
 
 /** Computes the digests of a list in turns, because those of a list of 12 MB take half a second. */
-export const digestInTurns = (list: readonly Definition[]): Promise<void> => inTurns(digestSteps(list))
+export const digestInSlices = (list: readonly Definition[]): Promise<void> => runInSlices(digestSteps(list))
 
 function* digestSteps(list: readonly Definition[]): Steps<void> {
   for (const item of list) {
@@ -57,7 +56,7 @@ function* digestSteps(list: readonly Definition[]): Steps<void> {
 }
 
 /** Returns the item to show if it is approved, else the reason why it is not. */
-function verdictOn<T extends Definition>(pins: Pins, kind: ListedKind, item: T): T | Reason {
+function checkItem<T extends Definition>(pins: Pins, kind: ListedKind, item: T): T | Reason {
   if (kind !== 'resources' || pins.unlisted(kind) !== 'bare' || pins.has(kind, item.key))
     return pins.reasonAgainst(kind, item.key, computeDigest(item)) ?? item
   const text = bareResource(item.text)
@@ -69,7 +68,7 @@ export class Definitions {
   /** The current pins; undefined if there are none. */
   pins: Pins | undefined
   #key = ''
-  #judged = new WeakMap<readonly Definition[], JudgedList<Definition>>()
+  #checked = new WeakMap<readonly Definition[], CheckedList<Definition>>()
   /** The pages that were read last, by URI, with the reason why they are not approved. */
   readonly pages = new LRUCache<string, Reason | 'approved'>({ max: MOST_PAGES })
   #instructions: { readonly text: string; readonly reason: Reason | undefined } | undefined
@@ -84,7 +83,7 @@ export class Definitions {
     if (key === this.#key) return false
     this.#key = key
     this.pins = config === undefined ? undefined : new Pins(config)
-    this.#judged = new WeakMap()
+    this.#checked = new WeakMap()
     this.#instructions = undefined
     this.pages.clear()
     return true
@@ -97,7 +96,7 @@ export class Definitions {
   async takeOver<T extends Definition>(before: readonly T[] | undefined, list: readonly T[]): Promise<readonly T[]> {
     if (this.pins === undefined) return list
     const items = withKnownItems(before, list)
-    await digestInTurns(items)
+    await digestInSlices(items)
     return items
   }
 
@@ -108,31 +107,31 @@ export class Definitions {
 
   /** Returns the items of a list that are shown: the same list if all are. */
   shown<T extends Definition>(kind: ListedKind, list: readonly T[]): readonly T[] {
-    return this.areEnforced ? this.judged(kind, list).shown : list
+    return this.areEnforced ? this.checked(kind, list).shown : list
   }
 
   withheld<T extends Definition>(kind: ListedKind, list: readonly T[]): readonly T[] {
-    return this.areEnforced ? this.judged(kind, list).withheld : NOTHING
+    return this.areEnforced ? this.checked(kind, list).withheld : NOTHING
   }
 
   /** Checks a list against the pins. The result is computed once for each list. */
-  judged<T extends Definition>(kind: ListedKind, list: readonly T[]): JudgedList<T> {
-    const known = this.#judged.get(list)
+  checked<T extends Definition>(kind: ListedKind, list: readonly T[]): CheckedList<T> {
+    const known = this.#checked.get(list)
     // Lists of different kinds are different objects, so the type is right.
-    if (known !== undefined) return known as JudgedList<T>
-    const judged = this.#judge(kind, list)
-    this.#judged.set(list, judged)
-    return judged
+    if (known !== undefined) return known as CheckedList<T>
+    const checked = this.#check(kind, list)
+    this.#checked.set(list, checked)
+    return checked
   }
 
-  #judge<T extends Definition>(kind: ListedKind, list: readonly T[]): JudgedList<T> {
+  #check<T extends Definition>(kind: ListedKind, list: readonly T[]): CheckedList<T> {
     const { pins } = this
     if (pins === undefined) return { shown: list, withheld: NOTHING, unapproved: NOTHING }
     const shown: T[] = []
     const withheld: T[] = []
     const unapproved: Unapproved[] = []
     for (const item of list) {
-      const verdict = verdictOn(pins, kind, item)
+      const verdict = checkItem(pins, kind, item)
       if (typeof verdict !== 'string') shown.push(pins.isEnforced ? verdict : item)
       else {
         unapproved.push({ name: item.key, reason: verdict })
@@ -145,7 +144,7 @@ export class Definitions {
 
   /** Returns the reason why an item of a list is not approved; undefined if it is. */
   reasonAgainst(kind: ListedKind, item: Definition): Reason | undefined {
-    const verdict = this.pins === undefined ? item : verdictOn(this.pins, kind, item)
+    const verdict = this.pins === undefined ? item : checkItem(this.pins, kind, item)
     return typeof verdict === 'string' ? verdict : undefined
   }
 

@@ -4,6 +4,7 @@ import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { RateLimitStatus } from '../../config/status.ts'
 import type { Caller } from '../../identity/caller.ts'
+import { type PromptRedis, RedisScript } from '../../storage/redis.ts'
 import type { Observation, Observe, Operation } from '../../telemetry/observe.ts'
 
 export interface Refusal {
@@ -24,7 +25,7 @@ interface Refusals {
   until: number
 }
 
-/** The one name of all callers without a verified name: they could change an address or a header with each call. */
+/** The name of all callers without a verified name, because they could change their address with each call. */
 const ANONYMOUS = 'anonymous'
 /** A caller is one object for as long as its token is known. */
 const userKeys = new WeakMap<Caller, string>()
@@ -159,13 +160,13 @@ export function userKey(caller: Caller): string {
 }
 
 /** A limit whose bucket is empty, and the time until a call may be made. */
-export interface Empty {
+interface Empty {
   readonly limit: Limit
   readonly waitMs: number
 }
 
 /** The empty buckets of a call; none if one token was taken from each. */
-export type Taken = readonly Empty[]
+type Taken = readonly Empty[]
 
 export interface Buckets {
   readonly store: 'memory' | 'redis'
@@ -176,7 +177,7 @@ export interface Buckets {
   take(limits: readonly Limit[], user: string): Taken | Promise<Taken>
 }
 
-export const ALL_TAKEN: Taken = []
+const ALL_TAKEN: Taken = []
 
 /** The tokens in a bucket at a time, in milliseconds of any clock that all its calls share. */
 interface Level {
@@ -184,8 +185,8 @@ interface Level {
   at: number
 }
 
-/** The rounding error: periods are divided by tokens, so a token that is short by no more than this counts as whole. */
-export const ROUNDING = 1e-6
+/** The tolerated rounding error. A token that is short by no more than this counts as whole. */
+const ROUNDING = 1e-6
 
 export interface Limit {
   /** The limit's part of its buckets' names, unique among limits. */
@@ -202,7 +203,7 @@ type RateLimiting = NonNullable<GatewayConfig['rateLimiting']>
 type BucketSettings = Pick<RateLimiting, 'shared' | 'perUser'>
 
 /** Returns the name of a bucket in a gateway. A digest has no colon, so the colon ends the name of a tool. */
-export const bucketName = ({ id, bucket }: Limit, user: string): string => (bucket === 'perUser' ? `${id}:${user}` : id)
+const bucketName = ({ id, bucket }: Limit, user: string): string => (bucket === 'perUser' ? `${id}:${user}` : id)
 
 /** Returns the tokens in a bucket now; `level` is undefined for an unused bucket, which is full. */
 function tokensAt(level: Level | undefined, { maxTokens, periodMs }: Limit, now: number): number {
@@ -372,3 +373,82 @@ export class MemoryBuckets implements Buckets {
 }
 
 const estimateBytes = (name: string): number => BUCKET_BYTES + 2 * name.length
+
+/**
+ * Takes from the buckets KEYS, all or none. ARGV: for each the tokens of the full bucket, and its period in
+ * microseconds. A missing bucket is full. Returns the numbers of empty ones, and the milliseconds until each holds a
+ * token. The clock is that of Redis; if it was set back, nobody waits until it has caught up. A text that is no bucket
+ * counts as a full one.
+ */
+const TAKE = new RedisScript(`
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local left, empty = {}, {}
+for i, key in ipairs(KEYS) do
+  local most, period = tonumber(ARGV[2 * i - 1]), tonumber(ARGV[2 * i])
+  local tokens = most
+  local kept = redis.call('GET', key)
+  local before, at = string.match(kept or '', '^(%S+) (%S+)$')
+  before, at = tonumber(before), tonumber(at)
+  if before and at and before >= 0 then
+    if at > now then
+      at = now
+      redis.call('SET', key, string.format('%.9g %.0f', before, now), 'KEEPTTL')
+    end
+    tokens = math.min(most, before + (now - at) * most / period)
+  end
+  if tokens < 1 - ${ROUNDING} then
+    empty[#empty + 1] = i
+    empty[#empty + 1] = math.ceil((1 - tokens) * period / most / 1000)
+  end
+  left[i] = tokens - 1
+end
+if #empty > 0 then return empty end
+for i, key in ipairs(KEYS) do
+  local most, period = tonumber(ARGV[2 * i - 1]), tonumber(ARGV[2 * i])
+  local full = math.ceil((most - left[i]) * period / most / 1000)
+  redis.call('SET', key, string.format('%.9g %.0f', left[i], now), 'PX', string.format('%.0f', math.max(full, 1)))
+end
+return empty`)
+
+/** The longest wait of a call for its limits; it takes a fraction of a millisecond while Redis is healthy. */
+const LONGEST_MS = 500
+
+/** Buckets that all replicas of a gateway share. One command, and so one round trip, serves all buckets of a call. */
+export class RedisBuckets implements Buckets {
+  readonly store = 'redis'
+  readonly #redis: PromptRedis
+  readonly #prefix: string
+
+  /** Creates the buckets. `prefix`: that of all keys, with the hash tag that keeps them in one slot of a Cluster. */
+  constructor(redis: PromptRedis, prefix: string) {
+    this.#redis = redis
+    this.#prefix = `${prefix}limit:`
+  }
+
+  async take(limits: readonly Limit[], user: string): Promise<Taken> {
+    const keys = limits.map((limit) => this.#prefix + bucketName(limit, user))
+    const sizes = limits.flatMap(({ maxTokens, periodMs }) => [maxTokens, periodMs * 1000])
+    const empty = (await withinTime(this.#redis.ask((redis) => TAKE.run(redis, keys, sizes)))) as number[]
+    return empty.length === 0 ? ALL_TAKEN : readEmpty(empty, limits)
+  }
+}
+
+function readEmpty(flat: readonly number[], limits: readonly Limit[]): Taken {
+  const empty: Empty[] = []
+  for (let at = 0; at < flat.length; at += 2)
+    empty.push({ limit: limits[(flat[at] as number) - 1] as Limit, waitMs: flat[at + 1] as number })
+  return empty
+}
+
+async function withinTime<T>(asked: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>()
+  const giveUp = () => late.reject(new Error(`no answer within ${LONGEST_MS} ms`))
+  // Timers fire before sockets are read, so after a blocked event loop the answer may have arrived.
+  const timer = setTimeout(() => setImmediate(giveUp), LONGEST_MS)
+  try {
+    return await Promise.race([asked, late.promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}

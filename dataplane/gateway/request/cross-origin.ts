@@ -71,8 +71,8 @@ export class CrossOrigin {
   }
 
   /**
-   * Returns the headers of an answer to what is no HTTP request. Where its origin can't be read, the one that may call
-   * is named.
+   * Returns the headers of the answer to a malformed request. If its origin can't be read, the one allowed origin is
+   * used.
    */
   refusal(origin = this.#origins.size === 1 ? [...this.#origins][0] : undefined): [string, string][] {
     const vary: [string, string][] = this.#isForAll ? [] : [['Vary', 'Origin']]

@@ -2,9 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
 import type { Caller } from '../../identity/caller.ts'
-import { publicError } from '../../server/answer.ts'
 import type { Share } from '../../server/budget.ts'
-import { errorTable, PublicError } from '../../server/errors.ts'
+import { errorTable, PublicError, publicError } from '../../server/errors.ts'
 import { traceIdOf } from '../../server/log.ts'
 import { requestIdOf } from '../../server/request-id.ts'
 import {
@@ -18,7 +17,7 @@ import {
 } from '../../telemetry/observe.ts'
 import { InvalidRequest, Message } from '../mcp/message.ts'
 import { errorText, resultText } from '../mcp/rpc-text.ts'
-import type { Session } from '../sessions/sessions.ts'
+import type { Session } from '../sessions/session.ts'
 import type { SessionRecord } from '../sessions/store/store.ts'
 import type { EventLog } from '../sessions/streams/event-log.ts'
 import type { Reply } from './reply.ts'
@@ -59,7 +58,7 @@ export interface Understood {
 /** An exchange whose message has been understood: the functions that serve a message take it. */
 export type RequestContext = Exchange & Understood
 
-/** A writable view: only the steps of an exchange write their findings. */
+/** A writable view of an exchange, for its own steps. */
 type Known = { -readonly [Name in keyof Exchange]: Exchange[Name] }
 
 /**
@@ -171,13 +170,13 @@ export class Exchange implements Origin {
     known.digest = digest
   }
 
-  /** Holds this many more bytes of the caller's share until the end of the request. Throws if the share is full. */
+  /** Reserves this many bytes of the caller's share until the end of the request. Throws if the share is full. */
   hold(bytes: number): void {
     this.share?.take(bytes - this.#bytes)
     this.#bytes = bytes
   }
 
-  /** Hands the held bytes over: the caller of this method counts and releases them from now on. */
+  /** Returns the number of held bytes and drops them. The caller of this method must release them. */
   handOver(): number {
     const bytes = this.#bytes
     this.#bytes = 0
@@ -201,7 +200,6 @@ export class Exchange implements Origin {
     return this.session === undefined || id === undefined ? undefined : this.host.streams.open(this.session.record, id)
   }
 
-  /** Returns the operation that telemetry measures for this method. */
   protected operationOf(method: string): Operation {
     return findOperation(method)
   }
@@ -302,12 +300,11 @@ export class Exchange implements Origin {
     return this.message !== undefined && isErrorResult(this.reply, this.message.method)
   }
 
-  /** Tells whether more than telemetry and audit want to know of error results of tools. */
+  /** True if error results of tools must be detected even without telemetry and audit. */
   protected get findsErrors(): boolean {
     return false
   }
 
-  /** Called once, at the end of the request. */
   protected counted?(outcome: Outcome): void
 
   ended(outcome: Outcome): void {
@@ -330,7 +327,7 @@ const listHeaders = ({ headers }: PublicError): readonly string[] =>
   headers === undefined ? [] : Object.entries(headers).flat()
 
 const CLOSING = Buffer.from('}')
-/** Statuses that a client of any era acts on: get another token, get another scope, wait. */
+/** Statuses that clients of both eras act on: they get another token, get another scope, or wait. */
 const TELLING: ReadonlySet<number> = new Set([401, 403, 429])
 
 export const OK: Outcome = { result: 'ok' }

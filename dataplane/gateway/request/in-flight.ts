@@ -1,12 +1,11 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Share } from '../../server/budget.ts'
 import type { Message } from '../mcp/message.ts'
-import type { Session } from '../sessions/sessions.ts'
+import type { Session } from '../sessions/session.ts'
 import type { TokenHolder } from './token-watch.ts'
 
 export interface InFlightCall extends TokenHolder {
   readonly session: Session | undefined
-  /** The share that counts the caller's calls in flight. */
   readonly share: Share | undefined
   /** The backend that is called; absent if another replica calls it. */
   readonly backend?: object
@@ -23,15 +22,14 @@ export interface InFlightCall extends TokenHolder {
   timeOut(): void
   heartbeat(): void
   cancel(): void
-  /** Handles the end of its session, if that ends the call. */
   sessionEnded?(): void
 }
 
 const TICK_MS = 50
 
 /**
- * All calls in flight. One timer watches all deadlines, to within 50 ms: a timer for each call would cost more than the
- * rest of its bookkeeping.
+ * All calls in flight. One timer watches all deadlines, to within 50 ms, because a timer for each call would cost more
+ * than the rest of its bookkeeping.
  */
 export class InFlight {
   /**
@@ -52,7 +50,7 @@ export class InFlight {
     call.index = this.#calls.push(call) - 1
     call.share?.addCalls(1)
     if (this.#timer === undefined) {
-      this.#timer = setInterval(tick, TICK_MS, this)
+      this.#timer = setInterval(checkAllDeadlines, TICK_MS, this)
       this.#timer.unref()
     }
   }
@@ -78,7 +76,6 @@ export class InFlight {
     return this.#calls.length
   }
 
-  /** Finds the call that answers this request of a session. */
   find(session: Session, id: string): InFlightCall | undefined {
     return this.#calls.find((call) => call.session === session && call.id === id)
   }
@@ -113,4 +110,4 @@ export class InFlight {
   }
 }
 
-const tick = (inFlight: InFlight) => inFlight.checkDeadlines()
+const checkAllDeadlines = (inFlight: InFlight) => inFlight.checkDeadlines()

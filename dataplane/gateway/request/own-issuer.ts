@@ -1,4 +1,3 @@
-import { isIP } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
@@ -7,10 +6,10 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Loaded } from '../../config/load.ts'
 import type { AuthServerStatus } from '../../config/status.ts'
 import { noUpstreamTokens, storedUpstreamTokens, type UpstreamTokens } from '../../credentials/index.ts'
-import type { CallerRequest, LocalIssuer } from '../../identity/index.ts'
-import { Loading } from '../../retry/loading.ts'
+import type { LocalIssuer } from '../../identity/index.ts'
+import { backoffDelay } from '../../retry/backoff.ts'
 import { PublicError } from '../../server/errors.ts'
-import { networkOf, peerNetwork } from '../../server/network-of.ts'
+import { type ClientAddressOf, peerAddress } from '../../server/network-of.ts'
 import type { Observe } from '../../telemetry/observe.ts'
 
 /** The longest request under an earlier configuration. */
@@ -38,6 +37,8 @@ interface OwnIssuerOptions {
 export class OwnIssuer {
   /** The tokens that providers gave callers at login. */
   readonly upstreamTokens: UpstreamTokens
+  /** True if callers have logins, each with its own tokens. */
+  hasLogins: boolean
   readonly #log: Logger
   readonly #audit: Auditing
   readonly #memoryBytes: number | undefined
@@ -61,12 +62,8 @@ export class OwnIssuer {
     this.#observe = observe
     this.#create = create
     this.#hasOthers = upstreamTokens !== undefined
+    this.hasLogins = this.#hasOthers
     this.upstreamTokens = upstreamTokens ?? this.#ownTokens()
-  }
-
-  /** Tells whether callers have logins, each with its own tokens. */
-  get hasLogins(): boolean {
-    return this.#hasOthers || this.#issuer !== undefined
   }
 
   /** Applies a configuration; `own` is the audience of the gateway's tokens. */
@@ -80,6 +77,7 @@ export class OwnIssuer {
     before?.giveUp()
     this.#key = key
     this.#issuer = authServer?.issuer
+    this.hasLogins = this.#hasOthers || authServer !== undefined
     if (authServer === undefined) {
       this.#loading = undefined
       this.#latest = Promise.resolve(undefined)
@@ -91,7 +89,7 @@ export class OwnIssuer {
     }
     if (before === undefined) return
     const retiring = this.#retire(before, this.#loading)
-      .catch((error: unknown) => this.#log.warn({ err: error }, 'closing an authorization server'))
+      .catch((error: unknown) => this.#log.warn({ err: error }, 'an authorization server could not be closed'))
       .finally(() => this.#retiring.delete(retiring))
     this.#retiring.add(retiring)
   }
@@ -209,15 +207,38 @@ const createFromCode: CreateAuthServer = async (options, before) => {
   return createAuthServer(options, before)
 }
 
-/** Returns a request's origin: an IPv4 address or an IPv6 network; empty if the peer is gone. */
-export type ClientAddressOf = (request: CallerRequest) => string
+const PAUSES = { first: 500, longest: 15_000 }
 
-/** Returns the address of the connection's peer. */
-export const peerAddress: ClientAddressOf = ({ socket }) => peerNetwork(socket)
+class Loading<T> {
+  /** The loaded value; undefined if loading was given up before. Never rejects. */
+  readonly outcome: Promise<T | undefined>
+  readonly #stop = new AbortController()
+  #attempt: Promise<T>
 
-/** Returns the address that the nearest proxy saw: the last X-Forwarded-For entry. Anybody can write earlier ones. */
-export const forwardedAddress: ClientAddressOf = (request) => {
-  const header = request.headers['x-forwarded-for']
-  const last = (Array.isArray(header) ? header.join() : header)?.split(',').at(-1)?.trim()
-  return last === undefined || isIP(last) === 0 ? peerAddress(request) : networkOf(last)
+  constructor(load: () => Promise<T>, onFailure: (error: unknown) => void) {
+    this.#attempt = load()
+    this.outcome = this.#run(load, onFailure)
+  }
+
+  /** The promise of the latest attempt, already rejected during a pause. */
+  get current(): Promise<T> {
+    return this.#attempt
+  }
+
+  giveUp(): void {
+    this.#stop.abort()
+  }
+
+  async #run(load: () => Promise<T>, onFailure: (error: unknown) => void): Promise<T | undefined> {
+    const { signal } = this.#stop
+    for (let failures = 0; ; failures++)
+      try {
+        return await this.#attempt
+      } catch (error) {
+        onFailure(error)
+        await delay(backoffDelay(failures, PAUSES), undefined, { signal, ref: false }).catch(() => undefined)
+        if (signal.aborted) return undefined
+        this.#attempt = load()
+      }
+  }
 }

@@ -46,7 +46,7 @@ export function publicUrls(settings: Settings, listenerUrl: string, names: HostN
   }
 }
 
-/** Builds the URLs. Below a prefix the metadata is under the prefix too: the proxy in front may route nothing else. */
+/** Builds the URLs. With a prefix the metadata is below it, too, because the proxy in front may route nothing else. */
 function publicUrl(resource: string, prefix: string): PublicUrl {
   const { origin, pathname } = new URL(resource)
   if (prefix === '' || !pathname.startsWith(`${prefix}/`))
@@ -54,7 +54,7 @@ function publicUrl(resource: string, prefix: string): PublicUrl {
   return { resource, metadataUrl: `${origin}${prefix}${METADATA}${pathname.slice(prefix.length)}` }
 }
 
-/** Returns the value that the nearest proxy has set: proxies append to a header, so the client's values come first. */
+/** Returns the value of the nearest proxy, which is the last one because proxies append to a header. */
 function lastValue(header: string | string[] | undefined): string {
   const text = Array.isArray(header) ? header.join(',') : (header ?? '')
   return text.slice(text.lastIndexOf(',') + 1).trim()

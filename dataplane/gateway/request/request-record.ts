@@ -16,7 +16,6 @@ const LONGEST_NAME = 16
 /** The member's name and the quote after it. */
 const MEMBER = 'isError"'
 
-/** Tells whether the audit log records anything about answers. */
 export const recordsAnswers = ({ responseBytes, tellsApplicationErrors }: AuditLog): boolean =>
   responseBytes > 0 || tellsApplicationErrors
 
@@ -39,7 +38,7 @@ export class RecordedReply implements Reply {
     return this.#errorResult !== undefined
   }
 
-  /** The answer, or as much of it as is needed to cut it; undefined if there is none. */
+  /** The beginning of the answer, as far as it was recorded; undefined if there is none. */
   get text(): string | undefined {
     return this.#size === 0 ? undefined : Buffer.concat(this.#kept).toString('utf8')
   }
@@ -68,7 +67,7 @@ export class RecordedReply implements Reply {
   }
 
   json(status: number, body: string | Buffer, extra?: readonly string[]): void {
-    // Most whole answers have no such member: native code finds that out in a tenth of the time.
+    // Most whole answers have no such member, which native code finds out in a tenth of the time.
     if (this.#most > 0 || body.includes(MEMBER)) this.#record(typeof body === 'string' ? Buffer.from(body) : body)
     this.#reply.json(status, body, extra)
   }
@@ -123,7 +122,6 @@ export class RecordedReply implements Reply {
 /** The parts of an answer that telemetry needs. */
 const FOR_TELEMETRY = { responseBytes: 0, tellsApplicationErrors: true }
 
-/** Methods whose result is a tool result. */
 const OF_TOOLS: ReadonlySet<string> = new Set(['tools/call', 'tasks/result'])
 
 /** Returns a reply to a message of this method that detects a tool's error result. */
@@ -231,7 +229,7 @@ export const usedBy = (message: Message): string | undefined =>
   named[message.method] === undefined ? undefined : message.parameter('name')
 
 /** Returns the name that the client gives itself in a message; undefined if it gives none. */
-export function clientNameIn({ params, meta }: Message): string | undefined {
+export function readClientName({ params, meta }: Message): string | undefined {
   const info = params?.['clientInfo'] ?? meta?.[CLIENT_INFO]
   const name = (info as { readonly name?: unknown } | null | undefined)?.name
   return typeof name === 'string' ? name : undefined
@@ -298,7 +296,6 @@ const operations = new Map<string, Operation>(
 )
 /** The operation for a client's response to a server's request, which names no method. */
 const RESPONSE: Operation = { kind: 'request', name: 'response' }
-/** The operation for unknown methods. */
 export const OTHER: Operation = { kind: 'request', name: 'other' }
 /** Returns the operation of a method. Callers choose method names, so all unknown ones share one operation. */
 export const findOperation = (method: string): Operation => operations.get(method) ?? (method === '' ? RESPONSE : OTHER)
@@ -328,7 +325,6 @@ interface AskedRequest {
   readonly digest: string | undefined
 }
 
-/** Writes the audit events of a request that has ended. */
 export function auditRequest(log: AuditLog, context: AskedRequest, ended: Outcome): void {
   const { message } = context
   const type = chooseType(context, message, ended)
@@ -364,7 +360,7 @@ function buildEvent(
   // Each member by name: a spread costs as much as the rest of the event.
   return {
     type,
-    outcome: hasFailed && ended.result === 'ok' ? 'application_error' : outcome(ended),
+    outcome: hasFailed && ended.result === 'ok' ? 'application_error' : classifyOutcome(ended),
     error: ended.result === 'ok' ? undefined : (ended.code ?? 'backend_error'),
     request,
     requestId,
@@ -397,15 +393,14 @@ export function aboutRequest(context: AskedRequest) {
   } satisfies Partial<AuditEvent>
 }
 
-function outcome({ result, code }: Outcome): AuditOutcome {
+function classifyOutcome({ result, code }: Outcome): AuditOutcome {
   if (result === 'ok') return 'success'
   const row = code === undefined ? undefined : errorTable[code as ErrorCode]
   return result === 'denied' || (row !== undefined && classifyStatus(row.http) === 'denied') ? 'denied' : 'failure'
 }
 
-/** Returns the client's description of itself. */
 function describeClient(message: Message | undefined): AuditEvent['client'] {
-  const name = message && clientNameIn(message)
+  const name = message && readClientName(message)
   return name === undefined ? undefined : { name }
 }
 

@@ -14,13 +14,14 @@ import {
 } from '../../identity/index.ts'
 import type { Issuers } from '../../identity/issuers.ts'
 import { type HostNames, hostNames } from '../../server/hosts.ts'
+import { type ClientAddressOf, forwardedAddress, peerAddress } from '../../server/network-of.ts'
 import type { Observe } from '../../telemetry/observe.ts'
 import { type Authorizer, createAuthorizer } from '../access/authorizer.ts'
 import { readScopeRules, type ScopeRules } from '../access/scope-rules.ts'
 import type { Implementation } from '../backends/session/session-peer.ts'
 import { CrossOrigin } from './cross-origin.ts'
-import { judgedBy } from './judged-by.ts'
-import { type ClientAddressOf, forwardedAddress, type OwnIssuer, peerAddress } from './own-issuer.ts'
+import type { OwnIssuer } from './own-issuer.ts'
+import { withPolicyIdentity } from './policy-identity.ts'
 import { type PublicUrlOf, publicUrls } from './public-url.ts'
 
 /** Everything that one configuration puts in force, except the backends. It is replaced, never changed. */
@@ -35,7 +36,6 @@ export interface Setup {
   readonly authenticate: Verifier
   /** Checks proofs of possession; undefined if none are read. */
   readonly proofs: ProofGuard | undefined
-  /** The gateway's own authorization server, if it has one. */
   readonly ownIssuer: OwnIssuer
   /** Authorizes callers; undefined if no policies are configured, which allows everything. */
   readonly authorizer: Authorizer | undefined
@@ -85,7 +85,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
   const isSame = sameAuthentication(loaded, before)
   const proofs = isSame ? before.proofs : proofGuard(config.incomingAuth.dpop, own.resource, options.proofState)
   const newAuthentication = () =>
-    judgedBy(
+    withPolicyIdentity(
       createAuthenticate(config.incomingAuth, {
         resourceMetadataUrl: (headers = {}) => publicUrlOf(headers).metadataUrl,
         log: options.log,
@@ -152,9 +152,9 @@ function sameAuthentication({ config, directory }: Loaded<GatewayConfig>, before
   const key = (config: GatewayConfig) => {
     const { incomingAuth, resourceUrl, endpointPrefix, trustProxyHeaders, allowedHosts, authServer, authz } = config
     const ownIssuer = authServer?.issuer
-    const judged = authz?.primaryUpstreamProvider
+    const provider = authz?.primaryUpstreamProvider
     const hosts = trustProxyHeaders && [allowedHosts]
-    return JSON.stringify([incomingAuth, resourceUrl, endpointPrefix, ownIssuer, hosts, judged])
+    return JSON.stringify([incomingAuth, resourceUrl, endpointPrefix, ownIssuer, hosts, provider])
   }
   return before !== undefined && before.directory === directory && key(before.config) === key(config)
 }

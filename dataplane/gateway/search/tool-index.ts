@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
 import { isObject } from '../../../crds/settings/json.ts'
-import { textsIn } from '../access/subjects.ts'
+import { listTexts } from '../access/subjects.ts'
 import type { Hit } from './hits.ts'
 
 interface Indexed {
@@ -23,7 +23,7 @@ const TOOL_BYTES = 384
 /** The most characters of a tool's meaning: models read the first few hundred words. */
 const LONGEST_MEANING = 2_000
 
-/** The most words of a query: a longer one says the same in its first words. */
+/** The most words of a query that are used. */
 const MOST_WORDS = 32
 const LONGEST_WORD = 64
 const WORD = /[\p{L}\p{N}\p{M}]+/gu
@@ -51,7 +51,7 @@ export class ToolIndex {
 
   /** Indexes a list of tools, given as the result of `tools/list`; requests are served meanwhile. */
   static async build(list: Buffer): Promise<ToolIndex> {
-    const index = new ToolIndex(textsIn(list, 'tools'))
+    const index = new ToolIndex(listTexts(list, 'tools'))
     await index.#fill()
     return index
   }
@@ -77,7 +77,7 @@ export class ToolIndex {
       const indexed = readIndexed(text)
       const { name, title, description, arguments: named } = indexed
       this.digests.push(hash('sha256', meaningOf(indexed), 'base64url'))
-      insert.run(number, spelledOut(name), title, description, named)
+      insert.run(number, splitWords(name), title, description, named)
       this.#bytes += TOOL_BYTES + text.length + 2 * (name.length + title.length + description.length + named.length)
     }
   }
@@ -113,19 +113,19 @@ export function readIndexed(text: string): Indexed {
 }
 
 const meaningOf = ({ name, title, description }: Indexed): string =>
-  [spelledOut(name), title, description]
+  [splitWords(name), title, description]
     .filter((part) => part !== '')
     .join('\n')
     .slice(0, LONGEST_MEANING)
     .toWellFormed()
 
 const joinArguments = (properties: Readonly<Record<string, unknown>>): string =>
-  Object.keys(properties).slice(0, MOST_ARGUMENTS).map(spelledOut).join(' ').slice(0, LONGEST)
+  Object.keys(properties).slice(0, MOST_ARGUMENTS).map(splitWords).join(' ').slice(0, LONGEST)
 
 const cutText = (value: unknown): string => (typeof value === 'string' ? value.slice(0, LONGEST) : '')
 
 /** Returns a name and the words in it: an index does not split at capitals. */
-function spelledOut(name: string): string {
+function splitWords(name: string): string {
   const apart = name.replace(INNER, ' ')
   return apart === name ? name : `${name} ${apart}`
 }
@@ -136,7 +136,7 @@ function spelledOut(name: string): string {
  */
 export function wordQuery(text: string): string | undefined {
   const words = new Set<string>()
-  for (const [word] of spelledOut(text).matchAll(WORD)) {
+  for (const [word] of splitWords(text).matchAll(WORD)) {
     words.add(`"${word.slice(0, LONGEST_WORD)}"`)
     if (words.size === MOST_WORDS) break
   }

@@ -7,7 +7,7 @@ import { Embeddings } from './embedding/embeddings.ts'
 import { fuse, type Hit, relative } from './hits.ts'
 import type { ToolIndex } from './tool-index.ts'
 
-export interface ToolSearchOptions {
+interface ToolSearchOptions {
   readonly log: Logger
   readonly stateDirectory: string
   readonly memoryBytes?: number | undefined
@@ -83,7 +83,7 @@ export class ToolSearch {
     const words = index.find(query, CANDIDATES)
     if (this.#embeddings === undefined || weight === 0 || query.trim() === '') return listNumbers(words, most)
     const furthest = Number(semanticDistanceThreshold)
-    const meant = await this.#embeddings.closest(index, query, { most: CANDIDATES, furthest }, caller)
+    const meant = await this.#embeddings.findClosest(index, query, { most: CANDIDATES, furthest }, caller)
     if (meant === undefined) {
       this.#wordsAlone++
       return listNumbers(words, most)
@@ -144,7 +144,7 @@ export class ToolSearch {
   #closeEmbeddings(): void {
     this.#embeddings
       ?.close()
-      .catch((error) => this.#options.onFault(error, 'closing connections to the embedding service'))
+      .catch((error) => this.#options.onFault(error, 'connections to the embedding service could not be closed'))
     this.#embeddings = undefined
   }
 
@@ -156,3 +156,40 @@ export class ToolSearch {
 
 const listNumbers = (hits: readonly Hit[], most: number): readonly number[] =>
   hits.slice(0, most).map(({ tool }) => tool)
+
+/** The tools that a gateway with tool search lists in place of all others. */
+
+export const FIND_TOOL = 'find_tool'
+export const CALL_TOOL = 'call_tool'
+
+/** Returns the result of `tools/list`, as JSON text; `most` is the most tools that a search returns. */
+export const metaTools = (most: number): string => JSON.stringify({ tools: [findTool(most), callTool] })
+
+const findTool = (most: number) => ({
+  name: FIND_TOOL,
+  description:
+    'Finds tools by what they do. All that this server can do is found here: search, and in other words once more, before you say that something can’t be done. Gives the definitions of the tools that fit best; call one of them with call_tool.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      query: { type: 'string', description: 'What the tool is to do, in a few words.' },
+      limit: { type: 'integer', minimum: 1, maximum: most, description: 'Most tools that are given.' },
+    },
+    required: ['query'],
+  },
+  annotations: { title: 'Find tools', readOnlyHint: true, openWorldHint: false },
+})
+
+const callTool = {
+  name: CALL_TOOL,
+  description: 'Calls a tool that find_tool has found.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      name: { type: 'string', description: 'Name of the tool, as find_tool gives it.' },
+      arguments: { type: 'object', description: 'Arguments of the tool, by its own inputSchema.' },
+    },
+    required: ['name'],
+  },
+  annotations: { title: 'Call a tool' },
+}

@@ -5,7 +5,6 @@ import type { Session } from './session.ts'
 
 interface PendingRequest {
   readonly session: string
-  /** True if it was sent on the client's GET stream. */
   readonly isOnGetStream: boolean
   /** Receives the client's whole JSON-RPC response as text. */
   readonly resolve: (response: string) => void
@@ -28,7 +27,6 @@ const MOST_NAMES = 8
 
 const ID = /^"portico-([\w-]{1,32})-(\d+)"$/
 
-/** The options of a server-to-client request. */
 export interface ServerRequestOptions {
   readonly timeoutMs: number
   /** Sends it on another stream, such as that of its call; absent: it is sent on the client's GET stream. */

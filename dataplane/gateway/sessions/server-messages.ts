@@ -1,28 +1,24 @@
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
-import type { ResourceWatch } from '../backends/session/resource-updates.ts'
+import type { ResourceWatch } from '../backends/session/resource-watch.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
 import { ANSWERS, type Session, STREAM, WATCH } from './session.ts'
 import type { BusMessage, SessionBus } from './store/bus.ts'
 import type { SessionRecord } from './store/store.ts'
 
 export interface SubscribedSessions {
-  /** Returns the session with this id, if this replica has it. */
   known(id: string): Session | undefined
-  /** Reads the session's record from the store. */
   recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   note(session: Session, name: string, value: string | undefined): void | Promise<void>
   send(session: Session, message: string): Promise<boolean>
 }
 
 export interface ServerMessagesOptions {
-  /** Returns the backend with this name in the view of a session's caller. */
   backendNamed(session: Session, name: string): Backend | undefined
   /** Begins to watch a resource for a session; undefined if no backend in its caller's view has it. */
   watch(session: Session, uri: string, onUpdate: () => void): ResourceWatch | undefined
-  /** Handles an unsolicited message of a backend in this session. */
   onServerMessage(session: Session, backendSession: BackendSession, bytes: Buffer): void
-  /** Reports an error in an operation that no request waits for. The operation `what` was not done. */
+  /** Reports an error in an operation that no request waits for. */
   onFault(error: unknown, what: string): void
 }
 

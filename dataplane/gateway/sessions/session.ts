@@ -1,10 +1,11 @@
+import { timingSafeEqual } from 'node:crypto'
 import type { Caller } from '../../identity/caller.ts'
 import { Budget, Reservation, type Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
 import type { TakeAnswer } from '../backends/session/late-answers.ts'
-import type { ResourceWatch } from '../backends/session/resource-updates.ts'
+import type { ResourceWatch } from '../backends/session/resource-watch.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { declareCapabilities } from '../mcp/client-capabilities.ts'
 import type { SessionRecord } from './store/store.ts'
@@ -16,7 +17,6 @@ export interface ClientStream {
   readonly binding: string
   /** True if a client reads it now; otherwise it waits to be resumed. */
   readonly isConnected: boolean
-  /** Sends one JSON-RPC message. */
   send(message: string): void
   heartbeat(): void
   end(): void
@@ -37,7 +37,6 @@ export interface NoteKeeper {
     expected: string | undefined,
     value: string,
   ): string | undefined | Promise<string | undefined>
-  /** Handles a session with a backend that was opened here for this one. */
   opened(session: Session, backendSession: BackendSession): void
 }
 
@@ -75,7 +74,6 @@ const NOBODY = new Budget({ total: Number.POSITIVE_INFINITY, share: Number.POSIT
 
 /** A legacy client's session in this process. */
 export class Session {
-  /** The newest record that this replica knows. */
   record: SessionRecord
   /** The GET stream, if the client has one open at this replica. */
   stream: ClientStream | undefined
@@ -178,7 +176,6 @@ export class Session {
     this.#sessionNotes.set(backend, bytes)
   }
 
-  /** The backend sessions that are open here. */
   get openBackendSessions(): readonly BackendSession[] {
     return this.#backendSessions === undefined
       ? []
@@ -214,7 +211,6 @@ export class Session {
     else this.#hold(-WATCH_BYTES - URI_COPIES * uri.length)
   }
 
-  /** Returns the watches of this resource here. */
   watchesOf(uri: string): readonly ResourceWatch[] {
     const watch = this.#watches?.get(uri)
     return watch === undefined ? [] : [watch]
@@ -289,7 +285,6 @@ export class Session {
     return note?.slice(note.indexOf(' ') + 1) || undefined
   }
 
-  /** Tells whether the client has started any task at a backend. */
   hasTasksAt(backend: string): boolean {
     const ofBackend = taskNote(backend, '').slice(0, -2)
     const isOf = (name: string) => name.startsWith(ofBackend)
@@ -336,4 +331,28 @@ export class Session {
     }
     this.#backendSessions = undefined
   }
+}
+
+const ANONYMOUS = 'anonymous'
+/** A caller stays one object while its token is known, and maps find the same string faster than an equal new one. */
+const bindings = new WeakMap<Caller, string>()
+
+/**
+ * Returns the text that identifies a session's owner: issuer, subject and, if needed, the login, separated by NUL;
+ * never the token.
+ */
+export function bindingOf(caller: Caller, login?: string): string {
+  if (caller.kind === 'anonymous') return ANONYMOUS
+  if (login !== undefined) return `${caller.issuer}\0${caller.subject}\0${login}`
+  let binding = bindings.get(caller)
+  if (binding === undefined) bindings.set(caller, (binding = `${caller.issuer}\0${caller.subject}`))
+  return binding
+}
+
+/** Compares two bindings in constant time. */
+export function sameBinding(a: string, b: string): boolean {
+  if (a === ANONYMOUS && b === ANONYMOUS) return true
+  const left = Buffer.from(a)
+  const right = Buffer.from(b)
+  return left.length === right.length && timingSafeEqual(left, right)
 }

@@ -3,7 +3,6 @@ import type { Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
-import { sameBinding } from './binding.ts'
 import {
   PendingServerRequests,
   readReplica,
@@ -13,7 +12,7 @@ import {
 } from './pending-server-requests.ts'
 import type { Relays } from './relay/relays.ts'
 import { ServerMessages, type ServerMessagesOptions, type SubscribedSessions } from './server-messages.ts'
-import { ANSWERS, type ClientStream, type NoteKeeper, Session, STREAM, WATCH } from './session.ts'
+import { ANSWERS, type ClientStream, type NoteKeeper, Session, STREAM, sameBinding, WATCH } from './session.ts'
 import { SharedStreams } from './shared-streams.ts'
 import type { SessionStorage } from './store/storage.ts'
 import type { SessionRecord, SessionStore } from './store/store.ts'
@@ -22,7 +21,6 @@ export { type ClientStream, Session } from './session.ts'
 
 interface SessionsOptions extends ServerMessagesOptions {
   readonly storage: SessionStorage
-  /** The answers to requests of other replicas. */
   readonly relays: Relays
   /** Handles the cancellation of a request (its id is JSON text) that another replica did not find; it may run here. */
   onCancelled(session: Session, request: string): void
@@ -34,7 +32,6 @@ const ID_BYTES = 24
 const LOCAL = 'here'
 /** The sessions of legacy clients. */
 export class Sessions implements NoteKeeper, SubscribedSessions {
-  /** The unsolicited messages of backends. */
   readonly serverMessages: ServerMessages
   readonly sharedStreams: SharedStreams
   readonly #options: SessionsOptions
@@ -363,7 +360,7 @@ async function copySessions(
     const changed = [...live.values()].filter(({ record }) => written.get(record.id) !== record)
     if (changed.length === 0) break
     for (const { record } of changed) written.set(record.id, record)
-    await Promise.all(changed.map((session) => store.add(movedRecord(session, names))))
+    await Promise.all(changed.map((session) => store.add(moveRecord(session, names))))
   }
   return written
 }
@@ -380,7 +377,7 @@ async function settleSessions(
   const late: (void | Promise<void>)[] = []
   for (const session of live.values()) {
     const isChanged = written.get(session.record.id) !== session.record
-    session.record = movedRecord(session, names)
+    session.record = moveRecord(session, names)
     if (isChanged) late.push(store.add(session.record))
   }
   for (const id of written.keys()) if (!live.has(id)) late.push(store.remove(id))
@@ -388,7 +385,7 @@ async function settleSessions(
 }
 
 /** Returns a session's record for the next storage, whose notes name the replica with the client's stream. */
-function movedRecord({ record, stream }: Session, { from, to, isShared }: ReplicaNames): SessionRecord {
+function moveRecord({ record, stream }: Session, { from, to, isShared }: ReplicaNames): SessionRecord {
   const { [STREAM]: _, ...others } = record.notes ?? {}
   const notes = Object.fromEntries(
     Object.entries(others).map(([name, value]) => [name, isOfReplica(name) && value === from ? to : value]),
@@ -397,5 +394,4 @@ function movedRecord({ record, stream }: Session, { from, to, isShared }: Replic
   return { ...record, notes: stream !== undefined && isShared ? { ...notes, [STREAM]: to } : notes }
 }
 
-/** Tells whether a note holds the name of a replica. */
 const isOfReplica = (name: string): boolean => name === ANSWERS || name.startsWith(WATCH)

@@ -1,17 +1,13 @@
 import { Reservation, type Share } from '../../server/budget.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { TakeAnswer } from '../backends/session/late-answers.ts'
-import type { AnswerSink } from './relay/relay-receiver.ts'
-import type { RelaySender } from './relay/relay-sender.ts'
-import type { Relays } from './relay/relays.ts'
+import type { AnswerSink, RelaySender, Relays } from './relay/relays.ts'
 import { ANSWERS, type Session, STREAM } from './session.ts'
 import type { BusMessage, SessionBus } from './store/bus.ts'
 import type { SessionRecord } from './store/store.ts'
 
 interface StreamedSessions {
-  /** Returns the session of this id, if it is known here. */
   known(id: string): Session | undefined
-  /** Reads the session's record from the store. */
   recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   /** Writes a note if there is none, or if it is `expected`. Returns its value afterwards. */
   claim(
@@ -24,18 +20,17 @@ interface StreamedSessions {
 
 interface SharedStreamsOptions {
   readonly relays: Relays
-  /** Returns the backend of this name that a session's caller has. */
   backendNamed(session: Session, name: string): Backend | undefined
-  /** Reports a failure that nobody waits for; `what` is then not done. */
+  /** Reports an error in an operation that no request waits for. */
   onFault(error: unknown, what: string): void
 }
 
-/** The bytes of an answer that pass between replicas at a time. */
+/** The number of bytes of an answer that are sent to another replica at a time. */
 const PIECE = 64 * 1024
 
 /**
- * The streams of clients' sessions with backends, each open at one replica, with the answers that come there to
- * requests of others. The replica is the one at which the client listens, or else the first that needed the stream.
+ * The streams of clients' sessions with backends. Each is open at one replica, which passes on the answers to requests of
+ * other replicas. It is the replica at which the client listens, or else the first one that needed the stream.
  */
 export class SharedStreams {
   readonly #sessions: StreamedSessions

@@ -1,5 +1,5 @@
 import { PublicError } from '../../server/errors.ts'
-import { countedIn, DAY_MS, formatDay, type Row, type Rows, type UsageOutcome } from './rows.ts'
+import { DAY_MS, formatDay, parseKey, type Row, type Rows, type UsageOutcome } from './rows.ts'
 import type { Usage } from './usage.ts'
 
 /** The dimensions by which rows are summed. */
@@ -43,20 +43,20 @@ export async function reportUsage(
   if (by === undefined) throw new PublicError('invalid_request', { message: `by must be one of ${BY.join(', ')}.` })
   if (by === 'person' && usage.people === 'disabled')
     throw new PublicError('invalid_request', { message: 'Calls are not counted by person (usage.people).' })
-  const to = dayIn(query('to'), 'to') ?? formatDay(now)
-  const from = dayIn(query('from'), 'from') ?? formatDay(Date.parse(to) - (DEFAULT_DAYS - 1) * DAY_MS)
+  const to = readDay(query('to'), 'to') ?? formatDay(now)
+  const from = readDay(query('from'), 'from') ?? formatDay(Date.parse(to) - (DEFAULT_DAYS - 1) * DAY_MS)
   if (from > to) throw new PublicError('invalid_request', { message: 'from must not be after to.' })
-  const { sums, other } = summed(await usage.read(from, to), by)
+  const { sums, other } = sumDays(await usage.read(from, to), by)
   const sorted = [...sums].sort(
     ([one, { calls }], [another, { calls: more }]) => more - calls || (one < another ? -1 : 1),
   )
-  for (const [, rest] of sorted.slice(MOST_SHOWN)) add(other, rest)
+  for (const [, rest] of sorted.slice(MOST_SHOWN)) addSums(other, rest)
   const { people, store, since, problem = null } = usage
   const rows = sorted.slice(0, MOST_SHOWN).map(([name, row]) => ({ name, ...row }))
   return { from, to, by, people, store, since, rows, other: other.calls === 0 ? null : other, problem }
 }
 
-function dayIn(given: string | undefined, name: string): string | undefined {
+function readDay(given: string | undefined, name: string): string | undefined {
   if (given === undefined || given === '') return undefined
   const time = DAY.test(given) ? Date.parse(given) : Number.NaN
   if (!Number.isFinite(time) || formatDay(time) !== given)
@@ -64,28 +64,28 @@ function dayIn(given: string | undefined, name: string): string | undefined {
   return given
 }
 
-const nothing = (): Sums => ({ calls: 0, errors: 0, denied: 0, ms: 0 })
+const noSums = (): Sums => ({ calls: 0, errors: 0, denied: 0, ms: 0 })
 
-function add(sums: Sums, { calls, errors, denied, ms }: Sums): void {
+function addSums(sums: Sums, { calls, errors, denied, ms }: Sums): void {
   sums.calls += calls
   sums.errors += errors
   sums.denied += denied
   sums.ms += ms
 }
 
-function summed(days: readonly Rows[], by: By): { readonly sums: Map<string, Sums>; readonly other: Sums } {
+function sumDays(days: readonly Rows[], by: By): { readonly sums: Map<string, Sums>; readonly other: Sums } {
   const sums = new Map<string, Sums>()
-  const other = nothing()
+  const other = noSums()
   const findRow = (name: string | undefined): Sums => {
     if (name === undefined) return other
-    const row = sums.get(name) ?? nothing()
+    const row = sums.get(name) ?? noSums()
     sums.set(name, row)
     return row
   }
   for (const rows of days)
     for (const [key, row] of rows) {
-      const counted = countedIn(key)
-      add(findRow(counted?.[by]), toSums(row, counted?.outcome))
+      const counted = parseKey(key)
+      addSums(findRow(counted?.[by]), toSums(row, counted?.outcome))
     }
   for (const row of [...sums.values(), other]) row.ms = Math.round(row.ms)
   return { sums, other }

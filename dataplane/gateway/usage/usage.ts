@@ -3,7 +3,6 @@ import type { Logger } from 'pino'
 import { usageDefaults } from '../../../crds/settings/gateway/defaults.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Caller } from '../../identity/caller.ts'
-import type { RedisRows } from './redis-rows.ts'
 import {
   addTo,
   type Counted,
@@ -13,6 +12,7 @@ import {
   formatKey,
   MOST_ROWS,
   OTHER,
+  type RedisRows,
   type Rows,
 } from './rows.ts'
 
@@ -89,7 +89,6 @@ export class Usage {
     return formatDay(this.#now() - (this.#keptDays - 1) * DAY_MS)
   }
 
-  /** Counts a call that has ended. */
   count(caller: Caller, counted: Omit<Counted, 'person'>, ms: number): void {
     const day = formatDay(this.#now())
     let rows = this.#days.get(day)
@@ -131,7 +130,7 @@ export class Usage {
     if (this.#timer !== undefined) return
     this.#timer = setTimeout(() => {
       this.#timer = undefined
-      this.#write().catch((error: unknown) => this.#options.log.debug({ err: error }, 'writing usage'))
+      this.#write().catch((error: unknown) => this.#options.log.debug({ err: error }, 'usage could not be written'))
     }, WRITE_AFTER_MS).unref()
   }
 

@@ -3,12 +3,9 @@ import type { ElicitationStep, SimpleStep, ToolStep } from '../../config/workflo
 import { findViolation } from '../../config/workflow/json-schema.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'
 import { PublicError } from '../../server/errors.ts'
-import { Members, skipSpace } from '../mcp/json.ts'
+import { Members, parseExact, skipSpace } from '../mcp/json.ts'
 import { evaluateValues, type Scope, textFrom } from './evaluate.ts'
-import { parseExact } from './exact-json.ts'
-import { StepFailure } from './failure.ts'
-import type { Ending, Host, UserAnswer } from './host.ts'
-import type { Finished, Waiting } from './records.ts'
+import { type Ending, type Finished, type Host, StepFailure, type UserAnswer, type Waiting } from './host.ts'
 
 export interface Attempt {
   readonly host: Host
@@ -41,7 +38,7 @@ async function callTool(step: ToolStep, { host, scope, id, key, ending, waited, 
     ...(answers.size === 0 ? {} : { inputResponses: buildObject(answers) }),
   }
   const answer = await host.call({ step: id, tool: step.tool, arguments: args, more, ending })
-  if (answer.kind === 'result') return { ...finishedBy(answer.text), result: answer.text }
+  if (answer.kind === 'result') return { ...readFinished(answer.text), result: answer.text }
   const requests: Record<string, string> = {}
   const asked = new Members(answer.requests, skipSpace(answer.requests, 0))
   while (asked.next()) requests[`${key}/${asked.key}`] = asked.value
@@ -59,9 +56,9 @@ async function elicit(step: ElicitationStep, how: Attempt): Promise<Finished | W
   }
   const question = { message: textFrom(step.message, scope), requestedSchema: step.schema }
   if (host.ask !== undefined)
-    return judged(step, await host.ask(question, { timeoutMs: step.timeoutMs, signal: ending.signal }))
+    return finish(step, await host.ask(question, { timeoutMs: step.timeoutMs, signal: ending.signal }))
   const answer = answers.get(OWN)
-  if (answer !== undefined) return judged(step, readAnswer(answer))
+  if (answer !== undefined) return finish(step, readAnswer(answer))
   if (waited !== undefined && Date.now() > waited.since + step.timeoutMs)
     throw new StepFailure('the user did not answer in time')
   const request = JSON.stringify({ method: 'elicitation/create', params: question })
@@ -88,8 +85,8 @@ export function readAnswer(text: string): UserAnswer {
   return { action: answer['action'] as UserAnswer['action'], content: answer['content'] }
 }
 
-/** Returns the result of a step whose user has answered. */
-function judged(step: ElicitationStep, { action, content }: UserAnswer): Finished {
+/** Returns the record of a step whose user has answered. */
+function finish(step: ElicitationStep, { action, content }: UserAnswer): Finished {
   if (action === 'accept') {
     const given = isObject(content) ? content : {}
     const violation = findViolation(step.schema, given)
@@ -105,10 +102,10 @@ function judged(step: ElicitationStep, { action, content }: UserAnswer): Finishe
 }
 
 /** Returns what templates see of a tool's result (JSON text). Throws a StepFailure for a failure or no result. */
-function finishedBy(text: string): Finished {
-  const result = parsed(text)
+function readFinished(text: string): Finished {
+  const result = parseResult(text)
   if (!isObject(result)) throw new StepFailure('the tool gave no result')
-  const said = textIn(result['content'])
+  const said = readText(result['content'])
   if (result['isError'] === true) throw new StepFailure(said.slice(0, LONGEST_REASON) || 'the tool has failed')
   const structured = result['structuredContent']
   const output = isObject(structured) ? structured : {}
@@ -118,7 +115,7 @@ function finishedBy(text: string): Finished {
   }
 }
 
-function parsed(text: string): unknown {
+function parseResult(text: string): unknown {
   try {
     return parseExact(text)
   } catch {
@@ -127,7 +124,7 @@ function parsed(text: string): unknown {
 }
 
 /** Returns the texts of a result, joined by line breaks. */
-function textIn(content: unknown): string {
+function readText(content: unknown): string {
   if (!Array.isArray(content)) return ''
   let texts = ''
   let isFirst = true

@@ -1,5 +1,5 @@
-import type { MoreParams } from '../mcp/tool-call.ts'
-import type { Finished, Waiting } from './records.ts'
+import type { PublicError } from '../../server/errors.ts'
+import type { MoreParams } from '../mcp/message.ts'
 
 /** The interface through which a running workflow uses its request. */
 
@@ -14,7 +14,6 @@ export interface StepCall {
   readonly ending: Ending
 }
 
-/** The result of a step's call. */
 export type StepAnswer =
   /** JSON text of the result. */
   | { readonly kind: 'result'; readonly text: string }
@@ -26,10 +25,10 @@ export interface UserAnswer {
   readonly content: unknown
 }
 
-export type StepStatus = (Finished | Waiting)['status']
+type StepStatus = (Finished | Waiting)['status']
 
 /** A question to the user, as `params` of `elicitation/create`. */
-export interface Question {
+interface Question {
   readonly message: string
   readonly requestedSchema: object
 }
@@ -37,7 +36,6 @@ export interface Question {
 export interface Host {
   /** Calls a tool on behalf of the client. Rejects with a StepFailure. */
   call(call: StepCall): Promise<StepAnswer>
-  /** Tells whether the client can be asked. */
   readonly canAsk: boolean
   /**
    * Asks the user while the request waits; undefined if a client is asked by the answer to its request. Rejects with a
@@ -51,15 +49,14 @@ export interface Host {
     | undefined
   /** Holds this many bytes for the run from now on; false if the caller's share has no room. */
   hold(bytes: number): boolean
-  /** Reports that a step begins or continues. */
   stepBegins(step: string): void
   /** Reports that a step has ended or waits for the client: `done` of all `total` steps have ended. */
   stepEnds(step: string, status: StepStatus, progress: { readonly done: number; readonly total: number }): void
 }
 
 /**
- * The early end of a step's attempts. An AbortController with a listener would take a tenth of a step's other costs, so
- * one is created only on demand.
+ * Ends a step's attempts early. An AbortController with a listener costs a tenth of a step, so it is created only on
+ * demand.
  */
 export class Ending {
   /** The reason; undefined until the end comes. */
@@ -82,5 +79,62 @@ export class Ending {
       if (this.reason !== undefined) this.#controller.abort(this.reason)
     }
     return this.#controller.signal
+  }
+}
+
+/** The result of a step, or of one item of a forEach. */
+export interface Finished {
+  readonly status: 'completed' | 'failed' | 'skipped'
+  /** The output that templates see; undefined if there is none. */
+  readonly output?: unknown
+  readonly error?: string
+  /** The user's action in an elicitation. */
+  readonly action?: string
+  readonly content?: unknown
+  /** Tells that the remaining steps are skipped. */
+  readonly skipsRest?: boolean
+  /** JSON text of a tool's result, if that is the result of the workflow. */
+  readonly result?: string
+}
+
+/** A step that continues with the client's next request. */
+export interface Waiting {
+  readonly status: 'waiting'
+  /** Requests to the client, by key; JSON texts. */
+  readonly requests: Readonly<Record<string, string>>
+  /** The state with which the tool that asks continues. */
+  readonly state: string | undefined
+  /** Milliseconds since 1970. */
+  readonly since: number
+}
+
+/** The progress of a run when its client is asked something. */
+export interface Progress {
+  /** Milliseconds since 1970. */
+  readonly startedAt: number
+  readonly steps: Readonly<Record<string, Finished>>
+  /** The items by index of the forEach steps that have begun. */
+  readonly items: Readonly<Record<string, Readonly<Record<string, Finished>>>>
+  /** Steps and items that wait, by their keys. */
+  readonly waiting: Readonly<Record<string, { readonly state?: string; readonly since: number }>>
+}
+
+interface FailureDetail {
+  readonly isFinal?: boolean
+  readonly answer?: PublicError | undefined
+}
+
+/** The failure of a step; the message is for the client. */
+export class StepFailure extends Error {
+  override readonly name = 'StepFailure'
+  /** Tells that another attempt would fail in the same way. */
+  readonly isFinal: boolean
+  /** The error with which a client is answered if the workflow ends by it; undefined: an error result. */
+  readonly answer: PublicError | undefined
+
+  constructor(message: string, { isFinal = false, answer }: FailureDetail = {}) {
+    super(message)
+    this.isFinal = isFinal
+    this.answer = answer
   }
 }

@@ -1,11 +1,8 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import type { Output, OutputProperty, Workflow } from '../../config/workflow/compiled.ts'
-import { memberText } from '../mcp/json.ts'
-import { evaluate, type Scope } from './evaluate.ts'
-import { digitsOf, parseExact } from './exact-json.ts'
-import { StepFailure } from './failure.ts'
-import { toText } from './functions.ts'
-import type { Finished } from './records.ts'
+import { memberText, parseExact, readDigits } from '../mcp/json.ts'
+import { evaluate, type Scope, toText } from './evaluate.ts'
+import { type Finished, StepFailure } from './host.ts'
 
 /** Members of a result (JSON text) that a composite tool passes on unchanged, if they begin with this character. */
 const GIVEN_ON = { content: '[', structuredContent: '{' } as const
@@ -18,7 +15,7 @@ export function buildResult(
 ): Readonly<Record<string, string>> {
   if (output !== undefined) {
     const scope = { params, steps: Object.fromEntries(done), forEach: undefined }
-    return structured(outputIn(output, scope))
+    return structured(buildOutput(output, scope))
   }
   const last = done.get(steps.at(-1)?.id ?? '')
   const text = last?.result
@@ -36,7 +33,7 @@ function structured(value: object): Readonly<Record<string, string>> {
   return { content: JSON.stringify([{ type: 'text', text }]), structuredContent: text }
 }
 
-function outputIn({ properties, required }: Output, scope: Scope): object {
+function buildOutput({ properties, required }: Output, scope: Scope): object {
   const value = buildMembers(properties, scope)
   const missing = required.filter((name) => !Object.hasOwn(value, name))
   if (missing.length > 0) throw new StepFailure(`no value for ${missing.join(', ')}`)
@@ -46,27 +43,27 @@ function outputIn({ properties, required }: Output, scope: Scope): object {
 const buildMembers = (properties: NonNullable<OutputProperty['properties']>, scope: Scope): object =>
   Object.fromEntries(
     Object.entries(properties).flatMap(([name, property]) => {
-      const value = propertyIn(property, scope)
+      const value = buildProperty(property, scope)
       return value === undefined ? [] : [[name, value]]
     }),
   )
 
 /** Returns the value of a property, in its type; its default if the template gives none. */
-function propertyIn({ type, value, properties, fallback }: OutputProperty, scope: Scope): unknown {
+function buildProperty({ type, value, properties, fallback }: OutputProperty, scope: Scope): unknown {
   if (properties !== undefined) return buildMembers(properties, scope)
   const given = value === undefined ? undefined : evaluate(value, scope)
   if (given === undefined || given === null || (given === '' && type !== 'string')) return fallback
-  return typed(given, type) ?? fallback
+  return convertTo(given, type) ?? fallback
 }
 
 /** Converts a value to a type; undefined if it has no such form. */
-function typed(value: unknown, type: OutputProperty['type']): unknown {
+function convertTo(value: unknown, type: OutputProperty['type']): unknown {
   if (type === 'string') return toText(value)
-  const read = typeof value === 'string' ? parsed(value) : value
+  const read = typeof value === 'string' ? parseOrUndefined(value) : value
   return isTyped[type](read) ? read : undefined
 }
 
-const isLarge = (value: unknown): boolean => digitsOf(value) !== undefined
+const isLarge = (value: unknown): boolean => readDigits(value) !== undefined
 
 const isTyped: Readonly<Record<Exclude<OutputProperty['type'], 'string'>, (value: unknown) => boolean>> = {
   integer: (value) => Number.isInteger(value) || isLarge(value),
@@ -76,7 +73,7 @@ const isTyped: Readonly<Record<Exclude<OutputProperty['type'], 'string'>, (value
   object: (value) => isObject(value) && !isLarge(value),
 }
 
-function parsed(text: string): unknown {
+function parseOrUndefined(text: string): unknown {
   try {
     return parseExact(text)
   } catch {

@@ -1,13 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ForEachStep, SimpleStep, Step, Workflow } from '../../config/workflow/compiled.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'
-import { structureBytes } from '../mcp/parse.ts'
+import { parseExact, structureBytes } from '../mcp/json.ts'
 import { type Attempt, attempt } from './attempt.ts'
 import { evaluate, type Scope, textFrom } from './evaluate.ts'
-import { parseExact } from './exact-json.ts'
-import { StepFailure } from './failure.ts'
-import { Ending, type Host } from './host.ts'
-import type { Finished, Progress, Waiting } from './records.ts'
+import { Ending, type Finished, type Host, type Progress, StepFailure, type Waiting } from './host.ts'
 
 /** The end of a run, or its stop until its client has answered. */
 export type Outcome =
@@ -37,7 +34,7 @@ class Aborted extends Error {
   }
 }
 
-/** The reason why attempts are ended. It is made once, since each error captures a stack. */
+/** The reasons why attempts are ended, made once because each error captures a stack. */
 const ENDED = new Error('the run has ended')
 const OVER = new Error('the forEach is over')
 const LATE = new Error('the step took too long')
@@ -53,7 +50,6 @@ export class Run {
   readonly startedAt: number
   readonly #options: RunOptions
   readonly #steps: Map<string, Finished>
-  /** The finished items of each forEach, by their indexes. */
   readonly #items = new Map<string, Map<number, Finished>>()
   readonly #waiting = new Map<string, Waiting>()
   readonly #running = new Set<string>()
@@ -171,7 +167,7 @@ export class Run {
     if (!isMet(step, scope)) return { status: 'skipped', output: step.defaultResults }
     return this.#timed(step, among, async (ending) => {
       const how = this.#startAttempt(scope, { id, key }, ending)
-      return this.#kept(await retried(step, ending, () => attempt(step, how)))
+      return this.#kept(await runWithRetries(step, ending, () => attempt(step, how)))
     })
   }
 
@@ -231,7 +227,9 @@ export class Run {
 
   async #each(step: ForEachStep, scope: Scope): Promise<Finished | Waiting> {
     if (!isMet(step, scope)) return { status: 'skipped', output: step.defaultResults }
-    return this.#timed(step, undefined, (ending) => retried(step, ending, () => this.#allItems(step, scope, ending)))
+    return this.#timed(step, undefined, (ending) =>
+      runWithRetries(step, ending, () => this.#allItems(step, scope, ending)),
+    )
   }
 
   /**
@@ -262,7 +260,7 @@ export class Run {
         if (ended.skipsRest === true) this.#skipsRest = true
       }
     }
-    await doEach(items.length, step.parallel, doItem)
+    await runItems(items.length, step.parallel, doItem)
     if (ending.reason !== undefined) throw new StepFailure(ending.reason.message)
     const [first] = waiting
     if (first === undefined || this.#skipsRest) return buildOutput(items, done, this.#skipsRest)
@@ -294,7 +292,7 @@ export class Run {
 /** The items of forEach steps: their values, their concurrency and their result. */
 
 /** Calls `doItem` for `count` items, `parallel` at a time. Starts none after a failure; rejects with the first one. */
-async function doEach(count: number, parallel: number, doItem: (index: number) => Promise<void>): Promise<void> {
+async function runItems(count: number, parallel: number, doItem: (index: number) => Promise<void>): Promise<void> {
   let next = 0
   let failure: unknown
   const work = async (): Promise<void> => {
@@ -316,14 +314,14 @@ const withoutResult = ({ result: _, ...finished }: Finished): Finished => finish
 /** Returns the items of a forEach. Throws a StepFailure if there are none to iterate over, or too many. */
 function readItems(step: ForEachStep, scope: Scope): readonly unknown[] {
   const given = evaluate(step.collection, scope)
-  const items = typeof given === 'string' ? listIn(given) : given
+  const items = typeof given === 'string' ? parseList(given) : given
   if (!Array.isArray(items)) throw new StepFailure('its collection is not a list', { isFinal: true })
   if (items.length > step.mostItems)
     throw new StepFailure(`its collection has ${items.length} items, and may have ${step.mostItems}`, { isFinal: true })
   return items
 }
 
-function listIn(text: string): unknown {
+function parseList(text: string): unknown {
   try {
     return parseExact(text)
   } catch {
@@ -346,7 +344,7 @@ const isMet = ({ condition }: AnyStep, scope: Scope): boolean =>
   condition === undefined || textFrom(condition, scope).trim() === 'true'
 
 /** Tries as often as the step says, with its pauses. Rejects with the last failure. */
-async function retried<T>({ onError }: AnyStep, ending: Ending, tryOnce: () => Promise<T>): Promise<T> {
+async function runWithRetries<T>({ onError }: AnyStep, ending: Ending, tryOnce: () => Promise<T>): Promise<T> {
   for (let left = onError.retries; ; left--) {
     try {
       return await tryOnce()

@@ -1,10 +1,10 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import { longestProofAge, usualProofAlgorithms } from '../../../crds/settings/auth/bounds.ts'
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { DpopConfig } from '../../config/gateway.ts'
 import type { CallerRequest } from '../caller.ts'
 import { checkProof, ProofError, proofTarget } from './proof.ts'
 import { ProofKeys } from './proof-keys.ts'
-import type { ProofNonces } from './proof-nonces.ts'
 import type { UsedProof, UsedProofs } from './used-proofs.ts'
 
 export interface ProofState {
@@ -80,3 +80,45 @@ export const proofGuard = (
   state: ProofState,
 ): ProofGuard | undefined =>
   config === undefined || config.mode === 'disabled' ? undefined : new ProofGuard(config, resource, state)
+
+const MINUTE_MS = 60_000
+/** The minutes whose nonces are accepted, from the current one: two that have passed, and the next of a faster clock. */
+const ACCEPTED = [0, -1, -2, 1]
+
+/**
+ * The nonces of proofs (RFC 9449 section 8): a MAC over the minute, the same at replicas with the same keys, for at
+ * least two minutes.
+ */
+export class ProofNonces {
+  readonly #keys: () => readonly (Buffer | string)[]
+  #last: { readonly minute: number; readonly key: Buffer | string; readonly nonce: string } | undefined
+
+  /** @param keys returns the keys: the first makes nonces, all of them are accepted */
+  constructor(keys: () => readonly (Buffer | string)[]) {
+    this.#keys = keys
+  }
+
+  current(now = Date.now()): string {
+    const minute = Math.floor(now / MINUTE_MS)
+    const [key = ''] = this.#keys()
+    if (this.#last?.minute !== minute || this.#last.key !== key)
+      this.#last = { minute, key, nonce: createNonce(key, minute) }
+    return this.#last.nonce
+  }
+
+  /** Tells whether a nonce was given here, or at another replica, within the last two minutes. */
+  accepts(nonce: string, now = Date.now()): boolean {
+    if (nonce === this.#last?.nonce && this.current(now) === nonce) return true
+    const given = Buffer.from(nonce)
+    const minute = Math.floor(now / MINUTE_MS)
+    return this.#keys().some((key) =>
+      ACCEPTED.some((offset) => {
+        const own = Buffer.from(createNonce(key, minute + offset))
+        return own.length === given.length && timingSafeEqual(own, given)
+      }),
+    )
+  }
+}
+
+const createNonce = (key: Buffer | string, minute: number): string =>
+  createHmac('sha256', key).update(`dpop-nonce\0${minute}`).digest('base64url')

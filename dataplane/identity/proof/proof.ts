@@ -28,7 +28,7 @@ interface ProvenRequest {
 
 interface ProofRules {
   readonly keys: ProofKeys
-  /** How far `iat` may differ from the clock here, in seconds. */
+  /** The largest difference between `iat` and the clock, in seconds. */
   readonly maxAgeS: number
 }
 
@@ -49,22 +49,22 @@ export function checkProof(
   { keys, maxAgeS }: ProofRules,
   nowS: number = Date.now() / 1000,
 ): Proof {
-  if (value === undefined) throw refused('A proof is required in the header DPoP.')
+  if (value === undefined) throw invalidProof('A proof is required in the header DPoP.')
   // Node joins repeated headers by commas, so more than one proof is not in the compact form.
   const [, head, body, signature] = (typeof value === 'string' && value.length <= LONGEST && COMPACT.exec(value)) || []
-  if (head === undefined || body === undefined || signature === undefined) throw refused('The proof is malformed.')
+  if (head === undefined || body === undefined || signature === undefined) throw invalidProof('The proof is malformed.')
   const key = keys.read(head)
-  if (key === undefined) throw refused('The type, algorithm or key of the proof is not accepted.')
+  if (key === undefined) throw invalidProof('The type, algorithm or key of the proof is not accepted.')
   const claims = parseClaims(body)
   const proof = requireClaims(claims, request, maxAgeS, nowS)
   if (request.jkt !== undefined && key.jkt !== request.jkt)
     throw new ProofError('invalid_token', 'The token is bound to another key than that of the proof.')
-  if (!isSigned(`${head}.${body}`, signature, key)) throw refused('The signature of the proof is wrong.')
+  if (!isSigned(`${head}.${body}`, signature, key)) throw invalidProof('The signature of the proof is wrong.')
   keys.keep(head, key)
   return { ...proof, jkt: key.jkt }
 }
 
-const refused = (text: string) => new ProofError('invalid_dpop_proof', text)
+const invalidProof = (text: string) => new ProofError('invalid_dpop_proof', text)
 
 function parseClaims(body: string): Readonly<Record<string, unknown>> {
   try {
@@ -74,7 +74,7 @@ function parseClaims(body: string): Readonly<Record<string, unknown>> {
   } catch {
     // A body that is no JSON is answered like one that is no object.
   }
-  throw refused('The proof is malformed.')
+  throw invalidProof('The proof is malformed.')
 }
 
 function requireClaims(
@@ -84,15 +84,15 @@ function requireClaims(
   nowS: number,
 ): Omit<Proof, 'jkt'> {
   if (typeof jti !== 'string' || jti === '' || Buffer.byteLength(jti) > LONGEST_JTI_BYTES)
-    throw refused('The proof needs a jti of at most 256 bytes.')
-  if (typeof htm !== 'string' || htm !== method) throw refused('The proof is for another method (htm).')
-  if (typeof htu !== 'string' || !isTo(htu, url)) throw refused('The proof is for another URL (htu).')
+    throw invalidProof('The proof needs a jti of at most 256 bytes.')
+  if (typeof htm !== 'string' || htm !== method) throw invalidProof('The proof is for another method (htm).')
+  if (typeof htu !== 'string' || !isSameTarget(htu, url)) throw invalidProof('The proof is for another URL (htu).')
   const isRecent = typeof iat === 'number' && Math.abs(nowS - iat) <= maxAgeS
   if (!isRecent || (exp !== undefined && !isAfter(exp, nowS)))
-    throw refused('The proof was made too long ago, or in the future (iat).')
+    throw invalidProof('The proof was made too long ago, or in the future (iat).')
   if (token !== undefined && ath !== hash('sha256', token, 'base64url'))
-    throw refused('The proof is for another token (ath).')
-  if (nonce !== undefined && typeof nonce !== 'string') throw refused('The nonce of the proof is not a string.')
+    throw invalidProof('The proof is for another token (ath).')
+  if (nonce !== undefined && typeof nonce !== 'string') throw invalidProof('The nonce of the proof is not a string.')
   return { jti, iat, nonce }
 }
 
@@ -100,7 +100,7 @@ function requireClaims(
 const isAfter = (time: unknown, nowS: number): boolean => typeof time === 'number' && time > nowS
 
 /** Compares `htu` with a URL, without query and fragment and after normalization (RFC 9449 section 4.3, item 9). */
-function isTo(htu: string, url: string): boolean {
+function isSameTarget(htu: string, url: string): boolean {
   if (htu === url) return true
   const target = URL.parse(htu)
   if (target === null) return false

@@ -5,11 +5,11 @@ import { PublicError } from '../../server/errors.ts'
 
 /** The most bytes of all marks of one process: half a million proofs. */
 const MOST_BYTES = 16 * 1024 * 1024
-/** A mark takes 8 bytes in a table that is at least a quarter full once it has grown. */
+/** The bytes of a mark: it takes 8 bytes, and a grown table is at least a quarter full. */
 const MARK_BYTES = 32
-/** What a caller with marks in a slice takes, besides them. */
+/** The bytes of a caller in a slice, in addition to its marks. */
 const CALLER_BYTES = 160
-/** The time that the marks of a slice share, in seconds. */
+/** The seconds of a slice. Marks are dropped a slice at a time. */
 const SLICE_S = 30
 /** Marks are kept this long after `iat`, whatever the limit in force: a reload may extend it. */
 const KEPT_S = parseDuration(longestProofAge) / 1000
@@ -91,18 +91,18 @@ class MarkTable {
   #count = 0
 
   has(high: number, low: number): boolean {
-    return this.#table[this.#placeOf(high, low) + 1] !== 0
+    return this.#table[this.#findPlace(high, low) + 1] !== 0
   }
 
   add(high: number, low: number): void {
     if (4 * (this.#count + 1) > this.#table.length) this.#grow()
-    const at = this.#placeOf(high, low)
+    const at = this.#findPlace(high, low)
     this.#table[at] = high
     this.#table[at + 1] = low
     this.#count++
   }
 
-  #placeOf(high: number, low: number): number {
+  #findPlace(high: number, low: number): number {
     const table = this.#table
     const mask = table.length / 2 - 1
     let place = high & mask
@@ -117,7 +117,7 @@ class MarkTable {
     for (let at = 0; at < before.length; at += 2) {
       const [high, low] = [before[at] as number, before[at + 1] as number]
       if (low === 0) continue
-      const place = this.#placeOf(high, low)
+      const place = this.#findPlace(high, low)
       this.#table[place] = high
       this.#table[place + 1] = low
     }

@@ -2,8 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Hono } from 'hono'
 import type { Logger } from 'pino'
 import { withoutUrlSecrets } from '../../config/check/url.ts'
-import { errorResponse, type HttpAnswer, httpError } from '../answer.ts'
-import { PublicError } from '../errors.ts'
+import { errorResponse, type HttpAnswer, httpError, PublicError } from '../errors.ts'
 import { type Listener, listen, PRE_STOP } from './listen.ts'
 
 export interface AdminOptions {
@@ -52,7 +51,7 @@ export function listenAdmin(address: string, options: AdminOptions, web: Hono['f
   return listen(web, address, {
     direct(incoming, outgoing) {
       const { method } = incoming
-      const path = pathOf(incoming)
+      const path = readPath(incoming)
       if (path === PRE_STOP && method === 'GET' && options.preStop) {
         options.preStop().then(
           () => send(outgoing, json(200, { status: 'drained' })),
@@ -71,7 +70,7 @@ export function listenAdmin(address: string, options: AdminOptions, web: Hono['f
   })
 }
 
-function pathOf({ url = '' }: IncomingMessage): string {
+function readPath({ url = '' }: IncomingMessage): string {
   return url.startsWith('/') ? (url.split('?', 1)[0] as string) : (URL.parse(url)?.pathname ?? '')
 }
 

@@ -6,7 +6,7 @@ const never = (): boolean => false
 
 /** A network has few connections if it has at most this part of all. */
 const FEW = 1 / 64
-/** Room is reserved for this many networks that have few connections. */
+/** The number of networks with few connections for which room is reserved. */
 const RESERVED = 8
 
 /** Counts connections or requests by network: by address and, for IPv6, by its /64, /56 and /48. */

@@ -1,10 +1,10 @@
 import type { Env, Hono } from 'hono'
 import type { Logger } from 'pino'
-import { errorResponse } from '../answer.ts'
+import { errorResponse } from '../errors.ts'
 
 /**
- * Answers web requests by an app that is made at the first one: with the first web Request Node loads its own undici,
- * 27 ms of processor time. If the app can't be made, the waiting requests get 500, and the next one tries again.
+ * Answers web requests by an app that is made at the first one, because the first web Request makes Node load its own
+ * undici (27 ms of processor time). If the app can't be made, the waiting requests get 500, and the next one tries again.
  */
 export function later<E extends Env>(make: () => Promise<Hono<E>>, log?: Logger): Hono['fetch'] {
   let app: Promise<Hono<E>> | undefined

@@ -104,7 +104,7 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
       connectionsCheckingInterval: Math.min(5_000, limits.headersTimeoutMs),
       keepAliveTimeout: KEEP_ALIVE_MS,
       noDelay: true,
-      // Of two `Authorization` the first would pass alone, although a proxy may have checked the second.
+      // Without this, only the first of two `Authorization` headers would pass, but a proxy may have checked the second.
       joinDuplicateHeaders: true,
       ServerResponse: responses(hasBegun),
     },
@@ -155,7 +155,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
   ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
 }
 
-/** Answers what is no HTTP request as Node does by itself, with further headers. */
+/** Answers malformed requests as Node does by itself, but with further headers. */
 function refuseWith(server: Server, headersOf: NonNullable<ListenOptions['refusalHeaders']>): void {
   server.on('clientError', (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket) => {
     const { code = '', rawPacket } = error
@@ -198,7 +198,7 @@ function urlHost({ address, family }: AddressInfo): string {
   return family === 'IPv6' ? `[${address}]` : address
 }
 
-/** Adds new connections without a request so far: clients open some in advance, and a stop would wait for them. */
+/** Collects the connections without a request so far. Clients open some in advance, and a stop would wait for them. */
 function keepUnused(server: Server, unused: Set<Socket>): void {
   server.on('connection', (socket: Socket) => {
     unused.add(socket)
@@ -206,7 +206,7 @@ function keepUnused(server: Server, unused: Set<Socket>): void {
   })
 }
 
-/** The time, and the bytes, for which the rest of a request is read and discarded before its connection is closed. */
+/** The limits of reading and discarding the rest of a request before its connection is closed. */
 const LONGEST_MS = 5_000
 const MOST_BYTES = 64 * 1024 * 1024
 
@@ -222,8 +222,8 @@ interface Lingering extends Closing {
 }
 
 /**
- * Lets a client that still sends its body read its answer: a closed socket would reset, and the answer be lost. Only
- * our side is ended first, and received bytes are discarded (RFC 9112, section 9.6).
+ * Lets a client read its answer while it still sends its body. Closing the socket would reset the connection and lose the
+ * answer, so only our side is ended first, and received bytes are discarded (RFC 9112, section 9.6).
  */
 function lingerBehind(incoming: IncomingMessage): void {
   const socket = incoming.socket as Lingering
@@ -250,7 +250,6 @@ function endAfterBody(this: Lingering): void {
   incoming.resume()
 }
 
-/** Ends the socket as Node does. */
 function endSoon(this: Socket): void {
   if (this.writable) this.end()
   if (this.writableFinished) this.destroy()

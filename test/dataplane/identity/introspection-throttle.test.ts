@@ -1,7 +1,7 @@
 /** How many introspection requests one address, and all of them together, can cause. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { IntrospectionThrottle } from '../../../dataplane/identity/introspection-throttle.ts'
+import { IntrospectionThrottle } from '../../../dataplane/identity/introspection.ts'
 import type { VerifiedToken } from '../../../dataplane/identity/token-cache.ts'
 import type { PublicError } from '../../../dataplane/server/errors.ts'
 

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { keptBytes, latin1, ONE_WRITE } from '../../../dataplane/server/kept-text.ts'
+import { keptBytes, latin1, ONE_WRITE } from '../../../dataplane/server/body.ts'
 
 test('the text equals the bytes, and its size is counted', () => {
   for (const [size, kept] of [

@@ -17,7 +17,7 @@ import { parseGateway } from '../../../dataplane/config/read/gateway-findings.ts
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry.ts'
 import { compileWorkflow } from '../../../dataplane/config/workflow/compile.ts'
-import { failurePolicy } from '../../../dataplane/gateway/backends/health/failure-policy.ts'
+import { failurePolicy } from '../../../dataplane/gateway/backends/health/health.ts'
 import { serveGateway } from '../../../dataplane/gateway/index.ts'
 import { buildSchedule } from '../../../dataplane/registry/sync/schedule.ts'
 import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'

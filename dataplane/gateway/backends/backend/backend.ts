@@ -8,26 +8,23 @@ import type { Share } from '../../../server/budget.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { Operation } from '../../../telemetry/observe.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
-import { MODERN } from '../../mcp/revisions.ts'
+import { MODERN } from '../../mcp/eras.ts'
 import { declaresTasks } from '../../mcp/tasks.ts'
 import { Definitions } from '../../pins/definitions.ts'
-import { IDENTITY } from '../connection/answer-head.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { type BackendHeaders, type CallerHeaders, ConfiguredHeaders } from '../connection/headers.ts'
+import { IDENTITY, type Transport } from '../connection/http.ts'
 import { type BackendAnswer, requestBackend } from '../connection/request.ts'
-import type { Transport } from '../connection/transport.ts'
 import { Health } from '../health/health.ts'
 import { type ListKind, type PinnedKind, toPinKind } from '../lists/list-kind.ts'
-import type { BackendItem, EntryNote } from '../lists/list-page.ts'
-import { ListRooms } from '../lists/list-room.ts'
-import type { BackendTool } from '../lists/tool.ts'
+import { ListRooms } from '../lists/list-memory.ts'
+import type { BackendItem, BackendTool, EntryNote } from '../lists/list-page.ts'
 import { BackendSession } from '../session/backend-session.ts'
 import { CallerSessions } from '../session/caller-sessions.ts'
-import { discoverText, type Era, eraOfAnswer } from '../session/era.ts'
-import { LegacySupport } from '../session/legacy-support.ts'
+import { discoverText, type Era, LegacySupport, readEra } from '../session/era.ts'
+import { SharedWatch } from '../session/resource-watch.ts'
 import type { Implementation, OwnPost, SessionPeer } from '../session/session-peer.ts'
 import type { SessionKeeper } from '../session/shared-session.ts'
-import { SharedWatch } from '../session/shared-watch.ts'
 import { createTransport, findAddress } from './create-transport.ts'
 
 export interface BackendOptions {
@@ -53,7 +50,7 @@ export interface BackendOptions {
 }
 
 /** The lists and instructions as a backend has sent them, whether or not they are shown. */
-interface Said {
+interface ReceivedLists {
   /** The last valid list; undefined before the first one. */
   tools: readonly BackendTool[] | undefined
   prompts: readonly BackendItem[]
@@ -116,16 +113,14 @@ export class Backend implements SessionPeer {
   readonly callerSessions = new CallerSessions(this)
   /** The resources that clients of the modern era watch here. */
   readonly watched = new SharedWatch(this)
-  /** Counts the bytes kept of its lists. */
   readonly lists: ListRooms
   readonly share: Share
-  /** The approved definitions. */
   readonly definitions: Definitions
   /**
    * The lists as the backend sent them. Feeds write them, and reports to operators read them. Clients get `tools` and
    * the other shown lists.
    */
-  readonly said: Said = {
+  readonly received: ReceivedLists = {
     tools: undefined,
     prompts: NO_ITEMS,
     resources: NO_ITEMS,
@@ -200,32 +195,32 @@ export class Backend implements SessionPeer {
 
   /** The tools that are shown; undefined before the first list. */
   get tools(): readonly BackendTool[] | undefined {
-    return this.said.tools === undefined ? undefined : this.definitions.shown('tools', this.said.tools)
+    return this.received.tools === undefined ? undefined : this.definitions.shown('tools', this.received.tools)
   }
 
   get prompts(): readonly BackendItem[] {
-    return this.definitions.shown('prompts', this.said.prompts)
+    return this.definitions.shown('prompts', this.received.prompts)
   }
 
   get resources(): readonly BackendItem[] {
-    return this.definitions.shown('resources', this.said.resources)
+    return this.definitions.shown('resources', this.received.resources)
   }
 
   get templates(): readonly BackendItem[] {
-    return this.definitions.shown('resourceTemplates', this.said.templates)
+    return this.definitions.shown('resourceTemplates', this.received.templates)
   }
 
   /** Pins don't cover skills yet, so a backend with enforced pins shows none. */
   get skills(): readonly BackendItem[] {
-    return this.definitions.areEnforced ? NO_ITEMS : this.said.skills
+    return this.definitions.areEnforced ? NO_ITEMS : this.received.skills
   }
 
   /**
    * Returns the keys of listed items that are not shown. `pinned`: only items for which a different text was approved.
    */
   withheld(kind: PinnedKind, which: 'all' | 'pinned'): readonly string[] {
-    const { definitions, said } = this
-    const keys = definitions.withheld(toPinKind(kind), said[kind] ?? NO_ITEMS).map(({ key }) => key)
+    const { definitions, received } = this
+    const keys = definitions.withheld(toPinKind(kind), received[kind] ?? NO_ITEMS).map(({ key }) => key)
     return which === 'all' ? keys : keys.filter((key) => definitions.pins?.has(toPinKind(kind), key))
   }
 
@@ -238,13 +233,13 @@ export class Backend implements SessionPeer {
   }
 
   get instructions(): string | undefined {
-    return this.definitions.shownInstructions(this.said.instructions)
+    return this.definitions.shownInstructions(this.received.instructions)
   }
 
   /** Stores the instructions from the answer to `initialize`. */
   instructed(text: string | undefined): void {
-    if (text === this.said.instructions) return
-    this.said.instructions = text
+    if (text === this.received.instructions) return
+    this.received.instructions = text
     // The refresh also reports to operators whether the instructions are approved.
     if (this.definitions.pins !== undefined) this.refreshLists()
   }
@@ -256,12 +251,10 @@ export class Backend implements SessionPeer {
     return definitions.pins?.reasonAgainst(toPinKind(kind), key, definitionDigest(text)) === undefined
   }
 
-  /** Returns the metric for calls of one of its tools. */
   callOperationOf(tool: string): Operation {
     return { kind: 'backend-call', name: 'tools/call', attributes: this.#attributes, tool }
   }
 
-  /** Returns the metric for another relayed request. */
   operationOf(method: string): Operation {
     let operation = this.#operations.get(method)
     if (operation === undefined)
@@ -299,8 +292,8 @@ export class Backend implements SessionPeer {
   }
 
   get declared(): Readonly<Record<string, unknown>> {
-    const said = this.era?.era === 'modern' ? this.era.capabilities : this.ownSession.opened?.capabilities
-    if (said !== undefined) this.#capabilities = said
+    const latest = this.era?.era === 'modern' ? this.era.capabilities : this.ownSession.opened?.capabilities
+    if (latest !== undefined) this.#capabilities = latest
     return this.#capabilities
   }
 
@@ -378,7 +371,7 @@ export class Backend implements SessionPeer {
     const isChosen = this.#protocolEra === 'stateless'
     this.era =
       era.era === 'modern' && this.#hasOneEra && !isChosen && (await this.#opensSession()) ? { era: 'legacy' } : era
-    if (this.era.era === 'modern') this.said.instructions = this.era.instructions
+    if (this.era.era === 'modern') this.received.instructions = this.era.instructions
     this.#eraUntil = performance.now() + (this.definitions.pins === undefined ? ERA_MS : 0)
     return this.era
   }
@@ -392,7 +385,7 @@ export class Backend implements SessionPeer {
     const timeoutMs = Math.min(PROBE_MS, this.timeoutMs, this.health.policy.timeoutMs)
     try {
       const headers = this.modernHeaders('server/discover')
-      const era = eraOfAnswer(await this.post({ headers, body: discoverText(this.client), timeoutMs }))
+      const era = readEra(await this.post({ headers, body: discoverText(this.client), timeoutMs }))
       if (this.#protocolEra !== 'stateless' || era.era === 'modern') return era
     } catch (error) {
       const failure = connectionFailure(error)

@@ -1,6 +1,5 @@
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
-import type { Dispatcher } from 'undici'
 import type { BackendConfig } from '../../../config/gateway.ts'
 import { createDispatcher } from '../../../net/connect.ts'
 import type { Share } from '../../../server/budget.ts'
@@ -9,15 +8,13 @@ import { type OpenChannel, withPauses } from '../channel/channel.ts'
 import { ChannelDispatcher } from '../channel/channel-dispatcher.ts'
 import { childChannel } from '../channel/child-channel.ts'
 import { sseChannel } from '../channel/sse-channel.ts'
-import { approvedTransport } from '../connection/approved-transport.ts'
-import { MOST_CALLS, type Transport } from '../connection/transport.ts'
+import { approvedTransport, HttpTransport, MOST_CALLS, type Transport } from '../connection/http.ts'
 
 interface TransportOptions {
   readonly config: BackendConfig
   /** The folder that paths of the configuration are relative to. */
   readonly directory: string
   readonly log: Logger
-  /** The backend's share of memory. */
   readonly share: Share
 }
 
@@ -52,33 +49,6 @@ export function createTransport(options: TransportOptions): Transport {
   if (config.transport !== 'sse') return config.enforcesPins === true ? approvedTransport(http) : http
   const open = sseChannel({ url, dispatcher: http, share })
   return new ChannelDispatcher({ open, shared: false, log, release: () => http.destroy() })
-}
-
-/** Gives calls and streams separate connections. */
-class HttpTransport implements Transport {
-  readonly #calls: Dispatcher
-  readonly #streams: Dispatcher
-
-  constructor(calls: Dispatcher, streams: Dispatcher) {
-    this.#calls = calls
-    this.#streams = streams
-  }
-
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    return this.#calls.dispatch(options, handler)
-  }
-
-  stream(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    return this.#streams.dispatch(options, handler)
-  }
-
-  async close(): Promise<void> {
-    await Promise.all([this.#calls.close(), this.#streams.close()])
-  }
-
-  async destroy(): Promise<void> {
-    await Promise.all([this.#calls.destroy(), this.#streams.destroy()])
-  }
 }
 
 function stdioChannel({ config, directory, log }: TransportOptions): OpenChannel {

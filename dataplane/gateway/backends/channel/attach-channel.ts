@@ -5,12 +5,10 @@ import type { StdioConfig } from '../../../config/gateway.ts'
 import { secretFile } from '../../../config/secret-file.ts'
 import { createDispatcher } from '../../../net/connect.ts'
 import { BackendFailure } from '../connection/failure.ts'
-import type { OpenChannel } from './channel.ts'
-import { LineSplitter, LONGEST_LINE } from './line-splitter.ts'
+import { LineSplitter, LONGEST_LINE, type OpenChannel } from './channel.ts'
 
 interface AttachChannelOptions {
   readonly attach: NonNullable<StdioConfig['attach']>
-  /** The folder that paths of the configuration are relative to. */
   readonly directory: string
   /** Called with the beginning of a line that was too long. */
   readonly onDropped: (start: string) => void
@@ -50,7 +48,7 @@ export function attachChannel({ attach, directory, onDropped }: AttachChannelOpt
   return async function openAttach(receiver) {
     const { ping, WebSocket } = await import('undici')
     const headers = { authorization: `Bearer ${readToken(token)}` }
-    const socket = await connected(
+    const socket = await waitForOpen(
       new WebSocket(url.href.replace(/^http/, 'ws'), { protocols: PROTOCOLS, headers, dispatcher }),
       () => findRefusal(url, headers, dispatcher),
     )
@@ -109,7 +107,7 @@ function readToken(token: () => string): string {
 }
 
 /** Waits until the socket is open. `refusal` finds the reason when it could not be opened. */
-async function connected(socket: WebSocket, refusal: () => Promise<string | undefined>): Promise<WebSocket> {
+async function waitForOpen(socket: WebSocket, refusal: () => Promise<string | undefined>): Promise<WebSocket> {
   socket.binaryType = 'arraybuffer'
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const timer = setTimeout(() => reject(new Error(`no connection within ${OPEN_MS} ms`)), OPEN_MS)

@@ -1,5 +1,5 @@
+import { LEVELS, rankLevel } from '../../mcp/eras.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
-import { LEVELS, rankLevel } from '../../mcp/log-levels.ts'
 import type { BackendFailure } from '../connection/failure.ts'
 import type { Exchange } from './exchange.ts'
 
@@ -32,7 +32,6 @@ export interface Participants {
   readonly pending: ReadonlyMap<number, PendingRequest>
 }
 
-/** The subscriptions of one of the clients that share a server. */
 export interface ClientSubscriptions {
   readonly subscribed: Set<string>
   /** The lowest level of log messages that it gets. */
@@ -48,7 +47,7 @@ interface SubscriptionRequest {
 }
 
 /** Returns the client that an unsolicited message is for: the only one with a pending request, or the only client. */
-export function addressee({
+export function findAddressee({
   clients,
   pending,
 }: Participants): Partial<Pick<PendingRequest, 'client' | 'exchange' | 'isCall'>> | undefined {

@@ -3,8 +3,8 @@ import type { Logger } from 'pino'
 import type { Dispatcher } from 'undici'
 import { isObject } from '../../../../crds/settings/json.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
+import { isModernRefusal, MODERN } from '../../mcp/eras.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
-import { isModernRefusal, MODERN } from '../../mcp/revisions.ts'
 import { notificationText, resultText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { OpenChannel } from './channel.ts'
@@ -248,7 +248,6 @@ export class ChannelDispatcher {
     await this.#options.release?.()
   }
 
-  /** Ends all channels now. */
   async destroy(): Promise<void> {
     this.#closing = true
     for (const conversation of this.#conversations) conversation.close()

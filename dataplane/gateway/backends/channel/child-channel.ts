@@ -4,8 +4,7 @@ import type { Logger } from 'pino'
 import type { StdioConfig } from '../../../config/gateway.ts'
 import { secretFile } from '../../../config/secret-file.ts'
 import { BackendFailure } from '../connection/failure.ts'
-import type { OpenChannel } from './channel.ts'
-import { LineSplitter } from './line-splitter.ts'
+import { LineSplitter, type OpenChannel } from './channel.ts'
 
 /** The most bytes that a server may leave unread before it counts as hung. */
 const MOST_UNREAD = 32 * 1024 * 1024
@@ -15,7 +14,6 @@ const LONGEST_LOGGED = 2_000
 
 interface ChildChannelOptions {
   readonly stdio: StdioConfig & { readonly command: readonly string[] }
-  /** The folder that paths of the configuration are relative to. */
   readonly directory: string
   readonly log: Logger
 }
@@ -36,7 +34,7 @@ export function childChannel({ stdio, directory, log }: ChildChannelOptions): Op
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe'],
     })
-    await started(child)
+    await waitForStart(child)
     const { stdin, stdout, stderr } = child
     const lines = new LineSplitter({
       line: (text) => receiver.message(text),
@@ -94,7 +92,7 @@ function readAll(secrets: readonly { readonly name: string; readonly read: () =>
   }
 }
 
-function started(child: ChildProcess): Promise<void> {
+function waitForStart(child: ChildProcess): Promise<void> {
   return new Promise((resolve, reject) => {
     child.once('spawn', resolve)
     child.once('error', (cause) =>

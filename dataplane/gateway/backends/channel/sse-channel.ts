@@ -3,15 +3,11 @@ import { type BodyDecoder, decoderFor } from '../../../net/body-decoder.ts'
 import type { Share } from '../../../server/budget.ts'
 import { memberText } from '../../mcp/json.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
-import { IDENTITY, isOfType, isSuccess } from '../connection/answer-head.ts'
-import { BackendFailure, connectionFailure } from '../connection/failure.ts'
-import { openStream } from '../connection/following-stream.ts'
+import { BackendFailure, connectionFailure, readRpcError } from '../connection/failure.ts'
+import { IDENTITY, isOfType, isSuccess, openStream, type Transport } from '../connection/http.ts'
 import { requestBackend } from '../connection/request.ts'
-import { saidIn } from '../connection/said-error.ts'
-import type { Transport } from '../connection/transport.ts'
 import { UnfinishedEvent } from '../connection/unfinished-event.ts'
-import { type Channel, type ChannelReceiver, DroppedMessage, type OpenChannel } from './channel.ts'
-import { LONGEST_LINE } from './line-splitter.ts'
+import { type Channel, type ChannelReceiver, DroppedMessage, LONGEST_LINE, type OpenChannel } from './channel.ts'
 
 interface SseChannelOptions {
   readonly url: URL
@@ -82,8 +78,8 @@ class SseChannel implements Channel {
     if (isSuccess(status)) return
     // The server no longer knows this stream. The message fails before the channel closes, as in a lost session.
     if (status === 404) setImmediate(() => this.close())
-    const said = saidIn(body, memberText(text, 'id'))
-    throw new BackendFailure('backend_failed', `refused a message with HTTP ${status}`, { status, said })
+    const rpcError = readRpcError(body, memberText(text, 'id'))
+    throw new BackendFailure('backend_failed', `refused a message with HTTP ${status}`, { status, rpcError })
   }
 
   close(): void {
@@ -139,7 +135,7 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    if (this.#state === 'over') controller.abort(new Error('no longer wanted'))
+    if (this.#state === 'over') controller.abort(new Error('the stream is no longer needed'))
   }
 
   onResponseStart(
@@ -149,7 +145,7 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
   ): void {
     if (!isSuccess(status)) this.#end(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status }))
     else if (!isOfType(headers['content-type'], 'text/event-stream'))
-      this.#end(new BackendFailure('backend_failed', 'gave no stream of events'))
+      this.#end(new BackendFailure('backend_failed', 'answered without a stream of events'))
     else this.#decode(headers['content-encoding'], controller)
   }
 

@@ -1,14 +1,19 @@
 import type { Dispatcher } from 'undici'
 import { type BodyDecoder, decoderFor, UndecodableBody } from '../../../net/body-decoder.ts'
 import type { Share } from '../../../server/budget.ts'
+import {
+  type MendRule,
+  mayNeedMending,
+  mendError,
+  mendNulls,
+  mendUnasked,
+  NullMender,
+} from '../../mcp/answer-mender.ts'
 import type { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { memberText } from '../../mcp/json.ts'
-import { mendedError } from '../../mcp/mended-error.ts'
-import { type MendRule, mendedNulls, NullMender } from '../../mcp/null-mender.ts'
-import { mayNeedMending, mendedUnasked } from '../../mcp/result-rules.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
-import { type AnswerHead, type HeadersRead, isAcceptance, isOfType, isSuccess } from './answer-head.ts'
 import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
+import { type AnswerHead, type HeadersRead, isAcceptance, isOfType, isSuccess } from './http.ts'
 
 /** The owner of a request to a backend, which receives the parts of its answer. */
 export interface AnswerOwner {
@@ -46,7 +51,7 @@ export interface AnswerOwner {
   redirected?(head: AnswerHead): (() => void) | undefined
   failed(failure: BackendFailure): void
   /**
-   * Handles an error in the handling of the answer. It is a bug of the gateway that must affect this exchange only.
+   * Handles an error in processing the answer, which is a bug of the gateway and must affect this exchange only.
    * Never throws.
    */
   faulted(error: unknown): void
@@ -267,8 +272,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     // An event without a message only sets the stream's last event id (2025-11-25, resumability).
     if (!scanner.hasWhole || !scanner.hasMethod) return
     if (scanner.id === undefined) {
-      if (!this.#owner.notified(mendedUnasked(message, scanner.hasNull))) this.pause()
-    } else this.#owner.requested(scanner.id, mendedUnasked(message, scanner.hasNull))
+      if (!this.#owner.notified(mendUnasked(message, scanner.hasNull))) this.pause()
+    } else this.#owner.requested(scanner.id, mendUnasked(message, scanner.hasNull))
   }
 
   /** Handles the end of the body. Returns true if another exchange continues this one. */
@@ -441,9 +446,9 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
 
   /** Returns a whole answer in a form that official clients accept. */
   #mended(scanner: AnswerScanner, given: Buffer): Buffer {
-    const body = scanner.needsMending ? mended(scanner, given) : given
+    const body = scanner.needsMending ? mendBody(scanner, given) : given
     const rule = this.#owner.mendRule
-    return rule === undefined || !mayNeedMending(body, scanner.hasNull, rule) ? body : mendedNulls(body, rule)
+    return rule === undefined || !mayNeedMending(body, scanner.hasNull, rule) ? body : mendNulls(body, rule)
   }
 
   #fail(failure: BackendFailure): void {
@@ -456,18 +461,20 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
 /**
  * Returns a result (JSON text) as an object: an empty one for null, with the member that the scanner adds to objects.
  */
-const resultIn = (result: string | undefined, { resultMember }: AnswerScanner): string =>
+const toResultObject = (result: string | undefined, { resultMember }: AnswerScanner): string =>
   result === undefined || result === 'null' ? `{${resultMember}}` : result
 
 /**
  * Repairs an answer to the form of JSON-RPC 2.0, which official clients require: without other members, without a null
  * `error` beside a result or the reverse, and with a number and a text in an error. Numbers keep their spelling.
  */
-function mended(scanner: AnswerScanner, body: Buffer): Buffer {
+function mendBody(scanner: AnswerScanner, body: Buffer): Buffer {
   const text = body.toString('utf8')
   const [error, result] = [memberText(text, 'error'), memberText(text, 'result')]
   scanner.hasError = error !== undefined && error !== 'null'
   scanner.hasResult = !scanner.hasError
-  const outcome = scanner.hasError ? `"error":${mendedError(error as string)}` : `"result":${resultIn(result, scanner)}`
+  const outcome = scanner.hasError
+    ? `"error":${mendError(error as string)}`
+    : `"result":${toResultObject(result, scanner)}`
   return Buffer.from(`{"jsonrpc":"2.0","id":${memberText(text, 'id') ?? 'null'},${outcome}}`)
 }

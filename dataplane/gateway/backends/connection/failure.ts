@@ -1,9 +1,13 @@
+import { isObject } from '../../../../crds/settings/json.ts'
 import { AddressRefused } from '../../../net/connect.ts'
 import type { ErrorCode } from '../../../server/errors.ts'
 import type { MakeLink } from '../../../upstream-tokens/index.ts'
+import { mendError } from '../../mcp/answer-mender.ts'
+import { sameId } from '../../mcp/answer-scanner.ts'
+import { memberText, parseObject } from '../../mcp/json.ts'
 
 /** A JSON-RPC error of a backend. */
-export interface SaidError {
+export interface RpcError {
   /** The error as JSON text, in the form of JSON-RPC. */
   readonly error: string
   readonly code: unknown
@@ -15,14 +19,12 @@ export interface SaidError {
 export class BackendFailure extends Error {
   override readonly name = 'BackendFailure'
   readonly code: Extract<ErrorCode, 'backend_failed' | 'backend_unavailable' | 'backend_timeout'>
-  /** The HTTP status of the answer, if any. */
   readonly status: number | undefined
   /** The code of the JSON-RPC error in the answer, if any. */
   readonly rpcCode: number | undefined
-  /** The text for callers, in place of the usual one. */
   readonly text: string | undefined
   /** The JSON-RPC error that came with an HTTP error status, for callers. */
-  readonly said: SaidError | undefined
+  readonly rpcError: RpcError | undefined
   /** Creates the link by which the caller obtains the missing credential. */
   readonly link: MakeLink | undefined
 
@@ -34,7 +36,7 @@ export class BackendFailure extends Error {
       rpcCode?: number | undefined
       cause?: unknown
       text?: string
-      said?: SaidError | undefined
+      rpcError?: RpcError | undefined
       link?: MakeLink | undefined
     } = {},
   ) {
@@ -43,12 +45,11 @@ export class BackendFailure extends Error {
     this.status = options.status
     this.rpcCode = options.rpcCode
     this.text = options.text
-    this.said = options.said
+    this.rpcError = options.rpcError
     this.link = options.link
   }
 }
 
-/** Converts a connection error to a failure. */
 export function connectionFailure(error: unknown): BackendFailure {
   if (error instanceof BackendFailure) return error
   if (error instanceof AddressRefused) return refusedAddress(error)
@@ -73,3 +74,28 @@ const CONFLICT = 409
 /** Tells whether a refusal with this HTTP status (0: no answer) is temporary, so that the next attempt may succeed. */
 export const isPassing = (status: number): boolean =>
   status === 0 || status === CONFLICT || status === 429 || status >= 500
+
+/** The JSON-RPC error in a body: its code, and the whole error as JSON text in the form of JSON-RPC. */
+interface FoundError {
+  readonly code: unknown
+  readonly text: string
+}
+
+/** Reads the JSON-RPC error that a body holds; undefined if it holds none. */
+export function findRpcError(body: string): FoundError | undefined {
+  const message = parseObject(body)
+  if (!isObject(message?.['error'])) return undefined
+  return { code: message['error']['code'], text: mendError(memberText(body, 'error') as string) }
+}
+
+const NONE: ReadonlySet<unknown> = new Set()
+
+/**
+ * Reads the JSON-RPC error that came with an HTTP status for the request with this id (JSON text). Errors with the codes
+ * `without` are not for callers.
+ */
+export function readRpcError(body: string, sentId: string | undefined, without = NONE): RpcError | undefined {
+  const found = findRpcError(body)
+  if (found === undefined || sentId === undefined || without.has(found.code)) return undefined
+  return { error: found.text, code: found.code, isOwn: sameId(memberText(body, 'id'), sentId) }
+}

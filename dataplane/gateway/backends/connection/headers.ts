@@ -88,7 +88,6 @@ export class CallerHeaders implements BackendHeaders {
     return this.#credential.isFinal
   }
 
-  /** The current credential; undefined if there is none yet. */
   get credential(): Credential | undefined {
     return this.#credential.current
   }
@@ -101,7 +100,6 @@ export class CallerHeaders implements BackendHeaders {
     return this.#settled(this.#credential.renewed(refused))
   }
 
-  /** Returns the failure for a new credential that the backend has refused. */
   refused(status: number): BackendFailure {
     return new BackendFailure('backend_failed', `refuses the caller’s credential with HTTP ${status}`, {
       status,

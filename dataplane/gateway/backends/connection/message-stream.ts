@@ -2,9 +2,9 @@ import type { Logger } from 'pino'
 import type { Dispatcher } from 'undici'
 import { type BodyDecoder, decoderFor } from '../../../net/body-decoder.ts'
 import type { Share } from '../../../server/budget.ts'
-import { mendedUnasked } from '../../mcp/result-rules.ts'
+import { mendUnasked } from '../../mcp/answer-mender.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
-import { isOfType, isSuccess } from './answer-head.ts'
+import { isOfType, isSuccess } from './http.ts'
 import { UnfinishedEvent } from './unfinished-event.ts'
 
 interface MessageStreamOptions {
@@ -60,12 +60,12 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     this.#over = true
     this.#drop()
     this.#decoder?.stop()
-    this.#controller?.abort(new Error('no longer needed'))
+    this.#controller?.abort(new Error('the stream is no longer needed'))
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    if (this.#over) controller.abort(new Error('no longer needed'))
+    if (this.#over) controller.abort(new Error('the stream is no longer needed'))
   }
 
   onResponseStart(
@@ -87,7 +87,7 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
       this.#guard(() => this.#options.onBegin?.())
     } else {
       this.#refused = status
-      controller.abort(new Error('no stream'))
+      controller.abort(new Error('the answer is no stream'))
     }
   }
 
@@ -143,6 +143,6 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     const message = this.#event.take()
     this.#isDropped = false
     this.hasSpoken ||= message.length > 0
-    if (message.length > 0 && !this.#over) this.#guard(() => this.#options.onMessage(mendedUnasked(message)))
+    if (message.length > 0 && !this.#over) this.#guard(() => this.#options.onMessage(mendUnasked(message)))
   }
 }

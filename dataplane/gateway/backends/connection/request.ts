@@ -1,8 +1,9 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { Reservation, type Share } from '../../../server/budget.ts'
 import { AnswerScanner, isOtherId } from '../../mcp/answer-scanner.ts'
-import { memberText } from '../../mcp/json.ts'
-import { parseJson } from '../../mcp/parse.ts'
+import { memberText, parseJson } from '../../mcp/json.ts'
+import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
+import { BackendFailure, connectionFailure } from './failure.ts'
 import {
   type AnswerHead,
   describeDetail,
@@ -13,11 +14,9 @@ import {
   isSuccess,
   redirectIn,
   SAME_METHOD,
+  type Transport,
   withoutSent,
-} from './answer-head.ts'
-import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
-import { BackendFailure, connectionFailure } from './failure.ts'
-import type { Transport } from './transport.ts'
+} from './http.ts'
 
 /**
  * One of the gateway's own requests to a backend, such as opening a session or listing tools. Its answer is buffered
@@ -57,7 +56,6 @@ export interface BackendRequest {
 
 export interface BackendAnswer {
   readonly status: number
-  /** The description of an HTTP answer without an MCP answer. */
   readonly refusal?: Refusal
   /** The text of the JSON-RPC answer. Without one it is the beginning of the body, and empty if there is no body. */
   readonly text: string
@@ -81,14 +79,12 @@ const LONGEST_REASON = 80
 const NO_MESSAGE = 'no message'
 
 /** The default pause before a broken stream is resumed (2025-11-25, resumability). */
-
 const RETRY_MS = 1_000
 /** The shortest pause before a stream is resumed. A backend may ask for less, but may have many streams. */
 const SOONEST_RETRY_MS = 100
 /** The longest pause, because Node treats a delay of more than 32 bits as none. */
 const LATEST_RETRY_MS = 5 * 60_000
 
-/** Sends one request. Rejects with a BackendFailure if no complete answer arrives in time. */
 export function requestBackend(request: BackendRequest): Promise<BackendAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<BackendAnswer>()
   new OwnRequest(request, resolve, reject).start()
@@ -188,7 +184,7 @@ class OwnRequest implements AnswerOwner {
     return true
   }
 
-  /** Ends the wait at the first answer. The stream may stay open. */
+  /** Settles the request at the first answer, because the stream may stay open. */
   answered(scanner: AnswerScanner, body: Buffer): void {
     // Calls follow the same rule.
     if (this.isOther(scanner) || (scanner.id === undefined && !scanner.hasError)) {
@@ -241,7 +237,7 @@ class OwnRequest implements AnswerOwner {
   }
 
   faulted(cause: unknown): void {
-    this.failed(new BackendFailure('backend_failed', `its answer can’t be processed: ${String(cause)}`, { cause }))
+    this.failed(new BackendFailure('backend_failed', `its answer could not be processed: ${String(cause)}`, { cause }))
   }
 
   goOnAfter(eventId: string, retryMs: number | undefined): boolean {

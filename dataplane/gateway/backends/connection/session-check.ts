@@ -1,7 +1,7 @@
 import { isObject } from '../../../../crds/settings/json.ts'
-import { parseObject } from '../../mcp/parse.ts'
-import { isSuccess } from './answer-head.ts'
+import { parseObject } from '../../mcp/json.ts'
 import type { BackendFailure } from './failure.ts'
+import { isSuccess } from './http.ts'
 import type { BackendAnswer } from './request.ts'
 
 /**
@@ -27,16 +27,16 @@ const isReserved = (code: unknown): boolean => typeof code === 'number' && code 
 export const isUnread = ({ status }: BackendFailure): boolean => UNREAD.has(status)
 
 /**
- * The strength of a failure as a sign that the session is over. `none`: it is no sign. `some`: a ping in the last second is believed.
- * `strong`: the next ping is awaited, since the session may have ended after the last. `unread`: the same, and a server
- * without sessions may need them by now.
+ * The strength of a failure as a sign that the session is over. `none`: it is no sign. `some`: a ping in the last second
+ * is sufficient proof of the contrary. `strong`: the next ping is awaited, because the session may have ended after the
+ * last one. `unread`: the same, and a server that had no sessions may require them now.
  */
 export type Doubt = 'none' | 'some' | 'strong' | 'unread'
 
 /**
- * Returns what a failure says of the session. Specifications say 404 when one is over; servers in use send 401, 410,
- * 422, 500, 503, 400 with a text, and 200 with one of several JSON-RPC codes. `isRepeatable`: the request may be sent
- * once more in the next session, so that waiting is worth it.
+ * Returns how far a failure shows that the session is over. By the specification the status is then 404; servers in use
+ * also send 401, 410, 422, 500, 503, 400 with a text, and 200 with one of several JSON-RPC codes. `isRepeatable`: the
+ * request may be sent once more in the next session, so that waiting is worth it.
  *
  * | HTTP status                      | JSON-RPC code           | doubt     | if repeatable |
  * | -------------------------------- | ----------------------- | --------- | ------------- |
@@ -48,10 +48,10 @@ export type Doubt = 'none' | 'some' | 'strong' | 'unread'
  * | 2xx                              | none, or reserved       | some      | some          |
  * | 2xx                              | another                 | none      | none          |
  */
-export function doubtOf({ status, rpcCode, said }: BackendFailure, isRepeatable: boolean): Doubt {
+export function rateDoubt({ status, rpcCode, rpcError }: BackendFailure, isRepeatable: boolean): Doubt {
   const likely = isRepeatable ? 'strong' : 'some'
   if (status === TOO_MANY) return 'none'
-  if (UNREAD.has(status)) return OF_REQUEST.has(said?.code ?? rpcCode) ? likely : 'unread'
+  if (UNREAD.has(status)) return OF_REQUEST.has(rpcError?.code ?? rpcCode) ? likely : 'unread'
   if (status === undefined || !isSuccess(status) || OF_SESSIONS.has(rpcCode)) return likely
   return rpcCode === undefined || isReserved(rpcCode) ? 'some' : 'none'
 }

@@ -1,6 +1,4 @@
-/** The kinds of lists that a server has. */
 export type ListKind = 'tools' | 'prompts' | 'resources' | 'templates' | 'skills'
-/** The kinds other than tools. */
 export type ItemKind = Exclude<ListKind, 'tools'>
 export const ITEM_KINDS = ['prompts', 'resources', 'templates', 'skills'] as const satisfies readonly ItemKind[]
 

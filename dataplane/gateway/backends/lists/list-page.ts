@@ -1,10 +1,12 @@
 import { isObject } from '../../../../crds/settings/json.ts'
+import { readApp, type ToolApp } from '../../mcp/apps.ts'
 import { type EntryKind, type ReadEntry, readEntry } from '../../mcp/entry-rules.ts'
-import { detached, Elements, memberText } from '../../mcp/json.ts'
+import { InvalidParamHeader, type ParamHeader, readParamHeaders } from '../../mcp/eras.ts'
+import { detach, Elements, memberText } from '../../mcp/json.ts'
 import type { ListForm } from './list-kind.ts'
 
 /** The facts about a skill that routes and filters use. */
-export interface SkillFacts {
+interface SkillFacts {
   readonly name: string
   /** The URI of its folder, without a slash at its end. */
   readonly root: string
@@ -12,7 +14,6 @@ export interface SkillFacts {
   readonly files: readonly string[]
 }
 
-/** An item of a backend's list. */
 export interface BackendItem {
   /** Name, URI or URI template. */
   readonly key: string
@@ -31,7 +32,6 @@ export interface EntryNote {
   readonly message: string
 }
 
-/** One page of a backend's list. */
 export interface ListPage<T> {
   readonly items: readonly T[]
   readonly nextCursor: string | undefined
@@ -44,9 +44,9 @@ export interface NewEntry extends BackendItem {
 }
 
 /** The form of a page. Without `kind` an entry needs only a valid key; `noun` then names the entry in notes. */
-export type ReadPage = Pick<ListForm, 'member' | 'key'> & { readonly kind?: EntryKind; readonly noun?: string }
+type ReadPage = Pick<ListForm, 'member' | 'key'> & { readonly kind?: EntryKind; readonly noun?: string }
 
-export interface ReadLimits {
+interface ReadLimits {
   /** Tells whether an entry with this text length fits. The list ends at the first one that does not. */
   fits?(textLength: number): boolean
   /** Tells whether reports to operators may quote an entry's name and text. */
@@ -87,7 +87,6 @@ export function readPage<T>(
 
 const isMended = (entry: ReadEntry): boolean => 'mended' in entry && entry.mended.length > 0
 
-/** The items of a page, and the notes on its entries. */
 class Page<T> {
   readonly items: T[] = []
   readonly notes: EntryNote[] = []
@@ -111,7 +110,7 @@ class Page<T> {
       const entry = kind === undefined ? plainEntry(text) : readEntry(kind, text)
       // A repaired entry is stored in both forms.
       if (isMended(entry) && !fits(text)) return
-      this.take(entry, text, 'broken' in entry ? nameIn(text, key) : entry.value[key], key)
+      this.take(entry, text, 'broken' in entry ? readName(text, key) : entry.value[key], key)
     }
   }
 
@@ -134,7 +133,7 @@ class Page<T> {
       return
     }
     const { text, value, mended } = entry
-    const kept = { text: detached(text), ...(text === source ? {} : { source: detached(source) }) }
+    const kept = { text: detach(text), ...(text === source ? {} : { source: detach(source) }) }
     const item = this.#itemOf({ key: name, ...kept, value })
     if (typeof item === 'string') {
       leaveOut(item)
@@ -163,7 +162,50 @@ function plainEntry(text: string) {
   return { text, value: isObject(value) ? value : {}, mended: [] }
 }
 
-function nameIn(entry: string, key: string): unknown {
+function readName(entry: string, key: string): unknown {
   const value: unknown = JSON.parse(entry)
   return isObject(value) ? value[key] : undefined
+}
+
+export interface BackendTool {
+  readonly key: string
+  /** The backend's own JSON text, with repairs only. Unknown members stay unchanged. */
+  readonly text: string
+  /** The text before the repairs, if there were any. */
+  readonly source?: string | undefined
+  readonly paramHeaders: readonly ParamHeader[]
+  readonly app: ToolApp | undefined
+  /** True if the tool declares that a call may be repeated, because it is read-only or idempotent. */
+  readonly isRepeatable: boolean
+}
+
+/**
+ * Reads the answer to `tools/list`. Omits a tool with invalid header declarations (2026-07-28, transports: a client
+ * must drop it), and a tool that clients would refuse. Throws a TypeError if the answer contains no list.
+ */
+export function readToolPage(answer: string, limits?: ReadLimits): ListPage<BackendTool> {
+  return readPage(answer, TOOLS, readTool, limits)
+}
+
+const TOOLS: ReadPage = { kind: 'tools', member: 'tools', key: 'name' }
+
+/** Returns a tool, or the rule that omits it. */
+function readTool({ key, text, source, value }: NewEntry): BackendTool | string {
+  try {
+    return {
+      key,
+      text,
+      ...(source === undefined ? {} : { source }),
+      paramHeaders: readParamHeaders(value['inputSchema']),
+      app: readApp(value),
+      isRepeatable: isRepeatable(value),
+    }
+  } catch (error) {
+    if (!(error instanceof InvalidParamHeader)) throw error
+    return error.message
+  }
+}
+
+function isRepeatable({ annotations }: Readonly<Record<string, unknown>>): boolean {
+  return isObject(annotations) && (annotations['idempotentHint'] === true || annotations['readOnlyHint'] === true)
 }

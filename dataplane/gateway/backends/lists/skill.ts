@@ -1,8 +1,8 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { hasSkillScheme, isCanonicalSkill, MANIFEST, spellingKey } from '../../mcp/skills.ts'
+import type { ListRoom } from './list-memory.ts'
 import type { BackendItem, ListPage, NewEntry } from './list-page.ts'
 import { readPage } from './list-page.ts'
-import type { ListRoom } from './list-room.ts'
 
 /** The limits of one backend's list of skills: pages, entries, and characters of JSON text. */
 export const skillLimits = { pages: 50, skills: 2_000, text: 16 * 1024 * 1024 } as const
@@ -41,7 +41,7 @@ export class SkillReader {
   #take(entry: NewEntry): BackendItem | string {
     const key = spellingKey(entry.key) ?? entry.key
     if (this.#seen.has(key)) return 'an earlier skill has its uri'
-    const item = skillIn(entry)
+    const item = readSkill(entry)
     if (typeof item !== 'string') this.#seen.add(key)
     return item
   }
@@ -55,13 +55,13 @@ export class SkillReader {
 }
 
 /** Returns a skill, or the rule that omits it. */
-export function skillIn({ key: uri, text, value }: NewEntry): BackendItem | string {
+export function readSkill({ key: uri, text, value }: NewEntry): BackendItem | string {
   const { frontmatter, resources } = value
   const root = findRoot(uri)
   if (root === undefined) return 'its uri must be the canonical one of a SKILL.md in a named folder'
   const broken = brokenFrontmatter(frontmatter, root) ?? brokenMeta(value['_meta'])
   if (broken !== undefined) return broken
-  const files = resources === 'dynamic' ? [uri] : filesIn(resources, uri, root)
+  const files = resources === 'dynamic' ? [uri] : readFiles(resources, uri, root)
   if (typeof files === 'string') return files
   const own = hasSkillScheme(uri) ? files.filter((file) => spellingKey(file) !== undefined) : files
   const { name } = frontmatter as { readonly name: string }
@@ -86,7 +86,7 @@ function brokenFrontmatter(frontmatter: unknown, root: string): string | undefin
   if (name !== lastSegment(root)) return 'frontmatter.name must be the name of its folder'
   if (typeof description !== 'string' || description === '' || [...description].length > LONGEST_DESCRIPTION)
     return 'frontmatter.description must have 1 to 1024 characters'
-  if (!isDepth(frontmatter, DEEPEST)) return `frontmatter is nested deeper than ${DEEPEST}`
+  if (!isNoDeeper(frontmatter, DEEPEST)) return `frontmatter is nested deeper than ${DEEPEST}`
   if (Buffer.byteLength(JSON.stringify(frontmatter)) > LARGEST_FRONTMATTER) return 'frontmatter is larger than 64 KiB'
   return undefined
 }
@@ -94,14 +94,13 @@ function brokenFrontmatter(frontmatter: unknown, root: string): string | undefin
 const brokenMeta = (meta: unknown): string | undefined =>
   meta === undefined || isObject(meta) ? undefined : '_meta must be an object'
 
-/** Tells whether a value has at most this nesting depth. */
-function isDepth(value: unknown, most: number): boolean {
+function isNoDeeper(value: unknown, most: number): boolean {
   if (typeof value !== 'object' || value === null) return true
-  return most > 0 && Object.values(value).every((inner) => isDepth(inner, most - 1))
+  return most > 0 && Object.values(value).every((inner) => isNoDeeper(inner, most - 1))
 }
 
 /** Returns the URIs of a skill's files, or the rule that they break. */
-function filesIn(resources: unknown, uri: string, root: string): readonly string[] | string {
+function readFiles(resources: unknown, uri: string, root: string): readonly string[] | string {
   if (!Array.isArray(resources)) return 'resources must be a list, or "dynamic"'
   if (resources.length > MOST_FILES) return `it has more than ${MOST_FILES} files`
   const seen = new Set<string>()

@@ -1,10 +1,10 @@
 import { isObject } from '../../../../crds/settings/json.ts'
+import { parseBytes } from '../../mcp/json.ts'
 import { isId } from '../../mcp/message.ts'
-import { parseBytes } from '../../mcp/parse.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
 import { isPassing } from '../connection/failure.ts'
-import { openStream } from '../connection/following-stream.ts'
+import { openStream } from '../connection/http.ts'
 import { MessageStream } from '../connection/message-stream.ts'
 import { isListChanged } from '../lists/list-kind.ts'
 import { type Era, ownMeta } from '../session/era.ts'
@@ -32,8 +32,8 @@ export class ChangeStream {
   keep(): void {
     const { era, ownSession } = this.#backend
     if (this.#stopped || era === undefined) return
-    if (era.era === 'modern') this.#subscribe(declaredBy(era.capabilities))
-    else if (declaredBy(ownSession.opened?.capabilities ?? {}).length > 0) ownSession.inbox.subscribe(this.#take)
+    if (era.era === 'modern') this.#subscribe(listDeclared(era.capabilities))
+    else if (listDeclared(ownSession.opened?.capabilities ?? {}).length > 0) ownSession.inbox.subscribe(this.#take)
   }
 
   #subscribe(declared: readonly string[]): void {
@@ -72,7 +72,7 @@ export class ChangeStream {
 }
 
 /** Returns the capabilities whose lists the backend has promised to report as changed. */
-const declaredBy = (capabilities: Readonly<Record<string, unknown>>): string[] =>
+const listDeclared = (capabilities: Readonly<Record<string, unknown>>): string[] =>
   ['tools', 'prompts', 'resources'].filter((name) => {
     const capability = capabilities[name]
     return isObject(capability) && capability['listChanged'] === true

@@ -1,22 +1,19 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isObject } from '../../../../crds/settings/json.ts'
-import { memberText } from '../../mcp/json.ts'
-import { LEVELS } from '../../mcp/log-levels.ts'
-import { parseBytes } from '../../mcp/parse.ts'
-import { isLegacyRevision, isOldRevision, legacyRevisions } from '../../mcp/revisions.ts'
+import { isLegacyRevision, isOldRevision, LEVELS, legacyRevisions } from '../../mcp/eras.ts'
+import { memberText, parseBytes } from '../../mcp/json.ts'
 import { FIRST_OWN_ID, notificationText, requestText } from '../../mcp/rpc-text.ts'
-import { IDENTITY } from '../connection/answer-head.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
+import { IDENTITY } from '../connection/http.ts'
 import type { BackendAnswer } from '../connection/request.ts'
 import { readResult, streamHeaders } from '../connection/request.ts'
-import { doubtOf, isKnownBy, type SessionState } from '../connection/session-check.ts'
-import { capabilitiesIn, instructionsIn, isRefusal } from './era.ts'
+import { isKnownBy, rateDoubt, type SessionState } from '../connection/session-check.ts'
+import { isRefusal, readCapabilities, readInstructions } from './era.ts'
 import type { TakeAnswer } from './late-answers.ts'
-import { type Opened, SESSION_ID } from './opened-session.ts'
 import { SessionInbox } from './session-inbox.ts'
 import type { OwnPost, SessionPeer } from './session-peer.ts'
-import { type SessionKeeper, SharedSession } from './shared-session.ts'
+import { type Opened, SESSION_ID, type SessionKeeper, SharedSession } from './shared-session.ts'
 
 /** The longest text of a backend in an error. */
 const LONGEST_QUOTED = 64
@@ -24,11 +21,12 @@ const LONGEST_QUOTED = 64
 const NOT_FOUND = 404
 /** The least time between two pings in one session, in milliseconds. */
 const PING_PAUSE_MS = 1_000
-/** The timeout of a ping. */
 const PING_MS = 5_000
-/** The header of a session's id. */
 export const SESSION_HEADER = 'mcp-session-id'
-/** The number of first ids among which a session that replicas may share chooses, and the ids that each leaves to it. */
+/**
+ * The number of ranges of request ids, and the ids of a range. Each replica chooses a range at random in a session that
+ * replicas may share.
+ */
 const ID_STARTS = 100_000
 const IDS = 10_000
 
@@ -52,7 +50,6 @@ export class BackendSession {
   #closed = false
   /** The lowest log level that was set in the open session. It applies to all requests that share the session. */
   #logLevel: string | undefined
-  /** Called when the session has been opened here. */
   onOpened: (() => void) | undefined
   /**
    * The caller whose calls have this session to themselves, one at a time, with the capabilities declared for them;
@@ -182,7 +179,7 @@ export class BackendSession {
     failure: BackendFailure,
     { opened, isRepeatable }: { readonly opened: Opened; readonly isRepeatable: boolean },
   ): Promise<SessionState> | undefined {
-    const doubt = doubtOf(failure, isRepeatable)
+    const doubt = rateDoubt(failure, isRepeatable)
     if (doubt === 'none' || (opened.sessionId === undefined && doubt !== 'unread')) return undefined
     return this.check(opened, doubt !== 'some')
   }
@@ -313,8 +310,8 @@ export class BackendSession {
     })
     const result = readResult(answer)
     if (sessionId !== undefined && !SESSION_ID.test(sessionId))
-      throw new BackendFailure('backend_failed', 'gave a session id that can’t stand in a header')
-    const revision = revisionIn(result, answer.status)
+      throw new BackendFailure('backend_failed', 'gave a session id that is not allowed in a header')
+    const revision = readRevision(result, answer.status)
     // A server without session ids keeps no state of a client and can't send it requests, so the modern era is
     // sufficient.
     if (isTry && sessionId === undefined)
@@ -322,9 +319,9 @@ export class BackendSession {
     const opened: Opened = {
       sessionId,
       revision,
-      capabilities: capabilitiesIn(result, backend.capabilitiesFor(this)),
+      capabilities: readCapabilities(result, backend.capabilitiesFor(this)),
     }
-    if (!isTry) backend.instructed(instructionsIn(result))
+    if (!isTry) backend.instructed(readInstructions(result))
     await this.#notify(opened, notificationText('notifications/initialized'))
     const inForce = await this.#shared.settle(opened, remembered)
     if (inForce !== opened) this.#end(opened)
@@ -418,7 +415,7 @@ export class BackendSession {
  * Returns the protocol revision that the backend has chosen. Throws a BackendFailure if the gateway does not support
  * it.
  */
-function revisionIn({ protocolVersion }: Readonly<Record<string, unknown>>, status: number): string {
+function readRevision({ protocolVersion }: Readonly<Record<string, unknown>>, status: number): string {
   if (typeof protocolVersion !== 'string')
     throw new BackendFailure('backend_failed', `chose protocol revision ${typeof protocolVersion}`, { status })
   if (isLegacyRevision(protocolVersion) || isOldRevision(protocolVersion)) return protocolVersion

@@ -1,18 +1,18 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
-import { parseObject } from '../../mcp/parse.ts'
 import {
   CAPABILITIES_KEY,
   hasExtension,
   isModernError,
   legacyRevisions,
   MODERN,
-  supportedIn,
+  readSupported,
+  SESSION_TASKS_EXTENSION,
   VERSION_KEY,
-} from '../../mcp/revisions.ts'
+} from '../../mcp/eras.ts'
+import { parseObject } from '../../mcp/json.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
-import { SESSION_TASKS_EXTENSION } from '../../mcp/tasks.ts'
-import { BackendFailure } from '../connection/failure.ts'
+import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { BackendAnswer } from '../connection/request.ts'
 
 /** The era that a backend speaks, with its self-description in the answer to the probe. */
@@ -51,13 +51,13 @@ export const discoverText = (client: { readonly name: string; readonly version: 
   requestText(FIRST_OWN_ID, 'server/discover', { _meta: ownMeta(client) })
 
 /** Returns the era that the answer to the probe proves. Throws a BackendFailure if the answer proves nothing. */
-export function eraOfAnswer(given: BackendAnswer): Era {
+export function readEra(given: BackendAnswer): Era {
   const { status, text } = given
   const answer = parseObject(text)
   const error = isObject(answer?.['error']) ? answer['error'] : undefined
-  if (error !== undefined && isModernError(error)) return eraOfModernError(error)
+  if (error !== undefined && isModernError(error)) return readEraOfError(error)
   if (status >= 200 && status < 300) {
-    if (isObject(answer?.['result'])) return eraOfResult(answer['result'])
+    if (isObject(answer?.['result'])) return readEraOfResult(answer['result'])
     if (error !== undefined) return { era: 'legacy' }
   } else if (status >= 400 && status < 500 && !NO_EVIDENCE.has(status)) return { era: 'legacy' }
   throw unproven(given)
@@ -72,16 +72,16 @@ function unproven({ status, refusal }: BackendAnswer): BackendFailure {
   })
 }
 
-function eraOfResult(result: Readonly<Record<string, unknown>>): Era {
+function readEraOfResult(result: Readonly<Record<string, unknown>>): Era {
   const versions = result['supportedVersions']
   if (!Array.isArray(versions) || !versions.includes(MODERN)) return { era: 'legacy' }
-  const capabilities = capabilitiesIn(result)
+  const capabilities = readCapabilities(result)
   if (hasExtension(capabilities, SESSION_TASKS_EXTENSION)) return { era: 'legacy' }
-  return { era: 'modern', capabilities, instructions: instructionsIn(result) }
+  return { era: 'modern', capabilities, instructions: readInstructions(result) }
 }
 
-function eraOfModernError(error: Record<string, unknown>): Era {
-  const supported = supportedIn(error)
+function readEraOfError(error: Record<string, unknown>): Era {
+  const supported = readSupported(error)
   if (supported === undefined || supported.includes(MODERN)) return { era: 'modern', capabilities: { tools: {} } }
   if (supported.some((version) => legacyRevisions.includes(version as string))) return { era: 'legacy' }
   throw new BackendFailure('backend_failed', 'supports no protocol revision that Portico supports')
@@ -102,7 +102,7 @@ export const isRefusal = ({ status }: BackendFailure): boolean =>
  * Reads the capabilities in the answer to `initialize` or `server/discover`. If they equal `known`, those of another
  * session, returns that object. Throws a BackendFailure if they are too large.
  */
-export function capabilitiesIn(
+export function readCapabilities(
   result: Readonly<Record<string, unknown>> | undefined,
   known?: Capabilities,
 ): Capabilities {
@@ -120,9 +120,96 @@ export function capabilitiesIn(
 }
 
 /** Reads a server's `instructions`, at most the first 64 Ki characters. */
-export function instructionsIn(result: Readonly<Record<string, unknown>> | undefined): string | undefined {
+export function readInstructions(result: Readonly<Record<string, unknown>> | undefined): string | undefined {
   const instructions = result?.['instructions']
   return typeof instructions === 'string' && instructions !== ''
     ? instructions.slice(0, LONGEST_INSTRUCTIONS)
     : undefined
+}
+
+/** A session that can be opened with the backend. `open` rejects with a BackendFailure. */
+interface Opener {
+  open(): Promise<unknown>
+}
+
+/**
+ * The time in milliseconds for which a refusal of `initialize` counts. It is limited because an upgraded server does
+ * not announce itself.
+ */
+const REFUSED_MS = 5 * 60_000
+/**
+ * The pause after an attempt without a clear result, in milliseconds. It doubles with each such attempt, up to
+ * REFUSED_MS.
+ */
+const FIRST_PAUSE_MS = 10_000
+/**
+ * Finds out whether a modern backend also supports the legacy era. `server/discover` does not show it, so the first
+ * session that a client needs is the test. If it fails, legacy clients are served in the modern era.
+ */
+export class LegacySupport {
+  #state: 'unknown' | 'has' | 'lacks' = 'unknown'
+  #lacksUntil = 0
+  #pauseMs = FIRST_PAUSE_MS
+  /** The first attempt. Other sessions wait for it. */
+  #trying: Promise<void> | undefined
+  readonly #isPossible: boolean
+
+  /** @param isPossible false if one conversation in one era serves all clients (standard input and output) */
+  constructor(isPossible: boolean) {
+    this.#isPossible = isPossible
+  }
+
+  /** True if a session should be used or at least tried. */
+  get isWorthTrying(): boolean {
+    if (!this.#isPossible) return false
+    if (this.#state !== 'lacks') return true
+    if (performance.now() < this.#lacksUntil) return false
+    this.#state = 'unknown'
+    return true
+  }
+
+  /**
+   * Opens a session, or finds out that the backend gives none; `isWorthTrying` shows the result. Rejects with a
+   * BackendFailure if the backend can't be reached.
+   */
+  open(session: Opener): Promise<void> {
+    if (this.#state === 'has') return this.#try(session)
+    this.#trying ??= this.#try(session).finally(() => {
+      this.#trying = undefined
+    })
+    return this.#trying
+  }
+
+  async #try(session: Opener): Promise<void> {
+    try {
+      await session.open()
+      this.#state = 'has'
+      this.#pauseMs = FIRST_PAUSE_MS
+    } catch (error) {
+      const failure = connectionFailure(error)
+      if (failure.code === 'backend_unavailable') throw failure
+      this.#lack(isRefusal(failure) ? REFUSED_MS : this.#nextPause())
+    }
+  }
+
+  /** Records that the backend does not know a session that it has just opened. */
+  refute(): void {
+    this.#lack(REFUSED_MS)
+  }
+
+  /** Forgets the result. After an outage, or the end of its stream, the backend may be a different version. */
+  forget(): void {
+    if (this.#state === 'lacks') this.#state = 'unknown'
+  }
+
+  #lack(ms: number): void {
+    this.#state = 'lacks'
+    this.#lacksUntil = performance.now() + ms
+  }
+
+  #nextPause(): number {
+    const pause = this.#pauseMs
+    this.#pauseMs = Math.min(pause * 2, REFUSED_MS)
+    return pause
+  }
 }

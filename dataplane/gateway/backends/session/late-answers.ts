@@ -11,7 +11,7 @@ interface EarlyAnswer {
   readonly cameAt: number
 }
 
-/** The most answers that are kept because they came before the backend accepted their requests, and for how long. */
+/** The limits for answers that came before the backend accepted their requests: their number, and their age. */
 const MOST_EARLY = 64
 const EARLY_MS = 10_000
 

@@ -2,8 +2,8 @@ import type { Logger } from 'pino'
 import type { Credential } from '../../../credentials/index.ts'
 import type { Share } from '../../../server/budget.ts'
 import type { BackendHeaders } from '../connection/headers.ts'
+import type { Transport } from '../connection/http.ts'
 import type { BackendAnswer, BackendRequest } from '../connection/request.ts'
-import type { Transport } from '../connection/transport.ts'
 
 /** The gateway's `clientInfo`. */
 export interface Implementation {

@@ -1,6 +1,69 @@
+import { hash } from 'node:crypto'
 import type { Logger } from 'pino'
-import { type Opened, parseSharedSession, sharedSessionText } from './opened-session.ts'
-import type { StreamKeeper } from './session-inbox.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
+import type { TakeAnswer } from './late-answers.ts'
+
+/**
+ * Matches visible ASCII (2025-11-25, session management), and the spaces that some servers use in addition. Some
+ * servers put a signed state into the id.
+ */
+export const SESSION_ID = /^[\x20-\x7e]{1,4096}$/
+const REVISION = /^\d{4}-\d\d-\d\d$/
+
+/** The backend's answer when a session was opened. */
+export interface Opened {
+  /** Absent if the backend keeps no sessions. Some servers change the id with each answer. */
+  sessionId: string | undefined
+  readonly revision: string
+  readonly capabilities: Readonly<Record<string, unknown>>
+}
+
+/**
+ * Describes a session with the backend at this URL, as text for other replicas. It contains a digest of the URL,
+ * because the URL itself may contain a key.
+ */
+export const sharedSessionText = (opened: Opened, url: string): string =>
+  JSON.stringify({ ...opened, at: digestUrl(url) })
+
+/**
+ * Parses a session that another replica has described. Returns undefined if the backend now has another URL, which does
+ * not know that session, or if a different version of the gateway wrote the text.
+ */
+export function parseSharedSession(text: string, url: string): Opened | undefined {
+  try {
+    const kept: unknown = JSON.parse(text)
+    if (!isObject(kept) || kept['at'] !== digestUrl(url)) return undefined
+    const { sessionId, revision, capabilities } = kept
+    if (typeof revision !== 'string' || !REVISION.test(revision) || !isObject(capabilities)) return undefined
+    if (sessionId === undefined) return { sessionId, revision, capabilities }
+    return typeof sessionId === 'string' && SESSION_ID.test(sessionId)
+      ? { sessionId, revision, capabilities }
+      : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const digestUrl = (url: string): string => hash('sha256', url, 'base64url')
+
+/**
+ * Coordinates the single stream of a session that several replicas share, because many servers give a session only one.
+ */
+export interface StreamKeeper {
+  /** Tells whether another replica has the stream open, as far as this replica knows. */
+  isStreamElsewhere(): boolean
+  /**
+   * Claims the stream for this replica. Resolves to false if another replica has it. `isForced`: the replicas that are
+   * known to have it don't answer. Undefined if no other replica shares the session.
+   */
+  claimStream(isForced: boolean): Promise<boolean> | undefined
+  /**
+   * Waits for the answer to a request (`id`: JSON text) at the replica that has the stream open. `take` is called later
+   * with the answer, or with undefined if none can come. Returns the function that ends the wait; undefined if no such
+   * replica is known.
+   */
+  awaitElsewhere(id: string, take: TakeAnswer): (() => void) | undefined
+}
 
 /**
  * Shares a session with a backend between the replicas that serve the client's session. The text describes the session
@@ -38,7 +101,7 @@ export class SharedSession {
     return text === undefined || text === this.#lost ? undefined : this.#taken(text)
   }
 
-  /** Does the same, unless it is the one that is known here. */
+  /** Does the same, but only for a session that is not known here yet. */
   newer(): Opened | undefined {
     return this.remembered === this.#kept ? undefined : this.found()
   }
@@ -69,7 +132,7 @@ export class SharedSession {
       )
   }
 
-  /** One claim runs at a time, since each names the text of the one before. */
+  /** Runs one claim at a time, because each claim names the text of the previous one. */
   async #tell(opened: Opened, keeper: SessionKeeper): Promise<void> {
     if (this.#isTelling) return
     this.#isTelling = true
@@ -84,7 +147,10 @@ export class SharedSession {
     }
   }
 
-  /** Takes no session from other replicas that is the one known here: the backend has lost it. Returns how to undo that. */
+  /**
+   * Records that the backend has lost the known session, so that it is not taken over from other replicas again. Returns
+   * the function that undoes that.
+   */
   lose(): () => void {
     const before = this.#lost
     this.#lost = this.#kept

@@ -1,19 +1,17 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import type { GatewayConfig } from '../../../config/gateway.ts'
-import type { UriNames } from '../../aggregation/uri-names.ts'
+import { renamedUpdate, type UriNames } from '../../aggregation/uri-names.ts'
 import { isListChanged, TOOLS_CHANGED } from '../../backends/lists/list-kind.ts'
 import type { BackendSession } from '../../backends/session/backend-session.ts'
-import { updatedUri } from '../../backends/session/resource-updates.ts'
+import { readUpdatedUri } from '../../backends/session/resource-watch.ts'
+import { parseBytes } from '../../mcp/json.ts'
 import { isAboutCall, isId } from '../../mcp/message.ts'
-import { parseBytes } from '../../mcp/parse.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
 import { declaresTasks } from '../../mcp/tasks.ts'
 import type { InFlight } from '../../request/in-flight.ts'
-import type { Session } from '../../sessions/sessions.ts'
+import type { Session } from '../../sessions/session.ts'
 import type { SessionRecord } from '../../sessions/store/store.ts'
-import { SessionTasks } from '../tasks/session-tasks.ts'
-import type { TaskIds } from '../tasks/task-ids.ts'
-import { renamedUpdate } from './renamed-update.ts'
+import { SessionTasks, type TaskIds } from '../tasks/tasks.ts'
 import { type ClientRequester, relayServerRequest } from './server-request.ts'
 
 /** The parts that relay messages which backends send outside of any request. */
@@ -22,7 +20,6 @@ interface UnsolicitedServices {
     /** Sends a message on the client's GET stream, at any replica where that is open. */
     send(session: Session, message: string): Promise<boolean>
     readonly areShared: boolean
-    /** Reads the session's record from the store. */
     recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   }
   readonly taskIds: TaskIds
@@ -61,19 +58,19 @@ export function relayUnsolicited(
     )
   else if (isListChanged(method)) {
     backendSession.backend.refreshLists()
-    if (showsBySession(services, backendSession) && method === TOOLS_CHANGED) tellOfTools(services, session)
+    if (showsBySession(services, backendSession) && method === TOOLS_CHANGED) notifyToolsChanged(services, session)
   } else if (
     RELAYED.has(method) &&
-    !isOfWithheld(backendSession, message) &&
-    (method !== PROGRESS || isAsked(services, session, backendSession, message['params']))
+    !isAboutWithheld(backendSession, message) &&
+    (method !== PROGRESS || wasAsked(services, session, backendSession, message['params']))
   )
-    say(services, session, backendSession, renamed(services, backendSession, session, bytes)).catch((error) =>
+    logMessage(services, session, backendSession, renameUri(services, backendSession, session, bytes)).catch((error) =>
       services.faulted(error, 'a message of a backend is not relayed'),
     )
 }
 
 /** Returns a message with the URI that the session's client knows for the changed resource. */
-function renamed(
+function renameUri(
   services: UnsolicitedServices,
   { backend }: BackendSession,
   { record }: Session,
@@ -87,7 +84,7 @@ function renamed(
  * Tells whether a progress token may be one of the client's: that of a call in flight, here or at another replica, or
  * that of a task, which outlives its call.
  */
-function isAsked(
+function wasAsked(
   { inFlight, sessions }: UnsolicitedServices,
   session: Session,
   { backend }: BackendSession,
@@ -107,8 +104,8 @@ const showsBySession = ({ setup }: UnsolicitedServices, { backend }: BackendSess
   setup.config.role === 'proxy' && backend.mayShowBySession === true && !backend.needsApproval
 
 /** Tells whether a notification is about a withheld resource. */
-function isOfWithheld({ backend }: BackendSession, message: unknown): boolean {
-  const uri = backend.needsApproval ? updatedUri(message) : undefined
+function isAboutWithheld({ backend }: BackendSession, message: unknown): boolean {
+  const uri = backend.needsApproval ? readUpdatedUri(message) : undefined
   return uri !== undefined && backend.withholds(uri)
 }
 
@@ -118,7 +115,7 @@ const NOTICE_PAUSE_MS = 1_000
 const noticedAt = new WeakMap<Session, number>()
 
 /** Notifies a client that the tools of its session have changed: at once, and then at most once a second. */
-function tellOfTools(services: UnsolicitedServices, session: Session): void {
+function notifyToolsChanged(services: UnsolicitedServices, session: Session): void {
   const now = performance.now()
   const last = noticedAt.get(session) ?? Number.NEGATIVE_INFINITY
   // A scheduled notification covers this change, too.
@@ -134,7 +131,7 @@ function tellOfTools(services: UnsolicitedServices, session: Session): void {
   else setTimeout(tell, wait).unref()
 }
 
-async function say(
+async function logMessage(
   services: UnsolicitedServices,
   session: Session,
   backendSession: BackendSession,

@@ -36,7 +36,6 @@ export class Questions {
   /** The part of that memory for the call and the backend's requests. */
   #requestBytes = 0
 
-  /** The number of requests that the client has not answered. */
   get open(): number {
     return this.#open.size
   }
@@ -72,7 +71,6 @@ export class Questions {
     return length
   }
 
-  /** Returns the open requests as a client's `inputRequests`, as JSON text. */
   get inputRequests(): string {
     return `{${[...this.#open].map(([key, { request }]) => `"${key}":${request}`).join()}}`
   }
@@ -88,7 +86,6 @@ export class Questions {
     this.#requestBytes = bytes
   }
 
-  /** Releases the memory. */
   release(): void {
     this.#reservation?.release()
   }

@@ -1,13 +1,14 @@
 import { type ErrorCode, PublicError } from '../../../server/errors.ts'
 import type { Authorizer } from '../../access/authorizer.ts'
 import { type Catalogs, findBase, type ListForm } from '../../access/visible-lists.ts'
-import type { Catalog, Route } from '../../aggregation/catalog.ts'
+import type { Catalog } from '../../aggregation/catalog.ts'
 import { joinInstructions } from '../../aggregation/prompt-resource-catalog.ts'
+import type { Route } from '../../aggregation/shape.ts'
 import type { UriNames } from '../../aggregation/uri-names.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
 import { unreachable } from '../../backends/backend/backend.ts'
 import type { ListKind } from '../../backends/lists/list-kind.ts'
-import type { Destination } from '../../call/asked.ts'
+import type { Destination } from '../../call/call-request.ts'
 import { answerUnreachable } from '../../call/own-answers.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
@@ -32,11 +33,10 @@ export function answerVisible(
   if (authorizer === undefined) {
     if (missing.length > 0) answerUnreachable(request, missing)
     else request.resultBytes(findBase(kind, shown.lists, shown.form))
-  } else if (missing.length === 0) answerJudged(request, authorizer, shown)
-  else request.run(() => checkMissing(request, authorizer).then(() => answerJudged(request, authorizer, shown)))
+  } else if (missing.length === 0) answerFiltered(request, authorizer, shown)
+  else request.run(() => checkMissing(request, authorizer).then(() => answerFiltered(request, authorizer, shown)))
 }
 
-/** The options of a list's answer. */
 interface Answered {
   /** Includes tools that are only for apps; true by default. */
   readonly withApps?: boolean
@@ -50,8 +50,8 @@ interface ShownList {
   readonly form: ListForm
 }
 
-function answerJudged(request: EndpointRequest, authorizer: Authorizer, shown: ShownList): void {
-  const list = judgedList(request, authorizer, shown)
+function answerFiltered(request: EndpointRequest, authorizer: Authorizer, shown: ShownList): void {
+  const list = filterList(request, authorizer, shown)
   if (list instanceof Promise) request.run(() => list.then((made) => request.resultBytes(made)))
   else request.resultBytes(list)
 }
@@ -80,7 +80,7 @@ export async function visibleList(request: EndpointRequest): Promise<Buffer> {
     return findBase('tools', view, form)
   }
   if (view.missing.length > 0) await checkMissing(request, authorizer)
-  return judgedList(request, authorizer, { kind: 'tools', lists: view, form })
+  return filterList(request, authorizer, { kind: 'tools', lists: view, form })
 }
 
 /** Returns the instructions of the backends of which the caller sees any item. */
@@ -107,7 +107,6 @@ export function mayCall(request: EndpointRequest, name: string, route: Route | u
   })
 }
 
-/** Throws `forbidden` if the caller may not call the tool. */
 export function checkMayCall(
   request: EndpointRequest,
   name: string,
@@ -148,13 +147,11 @@ export function mayCallPlain(request: EndpointRequest, name: string | undefined)
   )
 }
 
-/** Throws `forbidden` if the caller may no longer call the tool. */
 export function checkMayCallPlain(request: EndpointRequest, name: string | undefined): void {
   if (!mayCallPlain(request, name)) throw new PublicError('forbidden')
   if (name !== undefined) checkScopes(request, [name])
 }
 
-/** Throws `forbidden` if the caller may not get the prompt. */
 export function checkMayGet(request: EndpointRequest, name: string): void {
   const { promptsAndResources } = request.view
   if (
@@ -163,11 +160,9 @@ export function checkMayGet(request: EndpointRequest, name: string): void {
     throw new PublicError('forbidden')
 }
 
-/** Tells whether the caller may read the resource. */
 export const mayRead = (request: EndpointRequest, uri: string): boolean =>
   authorize(request, (authorizer) => authorizer.mayRead(request.caller, request.view.promptsAndResources, uri))
 
-/** Throws `forbidden` if the caller may not read the resource. */
 export function checkMayRead(request: EndpointRequest, uri: string): void {
   if (!mayRead(request, uri)) throw new PublicError('forbidden')
 }
@@ -199,7 +194,7 @@ function authorize(
 }
 
 /** Filters a list by the policies. Its size is recorded in the request's span, if there is one. */
-function judgedList(
+function filterList(
   request: EndpointRequest,
   authorizer: Authorizer,
   { kind, lists, form }: ShownList,

@@ -2,16 +2,15 @@ import { isObject } from '../../../../crds/settings/json.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
 import type { ItemKind } from '../../backends/lists/list-kind.ts'
-import { untilActive } from '../../backends/session/resource-updates.ts'
+import { untilActive } from '../../backends/session/resource-watch.ts'
 import { READ } from '../../call/answer-translation.ts'
-import type { AnswerCheck } from '../../call/asked.ts'
 import { relayCall } from '../../call/call.ts'
-import { type ResourceAt, resourceIn } from '../../core/view.ts'
-import { encodeHeaderValue } from '../../mcp/headers.ts'
+import type { AnswerCheck } from '../../call/call-request.ts'
+import { findResource, type ResourceAt } from '../../core/view.ts'
+import { encodeHeaderValue } from '../../mcp/eras.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
-import type { Message } from '../../mcp/message.ts'
-import { withParams } from '../../mcp/rewrite.ts'
-import type { Session } from '../../sessions/sessions.ts'
+import { type Message, withParams } from '../../mcp/message.ts'
+import type { Session } from '../../sessions/session.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import {
   answerVisible,
@@ -67,10 +66,10 @@ type Ref = Readonly<Record<string, unknown>>
 
 function completeResource(request: EndpointRequest, ref: Ref): void {
   const { uri } = ref
-  const found = typeof uri === 'string' ? resourceIn(request.view, uri) : undefined
+  const found = typeof uri === 'string' ? findResource(request.view, uri) : undefined
   if (found === undefined) throw unknownResource(request, uri)
   const { backend, own } = found
-  const message = own === uri ? asJudged(request, ref) : withRef(request.message, { ...ref, uri: own })
+  const message = own === uri ? asAuthorized(request, ref) : withRef(request.message, { ...ref, uri: own })
   relayCall(request.gateway, request, at(backend), message)
 }
 
@@ -80,7 +79,7 @@ function completePrompt(request: EndpointRequest, ref: Ref): void {
   if (route === undefined) throw unknown(request, 'unknown_prompt')
   const { rename } = route
   const { backend } = findDestination(request, route)
-  const message = asJudged(request, ref)
+  const message = asAuthorized(request, ref)
   relayCall(request.gateway, request, at(backend), rename === undefined ? message : withPrompt(message, rename))
 }
 
@@ -119,7 +118,7 @@ function resourceOfRequest(request: EndpointRequest): ResourceAt & { readonly ur
   const uri = request.message.parameter('uri')
   if (uri === undefined) throw invalid('params.uri must be a string.')
   checkMayRead(request, uri)
-  const found = resourceIn(request.view, uri)
+  const found = findResource(request.view, uri)
   if (found === undefined) throw unknownResource(request, uri)
   return { ...found, uri }
 }
@@ -132,7 +131,7 @@ const unknownResource = (request: EndpointRequest, uri: unknown): PublicError =>
   unknown(request, request.era === 'legacy' ? 'resource_not_found' : 'unknown_resource', { uri })
 
 /** Replaces `ref` by the authorized one, because another parser may use the other of two members with this name. */
-const asJudged = ({ message, setup, view }: EndpointRequest, ref: Ref): Message =>
+const asAuthorized = ({ message, setup, view }: EndpointRequest, ref: Ref): Message =>
   setup.authorizer === undefined && view.backends.every(({ definitions }) => !definitions.areEnforced)
     ? message
     : withRef(message, ref)

@@ -1,14 +1,12 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { SkillCatalog } from '../../aggregation/skill-catalog.ts'
-import { skillIn } from '../../backends/lists/skill.ts'
-import type { WholeAnswer } from '../../call/asked.ts'
+import { readSkill } from '../../backends/lists/skill.ts'
 import { relayCall } from '../../call/call.ts'
-import { type ResourceAt, resourceIn } from '../../core/view.ts'
-import { Elements, editObject, memberText } from '../../mcp/json.ts'
-import { parseJson } from '../../mcp/parse.ts'
-import { shownText } from '../../mcp/skill-entry.ts'
-import { declaredSkills, hasSkillScheme, isCanonicalSkill, MANIFEST } from '../../mcp/skills.ts'
+import type { WholeAnswer } from '../../call/call-request.ts'
+import { findResource, type ResourceAt } from '../../core/view.ts'
+import { Elements, editObject, memberText, parseJson } from '../../mcp/json.ts'
+import { declaredSkills, hasSkillScheme, isCanonicalSkill, MANIFEST, shownText } from '../../mcp/skills.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import { at, checkMayRead, mayRead, unknown } from './caller-catalog.ts'
 import { afterFirstLists, invalid, serveList, withUri } from './prompts-and-resources.ts'
@@ -26,14 +24,14 @@ export function listSkills(request: EndpointRequest): void {
  * unreachable, a listed entry is returned.
  */
 export function getSkill(request: EndpointRequest): void {
-  const uri = uriIn(request)
+  const uri = requireUri(request)
   afterFirstLists(request, () => {
     const { folders } = requireSkills(request)
-    const found = foundSkill(request, uri)
+    const found = findReadableSkill(request, uri)
     if (!uri.endsWith(MANIFEST)) throw unknownUri(request, uri)
     const known = folders.get(uri.slice(0, -MANIFEST.length))?.text
     relay(request, found, {
-      edit: (result) => buildResult(request, 'skill', entryIn(result, found, request)),
+      edit: (result) => buildResult(request, 'skill', readSkillEntry(result, found, request)),
       otherwise: () => (known === undefined ? undefined : buildResult(request, 'skill', known)),
     })
   })
@@ -41,23 +39,23 @@ export function getSkill(request: EndpointRequest): void {
 
 /** Serves `resources/directory/read`: asks the backend, and returns only direct children that the caller may read. */
 export function readDirectory(request: EndpointRequest): void {
-  const uri = uriIn(request)
+  const uri = requireUri(request)
   afterFirstLists(request, () => {
     const { directories } = requireSkills(request)
     if (directories.size === 0) throw new PublicError('method_not_found')
-    const found = foundSkill(request, uri)
+    const found = findReadableSkill(request, uri)
     if (!directories.has(found.backend.name)) throw unknownUri(request, uri)
     relay(request, found, {
       edit: (result) => {
         const cursor = memberText(result, 'nextCursor')
         const more = cursor?.startsWith('"') ? `,"nextCursor":${cursor}` : ''
-        return buildResult(request, 'resources', `[${childrenIn(result, found, request).join(',')}]${more}`)
+        return buildResult(request, 'resources', `[${listChildren(result, found, request).join(',')}]${more}`)
       },
     })
   })
 }
 
-function uriIn(request: EndpointRequest): string {
+function requireUri(request: EndpointRequest): string {
   const uri = request.message.parameter('uri')
   if (uri === undefined) throw invalid('params.uri must be a string.')
   return uri
@@ -71,9 +69,9 @@ function requireSkills({ view }: EndpointRequest): SkillCatalog {
 }
 
 /** Finds the backend with skills to which a URI belongs. Throws if there is none or the caller may not read it. */
-function foundSkill(request: EndpointRequest, uri: string): ResourceAt {
+function findReadableSkill(request: EndpointRequest, uri: string): ResourceAt {
   checkMayRead(request, uri)
-  const found = resourceIn(request.view, uri)
+  const found = findResource(request.view, uri)
   // Pins don't cover skills yet, so a backend with enforced pins has none, even if it has the file.
   const hasSkills = found !== undefined && declaredSkills(found.backend.capabilities) !== undefined
   if (!hasSkills || found.backend.definitions.areEnforced) throw unknownUri(request, uri)
@@ -103,10 +101,10 @@ const buildResult = ({ era }: EndpointRequest, member: string, text: string): st
 /**
  * Returns the entry in a backend's result as clients see it. Throws if it breaks a rule or belongs to another skill.
  */
-function entryIn(result: string, { backend, own, names }: ResourceAt, { setup }: EndpointRequest): string {
+function readSkillEntry(result: string, { backend, own, names }: ResourceAt, { setup }: EndpointRequest): string {
   const text = memberText(result, 'skill')
   const value = parsed(text)
-  const item = text !== undefined && isObject(value) ? skillIn({ key: own, text, value }) : 'it has no entry'
+  const item = text !== undefined && isObject(value) ? readSkill({ key: own, text, value }) : 'it has no entry'
   const problem = typeof item === 'string' ? item : value?.['uri'] === own ? undefined : 'it gave another skill'
   if (text === undefined || problem !== undefined)
     throw new PublicError('backend_failed', { cause: new Error(`the backend ${backend.name}: ${problem}`) })
@@ -125,7 +123,7 @@ function parsed(text: string | undefined): Readonly<Record<string, unknown>> | u
 }
 
 /** Returns the children in a backend's result that are directly in the directory and that the caller may read. */
-function childrenIn(result: string, { own, names }: ResourceAt, request: EndpointRequest): string[] {
+function listChildren(result: string, { own, names }: ResourceAt, request: EndpointRequest): string[] {
   const children = new Elements(memberText(result, 'resources') ?? '[]', 0)
   const shown: string[] = []
   while (children.next()) {
@@ -133,7 +131,7 @@ function childrenIn(result: string, { own, names }: ResourceAt, request: Endpoin
     const uri = parsed(text)?.['uri']
     if (typeof uri !== 'string' || !isChild(uri, own)) continue
     const name = names?.shown(uri) ?? uri
-    if (resourceIn(request.view, name) === undefined || !mayRead(request, name)) continue
+    if (findResource(request.view, name) === undefined || !mayRead(request, name)) continue
     shown.push(name === uri ? text : editObject(text, { uri: JSON.stringify(name) }))
   }
   return shown

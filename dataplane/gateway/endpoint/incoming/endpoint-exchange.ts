@@ -7,8 +7,8 @@ import type { View } from '../../core/view.ts'
 import { COPIES, type Message } from '../../mcp/message.ts'
 import { Exchange, REQUEST_BYTES, type Understood } from '../../request/exchange.ts'
 import type { Reply } from '../../request/reply.ts'
-import { clientNameIn, RecordedReply, recordsAnswers } from '../../request/request-record.ts'
-import { CALL_TOOL } from '../../search/meta-tools.ts'
+import { RecordedReply, readClientName, recordsAnswers } from '../../request/request-record.ts'
+import { CALL_TOOL } from '../../search/tool-search.ts'
 import type { SessionRecord } from '../../sessions/store/store.ts'
 import { CLIENT_NOTE } from '../../usage/rows.ts'
 import type { Usage } from '../../usage/usage.ts'
@@ -48,7 +48,6 @@ export class EndpointExchange extends Exchange {
     this.res = res
   }
 
-  /** Sets the caller's own view and binding. */
   see(view: View & { readonly binding: string }): this {
     const known = this as { -readonly [Name in 'view' | 'binding']: EndpointExchange[Name] }
     known.view = view
@@ -75,7 +74,6 @@ export class EndpointExchange extends Exchange {
     this.#expected = size
   }
 
-  /** Adds a chunk of the body. */
   take(chunk: Buffer): void {
     if (this.reply.begun) return
     this.#size += chunk.length
@@ -126,7 +124,6 @@ interface Outgoing extends ServerResponse {
   [key]?: EndpointExchange
 }
 
-/** Called when a body is complete. */
 type Next = (request: EndpointExchange) => void
 
 /** Returns the function that reads a request's body and then calls `next`. */
@@ -160,11 +157,10 @@ function onClose(this: Outgoing): void {
   try {
     request.abandoned()
   } catch (error) {
-    request.gateway.faulted(error, 'a client that went away')
+    request.gateway.faulted(error, 'the end of a connection could not be handled')
   }
 }
 
-/** The parts of an MCP request that are counted. */
 interface CountedRequest {
   readonly message: Message | undefined
   readonly caller: Caller
@@ -188,7 +184,7 @@ function countUsage(usage: Usage, request: CountedRequest, { result }: Outcome):
   if (message?.method !== 'tools/call' || isPart || message.isContinued) return
   const tool = request.used ?? shownName(request, message)
   if (tool === CALL_TOOL && !request.isInner) return
-  const client = clientNameIn(message) ?? session?.record.notes?.[CLIENT_NOTE] ?? ''
+  const client = readClientName(message) ?? session?.record.notes?.[CLIENT_NOTE] ?? ''
   const outcome = result === 'ok' && request.hasErrorResult ? 'error' : result
   usage.count(caller, { client, tool, backend, outcome }, performance.now() - startedAt)
 }

@@ -2,12 +2,12 @@ import { isObject } from '../../../../crds/settings/json.ts'
 import type { Caller } from '../../../identity/caller.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
-import { watchResources } from '../../backends/backend/resource-watch.ts'
-import { type ResourceWatch, untilActive } from '../../backends/session/resource-updates.ts'
-import { resourceIn } from '../../core/view.ts'
-import { notificationText } from '../../mcp/rpc-text.ts'
+import { type ResourceWatch, readUpdatedUri, untilActive } from '../../backends/session/resource-watch.ts'
+import type { ChangedList, Listening } from '../../core/list-changes.ts'
+import { findResource } from '../../core/view.ts'
+import { parseBytes } from '../../mcp/json.ts'
+import { notificationText, requestText } from '../../mcp/rpc-text.ts'
 import { OK } from '../../request/exchange.ts'
-import type { ChangedList, Listening } from '../../request/listeners.ts'
 import type { TokenHolder } from '../../request/token-watch.ts'
 import { afterFirstLists } from '../catalog/prompts-and-resources.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
@@ -32,7 +32,7 @@ const LISTENER_BYTES = 16 * 1024
 
 const measureUris = (uris: readonly string[]): number => uris.reduce((sum, uri) => sum + uri.length, 0)
 
-function checked(uris: readonly string[]): readonly string[] {
+function checkUris(uris: readonly string[]): readonly string[] {
   if (measureUris(uris) > MOST_URI_LENGTH)
     throw new PublicError('too_large', { message: `The URIs have more than ${MOST_URI_LENGTH} characters together.` })
   return uris
@@ -45,7 +45,6 @@ class Listener implements Listening, TokenHolder {
   readonly #uris: readonly string[]
   readonly #meta: object
   #watches: readonly ResourceWatch[] = []
-  /** The backends of the watched resources. */
   #watchedAt: ReadonlySet<Backend | undefined> = new Set()
   checkedAt = performance.now()
   /** The notifications to send after the acknowledgement, without duplicates; undefined after it was sent. */
@@ -58,7 +57,7 @@ class Listener implements Listening, TokenHolder {
     this.#lists = new Set(lists.filter((list) => filter[`${list}ListChanged`] === true && list in capabilities))
     const { resourceSubscriptions } = filter
     const uris = Array.isArray(resourceSubscriptions) ? resourceSubscriptions.slice(0, MOST_URIS) : []
-    const named = checked(uris.filter((uri): uri is string => typeof uri === 'string'))
+    const named = checkUris(uris.filter((uri): uri is string => typeof uri === 'string'))
     // A resource that the caller may not read is left out, as if it did not exist.
     this.#uris = 'resources' in capabilities ? named.filter((uri) => this.#mayRead(uri)) : []
     this.#meta = { [SUBSCRIPTION_KEY]: JSON.parse(request.message.id as string) }
@@ -75,7 +74,7 @@ class Listener implements Listening, TokenHolder {
     const { gateway, view } = this.context
     const { authorizer } = gateway.setup
     // The catalog gate may have withdrawn the backend since.
-    if (gateway.gated.enforced !== undefined && resourceIn(view, uri) === undefined) return false
+    if (gateway.gated.enforced !== undefined && findResource(view, uri) === undefined) return false
     return authorizer === undefined || authorizer.mayRead(this.caller, view.promptsAndResources, uri)
   }
 
@@ -85,12 +84,12 @@ class Listener implements Listening, TokenHolder {
     gateway.tokens.add(this)
     this.context.onGone = this
     const { view } = this.context
-    const places = this.#uris.flatMap((uri) => resourceIn(view, uri) ?? [])
+    const places = this.#uris.flatMap((uri) => findResource(view, uri) ?? [])
     this.#watchedAt = new Set(places.map(({ backend }) => backend))
     this.#watches = watchResources(places, (own, { name }) => {
       const uri = view.promptsAndResources.names?.get(name)?.shown(own) ?? own
       // The policies or the approved definitions may have changed since.
-      if (this.#mayRead(uri) && resourceIn(view, uri) !== undefined)
+      if (this.#mayRead(uri) && findResource(view, uri) !== undefined)
         this.#notify('notifications/resources/updated', { uri })
     })
     if (this.#watches.length === 0) {
@@ -126,7 +125,6 @@ class Listener implements Listening, TokenHolder {
     if (this.#lists.has(list)) this.#notify(`notifications/${list}/list_changed`, {})
   }
 
-  /** Tells whether it watches resources at this backend. */
   watches(backend: Backend): boolean {
     return this.#watchedAt.has(backend)
   }
@@ -175,4 +173,51 @@ class Listener implements Listening, TokenHolder {
     this.#watches = []
     this.context.ended(OK)
   }
+}
+
+interface Watched {
+  readonly backend: Backend
+  readonly own: string
+}
+
+/** Watches resources of any backends for a modern client. `onUpdate` gets the backend's own URI. */
+function watchResources(
+  places: readonly Watched[],
+  onUpdate: (uri: string, backend: Backend) => void,
+): readonly ResourceWatch[] {
+  const byBackend = new Map<Backend, string[]>()
+  for (const { backend, own } of places) {
+    const uris = byBackend.get(backend) ?? []
+    uris.push(own)
+    byBackend.set(backend, uris)
+  }
+  return [...byBackend].map(([backend, uris]) => {
+    const tell = (uri: string) => onUpdate(uri, backend)
+    return backend.era?.era === 'legacy' ? watchLegacy(backend, uris, tell) : backend.watched.add(uris, tell)
+  })
+}
+
+/** Watches resources at a legacy backend, in a separate session. */
+function watchLegacy(backend: Backend, uris: readonly string[], onUpdate: (uri: string) => void): ResourceWatch {
+  const session = backend.newSession()
+  const begin = async () => {
+    await backend.caller?.needed()
+    await session.open()
+    session.inbox.subscribe((bytes) => {
+      const uri = readUpdatedUri(parseBytes(bytes))
+      if (uri !== undefined) onUpdate(uri)
+    })
+    await session.inbox.subscribing
+    await Promise.allSettled(
+      uris.map((uri) => session.post(requestText(session.ownId(), 'resources/subscribe', { uri }))),
+    )
+    // The session that replaces a lost one has no subscriptions.
+    session.onOpened = () => {
+      for (const uri of uris) session.resubscribe(uri)
+    }
+  }
+  const active = begin().catch(() => {
+    // These resources get no updates without a session. The client's own requests report the backend's error.
+  })
+  return { active, stop: () => backend.closeSession(session) }
 }

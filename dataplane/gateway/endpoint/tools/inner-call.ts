@@ -1,8 +1,7 @@
 import type { Observation, Operation, Outcome } from '../../../telemetry/observe.ts'
 import { editObject } from '../../mcp/json.ts'
-import { COPIES } from '../../mcp/message.ts'
+import { COPIES, type Meta, type ToolCallParts, toolCall } from '../../mcp/message.ts'
 import { metaWithoutTasks } from '../../mcp/tasks.ts'
-import { type Meta, type ToolCallParts, toolCall } from '../../mcp/tool-call.ts'
 import { REQUEST_BYTES } from '../../request/exchange.ts'
 import type { Reply } from '../../request/reply.ts'
 import { EndpointExchange, type EndpointRequest } from '../incoming/endpoint-exchange.ts'
@@ -14,7 +13,6 @@ import { EndpointExchange, type EndpointRequest } from '../incoming/endpoint-exc
  */
 export type InnerCall = ToolCallParts
 
-/** Receives the answer and the call's end. */
 export interface InnerAnswer {
   readonly reply: Reply
   /** The telemetry of the operation that the call belongs to; absent: that of the served request. */

@@ -3,14 +3,13 @@ import type { Backend } from '../../backends/backend/backend.ts'
 import { readResult } from '../../backends/connection/request.ts'
 import { readListPage } from '../../backends/lists/list-page.ts'
 import { relayCall } from '../../call/call.ts'
-import { passHeaders } from '../../call/http-request.ts'
 import { seal, unseal } from '../../call/suspended/request-state.ts'
-import { SessionTasks, taskBinding } from '../../call/tasks/session-tasks.ts'
+import { SessionTasks, taskBinding } from '../../call/tasks/tasks.ts'
+import { passHeaders } from '../../call/upstream.ts'
 import { editObject } from '../../mcp/json.ts'
-import type { Message } from '../../mcp/message.ts'
-import { withParams } from '../../mcp/rewrite.ts'
+import { type Message, withParams } from '../../mcp/message.ts'
 import { requestText } from '../../mcp/rpc-text.ts'
-import type { Session } from '../../sessions/sessions.ts'
+import type { Session } from '../../sessions/session.ts'
 import { at, checkMayCallPlain, mayCallPlain } from '../catalog/caller-catalog.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
@@ -19,7 +18,6 @@ const WITH_TASKS = '2025-11-25'
 
 export const knowsTasks = ({ record }: Session): boolean => record.revision === WITH_TASKS
 
-/** Tells whether tasks are offered to the client. */
 const areOffered = ({ session, view }: EndpointRequest): boolean =>
   session !== undefined && knowsTasks(session) && 'tasks' in view.promptsAndResources.tasks
 
@@ -31,7 +29,7 @@ const areOffered = ({ session, view }: EndpointRequest): boolean =>
 export function asTaskCall(request: EndpointRequest, backend: Backend): Message {
   const { message, era } = request
   if (era === 'modern' && backend.era?.era === 'modern') return message
-  if (!areOffered(request)) return edited(message, { task: undefined })
+  if (!areOffered(request)) return editParams(message, { task: undefined })
   if (backend.runsTasks) return message
   throw new PublicError('method_not_found', { message: 'This tool can’t be run as a task.' })
 }
@@ -45,7 +43,7 @@ export function relaySessionTask(request: EndpointRequest): void {
   if (task === undefined || backend === undefined)
     throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
   checkMayCallPlain(request, session.toolOfTask(task.backend, task.id))
-  relayCall(request.gateway, request, at(backend), edited(message, { taskId: JSON.stringify(task.id) }))
+  relayCall(request.gateway, request, at(backend), editParams(message, { taskId: JSON.stringify(task.id) }))
 }
 
 /** The position in a list of tasks: the remaining backends, each with its own cursor. */
@@ -109,7 +107,7 @@ async function readPage(request: EndpointRequest, session: Session, [name, curso
     })
     return { texts, next: nextCursor === undefined || nextCursor === cursor ? undefined : [name, nextCursor] }
   } catch (error) {
-    request.gateway.log.debug({ backend: name, err: error }, 'no list of tasks')
+    request.gateway.log.debug({ backend: name, err: error }, 'a backend’s tasks can’t be listed')
     return NOTHING
   }
 }
@@ -138,8 +136,7 @@ function requireSession({ session }: EndpointRequest): Session {
   return session
 }
 
-/** Returns the request with some of its params edited. */
-function edited(message: Message, edits: Readonly<Record<string, string | undefined>>): Message {
+function editParams(message: Message, edits: Readonly<Record<string, string | undefined>>): Message {
   const { text, paramsStart, paramsEnd } = message
   return withParams(message, editObject(text.slice(paramsStart, paramsEnd), edits))
 }

@@ -2,10 +2,9 @@ import { isObject } from '../../../../crds/settings/json.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { answerLimited } from '../../call/own-answers.ts'
 import { memberText } from '../../mcp/json.ts'
+import type { MoreParams } from '../../mcp/message.ts'
 import { errorResult, resultText } from '../../mcp/rpc-text.ts'
-import type { MoreParams } from '../../mcp/tool-call.ts'
-import { CALL_TOOL, FIND_TOOL, metaTools } from '../../search/meta-tools.ts'
-import type { ToolSearch } from '../../search/tool-search.ts'
+import { CALL_TOOL, FIND_TOOL, metaTools, type ToolSearch } from '../../search/tool-search.ts'
 import { visibleList } from '../catalog/caller-catalog.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import { innerRequest, metaOfWhole } from './inner-call.ts'
@@ -15,7 +14,6 @@ const LONGEST_QUERY = 2_000
 
 type Serve = (request: EndpointRequest) => void
 
-/** Serves `tools/list` of a gateway with tool search. */
 export function listMetaTools(request: EndpointRequest, { most }: ToolSearch): void {
   const list = metaTools(most)
   request.result(
@@ -89,11 +87,11 @@ async function callFound(request: EndpointRequest, call: Serve): Promise<void> {
     { reply: request.reply, isWhole: true, ended: (outcome) => request.ended(outcome) },
   )
   request.onGone = { gone: () => inner.onGone?.gone() }
-  inner.run(() => calling(inner, call))
+  inner.run(() => callInner(inner, call))
 }
 
 /** Calls the tool. Callers can't distinguish a denied tool from a missing one. */
-function calling(inner: EndpointRequest, call: Serve): void {
+function callInner(inner: EndpointRequest, call: Serve): void {
   try {
     call(inner)
   } catch (error) {
@@ -104,7 +102,6 @@ function calling(inner: EndpointRequest, call: Serve): void {
 
 const NOT_THERE: ReadonlySet<string> = new Set(['forbidden', 'unknown_tool'])
 
-/** Returns the tool's arguments as the client wrote them. */
 function argumentsText(request: EndpointRequest): string {
   const given = memberText(readParams(request), 'arguments') ?? '{}'
   return memberText(given, 'arguments') ?? '{}'

@@ -28,7 +28,7 @@ const openai: Protocol = {
   body: (texts, model) => ({ model, input: texts, encoding_format: 'float' }),
   vectorsIn(answer, count) {
     const data = isObject(answer) ? answer['data'] : undefined
-    return Array.isArray(data) && data.length === count ? inOrder(data) : undefined
+    return Array.isArray(data) && data.length === count ? sortByIndex(data) : undefined
   },
 }
 
@@ -90,12 +90,12 @@ export class EmbeddingService {
   async embed(texts: readonly string[]): Promise<readonly Float32Array[]> {
     const { status, text } = await this.#post(JSON.stringify(this.#protocol.body(texts, this.#model)))
     if (status !== 200) throw new EmbeddingError(`answered HTTP ${status}`, { isOfTexts: OF_TEXTS.has(status) })
-    const vectors = this.#protocol.vectorsIn(parsed(text), texts.length)?.map(unitVector)
+    const vectors = this.#protocol.vectorsIn(parseOrUndefined(text), texts.length)?.map(unitVector)
     const numbers = vectors?.[0]?.length
-    if (vectors === undefined || numbers === undefined) throw new EmbeddingError('gave no vectors')
+    if (vectors === undefined || numbers === undefined) throw new EmbeddingError('returned no vectors')
     for (const vector of vectors)
       if (vector?.length !== numbers)
-        throw new EmbeddingError('gave vectors that are not lists of numbers, or of unequal length')
+        throw new EmbeddingError('returned vectors that are not lists of numbers, or of unequal length')
     return vectors as Float32Array[]
   }
 
@@ -117,7 +117,7 @@ export class EmbeddingService {
   }
 }
 
-function parsed(text: string): unknown {
+function parseOrUndefined(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -146,7 +146,7 @@ function buildEndpoint(service: string, end: string, completed: (path: string) =
 }
 
 /** Sorts the items by their `index`. An index that is invalid or duplicate leaves another text without a vector. */
-function inOrder(data: readonly unknown[]): readonly unknown[] {
+function sortByIndex(data: readonly unknown[]): readonly unknown[] {
   const vectors = new Array<unknown>(data.length)
   for (const [place, item] of data.entries()) {
     if (!isObject(item)) continue

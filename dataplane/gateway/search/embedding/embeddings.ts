@@ -6,7 +6,7 @@ import { backoffDelay } from '../../../retry/backoff.ts'
 import type { Hit } from '../hits.ts'
 import type { ToolIndex } from '../tool-index.ts'
 import { EmbeddingError, EmbeddingService, MOST_TEXTS } from './embedding-service.ts'
-import { closest, Vectors } from './vectors.ts'
+import { findClosest, Vectors } from './vectors.ts'
 
 export interface EmbeddingsOptions {
   readonly service: string
@@ -17,14 +17,14 @@ export interface EmbeddingsOptions {
   readonly log: Logger
 }
 
-/** The most searches that wait for the service, 64 of one caller; further ones use words alone. */
+/** The most searches that run or wait, of all callers together. Further ones use words alone. */
 const MOST_WAITING = 192
 /** The milliseconds of comparing vectors after which requests get a turn. */
 const TURN_MS = 5
 /** The pauses, in milliseconds, after failures of the service. */
 const AWAY = { first: 1_000, longest: 60_000 }
 
-/** The searches of one caller that run at a time. The caller's others wait for these, and for no other caller's. */
+/** The number of searches of one caller that run at a time. The caller's further searches wait for these. */
 const RUNNING = 2
 
 interface Own {
@@ -63,16 +63,16 @@ export class Embeddings {
    * Returns the tools closest to a query's meaning, at most `most` and none beyond a cosine distance. Undefined if the
    * service can't answer in time. `caller` is unique to the caller.
    */
-  closest(
+  findClosest(
     index: ToolIndex,
     query: string,
     bounds: { readonly most: number; readonly furthest: number },
     caller: unknown,
   ): Promise<readonly Hit[] | undefined> {
-    return this.#queue.run(caller, () => this.#closest(index, query, bounds))
+    return this.#queue.run(caller, () => this.#findClosest(index, query, bounds))
   }
 
-  async #closest(
+  async #findClosest(
     index: ToolIndex,
     query: string,
     bounds: { readonly most: number; readonly furthest: number },
@@ -81,9 +81,9 @@ export class Embeddings {
     try {
       const [meant] = await this.#embed([query.toWellFormed()])
       const numbers = (meant as Float32Array).length
-      await settledWithin(this.#filled(index, numbers), this.#service.timeoutMs - (performance.now() - started))
+      await settleWithin(this.#filled(index, numbers), this.#service.timeoutMs - (performance.now() - started))
       const keys = index.digests.slice(0, this.#vectors.roomFor(numbers))
-      return closest(
+      return findClosest(
         meant as Float32Array,
         keys.map((digest) => this.#vectors.get(this.#model + digest)),
         bounds,
@@ -159,7 +159,7 @@ export class Embeddings {
     try {
       const vectors = await this.#service.embed(texts)
       if (numbers !== undefined && vectors[0]?.length !== numbers)
-        throw new EmbeddingError('gave vectors of another length than before')
+        throw new EmbeddingError('returned vectors of another length than before')
       this.#answered()
       return vectors
     } catch (error) {
@@ -202,7 +202,7 @@ export class Embeddings {
 }
 
 /** Settles with a promise, or after so many milliseconds. */
-async function settledWithin(promise: Promise<void>, milliseconds: number): Promise<void> {
+async function settleWithin(promise: Promise<void>, milliseconds: number): Promise<void> {
   const { promise: late, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, milliseconds)
   try {

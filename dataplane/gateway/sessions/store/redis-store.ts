@@ -1,6 +1,6 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { PromptRedis, type RedisClient } from '../../../storage/redis.ts'
-import { isLegacyRevision } from '../../mcp/revisions.ts'
+import { isLegacyRevision } from '../../mcp/eras.ts'
 import type { SessionBus } from './bus.ts'
 import type { SessionRecord, SessionStore } from './store.ts'
 

@@ -1,10 +1,7 @@
-import type { EventSink } from '../relay/event-sink.ts'
-import type { Relays } from '../relay/relays.ts'
+import type { EventSink, Relays } from '../relay/relays.ts'
 import type { BusMessage, SessionBus } from '../store/bus.ts'
 import type { SessionRecord } from '../store/store.ts'
-import type { EventId } from './event-id.ts'
-import type { EventLog } from './event-log.ts'
-import { EventLogs } from './event-logs.ts'
+import { type EventId, EventLog, type EventLogOptions, type KeptEvent } from './event-log.ts'
 
 const LOCAL = 'here'
 /** The first revision whose clients accept an event without data. */
@@ -74,5 +71,126 @@ export class Streams {
 
   sweep(): void {
     this.#logs.sweep()
+  }
+}
+
+const MOST_EVENTS = 256
+const MOST_BYTES = 1024 * 1024
+const MOST_STREAMS = 64
+const MOST_BYTES_OF_ALL = 64 * 1024 * 1024
+/** The most finished streams that are stored for all sessions. Each takes about a kilobyte, even without events. */
+const MOST_OVER = 16_384
+/** The time for which a finished stream is stored, in case its client has missed the end. */
+const KEPT_MS = 2 * 60_000
+/** The memory of an event in addition to its bytes. */
+const OVERHEAD = 200
+
+class Kept {
+  readonly logs = new Map<string, EventLog>()
+  readonly events = new Set<KeptEvent>()
+  bytes = 0
+}
+
+/** The event streams of this replica that clients may resume, within limits. The oldest are dropped first. */
+export class EventLogs {
+  readonly #sessions = new Map<string, Kept>()
+  readonly #events = new Set<KeptEvent>()
+  readonly #over = new Set<EventLog>()
+  #bytes = 0
+  #count = 0
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  open(options: Pick<EventLogOptions, 'session' | 'replica' | 'request' | 'isPrimed'>): EventLog {
+    const { session } = options
+    const kept = this.#sessions.get(session) ?? new Kept()
+    this.#sessions.set(session, kept)
+    const stream = (++this.#count).toString(36)
+    const log = new EventLog({
+      ...options,
+      stream,
+      keep: (event) => this.#keep(kept, event),
+      drop: (event) => this.#drop(kept, event),
+      holdPart: (bytes) => this.#holdPart(kept, bytes),
+      onOver: () => this.#ended(kept, log),
+    })
+    kept.logs.set(stream, log)
+    return log
+  }
+
+  find(session: string, stream: string): EventLog | undefined {
+    return this.#sessions.get(session)?.logs.get(stream)
+  }
+
+  #ended(kept: Kept, log: EventLog): void {
+    if (kept.logs.get(log.options.stream) !== log) return
+    this.#over.add(log)
+    const [first] = this.#over
+    if (this.#over.size > MOST_OVER) this.forget(first as EventLog)
+    if (kept.logs.size <= MOST_STREAMS) return
+    for (const oldest of kept.logs.values()) {
+      if (oldest.overAt === undefined) continue
+      this.forget(oldest)
+      return
+    }
+  }
+
+  #keep(kept: Kept, event: KeptEvent): void {
+    const size = event.data.length + OVERHEAD
+    kept.events.add(event)
+    kept.bytes += size
+    this.#events.add(event)
+    this.#bytes += size
+    while (kept.events.size > MOST_EVENTS || (kept.bytes > MOST_BYTES && kept.events.size > 0))
+      this.#forgetFirst(kept.events)
+    while (this.#bytes > MOST_BYTES_OF_ALL && this.#events.size > 0) this.#forgetFirst(this.#events)
+  }
+
+  /** Counts bytes of an incomplete event. If there is no memory for them, counts nothing and returns false. */
+  #holdPart(kept: Kept, bytes: number): boolean {
+    if (bytes > 0 && (kept.bytes + bytes > MOST_BYTES || this.#bytes + bytes > MOST_BYTES_OF_ALL)) return false
+    kept.bytes += bytes
+    this.#bytes += bytes
+    return true
+  }
+
+  #forgetFirst(events: ReadonlySet<KeptEvent>): void {
+    const [first] = events
+    if (first === undefined) return
+    const { log } = first
+    log.forget(first)
+    log.options.drop(first)
+  }
+
+  #drop(kept: Kept, event: KeptEvent): void {
+    if (!this.#events.delete(event)) return
+    kept.events.delete(event)
+    const size = event.data.length + OVERHEAD
+    kept.bytes -= size
+    this.#bytes -= size
+  }
+
+  forget(log: EventLog): void {
+    const { session, stream } = log.options
+    log.clear()
+    this.#over.delete(log)
+    const logs = this.#sessions.get(session)?.logs
+    if (logs?.get(stream) !== log) return
+    logs.delete(stream)
+    if (logs.size === 0) this.#sessions.delete(session)
+  }
+
+  forgetAll(session: string): void {
+    for (const log of this.#sessions.get(session)?.logs.values() ?? []) this.forget(log)
+  }
+
+  /** Drops streams that ended long ago. */
+  sweep(now = performance.now()): void {
+    for (const log of this.#over) {
+      if ((log.overAt ?? now) + KEPT_MS > now) return
+      this.forget(log)
+    }
   }
 }

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { inTurns } from '../../../../dataplane/gateway/limits/turns.ts'
-import { entryText, entryTexts } from '../../../../dataplane/gateway/mcp/skill-entry.ts'
+import { runInSlices } from '../../../../dataplane/gateway/limits/slices.ts'
+import { entryText, entryTexts } from '../../../../dataplane/gateway/mcp/skills.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
@@ -297,7 +297,7 @@ test('the texts of 10,000 skills are built once, in steps between which others a
   })
   let turns = 0
   const ticking = setInterval(() => turns++)
-  await inTurns(entryTexts(entries, 'a'))
+  await runInSlices(entryTexts(entries, 'a'))
   clearInterval(ticking)
   assert.ok(turns > 3, `${turns}`)
   let asked = 0

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { toolSummaries } from '../../../../dataplane/gateway/page/tool-summaries.ts'
+import { toolSummaries } from '../../../../dataplane/gateway/page/overview.ts'
 
 const summariesOf = (...tools: object[]) =>
   toolSummaries({

@@ -2,8 +2,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { MessageStream } from '../../../../dataplane/gateway/backends/connection/message-stream.ts'
 import { UnfinishedEvent } from '../../../../dataplane/gateway/backends/connection/unfinished-event.ts'
-import { ListRoom } from '../../../../dataplane/gateway/backends/lists/list-room.ts'
-import { capabilitiesIn, instructionsIn } from '../../../../dataplane/gateway/backends/session/era.ts'
+import { ListRoom } from '../../../../dataplane/gateway/backends/lists/list-memory.ts'
+import { readCapabilities, readInstructions } from '../../../../dataplane/gateway/backends/session/era.ts'
 import { Budget } from '../../../../dataplane/server/budget.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
@@ -106,12 +106,12 @@ test('a list counts with what is kept of it, and while it is read again with its
 
 test('a backend’s description of itself is bounded and shared by sessions', () => {
   const capabilities = { tools: {}, x: 'x'.repeat(70_000) }
-  assert.throws(() => capabilitiesIn({ capabilities }), /larger than 64 KiB/)
+  assert.throws(() => readCapabilities({ capabilities }), /larger than 64 KiB/)
   const own = { tools: {}, x: 'x'.repeat(10_000) }
-  const first = capabilitiesIn({ capabilities: own })
-  assert.is(capabilitiesIn({ capabilities: structuredClone(own) }, first), first)
-  assert.throws(() => capabilitiesIn({ capabilities: { ...own, y: 1 } }, first), /larger than 4 KiB/)
-  assert.is(instructionsIn({ instructions: 'x'.repeat(100_000) })?.length, 65_536)
+  const first = readCapabilities({ capabilities: own })
+  assert.is(readCapabilities({ capabilities: structuredClone(own) }, first), first)
+  assert.throws(() => readCapabilities({ capabilities: { ...own, y: 1 } }, first), /larger than 4 KiB/)
+  assert.is(readInstructions({ instructions: 'x'.repeat(100_000) })?.length, 65_536)
 })
 
 test('endless events are counted, and dropped if there is no room', () => {

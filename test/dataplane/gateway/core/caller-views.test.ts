@@ -8,7 +8,7 @@ import { noUpstreamTokens, type UpstreamTokens } from '../../../../dataplane/cre
 import { buildCatalog } from '../../../../dataplane/gateway/aggregation/catalog.ts'
 import { buildPromptResourceCatalog } from '../../../../dataplane/gateway/aggregation/prompt-resource-catalog.ts'
 import { Backends } from '../../../../dataplane/gateway/backends/backends.ts'
-import { failurePolicy } from '../../../../dataplane/gateway/backends/health/failure-policy.ts'
+import { failurePolicy } from '../../../../dataplane/gateway/backends/health/health.ts'
 import { CallerViews } from '../../../../dataplane/gateway/core/caller-views.ts'
 import type { View } from '../../../../dataplane/gateway/core/view.ts'
 import { eventually } from '../../../support/eventually.ts'

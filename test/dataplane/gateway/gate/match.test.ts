@@ -4,8 +4,8 @@ import { GatedViews } from '../../../../dataplane/gateway/core/shared-view.ts'
 import { RegistryMatches } from '../../../../dataplane/gateway/gate/catalog-gate.ts'
 import { comparableUrl } from '../../../../dataplane/gateway/gate/location.ts'
 import { type GateMember, matchMembers } from '../../../../dataplane/gateway/gate/match.ts'
-import { gatePageIn, readGatePage } from '../../../../dataplane/gateway/gate/rows.ts'
-import { atOnce } from '../../../../dataplane/gateway/limits/turns.ts'
+import { parseGatePage, readGatePage } from '../../../../dataplane/gateway/gate/rows.ts'
+import { runWhole } from '../../../../dataplane/gateway/limits/slices.ts'
 import { Definitions } from '../../../../dataplane/gateway/pins/definitions.ts'
 import type { GateRow } from '../../../support/gateway/gate-registry.ts'
 
@@ -277,13 +277,13 @@ test('the text of a page is parsed in steps', () => {
     nextCursor: 'n',
   }
   for (const text of [JSON.stringify(answer), JSON.stringify(answer, null, 2), ` ${JSON.stringify(answer)}\n`])
-    assert.equal(atOnce(gatePageIn(text, new Map())), readGatePage(answer, new Map()))
+    assert.equal(runWhole(parseGatePage(text, new Map())), readGatePage(answer, new Map()))
   const whole = JSON.stringify(answer)
   for (const text of ['', '[]', 'null', '3', `${whole}x`, whole.slice(0, -1), whole.replace('null', 'nul')])
-    assert.throws(() => atOnce(gatePageIn(text, new Map())), undefined, text)
+    assert.throws(() => runWhole(parseGatePage(text, new Map())), undefined, text)
   for (const servers of ['{}', 'null', '[1', '[1 2]'])
     assert.throws(() =>
-      atOnce(gatePageIn(`{"revision":"r","mode":"full","claims":{},"servers":${servers}}`, new Map())),
+      runWhole(parseGatePage(`{"revision":"r","mode":"full","claims":{},"servers":${servers}}`, new Map())),
     )
 })
 

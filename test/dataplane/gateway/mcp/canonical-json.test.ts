@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { canonicalJson } from '../../../../dataplane/gateway/mcp/canonical-json.ts'
+import { canonicalJson } from '../../../../dataplane/gateway/call/suspended/request-state.ts'
 
 for (const [one, other] of [
   ['{"a":1,"b":[1,{"c":2,"d":3}]}', ' { "b" : [ 1.0 , { "d":3e0, "c":2 } ],\n\t"a":1 }'],

@@ -6,7 +6,7 @@ import {
   decodeHeaderValue,
   encodeHeaderValue,
   readParamHeaders,
-} from '../../../../dataplane/gateway/mcp/headers.ts'
+} from '../../../../dataplane/gateway/mcp/eras.ts'
 
 for (const value of [
   '',

@@ -1,7 +1,12 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type Message, parseMessage } from '../../../../dataplane/gateway/mcp/message.ts'
-import { metaForLegacy, metaForModern, rewriteCall } from '../../../../dataplane/gateway/mcp/rewrite.ts'
+import {
+  type Message,
+  metaForLegacy,
+  metaForModern,
+  parseMessage,
+  rewriteCall,
+} from '../../../../dataplane/gateway/mcp/message.ts'
 import { PublicError } from '../../../../dataplane/server/errors.ts'
 
 const parse = (text: string) => parseMessage(Buffer.from(text)) as Message

@@ -1,8 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { type MendRule, mendNulls, NullMender, ruleFor } from '../../../../dataplane/gateway/mcp/answer-mender.ts'
 import { AnswerScanner } from '../../../../dataplane/gateway/mcp/answer-scanner.ts'
-import { type MendRule, mendedNulls, NullMender } from '../../../../dataplane/gateway/mcp/null-mender.ts'
-import { ruleFor } from '../../../../dataplane/gateway/mcp/result-rules.ts'
 import { numbersOf } from '../../../support/random.ts'
 
 const SIZES = [1, 2, 3, 5, 7, 16, 1000]
@@ -52,7 +51,7 @@ const results: readonly [given: string, mended: string][] = [
 for (const [given, mended] of results)
   test(`a result: ${given.slice(0, 80)}`, () => {
     for (const size of SIZES) assert.is(mend(wrap(given), size, TOOL), wrap(mended), `in chunks of ${size}`)
-    assert.is(mendedNulls(Buffer.from(wrap(given)), TOOL).toString(), wrap(mended))
+    assert.is(mendNulls(Buffer.from(wrap(given)), TOOL).toString(), wrap(mended))
   })
 
 const messages: readonly [given: string, mended: string][] = [

@@ -1,7 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { parseElement } from '../../../../dataplane/gateway/mcp/message.ts'
-import { type ToolCallParts, toolCall } from '../../../../dataplane/gateway/mcp/tool-call.ts'
+import { parseElement, type ToolCallParts, toolCall } from '../../../../dataplane/gateway/mcp/message.ts'
 
 const metaOf = (text: string) => ({ text, value: JSON.parse(text) })
 

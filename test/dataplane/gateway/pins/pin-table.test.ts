@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { PinTable } from '../../../../dataplane/gateway/pins/pin-table.ts'
+import { PinTable } from '../../../../dataplane/gateway/pins/pins.ts'
 import { numbersOf } from '../../../support/random.ts'
 
 const digestOf = (digit: string): string => `sha256:${digit.repeat(64)}`

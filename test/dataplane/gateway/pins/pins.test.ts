@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { definitionDigest } from '../../../../crds/settings/definition-digest.ts'
 import type { reportDefinitions } from '../../../../dataplane/gateway/core/definitions-report.ts'
-import { computeDigest, digestInTurns } from '../../../../dataplane/gateway/pins/definitions.ts'
+import { computeDigest, digestInSlices } from '../../../../dataplane/gateway/pins/definitions.ts'
 import { AuditFile } from '../../../support/audit/audit-file.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
@@ -763,7 +763,7 @@ test('the digests of a long list are computed in steps, between which others are
       turns++
     }
   })()
-  await digestInTurns(list)
+  await digestInSlices(list)
   isDone = true
   await counting
   assert.ok(turns > 3, `${turns} turns`)

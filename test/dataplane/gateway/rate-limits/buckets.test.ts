@@ -9,9 +9,9 @@ import {
   type Limit,
   Limits,
   MemoryBuckets,
+  RedisBuckets,
   userKey,
 } from '../../../../dataplane/gateway/rate-limits/rate-limits.ts'
-import { RedisBuckets } from '../../../../dataplane/gateway/rate-limits/redis-buckets.ts'
 import { connectRedis, PromptRedis, redisKeyPrefix } from '../../../../dataplane/storage/redis.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { openRedis } from '../../../support/network/open-clients.ts'

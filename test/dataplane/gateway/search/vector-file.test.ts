@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'n
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { VectorFile } from '../../../../dataplane/gateway/search/embedding/vector-file.ts'
+import { VectorFile } from '../../../../dataplane/gateway/search/embedding/vectors.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type TemporaryFolder, temporaryFolder } from '../../../support/folder.ts'
 import { startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'

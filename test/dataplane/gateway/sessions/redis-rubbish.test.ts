@@ -1,8 +1,7 @@
 /** What Redis holds and replicas say may be anything: an older version wrote it, or a stranger. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { BusMessage } from '../../../../dataplane/gateway/sessions/store/bus.ts'
-import { isBusMessage } from '../../../../dataplane/gateway/sessions/store/redis-bus.ts'
+import { type BusMessage, isBusMessage } from '../../../../dataplane/gateway/sessions/store/bus.ts'
 import { connectRedis, type RedisClient } from '../../../../dataplane/storage/redis.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'

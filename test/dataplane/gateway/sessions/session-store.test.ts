@@ -3,10 +3,13 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { Relays } from '../../../../dataplane/gateway/sessions/relay/relays.ts'
 import { Sessions } from '../../../../dataplane/gateway/sessions/sessions.ts'
-import { createMemoryStore } from '../../../../dataplane/gateway/sessions/store/memory-store.ts'
-import { createRedisBus } from '../../../../dataplane/gateway/sessions/store/redis-bus.ts'
+import { createRedisBus } from '../../../../dataplane/gateway/sessions/store/bus.ts'
 import { createRedisStore } from '../../../../dataplane/gateway/sessions/store/redis-store.ts'
-import type { SessionRecord, SessionStore } from '../../../../dataplane/gateway/sessions/store/store.ts'
+import {
+  createMemoryStore,
+  type SessionRecord,
+  type SessionStore,
+} from '../../../../dataplane/gateway/sessions/store/store.ts'
 import { Budget } from '../../../../dataplane/server/budget.ts'
 import type { PublicError } from '../../../../dataplane/server/errors.ts'
 import { connectRedis, type RedisConfig } from '../../../../dataplane/storage/redis.ts'

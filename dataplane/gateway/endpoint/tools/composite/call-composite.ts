@@ -1,19 +1,20 @@
 import { isObject } from '../../../../../crds/settings/json.ts'
 import type { Workflow } from '../../../../config/workflow/compiled.ts'
 import { findViolation, withDefaults } from '../../../../config/workflow/json-schema.ts'
+import { workflowLimits } from '../../../../config/workflow/limits.ts'
 import { Reservation } from '../../../../server/budget.ts'
 import { PublicError } from '../../../../server/errors.ts'
-import { Members, memberText, skipSpace } from '../../../mcp/json.ts'
+import { boundTo, digestParams, seal, unseal } from '../../../call/suspended/request-state.ts'
+import { Members, memberText, parseExact, skipSpace } from '../../../mcp/json.ts'
 import { errorResult } from '../../../mcp/rpc-text.ts'
+import type { RequestContext } from '../../../request/exchange.ts'
 import type { InFlightCall } from '../../../request/in-flight.ts'
 import { TOKEN_ENDED } from '../../../request/token-watch.ts'
-import type { Session } from '../../../sessions/sessions.ts'
-import { parseExact } from '../../../workflows/exact-json.ts'
-import { StepFailure } from '../../../workflows/failure.ts'
-import type { Progress } from '../../../workflows/records.ts'
+import type { Session } from '../../../sessions/session.ts'
+import type { SharedKeys } from '../../../sessions/store/shared-keys.ts'
+import { type Progress, StepFailure } from '../../../workflows/host.ts'
 import { buildResult } from '../../../workflows/result.ts'
 import { type Outcome, Run } from '../../../workflows/run.ts'
-import { openProgress, sealProgress } from '../../../workflows/workflow-state.ts'
 import type { EndpointRequest } from '../../incoming/endpoint-exchange.ts'
 import { type CallStepTool, type RunEnd, WorkflowAudit, workflowHost } from './workflow-host.ts'
 
@@ -116,7 +117,6 @@ class WorkflowCall implements InFlightCall {
     return this.#run.running
   }
 
-  /** Runs the workflow to its end and answers. */
   async run(): Promise<void> {
     const { gateway } = this.context
     gateway.inFlight.add(this)
@@ -164,7 +164,6 @@ class WorkflowCall implements InFlightCall {
     )
   }
 
-  /** Answers with an error result. */
   #failed(text: string, how: 'failed' | 'timed_out' = 'failed'): void {
     const { context, workflow } = this
     this.#close(how, () => context.result(errorResult(context.era, `${workflow.name}: ${text}`)))
@@ -219,3 +218,44 @@ class WorkflowCall implements InFlightCall {
     })
   }
 }
+
+/** The content of a waiting workflow's state. `workflow`: digest of its definition; `call`: that of its arguments. */
+interface Sealed {
+  readonly workflow: string
+  readonly call: string
+  readonly progress: Progress
+}
+
+const USE = 'workflow-state'
+
+/**
+ * Seals the progress of a workflow, which its client returns to any replica. It is bound to the caller, the tool and
+ * its arguments. Throws a StepFailure if it is too large for the client to keep.
+ */
+function sealProgress(keys: SharedKeys, context: RequestContext, workflow: string, progress: Progress): string {
+  const text = JSON.stringify({ workflow, call: digestParams(context), progress })
+  if (text.length > workflowLimits.state)
+    throw new StepFailure(
+      `the results of its steps are too large to keep while the user is asked: ${text.length} characters of ${workflowLimits.state}`,
+    )
+  const [key] = keys.keysFor(USE)
+  return seal(key, text, boundTo(context))
+}
+
+/** Opens a sealed progress. Throws `invalid_params` for anything that was not sealed here, or for another call. */
+function openProgress(keys: SharedKeys, context: RequestContext): Omit<Sealed, 'call'> {
+  const state = context.message.parameter('requestState') ?? ''
+  for (const key of keys.keysFor(USE)) {
+    const text = unseal(key, state, boundTo(context))
+    if (text === undefined) continue
+    const { call, ...sealed } = parseExact(text) as Sealed
+    if (call !== digestParams(context))
+      throw otherCall('belongs to a call with other arguments: repeat them as they were')
+    if (Date.now() > sealed.progress.startedAt + workflowLimits.workflowMs) throw otherCall('has waited for too long')
+    return sealed
+  }
+  throw otherCall('is not one that this server gave')
+}
+
+const otherCall = (message: string): PublicError =>
+  new PublicError('invalid_params', { message: `params.requestState ${message}, or call the tool again.` })

@@ -1,28 +1,27 @@
 import { randomUUID } from 'node:crypto'
+import { isObject } from '../../../../../crds/settings/json.ts'
 import type { AuditEvent } from '../../../../audit/event.ts'
 import type { AuditEventType } from '../../../../config/audit/event-types.ts'
+import { workflowLimits } from '../../../../config/workflow/limits.ts'
 import { Reservation } from '../../../../server/budget.ts'
 import { PublicError } from '../../../../server/errors.ts'
 import type { Observation } from '../../../../telemetry/observe.ts'
 import type { StepTool } from '../../../aggregation/composite-tools.ts'
 import { CLIENT_TIMEOUT_MS, hasCapabilities } from '../../../call/input/server-request.ts'
+import { CAPABILITIES_KEY } from '../../../mcp/eras.ts'
 import { memberText } from '../../../mcp/json.ts'
-import { CAPABILITIES_KEY } from '../../../mcp/revisions.ts'
 import { notificationText } from '../../../mcp/rpc-text.ts'
+import type { Reply } from '../../../request/reply.ts'
 import { aboutRequest } from '../../../request/request-record.ts'
-import type { Session } from '../../../sessions/sessions.ts'
-import { readAnswer } from '../../../workflows/attempt.ts'
-import { StepFailure } from '../../../workflows/failure.ts'
-import type { Host, StepAnswer, StepCall } from '../../../workflows/host.ts'
-import type { Finished } from '../../../workflows/records.ts'
+import type { Session } from '../../../sessions/session.ts'
+import { missingCapability, readAnswer } from '../../../workflows/attempt.ts'
+import { type Finished, type Host, type StepAnswer, type StepCall, StepFailure } from '../../../workflows/host.ts'
 import type { EndpointRequest } from '../../incoming/endpoint-exchange.ts'
 import { type InnerCall, innerRequest, metaOfPart } from '../inner-call.ts'
-import { StepReply } from './step-reply.ts'
 
 /** Calls a tool for a step, with the rights of the request's caller; `tool` is undefined if no tool has this name. */
 export type CallStepTool = (request: EndpointRequest, name: string, tool: StepTool | undefined) => void
 
-/** The parts of a run's host. */
 interface HostParts {
   readonly workflow: string
   /** Counts the memory that the run keeps. */
@@ -31,10 +30,8 @@ interface HostParts {
   readonly callStepTool: CallStepTool
 }
 
-/** The result of a run. */
 export type RunEnd = 'completed' | 'failed' | 'timed_out'
 
-/** Builds the host of a workflow for the client of a request. */
 export function workflowHost(outer: EndpointRequest, { workflow, room, audit, callStepTool }: HostParts): Host {
   const { session, message, reply, gateway, observation: parent } = outer
   const attributes = { 'portico.workflow': workflow }
@@ -71,9 +68,7 @@ export function workflowHost(outer: EndpointRequest, { workflow, room, audit, ca
   }
 }
 
-/** The options of a step's call. */
 interface Making extends Pick<InnerCall, 'id' | 'meta'> {
-  /** The telemetry of the step. */
   readonly parent: Observation | undefined
   readonly callStepTool: CallStepTool
 }
@@ -180,5 +175,131 @@ export class WorkflowAudit {
   ): void {
     const target = { method: 'tools/call', name: this.#name, step }
     this.#context.gateway.audit.log?.write({ ...this.#about, type, outcome, durationMs, target })
+  }
+}
+
+/** Receives a call's result. */
+interface Taker {
+  resolve(answer: StepAnswer): void
+  reject(error: StepFailure): void
+  /** Ends the call because its result is too large. */
+  tooMuch(): void
+}
+
+/** The JSON-RPC codes with which a call fails again on each retry, because something is missing or not allowed. */
+const MISSING_CAPABILITY = -32021
+const FINAL: ReadonlySet<unknown> = new Set([-32602, -32601, 403, MISSING_CAPABILITY])
+
+/**
+ * Receives the answer to a step's call, with which the workflow continues. Notifications and requests of the backend
+ * before the answer go to the workflow's client.
+ */
+class StepReply implements Reply {
+  readonly streaming = false
+  readonly #outer: Reply
+  readonly #reservation: Reservation | undefined
+  readonly #taker: Taker
+  #parts: Buffer[] = []
+  #size = 0
+
+  constructor(outer: Reply, reservation: Reservation | undefined, taker: Taker) {
+    this.#outer = outer
+    this.#reservation = reservation
+    this.#taker = taker
+  }
+
+  get begun(): boolean {
+    return this.#parts.length > 0
+  }
+
+  json(_status: number, body: string | Buffer): void {
+    this.#take(body.toString())
+  }
+
+  pieces(pieces: readonly Buffer[]): void {
+    this.#take(Buffer.concat(pieces).toString())
+  }
+
+  empty(): void {
+    this.#fail('the call has no answer')
+  }
+
+  stream(): void {
+    this.#outer.stream()
+  }
+
+  message(text: string | Buffer): boolean {
+    return this.#outer.message(text)
+  }
+
+  heartbeat(): void {
+    // The workflow has its own heartbeats.
+  }
+
+  part(bytes: Buffer): boolean {
+    this.#size += bytes.length
+    // The memory of the bytes and of the text that is made from them.
+    if (this.#size > workflowLimits.output || this.#reservation?.resize(2 * this.#size) === false) {
+      this.#parts = []
+      this.#taker.tooMuch()
+      return true
+    }
+    this.#parts.push(bytes)
+    return true
+  }
+
+  onDrain(next: () => void): void {
+    this.#outer.onDrain(next)
+  }
+
+  end(): void {
+    if (this.#parts.length === 0) return
+    const whole = Buffer.concat(this.#parts).toString()
+    this.#parts = []
+    this.#take(whole)
+  }
+
+  disconnect(): boolean {
+    return false
+  }
+
+  endUnanswered(): void {
+    this.#fail('the call was ended')
+  }
+
+  abort(): void {
+    this.#fail('the answer broke off')
+  }
+
+  #fail(message: string, detail: ConstructorParameters<typeof StepFailure>[1] = {}): void {
+    this.#reservation?.release()
+    this.#taker.reject(new StepFailure(message, detail))
+  }
+
+  /** Handles the whole JSON-RPC message. */
+  #take(message: string): void {
+    const result = memberText(message, 'result')
+    if (result === undefined) {
+      const error: unknown = JSON.parse(memberText(message, 'error') ?? 'null')
+      const { code, message: said, data } = isObject(error) ? error : {}
+      const needed = code === MISSING_CAPABILITY && isObject(data) ? data['requiredCapabilities'] : undefined
+      const answer = isObject(needed) ? missingCapability(needed) : undefined
+      this.#fail(typeof said === 'string' ? said : 'the call has failed', { isFinal: FINAL.has(code), answer })
+      return
+    }
+    this.#reservation?.release()
+    const type = memberText(result, 'resultType')
+    if (type === undefined || type === '"complete"') this.#taker.resolve({ kind: 'result', text: result })
+    else if (type === '"input_required"') this.#taker.resolve(readInput(result))
+    else this.#fail(`the tool gave no result, but ${type.slice(0, 40)}`, { isFinal: true })
+  }
+}
+
+function readInput(result: string): StepAnswer {
+  const state: unknown = JSON.parse(memberText(result, 'requestState') ?? 'null')
+  return {
+    kind: 'input',
+    requests: memberText(result, 'inputRequests') ?? '{}',
+    state: typeof state === 'string' ? state : undefined,
   }
 }

@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { ChannelClient } from '../../../../../dataplane/gateway/backends/channel/channel-client.ts'
-import { ServerRequests } from '../../../../../dataplane/gateway/backends/channel/server-messages.ts'
+import { ServerRequests } from '../../../../../dataplane/gateway/backends/channel/conversation.ts'
 import { eventually } from '../../../../support/eventually.ts'
 import { startGateway } from '../../../../support/gateway/gateway.ts'
 import { openSession, post, rpc } from '../../../../support/gateway/post.ts'

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { isOfType } from '../../../../../dataplane/gateway/backends/connection/answer-head.ts'
+import { isOfType } from '../../../../../dataplane/gateway/backends/connection/http.ts'
 
 for (const [header, expected] of [
   ['text/event-stream', true],

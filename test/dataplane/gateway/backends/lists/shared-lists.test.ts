@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { ListKind } from '../../../../../dataplane/gateway/backends/lists/list-kind.ts'
-import { SharedLists } from '../../../../../dataplane/gateway/backends/lists/shared-lists.ts'
+import { SharedLists } from '../../../../../dataplane/gateway/backends/lists/list-memory.ts'
 import { eventually } from '../../../../support/eventually.ts'
 
 setFlagsFromString('--expose-gc')

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import {
   parseSharedSession,
   sharedSessionText,
-} from '../../../../../dataplane/gateway/backends/session/opened-session.ts'
+} from '../../../../../dataplane/gateway/backends/session/shared-session.ts'
 import { variantsOf } from '../../../../support/gateway/wrong-values.ts'
 
 const URL = 'http://b.example/mcp?key=s3cret'

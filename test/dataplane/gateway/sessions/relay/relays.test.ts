@@ -1,11 +1,18 @@
 /** Answers from one replica to a client at another, whatever becomes of the messages between the two. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { AnswerSink, RelayReceiver } from '../../../../../dataplane/gateway/sessions/relay/relay-receiver.ts'
-import type { RelaySender } from '../../../../../dataplane/gateway/sessions/relay/relay-sender.ts'
-import { Relays } from '../../../../../dataplane/gateway/sessions/relay/relays.ts'
-import type { BusKind, BusMessage, SessionBus } from '../../../../../dataplane/gateway/sessions/store/bus.ts'
-import { isBusMessage } from '../../../../../dataplane/gateway/sessions/store/redis-bus.ts'
+import {
+  type AnswerSink,
+  type RelayReceiver,
+  type RelaySender,
+  Relays,
+} from '../../../../../dataplane/gateway/sessions/relay/relays.ts'
+import {
+  type BusKind,
+  type BusMessage,
+  isBusMessage,
+  type SessionBus,
+} from '../../../../../dataplane/gateway/sessions/store/bus.ts'
 
 const KIB = 1024
 const MIB = 1024 * KIB

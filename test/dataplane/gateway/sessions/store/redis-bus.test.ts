@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { createRedisBus } from '../../../../../dataplane/gateway/sessions/store/redis-bus.ts'
+import { createRedisBus } from '../../../../../dataplane/gateway/sessions/store/bus.ts'
 import { connectRedis } from '../../../../../dataplane/storage/redis.ts'
 import { eventually } from '../../../../support/eventually.ts'
 import { keptLog } from '../../../../support/kept-log.ts'

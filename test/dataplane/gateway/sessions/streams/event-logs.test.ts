@@ -1,8 +1,8 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { EventSink } from '../../../../../dataplane/gateway/sessions/relay/event-sink.ts'
-import { parseEventId } from '../../../../../dataplane/gateway/sessions/streams/event-id.ts'
-import { EventLogs } from '../../../../../dataplane/gateway/sessions/streams/event-logs.ts'
+import type { EventSink } from '../../../../../dataplane/gateway/sessions/relay/relays.ts'
+import { parseEventId } from '../../../../../dataplane/gateway/sessions/streams/event-log.ts'
+import { EventLogs } from '../../../../../dataplane/gateway/sessions/streams/streams.ts'
 
 class Heard implements EventSink {
   readonly texts: string[] = []

@@ -1,21 +1,31 @@
 import { isObject } from '../../../../crds/settings/json.ts'
+import { runInSlices } from '../../limits/slices.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
+import { declaredSkills, entryTexts } from '../../mcp/skills.ts'
 import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { type BackendAnswer, readResult } from '../connection/request.ts'
 import { isKnownBy, METHOD_NOT_FOUND } from '../connection/session-check.ts'
-import type { EntryNote } from '../lists/list-page.ts'
-import type { ListRoom } from '../lists/list-room.ts'
-import { type BackendTool, readToolPage } from '../lists/tool.ts'
+import { ITEM_KINDS, type ItemKind, listForms } from '../lists/list-kind.ts'
+import { type ListRoom, sameTexts } from '../lists/list-memory.ts'
+import {
+  type BackendItem,
+  type BackendTool,
+  type EntryNote,
+  type ListPage,
+  readListPage,
+  readToolPage,
+} from '../lists/list-page.ts'
+import { SkillReader, skillLimits } from '../lists/skill.ts'
 import type { BackendSession } from '../session/backend-session.ts'
 import { declaresNoList, isRefusal, ownMeta } from '../session/era.ts'
-import type { Opened } from '../session/opened-session.ts'
+import type { Opened } from '../session/shared-session.ts'
 
 const MOST_PAGES = 200
 /** The most notes kept for one list. */
-export const MOST_NOTES = 100
+const MOST_NOTES = 100
 
-export interface Listed {
+interface Listed {
   readonly tools: readonly BackendTool[]
   readonly notes: readonly EntryNote[]
 }
@@ -32,7 +42,7 @@ export async function listTools(backend: Backend): Promise<Listed> {
   } catch (error) {
     kept.giveUp()
     // The request was not processed, so the backend may have changed its era.
-    if (refused(error)) backend.invalidateEra()
+    if (isUnprocessed(error)) backend.invalidateEra()
     else if (era === 'modern') backend.doubtEra()
     throw error
   }
@@ -42,13 +52,13 @@ export async function listTools(backend: Backend): Promise<Listed> {
  * Tells whether the backend refused the request without processing it (lost session, other era): with 404, and often
  * with 400.
  */
-const refused = (error: unknown): boolean =>
+const isUnprocessed = (error: unknown): boolean =>
   error instanceof BackendFailure && (error.status === 400 || error.status === 404 || error.status === 405)
 
 async function listModern(backend: Backend): Promise<Listed> {
   const capabilities = backend.era?.era === 'modern' ? backend.era.capabilities : {}
   if (isObject(capabilities['tools']))
-    return collect(backend, findRoom(backend), (cursor) => askModern(backend, cursor))
+    return collectPages(backend, findRoom(backend), (cursor) => askModern(backend, cursor))
   // The backend declares no tools, so the probe only shows whether it is alive.
   await backend.probe()
   return NONE
@@ -70,12 +80,12 @@ async function listOpened(backend: Backend, session: BackendSession, opened: Ope
   try {
     return await askOpened(backend, session, opened, room)
   } catch (error) {
-    return askOpened(backend, session, await reopened(session, opened, error), room)
+    return askOpened(backend, session, await reopen(session, opened, error), room)
   }
 }
 
 /** Opens a new session after a list was refused in this one. Throws the refusal if this one has not ended. */
-async function reopened(session: BackendSession, opened: Opened, error: unknown): Promise<Opened> {
+async function reopen(session: BackendSession, opened: Opened, error: unknown): Promise<Opened> {
   const failure = connectionFailure(error)
   const state = await session.checkAfter(failure, { opened, isRepeatable: true })
   if (state === 'lost') throw session.reasonFor(failure)
@@ -104,9 +114,9 @@ async function askOpened(
   room: ListRoom,
 ): Promise<Listed> {
   const ask: AskPage = (cursor) => askLegacy(session, cursor)
-  if (isObject(capabilities['tools'])) return collect(backend, room, ask)
+  if (isObject(capabilities['tools'])) return collectPages(backend, room, ask)
   const undeclared = declaresNoList(capabilities)
-    ? await collect(backend, room, ask).catch((error) => noList(backend, error))
+    ? await collectPages(backend, room, ask).catch((error) => noList(backend, error))
     : NONE
   if (undeclared.tools.length > 0) return undeclared
   // The backend declares no tools. Any answer to a ping shows that it is alive.
@@ -120,9 +130,9 @@ async function askOpened(
 const NONE: Listed = { tools: [], notes: [] }
 
 /** Handles the refusal of a list that the backend had not declared. Throws it if there was a list before. */
-function noList({ said }: Backend, error: unknown): Listed {
+function noList({ received }: Backend, error: unknown): Listed {
   const isUnknown = connectionFailure(error).rpcCode === METHOD_NOT_FOUND
-  if (!isUnknown && said.tools !== undefined && said.tools.length > 0) throw error
+  if (!isUnknown && received.tools !== undefined && received.tools.length > 0) throw error
   return NONE
 }
 
@@ -130,9 +140,9 @@ type AskPage = (cursor: string | undefined) => Promise<BackendAnswer>
 
 const findRoom = (backend: Backend): ListRoom => backend.lists.room('tools')
 
-async function collect(backend: Backend, room: ListRoom, ask: AskPage): Promise<Listed> {
+async function collectPages(backend: Backend, room: ListRoom, ask: AskPage): Promise<Listed> {
   const listed = await readPages(backend, room, ask)
-  return { ...listed, tools: await backend.definitions.takeOver(backend.said.tools, listed.tools) }
+  return { ...listed, tools: await backend.definitions.takeOver(backend.received.tools, listed.tools) }
 }
 
 async function readPages(backend: Backend, room: ListRoom, ask: AskPage): Promise<Listed> {
@@ -172,3 +182,101 @@ const askModern = (backend: Backend, cursor: string | undefined) =>
 
 const askLegacy = (session: BackendSession, cursor: string | undefined) =>
   session.post(requestText(session.ownId(), 'tools/list', params(cursor)), { mayBeLate: true })
+
+/**
+ * Lists the prompts, resources and templates of a backend whose tools were just listed. Returns whether anything has
+ * changed. A list that can't be read keeps its last content, so that it does not affect the others.
+ */
+export async function refreshPromptsAndResources(backend: Backend): Promise<boolean> {
+  const before = JSON.stringify(backend.capabilitiesBefore)
+  backend.capabilitiesBefore = backend.capabilities
+  const changed = await Promise.all(ITEM_KINDS.map((kind) => refresh(backend, kind)))
+  return changed.includes(true) || before !== JSON.stringify(backend.capabilitiesBefore)
+}
+
+async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
+  const before = backend.received[kind]
+  const room = backend.lists.room(kind)
+  room.begin()
+  const notes: EntryNote[] = []
+  let after: readonly BackendItem[]
+  try {
+    after = hasList(backend, kind) ? await listItems(backend, kind, notes) : []
+    backend.unread.delete(kind)
+  } catch (error) {
+    room.giveUp()
+    reportUnread(backend, kind, connectionFailure(error))
+    return false
+  }
+  room.settle()
+  backend.entryNotes[kind] = notes
+  if (after.length > 0) backend.has(listForms[kind].capability)
+  // An unchanged list stays the same object, because others may hold it as well.
+  if (sameTexts(before, after)) return false
+  const taken = await backend.definitions.takeOver(before, after)
+  if (kind === 'skills') await runInSlices(entryTexts(taken, backend.name))
+  backend.received[kind] = taken
+  return true
+}
+
+/** Logs why a list can't be read, once for each reason. A server that does not know the method has no such list. */
+function reportUnread({ log, unread }: Backend, kind: ItemKind, { code, message, rpcCode }: BackendFailure): void {
+  if (rpcCode === METHOD_NOT_FOUND || unread.get(kind) === message) return
+  unread.set(kind, message)
+  log.warn(
+    { list: listForms[kind].method, code, reason: message },
+    'a list can’t be read; the previous one stays in use',
+  )
+}
+
+/** Tells whether the backend has declared this list or, in the session era, declares no lists at all. */
+function hasList({ capabilities, declared, isModern }: Backend, kind: ItemKind): boolean {
+  if (kind === 'skills') return declaredSkills(capabilities) !== undefined
+  return isObject(declared[listForms[kind].capability]) || (!isModern && declaresNoList(declared))
+}
+
+async function listItems(backend: Backend, kind: ItemKind, notes: EntryNote[]): Promise<readonly BackendItem[]> {
+  const items: BackendItem[] = []
+  const room = backend.lists.room(kind)
+  const { pages, read: readItems } = createReader(backend, kind)
+  let cursor: string | undefined
+  for (let page = 0; page < pages; page++) {
+    const answer = await askPage(backend, listForms[kind].method, cursor)
+    readResult(answer)
+    const read = readItems(answer.text)
+    for (const item of read.items) items.push(item)
+    for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)
+    if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) return items
+    cursor = read.nextCursor
+  }
+  room.end()
+  return items
+}
+
+/** Returns the reader of the list's pages, and the most pages that are requested. */
+function createReader(
+  backend: Backend,
+  kind: ItemKind,
+): { readonly pages: number; read(text: string): ListPage<BackendItem> } {
+  const room = backend.lists.room(kind)
+  if (kind === 'skills') {
+    const reader = new SkillReader(room)
+    return { pages: skillLimits.pages, read: (text) => reader.read(text) }
+  }
+  const mayTell = (key: string, entry: string) => backend.mayTellOf(kind, key, entry)
+  return {
+    pages: MOST_PAGES,
+    read: (text) => readListPage(text, { ...listForms[kind], kind }, { fits: room.fits, mayTell }),
+  }
+}
+
+function askPage(backend: Backend, method: string, cursor: string | undefined) {
+  const { era, client, ownSession } = backend
+  const params = cursor === undefined ? {} : { cursor }
+  return era?.era === 'modern'
+    ? backend.post({
+        headers: backend.modernHeaders(method),
+        body: requestText(FIRST_OWN_ID, method, { ...params, _meta: ownMeta(client) }),
+      })
+    : ownSession.post(requestText(ownSession.ownId(), method, params), { mayBeLate: true })
+}

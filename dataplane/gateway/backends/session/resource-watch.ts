@@ -1,12 +1,40 @@
 import { isObject } from '../../../../crds/settings/json.ts'
-import { parseBytes } from '../../mcp/parse.ts'
+import { parseBytes } from '../../mcp/json.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import { isPassing } from '../connection/failure.ts'
-import { openStream } from '../connection/following-stream.ts'
+import { openStream } from '../connection/http.ts'
 import { MessageStream } from '../connection/message-stream.ts'
 import { ownMeta } from './era.ts'
-import { type ResourceWatch, updatedUri } from './resource-updates.ts'
 import { type Implementation, StreamCredential, type StreamPeer } from './session-peer.ts'
+
+export interface ResourceWatch {
+  /**
+   * Resolves when the backend has answered all subscriptions. Never rejects; while the backend is unreachable it may
+   * stay pending.
+   */
+  readonly active: Promise<unknown>
+  /** The `SharedWatch` that it is part of, if any. */
+  readonly by?: object
+  stop(): void
+}
+
+/** The longest time that a client waits until its subscriptions are active. */
+const ACTIVE_MS = 2_000
+
+/** Waits until the watches are active, so that every later change is reported. Never rejects. */
+export async function untilActive(watches: readonly ResourceWatch[]): Promise<void> {
+  const { promise: late, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, ACTIVE_MS)
+  await Promise.race([Promise.all(watches.map(({ active }) => active)), late])
+  clearTimeout(timer)
+}
+
+/** Returns the URI of the changed resource that a message reports; undefined for other messages. */
+export function readUpdatedUri(message: unknown): string | undefined {
+  if (!isObject(message) || message['method'] !== 'notifications/resources/updated') return undefined
+  const { params } = message
+  return isObject(params) && typeof params['uri'] === 'string' ? params['uri'] : undefined
+}
 
 /** Tells whether a returned id is this number, even as text. */
 const isSameId = (id: unknown, own: number): boolean => id === own || id === String(own)
@@ -31,7 +59,6 @@ const ID = FIRST_OWN_ID
 
 type UpdateListener = (uri: string) => void
 
-/** A stream, and the URIs in its request. */
 interface Subscription {
   readonly stream: MessageStream
   readonly uris: ReadonlySet<string>
@@ -73,7 +100,6 @@ export class SharedWatch {
     this.#credential = new StreamCredential(backend)
   }
 
-  /** Watches resources, and calls `onUpdate` with the URI of each change. */
   add(uris: readonly string[], onUpdate: UpdateListener): ResourceWatch {
     // A separate listener for each watch, because a function may be added twice and each watch is stopped separately.
     const listener: UpdateListener = (uri) => onUpdate(uri)
@@ -249,7 +275,7 @@ export class SharedWatch {
       return
     }
     if (isObject(message) && message['method'] === 'notifications/subscriptions/acknowledged') this.#settle()
-    const uri = updatedUri(message)
+    const uri = readUpdatedUri(message)
     if (uri !== undefined) for (const listener of this.#watched.get(uri) ?? []) listener(uri)
   }
 

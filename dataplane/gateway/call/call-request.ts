@@ -1,6 +1,6 @@
 import type { PublicError } from '../../server/errors.ts'
 import type { Details, Observation, Observe } from '../../telemetry/observe.ts'
-import type { Route } from '../aggregation/route.ts'
+import type { Route } from '../aggregation/shape.ts'
 import type { UriNames } from '../aggregation/uri-names.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { Message } from '../mcp/message.ts'
@@ -8,7 +8,7 @@ import type { RateLimits } from '../rate-limits/rate-limits.ts'
 import type { RequestContext } from '../request/exchange.ts'
 import type { InFlight } from '../request/in-flight.ts'
 import { messageDetails } from '../request/request-record.ts'
-import type { Session } from '../sessions/sessions.ts'
+import type { Session } from '../sessions/session.ts'
 import type { ServerRequestServices } from './input/server-request.ts'
 import type { SuspendedCalls } from './suspended/suspended-calls.ts'
 
@@ -22,7 +22,6 @@ export interface Destination {
   readonly check?: AnswerCheck | undefined
   /** The mapping of the backend's URIs to those that clients know; undefined if they are equal. */
   readonly names?: UriNames | undefined
-  /** Set if the answer must be changed as a whole. */
   readonly answer?: WholeAnswer | undefined
 }
 
@@ -58,7 +57,7 @@ export interface CallServices extends ServerRequestServices {
 }
 
 /** The request of a call, its destination and its client. */
-export interface Asked extends Destination {
+export interface CallRequest extends Destination {
   readonly services: CallServices
   readonly context: RequestContext
   readonly session: Session | undefined
@@ -77,7 +76,7 @@ export interface Asked extends Destination {
  * Returns a call's attributes by the semantic conventions for MCP. Only host and port of the backend's URL are
  * included.
  */
-export function callDetails({ message, route, backend }: Pick<Asked, 'message' | 'route' | 'backend'>): Details {
+export function callDetails({ message, route, backend }: Pick<CallRequest, 'message' | 'route' | 'backend'>): Details {
   const { hostname, port, protocol } = backend.url
   const isHttp = protocol === 'http:' || protocol === 'https:'
   return {

@@ -1,3 +1,4 @@
+import { isObject } from '../../../crds/settings/json.ts'
 import {
   CLOSE_ARRAY,
   CLOSE_OBJECT,
@@ -10,6 +11,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from '../../server/json-lexer.ts'
+import { parseJson } from './json.ts'
 
 /** The rule for a value that may be `null`, and for the values in it. */
 export interface MendRule {
@@ -62,7 +64,6 @@ export class NullMender {
   /** Searches the rest of an object for null. */
   #probe = new JsonSkipper()
   #state: State = 'value'
-  /** The rule of the current value. */
   #rule: MendRule | undefined
   #name = ''
   /** The index in the chunk of the separator before the current member or element, while it is undecided; else -1. */
@@ -308,7 +309,7 @@ export class NullMender {
     this.#slot = -1
     this.#passHeld(out)
     const frame = this.#frames.pop()
-    const missing = frame === undefined ? '' : missingIn(frame)
+    const missing = frame === undefined ? '' : buildMissing(frame)
     if (missing !== '') {
       if (at > this.from) out.push(chunk.subarray(this.from, at))
       this.from = at
@@ -319,7 +320,7 @@ export class NullMender {
 }
 
 /** Returns the members (JSON text) that must be added to an object. */
-function missingIn({ rule, hasKept, seen }: Frame): string {
+function buildMissing({ rule, hasKept, seen }: Frame): string {
   if (seen === undefined) return ''
   const missing = Object.entries(rule.needed ?? NONE).filter(
     ([name, { besides }]) => !seen.has(name) && (besides === undefined || isWithin(seen, besides)),
@@ -328,7 +329,6 @@ function missingIn({ rule, hasKept, seen }: Frame): string {
   return text !== '' && hasKept ? `,${text}` : text
 }
 
-/** Tells whether there are rules for the values in an array or object. */
 const hasRules = (rule: MendRule | undefined, isArray: boolean): rule is MendRule =>
   (isArray ? rule?.items : (rule?.members ?? rule?.needed)) !== undefined
 
@@ -343,9 +343,160 @@ const NONE: Readonly<Record<string, never>> = {}
 const endsScalar = (code: number): boolean =>
   code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || isSpace(code)
 
-/** Returns a whole message with the repairs of a rule. */
-export function mendedNulls(message: Buffer, rule: MendRule): Buffer {
+export function mendNulls(message: Buffer, rule: MendRule): Buffer {
   const out: Buffer[] = []
   new NullMender(rule).push(message, out)
   return out.length === 1 ? (out[0] as Buffer) : Buffer.concat(out)
+}
+
+/**
+ * The rule for members of results that official clients accept if absent but refuse if null. Servers write null for
+ * absent values: Go's nil slices, and serializers that write every member.
+ */
+
+const OPTIONAL: MendRule = {}
+const annotations: MendRule = { members: { audience: OPTIONAL, priority: OPTIONAL, lastModified: OPTIONAL } }
+const icons: MendRule = { items: { members: { mimeType: OPTIONAL, sizes: OPTIONAL, theme: OPTIONAL } } }
+const contents: MendRule = { members: { mimeType: OPTIONAL, text: OPTIONAL, blob: OPTIONAL, _meta: OPTIONAL } }
+/** A content block of any type. A null `text` becomes empty in a text block; other blocks have no `text`. */
+const block: MendRule = {
+  members: {
+    text: { whenNull: '""' },
+    annotations,
+    _meta: OPTIONAL,
+    resource: contents,
+    title: OPTIONAL,
+    description: OPTIONAL,
+    mimeType: OPTIONAL,
+    size: OPTIONAL,
+    icons,
+  },
+}
+const content: MendRule = { whenNull: '[]', items: block }
+
+/** SDK 2 requires `content` in a tool's result. It is added only beside these members: other results don't have it. */
+const NEEDS_CONTENT = { content: { value: '[]', besides: ['structuredContent', 'isError', '_meta', 'resultType'] } }
+
+const messageWith = (members: MendRule['members'], needed?: MendRule['needed']): MendRule => ({
+  members: {
+    result: {
+      whenNull: '{}',
+      members: { _meta: OPTIONAL, resultType: OPTIONAL, ...members },
+      ...(needed === undefined ? {} : { needed }),
+    },
+    error: OPTIONAL,
+    // Some frameworks write these two members of requests into answers.
+    method: { isDropped: true },
+    params: { isDropped: true },
+  },
+  needed: { jsonrpc: { value: '"2.0"' } },
+})
+
+const task = { statusMessage: OPTIONAL, pollInterval: OPTIONAL }
+const tool = { content, isError: OPTIONAL, task: { members: task } }
+/** The modern era allows null as structured content. */
+const legacyTool = { ...tool, structuredContent: OPTIONAL }
+const prompt = { description: OPTIONAL, messages: { whenNull: '[]', items: { members: { content: block } } } }
+const read = {
+  contents: { whenNull: '[]', items: contents },
+  ttlMs: { whenNull: '0' },
+  cacheScope: { whenNull: '"private"' },
+}
+const completion = {
+  completion: { members: { values: { whenNull: '[]', items: OPTIONAL }, total: OPTIONAL, hasMore: OPTIONAL } },
+}
+const tasks = { nextCursor: OPTIONAL, tasks: { whenNull: '[]', items: { members: task } } }
+
+const TOOL = messageWith(legacyTool, NEEDS_CONTENT)
+const MODERN_TOOL = messageWith(tool, NEEDS_CONTENT)
+const rules: Readonly<Record<string, MendRule>> = {
+  'tools/call': TOOL,
+  'tasks/result': messageWith(legacyTool),
+  'tasks/get': messageWith(task),
+  'tasks/list': messageWith(tasks),
+  'prompts/get': messageWith(prompt),
+  'resources/read': messageWith(read),
+  'completion/complete': messageWith(completion),
+}
+const OTHER = messageWith({})
+
+/**
+ * Returns the rule for the answer to a request with this method. `isModern`: a modern backend answers a modern client,
+ * so the answer is not translated.
+ */
+export const ruleFor = (method: string, isModern: boolean): MendRule =>
+  isModern && method === 'tools/call' ? MODERN_TOOL : (rules[method] ?? OTHER)
+
+/** The rule for notifications and requests of a server. */
+const UNASKED: MendRule = {
+  members: {
+    params: {
+      members: {
+        _meta: OPTIONAL,
+        // Progress, log messages and cancellations.
+        total: OPTIONAL,
+        message: OPTIONAL,
+        logger: OPTIONAL,
+        reason: OPTIONAL,
+        // Elicitation.
+        requestedSchema: { members: { required: OPTIONAL } },
+        // Sampling.
+        messages: { items: { members: { content: { ...block, items: block }, _meta: OPTIONAL } } },
+        systemPrompt: OPTIONAL,
+        includeContext: OPTIONAL,
+        temperature: OPTIONAL,
+        stopSequences: OPTIONAL,
+        metadata: OPTIONAL,
+        modelPreferences: {
+          members: {
+            hints: { items: { members: { name: OPTIONAL } } },
+            costPriority: OPTIONAL,
+            speedPriority: OPTIONAL,
+            intelligencePriority: OPTIONAL,
+          },
+        },
+        tools: OPTIONAL,
+        toolChoice: OPTIONAL,
+      },
+    },
+  },
+}
+
+/** Returns a whole notification or request of a server, without null members that may be absent. */
+export const mendUnasked = (message: Buffer, hasNull = message.includes(NULL_TEXT)): Buffer =>
+  hasNull ? mendNulls(message, UNASKED) : message
+
+const NULL_TEXT = Buffer.from('null')
+const CONTENT = Buffer.from('"content"')
+
+/** Tells whether a whole answer may need the repairs of a rule. `hasNull`: it contains null. */
+export const mayNeedMending = (message: Buffer, hasNull: boolean, rule: MendRule): boolean =>
+  hasNull || ((rule === TOOL || rule === MODERN_TOOL) && !message.includes(CONTENT))
+
+const INTERNAL_ERROR = -32603
+
+/** Returns an error (JSON text) in the form of JSON-RPC 2.0, with a number and a text. Numbers keep their spelling. */
+export function mendError(text: string): string {
+  const error = parseOrUndefined(text)
+  if (!isObject(error)) return JSON.stringify({ code: INTERNAL_ERROR, message: readReason(error) })
+  const { code, message } = error
+  if (Number.isInteger(code) && typeof message === 'string') return text
+  const number = typeof code === 'string' && INTEGER.test(code) ? Number(code) : code
+  return JSON.stringify({
+    ...error,
+    code: Number.isInteger(number) ? number : INTERNAL_ERROR,
+    message: readReason(message),
+  })
+}
+
+const INTEGER = /^-?\d{1,6}$/
+
+const readReason = (value: unknown): string => (typeof value === 'string' ? value : 'The backend gives no reason.')
+
+function parseOrUndefined(text: string): unknown {
+  try {
+    return parseJson(text)
+  } catch {
+    return undefined
+  }
 }

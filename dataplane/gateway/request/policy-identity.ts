@@ -1,10 +1,10 @@
 import { decodeJwt } from 'jose'
 import { holderOf, type UpstreamTokens } from '../../credentials/index.ts'
-import type { Authenticated, Judged } from '../../identity/caller.ts'
+import type { Authenticated, PolicyIdentity } from '../../identity/caller.ts'
 import { type Caller, CLIENT_SUBJECT, isEmailVerified, type Verifier } from '../../identity/index.ts'
 import { loginOf } from '../../upstream-tokens/index.ts'
 
-/** The longest time until a provider's new ID token is used. Other replicas refresh tokens too. */
+/** The longest time until a new ID token is used. Other replicas refresh tokens, too. */
 const READ_AGAIN_MS = 30_000
 
 interface Known {
@@ -14,17 +14,21 @@ interface Known {
 }
 
 /**
- * Returns a verifier whose policies see callers by the ID token of their login at this provider instead of the token
- * that they bring. Their identity stays the same for everything else. Without a provider nothing changes. A caller
- * without such an ID token is denied everything. While the token store is away it throws the PublicError `unavailable`.
+ * Returns a verifier that gives callers the claims of their login at this provider, for policies. Everything else uses
+ * the claims of the caller's own token. Without a provider nothing changes. A caller without an ID token of the provider
+ * is denied everything. If the token store is unavailable, the verifier throws `unavailable`.
  */
-export function judgedBy(authenticate: Verifier, tokens: UpstreamTokens, provider: string | undefined): Verifier {
+export function withPolicyIdentity(
+  authenticate: Verifier,
+  tokens: UpstreamTokens,
+  provider: string | undefined,
+): Verifier {
   if (provider === undefined) return authenticate
-  // A caller is one object for as long as its token is known, and so is the result made from it.
+  // A caller stays one object while its token is known.
   const known = new WeakMap<Authenticated, Known>()
   const reading = new WeakMap<Authenticated, Promise<Caller>>()
 
-  function judged(caller: Caller): Caller | Promise<Caller> {
+  function identified(caller: Caller): Caller | Promise<Caller> {
     if (caller.kind === 'anonymous') return caller
     const found = known.get(caller)
     if (found !== undefined && performance.now() - found.readAt < READ_AGAIN_MS) return found.caller
@@ -43,12 +47,13 @@ export function judgedBy(authenticate: Verifier, tokens: UpstreamTokens, provide
       before.readAt = readAt
       return before.caller
     }
-    const next = { caller: { ...caller, judged: judgedAs(idToken, provider as string) }, idToken, readAt }
+    const next = { caller: { ...caller, policyIdentity: readIdentity(idToken, provider as string) }, idToken, readAt }
     known.set(caller, next)
     return next.caller
   }
 
-  const soon = (caller: Caller | Promise<Caller>) => (caller instanceof Promise ? caller.then(judged) : judged(caller))
+  const soon = (caller: Caller | Promise<Caller>) =>
+    caller instanceof Promise ? caller.then(identified) : identified(caller)
   return Object.assign(
     (...[authorization, request]: Parameters<Verifier>) => soon(authenticate(authorization, request)),
     {
@@ -61,21 +66,21 @@ export function judgedBy(authenticate: Verifier, tokens: UpstreamTokens, provide
 }
 
 /** Returns the claims of an ID token, or those that were kept of an assertion. Throws if it is neither. */
-function claimsIn(text: string): Readonly<Record<string, unknown>> {
+function readClaims(text: string): Readonly<Record<string, unknown>> {
   if (text.startsWith('{')) return JSON.parse(text) as Readonly<Record<string, unknown>>
   const { email, ...others } = decodeJwt<{ email?: unknown }>(text)
   return isEmailVerified(others) && email !== undefined ? { ...others, email } : others
 }
 
 /**
- * Reads the claims of an ID token or assertion. The provider's signature was checked on receipt, and the token was in our own store
- * since. An e-mail address that the provider has not verified is left out, as in our own tokens.
+ * Reads the identity in an ID token or assertion. Its signature was checked on receipt, and it was stored here since. An
+ * e-mail address that the provider has not verified is left out, as in the gateway's own tokens.
  */
-function judgedAs(idToken: string | undefined, provider: string): Judged {
+function readIdentity(idToken: string | undefined, provider: string): PolicyIdentity {
   const unknown = `the caller has no ID token of the provider ${JSON.stringify(provider)}`
   if (idToken === undefined) return { unknown }
   try {
-    const claims = claimsIn(idToken)
+    const claims = readClaims(idToken)
     const { sub } = claims
     if (typeof sub !== 'string' || sub === '') return { unknown }
     // A user whose name at the provider looks like a client of ours gets nothing of that client's (RFC 9700 4.15).
