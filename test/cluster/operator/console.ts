@@ -238,7 +238,8 @@ test('the shipped viewer role allows reports and explanations, and usage needs t
   bind('portico-viewer')
   assert.equal(rights(), [true, true, true, false])
   plane.kubectl(['create', 'clusterrolebinding', 'names-of-eve', '--clusterrole=names', '--serviceaccount=team-a:eve'])
-  assert.match(await accessPage('team-a', 'eve'), 'name="claims"')
+  // The API server learns of a binding a moment later; each login is a new viewer, of whom nothing is cached.
+  await eventually('the form is there', async () => (await accessPage('team-a', 'eve')).includes('name="claims"'))
   bind('portico-usage-viewer')
   assert.equal(rights(), [true, true, true, true])
   assert.is(may('get', 'live', 'team-b'), false)
