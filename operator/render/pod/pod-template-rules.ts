@@ -394,16 +394,23 @@ export function checkPatch(patch: Fields, base: unknown, problems: string[]): vo
   checkShapes(patch, base, { pointer: '', key: '' }, problems)
 }
 
+/** The most names of containers in a message. */
+const MOST_HINTED = 20
+
 /** Finds containers without an image: the patch probably misspelt the name of the container that it meant to change. */
 export function checkImages(spec: Fields, problems: string[]): void {
-  const named = (list: string) => ((spec[list] ?? []) as Fields[]).map(({ name }) => String(name))
+  const named = new Map(
+    containerLists.map((list) => [list, new Set(((spec[list] ?? []) as Fields[]).map(({ name }) => String(name)))]),
+  )
+  const all = [...(named.get('initContainers') ?? []), ...(named.get('containers') ?? [])]
+  const firstOther = (name: unknown) => all.slice(0, MOST_HINTED + 1).filter((other) => other !== name)
   for (const list of containerLists) {
     for (const { name, image } of (spec[list] ?? []) as Fields[]) {
       if (image !== undefined) continue
-      const elsewhere = containerLists.find((other) => other !== list && named(other).includes(String(name)))
+      const elsewhere = containerLists.find((other) => other !== list && named.get(other)?.has(String(name)) === true)
       const hint = elsewhere
         ? `it is one of ${elsewhere} here`
-        : `no container has this name; there are ${[...named('initContainers'), ...named('containers')].filter((other) => other !== name).join(', ')}`
+        : `no container has this name; there are ${firstOther(name).join(', ')}`
       problems.push(`/spec/${list}: container ${JSON.stringify(name)} has no image: ${hint}`)
     }
   }

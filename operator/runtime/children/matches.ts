@@ -51,14 +51,25 @@ function matchesList(
   if (!keys) {
     return rendered.length === live.length && rendered.every((item, at) => matchesValue(item, live[at], '', quantities))
   }
+  const named = indexItems(live, keys)
   return (rendered as readonly Fields[]).every((item) => {
-    const match = itemWithKeys(item, live, keys)
+    const match = named.get(formatKeys(item, keys))
     return match !== undefined && matchesValue(item, match, '', quantities)
   })
 }
 
-const itemWithKeys = (item: Fields, live: readonly unknown[], keys: readonly string[]): Fields | undefined =>
-  live.find((other): other is Fields => isObject(other) && keys.every((key) => other[key] === item[key]))
+const formatKeys = (item: Fields, keys: readonly string[]): string => JSON.stringify(keys.map((key) => item[key]))
+
+/** Returns the items of a list by their keys, of several the first. Lists have up to tens of thousands of items. */
+function indexItems(list: readonly unknown[], keys: readonly string[]): ReadonlyMap<string, Fields> {
+  const found = new Map<string, Fields>()
+  for (const item of list) {
+    if (!isObject(item)) continue
+    const key = formatKeys(item, keys)
+    if (!found.has(key)) found.set(key, item)
+  }
+  return found
+}
 
 function matchesValue(rendered: unknown, live: unknown, field: string, quantities: boolean): boolean {
   if (rendered === undefined) return true
@@ -102,8 +113,9 @@ function writtenValue(rendered: unknown, live: unknown, field: string): unknown 
     const keys = mergeKeys(field, rendered)
     if (!keys || !Array.isArray(live)) return live
     const items = rendered as readonly Fields[]
+    const named = indexItems(live, keys)
     return items.flatMap((item) => {
-      const match = itemWithKeys(item, live, keys)
+      const match = named.get(formatKeys(item, keys))
       return match ? [writtenValue(item, match, '')] : []
     })
   }

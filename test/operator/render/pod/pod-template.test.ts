@@ -167,6 +167,15 @@ test('a hook or probe with another handler replaces ours', () => {
   })
 })
 
+test('the time to find thousands of containers without an image is linear', () => {
+  const containers = Array.from({ length: 20_000 }, (_, index) => ({ name: `c${index}` }))
+  const before = process.cpuUsage().user
+  const { problems } = merge({ spec: { containers } })
+  // All names for each one are gigabytes of text.
+  assert.ok(process.cpuUsage().user - before < 5_000_000, 'takes too long')
+  assert.is(problems.length, 20_000)
+})
+
 test('the time to merge long lists is linear', () => {
   const many = <T>(item: (index: number) => T) => Array.from({ length: 40_000 }, (_, index) => item(index))
   const before = process.cpuUsage().user

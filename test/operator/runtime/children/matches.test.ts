@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { matches } from '../../../../operator/runtime/children/matches.ts'
+import { asWritten, matches } from '../../../../operator/runtime/children/matches.ts'
 
 const rendered = {
   apiVersion: 'apps/v1',
@@ -108,6 +108,17 @@ test('service ports merge by number, so a node port that the server chose is no 
   })
   assert.ok(matches(service({}), service({ nodePort: 30001, protocol: 'TCP' })))
   assert.not(matches(service({}), service({ targetPort: 'admin' })))
+})
+
+test('the time to compare long lists is linear', () => {
+  const volumes = Array.from({ length: 40_000 }, (_, index) => ({ name: `v${index}`, emptyDir: {} }))
+  const pod = (given: readonly object[]) => ({ kind: 'Pod', metadata: {}, spec: { volumes: given } })
+  const before = process.cpuUsage().user
+  assert.ok(matches(pod(volumes), pod(volumes.toReversed())))
+  assert.not(matches(pod(volumes), pod(volumes.slice(1))))
+  assert.equal(asWritten(pod(volumes), pod(volumes.toReversed())), pod(volumes))
+  // Each item compared with each other takes a minute and more.
+  assert.ok(process.cpuUsage().user - before < 5_000_000, 'takes too long')
 })
 
 test('a quantity is a value only where quantities stand', () => {
