@@ -1,4 +1,4 @@
-import { maskSecrets } from '../dataplane/config/credential-text.ts'
+import { maskSecrets } from '../dataplane/config/check/url.ts'
 
 /** The most causes of an error that are printed. */
 const MOST_CAUSES = 5

@@ -114,7 +114,7 @@ export async function dispatch(argv: readonly string[], io: Io): Promise<number>
       io.err(`portico: ${error.message}; see '${known}'`)
       return 2
     }
-    const { maskSecrets } = await import('../dataplane/config/credential-text.ts')
+    const { maskSecrets } = await import('../dataplane/config/check/url.ts')
     io.err(`portico: ${maskSecrets(describeError(error))}`)
     return 1
   }

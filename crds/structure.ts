@@ -1,13 +1,11 @@
 /** Checks the structure of values by a schema: ajv with the list types of Kubernetes, and messages for people. */
 import { Ajv, type ErrorObject, type SchemaObject, type SchemaValidateFunction } from 'ajv'
 import { closest } from './settings/closest.ts'
-import { at, isObject } from './settings/json.ts'
+import { at, isObject, type ValueFinding } from './settings/json.ts'
 import { OWN_KEYWORDS } from './settings/schema.ts'
 import type { SchemaNode } from './walk.ts'
 
-export interface Finding {
-  readonly pointer: string
-  readonly message: string
+export interface Finding extends ValueFinding {
   readonly isMistyped?: true
 }
 

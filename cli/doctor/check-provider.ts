@@ -1,6 +1,5 @@
 import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
-import { LARGEST_KEY_SET } from '../../dataplane/authserver/clients/client-keys.ts'
-import { isKeyAddress, keysIn } from '../../dataplane/authserver/clients/stated-keys.ts'
+import { isKeyAddress, keysIn, LARGEST_KEY_SET } from '../../dataplane/authserver/clients/client-keys.ts'
 import { issuerFindings } from '../../dataplane/config/check/issuer.ts'
 import { isLoopback } from '../../dataplane/config/check/url.ts'
 import { keySetOf } from '../../dataplane/identity/issuer-keys.ts'

@@ -1,4 +1,4 @@
-import type { KeyUse } from '../../dataplane/authserver/clients/stated-keys.ts'
+import type { KeyUse } from '../../dataplane/authserver/clients/client-keys.ts'
 import { buildRedirectUri, type Returning } from '../../dataplane/config/authserver/provider.ts'
 import { type Manifest, readManifests } from '../../operator/cluster/files/index.ts'
 

@@ -1,5 +1,5 @@
 import { isObject } from '../../crds/settings/json.ts'
-import { maskSecrets } from '../../dataplane/config/credential-text.ts'
+import { maskSecrets } from '../../dataplane/config/check/url.ts'
 import { isReportedHealth } from '../../dataplane/config/status.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import type { Report } from '../places/place.ts'

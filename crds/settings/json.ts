@@ -1,5 +1,11 @@
 /** JSON values and JSON pointers. */
 
+/** A problem of a JSON value. `pointer` is a JSON pointer (RFC 6901), empty for the whole value. */
+export interface ValueFinding {
+  readonly pointer: string
+  readonly message: string
+}
+
 /** Tells whether a JSON value is an object: neither a list nor null. */
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

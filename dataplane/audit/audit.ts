@@ -68,10 +68,7 @@ export class Audit implements Auditing {
   }
 
   async #writerOf(file: string | undefined, component: string): Promise<AuditWriter> {
-    const [{ AuditWriter }, { FileTarget, StdoutTarget }] = await Promise.all([
-      import('./audit-writer.ts'),
-      import('./file-target.ts'),
-    ])
+    const { AuditWriter, FileTarget, StdoutTarget } = await import('./audit-writer.ts')
     const lossLine = (count: number) =>
       `${JSON.stringify({ level: 'audit', time: new Date().toISOString(), type: 'audit_events_lost', outcome: 'failure', component, target: { count } })}\n`
     return new AuditWriter({

@@ -1,5 +1,4 @@
-import { withoutUrlSecrets } from '../config/check/url.ts'
-import { REDACTED, withoutCredentials } from '../config/credential-text.ts'
+import { REDACTED, withoutCredentials, withoutUrlSecrets } from '../config/check/url.ts'
 import { maskedWords, soundsSecret } from './masked-words.ts'
 
 /** Characters of one text that are scanned for credentials, beyond those that are written. */

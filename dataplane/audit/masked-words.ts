@@ -1,4 +1,4 @@
-import { REDACTED } from '../config/credential-text.ts'
+import { REDACTED } from '../config/check/url.ts'
 
 /** Names whose values are masked. */
 const SECRET = /pass|token|secret|key|auth|credential|private|cookie|session|assertion|verifier|signature|requeststate/i

@@ -26,16 +26,13 @@ import { ClientAssertions } from './clients/client-assertion.ts'
 import { ClientDocuments } from './clients/client-documents.ts'
 import { ClientKeys } from './clients/client-keys.ts'
 import { type Clients, type ClientsOptions, createClients } from './clients/clients.ts'
-import type { ClientFiles } from './clients/configured-file.ts'
-import { DelegateClients } from './clients/delegate-clients.ts'
-import { MachineClients } from './clients/machine-clients.ts'
+import { type ClientFiles, DelegateClients, MachineClients } from './clients/configured-clients.ts'
 import { NetworkLimit } from './clients/network-limit.ts'
 import { SeenKeys } from './clients/seen-keys.ts'
 import { SpiffeClients } from './clients/spiffe-clients.ts'
 import { tokenProofs } from './clients/token-proofs.ts'
 import { authServerApp, isServed } from './endpoint/app.ts'
-import type { EndpointBindings, EndpointParts } from './endpoint/parts.ts'
-import { RequestsUnderWay } from './endpoint/under-way.ts'
+import { type EndpointBindings, type EndpointParts, RequestsUnderWay } from './endpoint/parts.ts'
 import type { KeyMaterial } from './keys/key-files.ts'
 import type { KeyedHash } from './keys/keyed-hash.ts'
 import { CarriedTokens } from './login/carried-tokens.ts'
@@ -47,8 +44,8 @@ import { type ObserveProvider, openUpstreams, type WatchedUpstream } from './log
 import { createGrants, type Grants } from './provider/grants.ts'
 import { createProvider, LOGIN_TIME_S, type Provider, type ProviderOptions } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
+import { createMarkCheck, createMarkOfProvider } from './provider/rule-marks.ts'
 import { deriveSettings, type OwnResource } from './provider/settings.ts'
-import { createHasFallen, createMarkOfProvider } from './provider/standing.ts'
 import { TrustedIssuers } from './provider/trusted-issuers.ts'
 import { openServerState, type ServerState, type ServerStateOptions } from './server-state.ts'
 
@@ -72,11 +69,8 @@ export interface AuthServer {
   readonly local: LocalIssuer
   /** The tokens that providers gave users at login. */
   readonly tokens: UpstreamTokenStore
-  /** Refreshes those tokens at the provider. */
   readonly refresh: TokenRefresh
-  /** Lets users log in at providers later. */
   readonly loginLinks: LoginLinks
-  /** The keys that users have of their own. */
   readonly keys: UserKeys
   /** True if logins of only some users visit the providers after the first. */
   readonly isFiltered: boolean
@@ -116,8 +110,8 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const carried = new CarriedTokens({ tokens, keepS: settings.grantS, log: underWay.log })
   const parts: Parts = { config, settings, store, tokens, carried, revocations, ...ofRequests(underWay, config) }
   const { delegates, machines, trusted } = knownParties(options, serverState, underWay.log)
-  const hasFallen = createHasFallen(config)
-  const hasEnded = (claims: JWTPayload) => revocations.hasEnded(claims) || machines.isGone(claims) || hasFallen(claims)
+  const isRemoved = createMarkCheck(config)
+  const hasEnded = (claims: JWTPayload) => revocations.hasEnded(claims) || machines.isGone(claims) || isRemoved(claims)
   const clients = openClients(parts, [delegates, machines])
   const grants = openGrants(parts)
 
@@ -348,7 +342,6 @@ function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<Endpoin
   return { login, loginLinks: new LoginLinks({ ...parts, ...ofLinks }) }
 }
 
-/** Returns the state of the trusted issuers, if there are any. */
 const reportIssuers = ({ states }: TrustedIssuers): Pick<AuthServerStatus, 'trustedIssuers'> =>
   states.length === 0 ? {} : { trustedIssuers: states }
 

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import type { AuthServerConfig } from '../config/auth-server.ts'
-import { redisKeyPrefix } from '../config/redis-keys.ts'
+import { redisKeyPrefix } from '../config/check/redis.ts'
 import { Issuers } from '../identity/index.ts'
 import { buildRedisConfig, connectRedis } from '../storage/redis.ts'
 import { createReplicaWait, warnOfEviction } from '../storage/redis-safety.ts'

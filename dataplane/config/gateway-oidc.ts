@@ -1,5 +1,6 @@
 import { oidcIssuer } from '../../crds/settings/auth/oidc.ts'
 import { asFile } from '../../crds/settings/file-form.ts'
+import { API_SERVER } from '../../crds/settings/gateway/defaults.ts'
 import { limits } from '../../crds/settings/limits.ts'
 import { oidcConfigRef } from '../../crds/settings/references.ts'
 import { object, type Static, Type, text, url } from '../../crds/settings/schema.ts'
@@ -14,7 +15,7 @@ export const cluster = Type.Object(
       Type.String({
         description: 'The API server.',
         pattern: '^https?://[^/]+/?$',
-        default: 'https://kubernetes.default.svc',
+        default: API_SERVER,
       }),
     ),
     tokenFile: file('Token for the API server; read again each time, and sent nowhere else.'),

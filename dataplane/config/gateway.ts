@@ -1,31 +1,30 @@
 import Type, { type Static, type TArray } from 'typebox'
 import { allowedHostsInFile } from '../../crds/settings/allowed-hosts.ts'
+import { servedAuthz } from '../../crds/settings/auth/authz.ts'
 import { dpop } from '../../crds/settings/auth/dpop.ts'
 import { scopeImplies, scopeRules } from '../../crds/settings/auth/scope-rules.ts'
+import { DIGEST_PATTERN } from '../../crds/settings/definition-digest.ts'
 import { asFile, extended } from '../../crds/settings/file-form.ts'
 import { aggregation } from '../../crds/settings/gateway/aggregation.ts'
 import { catalogGate } from '../../crds/settings/gateway/catalog-gate.ts'
 import { cors } from '../../crds/settings/gateway/cors.ts'
-import { ENDPOINT_PREFIX } from '../../crds/settings/gateway/defaults.ts'
+import { API_SERVER, ENDPOINT_PREFIX } from '../../crds/settings/gateway/defaults.ts'
 import { failureHandling } from '../../crds/settings/gateway/failure-handling.ts'
 import { optimizer } from '../../crds/settings/gateway/optimizer.ts'
 import { rateLimiting } from '../../crds/settings/gateway/rate-limits.ts'
 import { serverCard } from '../../crds/settings/gateway/server-card.ts'
 import { usage } from '../../crds/settings/gateway/usage.ts'
+import { workflows } from '../../crds/settings/gateway/workflow.ts'
 import { passthroughHeaders } from '../../crds/settings/headers.ts'
 import { limits } from '../../crds/settings/limits.ts'
 import { choice, duration, url } from '../../crds/settings/schema.ts'
 import { gatewayAuditSchema } from './audit/audit.ts'
 import { authServer } from './auth-server.ts'
 import { credential } from './credential.ts'
-import { authz } from './gateway-authz.ts'
 import { oidc } from './gateway-oidc.ts'
-import { pinning } from './pinning.ts'
 import { redisSettings } from './redis.ts'
 import { telemetrySchema } from './telemetry.ts'
-import { compositeTools } from './workflow/definition.ts'
 
-export type { AuthzConfig } from './gateway-authz.ts'
 export type { OidcConfig } from './gateway-oidc.ts'
 
 /**
@@ -42,7 +41,7 @@ const attach = Type.Object(
       Type.String({
         description: 'The API server.',
         pattern: '^https?://',
-        default: 'https://kubernetes.default.svc',
+        default: API_SERVER,
       }),
     ),
     namespace: Type.String({ minLength: 1 }),
@@ -82,6 +81,55 @@ const stdio = Type.Object(
     attach: Type.Optional(attach),
   },
   { ...strict, description: 'A server on standard input and output: a command, or a container.' },
+)
+
+const digests = Type.Array(Type.String({ pattern: DIGEST_PATTERN }), { minItems: 1, maxItems: 1024 })
+
+const byName = (description: string) =>
+  Type.Optional(Type.Unsafe<Record<string, string[]>>({ type: 'object', description, additionalProperties: digests }))
+
+const other = () => Type.Optional(Type.Enum(['withhold', 'allow'], { type: 'string', default: 'withhold' }))
+
+/** The pins of one backend: the digests of definitions that were approved, and what happens to all others. */
+const pinning = Type.Object(
+  {
+    mode: Type.Enum(['report', 'enforce'], {
+      type: 'string',
+      description: 'Whether definitions without a matching pin are withheld or only reported.',
+    }),
+    pins: Type.Optional(
+      Type.Object(
+        {
+          instructions: Type.Optional(digests),
+          tools: byName('Digests by the server’s own name of the tool.'),
+          prompts: byName('Digests by the server’s own name of the prompt.'),
+          resources: byName('Digests by URI.'),
+          resourceTemplates: byName('Digests by URI template.'),
+          pages: byName('Digests by the URI of an app’s page, over the `contents` of its read.'),
+          unlisted: Type.Optional(
+            Type.Object(
+              {
+                tools: other(),
+                prompts: other(),
+                resources: Type.Optional(
+                  Type.Enum(['withhold', 'allow', 'bare'], { type: 'string', default: 'withhold' }),
+                ),
+                resourceTemplates: other(),
+                instructions: other(),
+                pages: other(),
+              },
+              {
+                ...strict,
+                description: 'Treatment of what has no pin; a bare resource has only its URI, name and type.',
+              },
+            ),
+          ),
+        },
+        strict,
+      ),
+    ),
+  },
+  { ...strict, description: 'Definitions of this backend that were approved; absent: none is checked.' },
 )
 
 const backend = Type.Object(
@@ -184,6 +232,9 @@ const gate = extended(gateInFile, {
   ),
 })
 
+const authz = asFile(servedAuthz)
+const compositeTools = workflows('gateway')
+
 export const gatewayConfigSchema = Type.Object(
   {
     name: Type.String({ description: 'Name of the workload; clients get it as the server’s name.', minLength: 1 }),
@@ -267,3 +318,8 @@ export type BackendConfig = GatewayConfig['backends'][number]
 export type StdioConfig = NonNullable<BackendConfig['stdio']>
 export type CatalogGateConfig = NonNullable<GatewayConfig['catalogGate']>
 export type CatalogRegistryConfig = NonNullable<CatalogGateConfig['registries']>[number]
+export type AuthzConfig = NonNullable<GatewayConfig['authz']>
+export type PinningConfig = NonNullable<BackendConfig['pinning']>
+export type CompositeToolConfig = NonNullable<GatewayConfig['compositeTools']>[number]
+export type StepConfig = CompositeToolConfig['steps'][number]
+export type RepeatedStepConfig = NonNullable<StepConfig['step']>

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import type { ValueFinding } from '../../crds/settings/json.ts'
 
-/** A problem in a file. `line` counts from 1; `pointer` is a JSON pointer (RFC 6901), empty for the whole file. */
-export interface Finding {
-  readonly pointer: string
-  readonly message: string
+/** A problem in a file. `line` counts from 1. */
+export interface Finding extends ValueFinding {
   readonly line?: number
   readonly file?: string
 }

@@ -1,10 +1,8 @@
 import { Ajv, type ErrorObject } from 'ajv'
 import type { TSchema } from 'typebox'
-import { at } from '../../crds/settings/json.ts'
+import { at, type ValueFinding } from '../../crds/settings/json.ts'
 
-export interface Violation {
-  readonly pointer: string
-  readonly message: string
+export interface Violation extends ValueFinding {
   readonly isUnknownField?: true
   /** The schema of the value that is missing, of the wrong type, or none of the enum's values. */
   readonly wanted?: TSchema

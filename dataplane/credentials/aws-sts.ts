@@ -1,14 +1,11 @@
 import { decodeJwt } from 'jose'
-import { ROLE_CLAIM } from '../../crds/settings/gateway/defaults.ts'
+import { awsDefaults, ROLE_CLAIM } from '../../crds/settings/gateway/defaults.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../config/check/claim-matcher.ts'
 import type { AwsStsConfig } from '../config/credential.ts'
-import { authorityOf } from './authority.ts'
 import { CredentialError, type SignRequest, type Strategy, type Subject } from './credential.ts'
 import { tokenFetch } from './token-endpoint.ts'
-import { actorVariant, dependingOn, holderOf, type UpstreamTokens } from './upstream-tokens.ts'
-
-const DURATION_S = 3600
+import { actorVariant, dependingOn, holderOf, readAuthority, type UpstreamTokens } from './upstream-tokens.ts'
 
 const regional = (region: string) => `https://sts.${region}.amazonaws.com${region.startsWith('cn-') ? '.cn' : ''}/`
 
@@ -17,11 +14,11 @@ const regional = (region: string) => `https://sts.${region}.amazonaws.com${regio
  * caller's own or, with `subjectProviderName`, that provider's ID token. Its claims select the role.
  */
 export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): Strategy {
-  const { region, service = 'aws-mcp', subjectProviderName, sessionDuration = DURATION_S } = config
+  const { region, service, subjectProviderName, sessionDuration } = { ...awsDefaults, ...config }
   const chooseRole = roleChooser(config)
   const assumeRole: AssumeRole = createAssumeRole(config.stsUrl ?? regional(region), sessionDuration)
 
-  async function identityOf(subject: Subject) {
+  async function findIdentity(subject: Subject) {
     if (subjectProviderName === undefined) return subject
     const idToken = await upstreamTokens.idToken(holderOf(subject), subjectProviderName)
     // The token was verified at login.
@@ -35,13 +32,13 @@ export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): St
     variant({ claims }) {
       if (subjectProviderName !== undefined) return actorVariant({ claims })
       try {
-        return JSON.stringify([chooseRole(claims), authorityOf(claims)])
+        return JSON.stringify([chooseRole(claims), readAuthority(claims)])
       } catch {
         return 'none'
       }
     },
     async obtain(subject) {
-      const { token, claims } = await identityOf(subject)
+      const { token, claims } = await findIdentity(subject)
       const credentials = await assumeRole(chooseRole(claims), token)
       return { headers: [], expiresAt: credentials.expiresAt, sign: await awsSigner(credentials, { region, service }) }
     },
@@ -64,7 +61,7 @@ const SHORTEST_NAME = 2
 
 /** Returns the function that selects the role for verified claims. It throws a CredentialError if no role fits. */
 function roleChooser(config: AwsStsConfig): (claims: Readonly<Record<string, unknown>>) => AssumedRole {
-  const { roleClaim = ROLE_CLAIM, sessionNameClaim = 'sub', fallbackRoleArn } = config
+  const { roleClaim = ROLE_CLAIM, sessionNameClaim = awsDefaults.sessionNameClaim, fallbackRoleArn } = config
   const mappings = orderedMappings(config.roleMappings ?? [], roleClaim)
   return function chooseRole(claims) {
     const roleArn = mappings.find(({ matches }) => matches(claims))?.roleArn ?? fallbackRoleArn

@@ -1,4 +1,4 @@
-export { CallerCredential } from './caller-credential.ts'
+export { CallerCredential, CredentialCache, MARGIN_MS } from './caller-credential.ts'
 export {
   type Credential,
   CredentialError,
@@ -6,8 +6,6 @@ export {
   type Strategy,
   type Subject,
 } from './credential.ts'
-export { CredentialCache, MARGIN_MS } from './credential-cache.ts'
-export { bearerOf, forwardedHeaders } from './forwarded.ts'
 export { storedUpstreamTokens } from './stored-upstream-tokens.ts'
-export { createStrategy } from './strategy.ts'
+export { bearerOf, createStrategy, forwardedHeaders } from './strategy.ts'
 export { holderOf, noUpstreamTokens, type UpstreamTokens } from './upstream-tokens.ts'

@@ -9,15 +9,15 @@ import {
   type StoredTokenSet,
   type UpstreamTokenStore,
 } from '../upstream-tokens/index.ts'
+import { MARGIN_MS } from './caller-credential.ts'
 import { CredentialError } from './credential.ts'
-import { MARGIN_MS } from './credential-cache.ts'
 import {
   type InjectedHeader,
   noActor,
   noKey,
   noLogin,
   noPerson,
-  noTokenOf,
+  noProviderToken,
   notLinked,
   type TokenHolder,
   type UpstreamToken,
@@ -64,33 +64,33 @@ const isPerson = (subject: string): boolean => !subject.includes('#')
 
 /** Returns the place of what is the caller's own, of whichever login; the error for a caller who can have nothing there. */
 function ownPlace(issuer: string, caller: TokenHolder, provider: string): Place | CredentialError {
-  if (caller.issuer !== issuer) return noTokenOf(provider, false)
+  if (caller.issuer !== issuer) return noProviderToken(provider, false)
   if (caller.login === undefined && caller.isActor) return noActor(provider)
   return isPerson(caller.subject) ? placeOfUser(caller, provider) : noPerson(provider)
 }
 
 /** Returns the function that gives the place of a caller's tokens, or the error for a caller who can have none. */
-const placesOf =
+const createPlaceFinder =
   (issuer: string, isPerUser: (provider: string) => boolean) =>
   (caller: TokenHolder, provider: string): Place | CredentialError => {
     if (isPerUser(provider)) return ownPlace(issuer, caller, provider)
     const { login, subject } = caller
-    if (caller.issuer !== issuer) return noTokenOf(provider, false)
+    if (caller.issuer !== issuer) return noProviderToken(provider, false)
     if (login !== undefined) return { login, provider }
-    return isPerson(subject) ? noTokenOf(provider, false) : noLogin(provider)
+    return isPerson(subject) ? noProviderToken(provider, false) : noLogin(provider)
   }
 
 export function storedUpstreamTokens(
   store: Pick<UpstreamTokenStore, 'get'>,
   { issuer, refresh, isPerUser = () => false, linkOf, isFiltered = false, keys }: StoredUpstreamTokensOptions,
 ): UpstreamTokens {
-  const placeFor = placesOf(issuer, isPerUser)
+  const placeFor = createPlaceFinder(issuer, isPerUser)
 
   function missing(caller: TokenHolder, provider: string): CredentialError {
     const place = placeFor(caller, provider)
     if (place instanceof CredentialError) return place
     const link = linkOf?.(place, caller)
-    return link === undefined ? noTokenOf(provider, isFiltered) : notLinked(provider, link)
+    return link === undefined ? noProviderToken(provider, isFiltered) : notLinked(provider, link)
   }
 
   async function find(caller: TokenHolder, provider: string): Promise<[Place, StoredTokenSet] | undefined> {
@@ -114,18 +114,18 @@ export function storedUpstreamTokens(
     refused?: string,
   ) {
     const [place, set] = await stored(caller, provider)
-    const tokenOf = (one: StoredTokenSet, marginMs: number): UpstreamToken | undefined => {
+    const pickToken = (one: StoredTokenSet, marginMs: number): UpstreamToken | undefined => {
       const { token, expiresAt } = pick(one)
       const lasts = (expiresAt ?? Number.POSITIVE_INFINITY) > Date.now() + marginMs
       return token !== undefined && token !== refused && lasts && TOKEN.test(token) ? { token, expiresAt } : undefined
     }
-    const lasting = tokenOf(set, marginOf(set))
+    const lasting = pickToken(set, computeMargin(set))
     if (lasting !== undefined) return lasting
     const next = await refresh?.(place, set).catch((error: unknown) => {
       // The token may still serve in its last minute.
-      if (tokenOf(set, 0) === undefined) throw notRefreshed(provider, error)
+      if (pickToken(set, 0) === undefined) throw notRefreshed(provider, error)
     })
-    const found = tokenOf(next ?? set, 0)
+    const found = pickToken(next ?? set, 0)
     if (found === undefined) throw missing(caller, provider)
     return found
   }
@@ -141,7 +141,10 @@ export function storedUpstreamTokens(
       return { name: 'authorization', value: BEARER + token, expiresAt }
     },
     async idToken(caller, provider) {
-      const { token } = await usable(caller, provider, ({ idToken }) => ({ token: idToken, expiresAt: endOf(idToken) }))
+      const { token } = await usable(caller, provider, ({ idToken }) => ({
+        token: idToken,
+        expiresAt: readExpiry(idToken),
+      }))
       return token
     },
     identity: async (caller, provider) =>
@@ -184,11 +187,11 @@ async function keyHeader(
 }
 
 /** Returns the margin before the expiry: at most a fifth of the lifetime. */
-const marginOf = ({ expiresAt, obtainedAt }: StoredTokenSet): number =>
+const computeMargin = ({ expiresAt, obtainedAt }: StoredTokenSet): number =>
   expiresAt === undefined || obtainedAt === undefined ? MARGIN_MS : Math.min(MARGIN_MS, (expiresAt - obtainedAt) / 5)
 
 /** Returns the expiry of an ID token in milliseconds since 1970; 0 if it has none. */
-function endOf(idToken: string | undefined): number {
+function readExpiry(idToken: string | undefined): number {
   try {
     return (decodeJwt(idToken ?? '').exp ?? 0) * 1000
   } catch {

@@ -96,7 +96,7 @@ export class TokenEndpoint {
     if (typeof tokenType !== 'string') throw this.unusable('gave no token_type')
     if (issued !== undefined && typeof issued !== 'string')
       throw this.unusable('gave an issued_token_type that is not a string')
-    const lifetimeS = expiresIn === undefined ? undefined : secondsOf(expiresIn)
+    const lifetimeS = expiresIn === undefined ? undefined : readSeconds(expiresIn)
     if (Number.isNaN(lifetimeS)) throw this.unusable('gave an expires_in that is not a number of seconds')
     return {
       token,
@@ -138,7 +138,7 @@ export class TokenEndpoint {
  * Reads a lifetime in seconds; NaN if invalid. Older servers write a text ("3600"), accepted only in plain digits (RFC
  * 6749 section 5.1).
  */
-function secondsOf(value: unknown): number {
+function readSeconds(value: unknown): number {
   const seconds = typeof value === 'string' && /^\d{1,10}$/.test(value) ? Number(value) : value
   return typeof seconds === 'number' && Number.isFinite(seconds) && seconds > 0 ? seconds : Number.NaN
 }

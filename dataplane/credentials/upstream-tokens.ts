@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
+import { statedScopes } from '../identity/scopes.ts'
 import { ASSERTION_CLAIM, loginOf, type MakeLink, PROVIDER_CLAIM } from '../upstream-tokens/index.ts'
-import { authorityOf, claimsDigest } from './authority.ts'
 import { CredentialError, type CredentialSource, type Strategy, type Subject } from './credential.ts'
 
 /** The authenticated caller whose tokens are looked up. */
@@ -106,7 +106,7 @@ export const noActor = (provider: string): CredentialError =>
   })
 
 /** Returns the error for a caller without a token of a provider. `isChosen`: only logins of some users visit it. */
-export const noTokenOf = (provider: string, isChosen: boolean): CredentialError =>
+export const noProviderToken = (provider: string, isChosen: boolean): CredentialError =>
   isChosen ? notVisited(provider) : noUpstreamToken(provider)
 
 /** Returns the same error with a link for the user to log in now. */
@@ -150,7 +150,7 @@ export function dependingOn(
   if (provider === undefined)
     return {
       isOfLogin: false,
-      variant: ({ claims }) => authorityOf(claims),
+      variant: ({ claims }) => readAuthority(claims),
       digest: ({ claims }) => claimsDigest(claims),
     }
   const source: CredentialSource = {
@@ -161,4 +161,59 @@ export function dependingOn(
     refresh: (subject) => upstreamTokens[kind](holderOf(subject), provider),
   }
   return { isOfLogin: true, source, variant: actorVariant, digest: () => '' }
+}
+
+/**
+ * Claims that state the authority of a token and its actor: RFC 8693 (section 4), RFC 9068 (section 2.2), RFC 9396, RFC
+ * 9470, and the client's claim at Okta (`cid`) and Entra ID (`appid`).
+ */
+const CLAIMS = ['act', 'may_act', 'azp', 'client_id', 'cid', 'appid', 'acr', 'authorization_details']
+
+/**
+ * Returns the authority of a token as one text, without claims that change with each token: tokens of one user with
+ * different authority are kept apart like users. Empty if there is none.
+ */
+export function readAuthority(claims: Readonly<Record<string, unknown>>): string {
+  const scopes = [...(statedScopes(claims) ?? [])].sort()
+  const others = CLAIMS.flatMap((name) => (Object.hasOwn(claims, name) ? [[name, claims[name]]] : []))
+  if (scopes.length === 0 && others.length === 0) return ''
+  try {
+    return JSON.stringify([scopes, others])
+  } catch {
+    // The claims are nested deeper than the stack allows. No honest issuer signs this.
+    return 'nested too deep'
+  }
+}
+
+/**
+ * Claims about the token itself: RFC 7519 (section 4.1), OpenID Connect Core 1.0 (sections 2, 3.1.3.6, 3.3.2.11 and
+ * 5.1), Entra ID (`uti`, `aio`, `rh`), Cognito (`event_id`). `scope` and `scp` are read together.
+ */
+const OF_THE_TOKEN: ReadonlySet<string> = new Set([
+  ...['exp', 'nbf', 'iat', 'jti', 'auth_time', 'updated_at', 'nonce', 'at_hash', 'c_hash', 's_hash'],
+  ...['uti', 'aio', 'rh', 'event_id', 'scope', 'scp'],
+])
+
+/**
+ * Returns a digest of all claims that a token service may read, without those that change with each token: a credential
+ * must not serve a token of the same user with other claims. Order does not matter. Empty if there are none.
+ */
+function claimsDigest(claims: Readonly<Record<string, unknown>>): string {
+  const { scope, scp } = claims
+  const scopes = [...(statedScopes({ scope, scp }) ?? [])].filter((one) => one !== '').sort()
+  const others = Object.entries(claims).filter(([name]) => !OF_THE_TOKEN.has(name))
+  if (scopes.length === 0 && others.length === 0) return ''
+  try {
+    return hash('sha256', JSON.stringify([scopes, Object.fromEntries(others)], inOrder), 'base64url')
+  } catch {
+    // The claims are nested deeper than the stack allows. No honest issuer signs this.
+    return 'nested too deep'
+  }
+}
+
+/** Replaces values for `JSON.stringify`: sorts members by name, and lists of texts, since claims mean them as sets. */
+function inOrder(_name: string, value: unknown): unknown {
+  if (Array.isArray(value)) return value.every((one) => typeof one === 'string') ? value.toSorted() : value
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
 }

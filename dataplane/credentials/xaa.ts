@@ -47,7 +47,7 @@ export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: StrategyPar
     })
     const isAssertion = issued.issuedTokenType === ID_JAG && issued.tokenType.toLowerCase() === NOT_APPLICABLE
     if (!isAssertion) throw provider.unusable('gave a token of another type, or of none')
-    const { aud, resource } = claimsOf(issued.token) ?? {}
+    const { aud, resource } = readClaims(issued.token) ?? {}
     // The target could use an assertion elsewhere if it were valid there, too.
     if (!isAlone(aud, targetAudience)) throw provider.unusable('gave an assertion that is not for the target alone')
     if (targetResource !== undefined && !isAlone(resource, targetResource))
@@ -74,7 +74,7 @@ export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: StrategyPar
   }
 }
 
-function claimsOf(assertion: string): Readonly<Record<string, unknown>> | undefined {
+function readClaims(assertion: string): Readonly<Record<string, unknown>> | undefined {
   try {
     decodeProtectedHeader(assertion)
     return decodeJwt(assertion)

@@ -1,10 +1,11 @@
+import type { ValueFinding } from '../../crds/settings/json.ts'
 import { limits } from '../../crds/settings/limits.ts'
 import { atOnce, type Steps, stepwise } from '../../crds/settings/stepwise.ts'
 import { EngineFault, engine } from './engine.ts'
 import { type DeclaredEntities, readingEntities } from './entities.ts'
-import { DEEPEST, entityKey, readsOf } from './expressions.ts'
+import { DEEPEST, entityKey, joinReads } from './expressions.ts'
 import { type PolicyText, readingPolicies } from './policy-text.ts'
-import { actions, GROUP, listActions, PolicyError, type PolicyProblem, type PolicySource } from './source.ts'
+import { actions, GROUP, listActions, PolicyError, type PolicySource } from './source.ts'
 
 export interface Compiled {
   readonly policies: readonly PolicyText[]
@@ -30,7 +31,7 @@ const OWN_TYPES = new Set(['Client', 'Action', 'Tool', 'Prompt', 'Resource', 'MC
 const checked = new WeakMap<PolicySource, Compiled>()
 
 /** Returns the result of `compile`, and reuses that of an earlier check. */
-export function compiledOf(source: PolicySource): Compiled {
+export function compileOnce(source: PolicySource): Compiled {
   const known = checked.get(source)
   checked.delete(source)
   return known ?? compile(source)
@@ -40,16 +41,16 @@ export function compiledOf(source: PolicySource): Compiled {
 export const compile = (source: PolicySource): Compiled => atOnce(compiling(source))
 
 function* compiling(source: PolicySource): Steps<Compiled> {
-  const problems: PolicyProblem[] = []
+  const problems: ValueFinding[] = []
   const entities = yield* collect(problems, readingEntities(source.entitiesJson ?? '[]'))
   const policies = (yield* collect(problems, policiesOf(source.policies))) ?? []
   const { groupEntityType = GROUP } = source
   if (!GROUP_TYPE.test(groupEntityType) || OWN_TYPES.has(groupEntityType))
     problems.push({ pointer: '/groupEntityType', message: 'must be an entity type that has no other meaning here' })
-  problems.push(...policies.flatMap((policy) => problemsOf(policy, entities?.mentioned ?? new Set())))
+  problems.push(...policies.flatMap((policy) => findProblems(policy, entities?.mentioned ?? new Set())))
   if (problems.length === 0) yield* collect(problems, loading(policies))
   if (problems.length > 0 || entities === undefined) throw new PolicyError(problems)
-  const reads = readsOf(policies.map(({ mentions }) => mentions))
+  const reads = joinReads(policies.map(({ mentions }) => mentions))
   const inPolicies = new Set(policies.flatMap(({ mentions }) => [...mentions.entities]))
   return {
     policies,
@@ -61,7 +62,7 @@ function* compiling(source: PolicySource): Steps<Compiled> {
   }
 }
 
-function* collect<T>(problems: PolicyProblem[], steps: Steps<T>): Steps<T | undefined> {
+function* collect<T>(problems: ValueFinding[], steps: Steps<T>): Steps<T | undefined> {
   try {
     return yield* steps
   } catch (error) {
@@ -79,7 +80,7 @@ function* policiesOf(texts: readonly string[]): Steps<readonly PolicyText[]> {
     throw new PolicyError([{ pointer: '/policies', message: `have more than ${MOST_TEXT} characters together` }])
   // Each text holds at least one policy, or is wrong. Listing the problems of so many helps nobody.
   if (texts.length > MOST_POLICIES) throw tooMany()
-  const problems: PolicyProblem[] = []
+  const problems: ValueFinding[] = []
   const policies: PolicyText[] = []
   for (const [index, text] of texts.entries()) {
     const read = yield* readingPolicies(text, String(index))
@@ -96,10 +97,10 @@ function* policiesOf(texts: readonly string[]): Steps<readonly PolicyText[]> {
 const tooMany = (): PolicyError =>
   new PolicyError([{ pointer: '/policies', message: `hold more than ${MOST_POLICIES} policies` }])
 
-function problemsOf(
+function findProblems(
   { name, effect, mentions, annotations }: PolicyText,
   declared: ReadonlySet<string>,
-): readonly PolicyProblem[] {
+): readonly ValueFinding[] {
   // Other engines hold calls for some annotations (`@requireApproval`). Ignoring one would allow more.
   const found = annotations.map(
     (annotation) => `has the annotation @${annotation}, which has no effect here; only @id is supported`,
@@ -123,13 +124,13 @@ function* ineffective(entities: ReadonlySet<string>, declared: ReadonlySet<strin
 }
 
 /** Returns all problems of a source. It compiles the source, which takes up to a second at its limits. */
-export const policyProblems = (source: PolicySource): readonly PolicyProblem[] => atOnce(findingProblems(source))
+export const policyProblems = (source: PolicySource): readonly ValueFinding[] => atOnce(findingProblems(source))
 
 /** Returns the same in steps. It takes longer but lets other requests run. */
-export const policyProblemsStepwise = (source: PolicySource): Promise<readonly PolicyProblem[]> =>
+export const policyProblemsStepwise = (source: PolicySource): Promise<readonly ValueFinding[]> =>
   stepwise(findingProblems(source))
 
-function* findingProblems(source: PolicySource): Steps<readonly PolicyProblem[]> {
+function* findingProblems(source: PolicySource): Steps<readonly ValueFinding[]> {
   try {
     checked.set(source, yield* compiling(source))
     return []

@@ -2,7 +2,7 @@ import type { EntityJson } from '@cedar-policy/cedar-wasm/nodejs'
 import { isObject } from '../../crds/settings/json.ts'
 import type { Steps } from '../../crds/settings/stepwise.ts'
 import { engine } from './engine.ts'
-import { entityKey, keyOf, uidOf } from './expressions.ts'
+import { entityKey, formatKey, readUid } from './expressions.ts'
 import { PolicyError } from './source.ts'
 
 const DEEPEST = 32
@@ -28,7 +28,7 @@ export function* readingEntities(text: string): Steps<DeclaredEntities> {
   for (const entity of read) {
     const { length } = JSON.stringify(entity)
     if (length > LONGEST_ENTITY) throw invalid(`has an entity of more than ${LONGEST_ENTITY} characters`)
-    if (declared.get(keyOf(entity.uid)) !== undefined) throw invalid(`has a duplicate: ${keyOf(entity.uid)}`)
+    if (declared.get(formatKey(entity.uid)) !== undefined) throw invalid(`has a duplicate: ${formatKey(entity.uid)}`)
     declared.add(entity)
     batch.push(entity)
     size += length
@@ -55,7 +55,7 @@ export class DeclaredEntities {
   readonly mentioned = new Set<string>()
 
   add(entity: EntityJson): void {
-    const key = keyOf(entity.uid)
+    const key = formatKey(entity.uid)
     const named = namedIn([entity.attrs, entity.parents, entity.tags])
     this.#byKey.set(key, entity)
     this.#namedBy.set(key, named)
@@ -116,7 +116,7 @@ function parseEntities(text: string): readonly EntityJson[] {
 
 /** Tells whether the names in an entity can be found: the engine also accepts lists instead of objects. */
 const isReadable = ({ uid, parents }: EntityJson): boolean =>
-  uidOf(uid) !== undefined && Array.isArray(parents) && parents.every((parent) => uidOf(parent) !== undefined)
+  readUid(uid) !== undefined && Array.isArray(parents) && parents.every((parent) => readUid(parent) !== undefined)
 
 function isDeeperThan(value: unknown, most: number): boolean {
   const open: (readonly [unknown, number])[] = [[value, 0]]
@@ -144,9 +144,9 @@ interface Visit {
 function ancestryProblem(entities: readonly EntityJson[]): string | undefined {
   const parents = new Map<string, string[]>()
   for (const { uid, parents: direct } of entities) {
-    const key = keyOf(uid)
+    const key = formatKey(uid)
     const known = parents.get(key)
-    const added = (Array.isArray(direct) ? direct : []).map(keyOf)
+    const added = (Array.isArray(direct) ? direct : []).map(formatKey)
     if (known === undefined) parents.set(key, added)
     else for (const parent of added) known.push(parent)
   }

@@ -24,15 +24,15 @@ export const DEEPEST = 200
 export const entityKey = (type: unknown, id: unknown): string => `${type}::${JSON.stringify(id)}`
 
 /** Returns the type and id of an entity, in the form of Cedar documents; undefined for anything else. */
-export function uidOf(uid: unknown): { readonly type: string; readonly id: string } | undefined {
+export function readUid(uid: unknown): { readonly type: string; readonly id: string } | undefined {
   const named = isObject(uid) && '__entity' in uid ? uid['__entity'] : uid
   if (!isObject(named)) return undefined
   const { type, id } = named
   return typeof type === 'string' && typeof id === 'string' ? { type, id } : undefined
 }
 
-export const keyOf = (uid: unknown): string => {
-  const { type, id } = uidOf(uid) ?? {}
+export const formatKey = (uid: unknown): string => {
+  const { type, id } = readUid(uid) ?? {}
   return entityKey(type, id)
 }
 
@@ -45,7 +45,7 @@ const newMentions = (): Mentions => ({
 })
 
 /** Walks without recursion, since a policy may have any depth. */
-export function mentionsOf(policy: PolicyJson): Mentions {
+export function findMentions(policy: PolicyJson): Mentions {
   const found = newMentions()
   const { principal, action, resource, conditions } = policy
   const open: (readonly [node: unknown, depth: number, isRead: boolean])[] = [
@@ -74,7 +74,7 @@ function visit(node: Readonly<Record<string, unknown>>, isRead: boolean, found: 
   return Object.entries(node).map(([operator, operand]): Child => {
     if ((operator === '.' || operator === 'has') && isObject(operand)) {
       const names = [operand['attr']].flat().filter((name) => typeof name === 'string')
-      for (const variable of variablesOf(operand['left'], names))
+      for (const variable of findVariables(operand['left'], names))
         for (const name of names) found.reads[variable].add(name)
       return [operand['left'], true]
     }
@@ -88,12 +88,12 @@ function visit(node: Readonly<Record<string, unknown>>, isRead: boolean, found: 
 }
 
 /** Returns the variables that may have these attributes. */
-function variablesOf(left: unknown, names: readonly string[]): readonly Variable[] {
+function findVariables(left: unknown, names: readonly string[]): readonly Variable[] {
   const variable = isObject(left) && names.length === 1 ? variables.find((one) => one === left['Var']) : undefined
   return variable === undefined ? variables : [variable]
 }
 
-export const readsOf = (all: readonly Mentions[]): Reads => {
+export const joinReads = (all: readonly Mentions[]): Reads => {
   const joined = (variable: Variable) => new Set(all.flatMap(({ reads }) => [...reads[variable]]))
   return { principal: joined('principal'), resource: joined('resource'), context: joined('context') }
 }

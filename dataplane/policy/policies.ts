@@ -1,15 +1,14 @@
 import { LRUCache } from 'lru-cache'
-import type { Arguments, ReadArguments } from './arguments.ts'
-import type { CallNeed } from './call-need.ts'
-import { type Compiled, compiledOf } from './compile.ts'
+import { isObject } from '../../crds/settings/json.ts'
+import { type Compiled, compileOnce } from './compile.ts'
 import { EngineFault } from './engine.ts'
-import { type Asked, Situation } from './evaluate/situation.ts'
+import { type DecisionInput, DecisionRequest } from './evaluate.ts'
 import { firstLine } from './policy-text.ts'
 import { type Claims, type Principal, principals } from './principal.ts'
-import { attributesOf, authorizationRequest } from './request.ts'
+import { authorizationRequest, buildAttributes } from './request.ts'
 import { type Slice, Slices } from './slices.ts'
 import type { PolicySource, Subject } from './source.ts'
-import { type CedarValue, Unjudgeable } from './values.ts'
+import { type Arguments, type CedarValue, type ReadArguments, UnsupportedValue } from './values.ts'
 
 interface NamedPolicy {
   /** `policies/3`, or `policies/3.1` for the first of several in that text. */
@@ -31,7 +30,7 @@ export interface Explanation {
     readonly held: readonly string[]
     readonly missing: readonly string[]
   }
-  /** What the catalog gate says of the backend, and the policies of the rest. Absent without a gate. */
+  /** The decisions of the catalog gate and of the policies, one by one. Absent without a gate. */
   readonly catalog?: Said
   readonly policy?: Said
   /** Further requirements for the caller; absent if there are none. */
@@ -48,7 +47,7 @@ interface Verdict {
   readonly reasons: readonly string[]
   readonly errors: readonly { readonly policyId: string; readonly message: string }[]
   /** The reason why nothing was evaluated. */
-  readonly unjudgeable?: string
+  readonly problem?: string
 }
 
 type Given = Readonly<Record<string, CedarValue>>
@@ -70,14 +69,14 @@ export class Policies {
 
   /** `server`: the parent of all resources, as `MCP::"…"`. Throws a PolicyError. */
   constructor(source: PolicySource, server: string) {
-    this.#compiled = compiledOf(source)
+    this.#compiled = compileOnce(source)
     this.#slices = new Slices(this.#compiled)
     this.#server = server
     this.principalOf = principals(this.#compiled, source)
   }
 
   unknown(why: string): Principal {
-    return { id: '', groups: [], claims: {}, digest: 'unknown', unjudgeable: why }
+    return { id: '', groups: [], claims: {}, digest: 'unknown', problem: why }
   }
 
   /** Returns the arguments that decisions about a subject depend on. */
@@ -87,25 +86,25 @@ export class Policies {
 
   /** Tells whether the principal is allowed. It caches decisions that depend on no argument, within a limit. */
   allows(principal: Principal, subject: Subject, given: Arguments = NO_ARGUMENTS): boolean {
-    if (principal.unjudgeable !== undefined || subject.id.length > LONGEST_ID) return false
+    if (principal.problem !== undefined || subject.id.length > LONGEST_ID) return false
     const slice = this.#slices.of(subject)
-    const read = readOf(slice, given)
-    if (read instanceof Unjudgeable) return false
+    const read = readArguments(slice, given)
+    if (read instanceof UnsupportedValue) return false
     if (read !== undefined) return this.#decide(slice, principal, subject, read).allowed
     const key = `${principal.digest}${subject.key}`
     const known = this.#decisions.get(key)
     if (known !== undefined) return known
-    const { allowed, unjudgeable } = this.#decide(slice, principal, subject, {})
-    if (unjudgeable === undefined) this.#decisions.set(key, allowed, { size: 2 * key.length + ENTRY_BYTES })
+    const { allowed, problem } = this.#decide(slice, principal, subject, {})
+    if (problem === undefined) this.#decisions.set(key, allowed, { size: 2 * key.length + ENTRY_BYTES })
     return allowed
   }
 
-  /** Returns the policies that allow or deny. */
+  /** Returns the decision with the policies that allow or deny. */
   explain(principal: Principal, subject: Subject, given: Arguments = NO_ARGUMENTS): Explanation {
-    const { allowed, reasons, errors, unjudgeable } = this.#explained(principal, subject, given)
+    const { allowed, reasons, errors, problem } = this.#explained(principal, subject, given)
     return {
       allowed,
-      reason: unjudgeable ?? reasonOf(allowed, reasons.length, errors.length),
+      reason: problem ?? explainDecision(allowed, reasons.length, errors.length),
       policies: reasons.map((name) => this.#named(name)),
       errors: errors.map(({ policyId, message }) => ({ ...this.#named(policyId), message })),
     }
@@ -113,11 +112,11 @@ export class Policies {
 
   #explained(principal: Principal, subject: Subject, given: Arguments): Verdict {
     const slice = this.#slices.of(subject)
-    const read = readOf(slice, given)
+    const read = readArguments(slice, given)
     const tooLong = subject.id.length > LONGEST_ID ? 'the name or URI is too long' : undefined
-    const why = principal.unjudgeable ?? tooLong ?? (read instanceof Unjudgeable ? read.message : undefined)
-    if (why !== undefined || read instanceof Unjudgeable) return denied(why)
-    return this.#judge(slice, principal, subject, read ?? {})
+    const why = principal.problem ?? tooLong ?? (read instanceof UnsupportedValue ? read.message : undefined)
+    if (why !== undefined || read instanceof UnsupportedValue) return denied(why)
+    return this.#evaluate(slice, principal, subject, read ?? {})
   }
 
   #named(name: string): NamedPolicy {
@@ -127,24 +126,21 @@ export class Policies {
   }
 
   /** Decides here if possible, else with the engine. */
-  #decide(
-    slice: Slice,
-    principal: Principal,
-    subject: Subject,
-    given: Given,
-  ): Pick<Verdict, 'allowed' | 'unjudgeable'> {
-    const allowed = slice.decide(new Situation(this.#asked(principal, subject, given), attributesOf(subject)))
-    return allowed === undefined ? this.#judge(slice, principal, subject, given) : { allowed }
+  #decide(slice: Slice, principal: Principal, subject: Subject, given: Given): Pick<Verdict, 'allowed' | 'problem'> {
+    const allowed = slice.decide(
+      new DecisionRequest(this.#inputFor(principal, subject, given), buildAttributes(subject)),
+    )
+    return allowed === undefined ? this.#evaluate(slice, principal, subject, given) : { allowed }
   }
 
-  #asked(principal: Principal, subject: Subject, given: Given): Asked {
+  #inputFor(principal: Principal, subject: Subject, given: Given): DecisionInput {
     return { principal, subject, given, server: this.#server, groupEntityType: this.#compiled.groupEntityType }
   }
 
-  #judge(slice: Slice, principal: Principal, subject: Subject, given: Given): Verdict {
+  #evaluate(slice: Slice, principal: Principal, subject: Subject, given: Given): Verdict {
     try {
-      const asked = this.#asked(principal, subject, given)
-      const answer = slice.authorize(authorizationRequest(asked, slice.reads, this.#compiled))
+      const input = this.#inputFor(principal, subject, given)
+      const answer = slice.authorize(authorizationRequest(input, slice.reads, this.#compiled))
       if (answer.type === 'failure') return denied(answer.errors.map(({ message }) => message).join('; '))
       const { decision, diagnostics } = answer.response
       const errors = diagnostics.errors.map(({ policyId, error }) => ({ policyId, message: error.message }))
@@ -158,24 +154,83 @@ export class Policies {
 }
 
 /** Returns the arguments of a call that policies read; undefined if they read none. */
-function readOf(slice: Slice, given: Arguments): Given | undefined | Unjudgeable {
+function readArguments(slice: Slice, given: Arguments): Given | undefined | UnsupportedValue {
   try {
     return slice.arguments.of(given)
   } catch (error) {
-    if (error instanceof Unjudgeable) return error
+    if (error instanceof UnsupportedValue) return error
     throw error
   }
 }
 
-const denied = (unjudgeable: string | undefined): Verdict => ({
+const denied = (problem: string | undefined): Verdict => ({
   allowed: false,
   reasons: [],
   errors: [],
-  ...(unjudgeable === undefined ? {} : { unjudgeable }),
+  ...(problem === undefined ? {} : { problem }),
 })
 
-function reasonOf(allowed: boolean, policies: number, errors: number): string {
+function explainDecision(allowed: boolean, policies: number, errors: number): string {
   if (allowed) return 'a policy permits it, and none forbids it'
   if (errors > 0) return 'a policy can’t be evaluated'
   return policies > 0 ? 'a policy forbids it' : 'no policy permits it'
+}
+
+/** A thing that a caller must have for a call besides the permission: a token, or a key or an account of their own. */
+export type CallNeed = LoginNeed | KeyNeed | AccountNeed
+
+export interface LoginNeed {
+  readonly kind: 'login'
+  readonly scopes: readonly string[]
+  readonly links: readonly string[]
+}
+
+interface KeyNeed {
+  readonly kind: 'key'
+  readonly backend: string
+  readonly provider: string
+  readonly title: string
+  /** Page that tells how to get such a key. */
+  readonly helpUrl?: string
+  readonly links: readonly string[]
+}
+
+/** A login at a provider that the call asks for, by a link in its answer. */
+interface AccountNeed {
+  readonly kind: 'account'
+  readonly backend: string
+  readonly provider: string
+  readonly host: string
+  /** The page where its owner sees what is linked. */
+  readonly links: readonly string[]
+}
+
+export interface Question {
+  /** The caller's claims with its `sub`; undefined for an anonymous caller. */
+  readonly caller: Claims | undefined
+  readonly type: Subject['type']
+  readonly id: string
+  readonly arguments: Readonly<Record<string, unknown>>
+}
+
+const types = { tool: 'Tool', prompt: 'Prompt', resource: 'Resource' } as const
+const known = new Set([...Object.keys(types), 'caller', 'arguments'])
+
+/** Tells whether a value is a caller with a subject, for an explanation. */
+export const isCaller = (value: unknown): value is Claims =>
+  isObject(value) && typeof value['sub'] === 'string' && value['sub'] !== ''
+
+/** Reads `{caller, tool | prompt | resource, arguments}`. Returns a message if it is invalid. */
+export function readQuestion(value: unknown): Question | string {
+  if (!isObject(value)) return 'The body must be a JSON object.'
+  const stranger = Object.keys(value).find((name) => !known.has(name))
+  if (stranger !== undefined) return `${JSON.stringify(stranger)} has no meaning here.`
+  const { caller, arguments: given = {} } = value
+  if (caller !== undefined && caller !== null && !isCaller(caller)) return 'caller must hold claims, with a sub.'
+  if (!isObject(given)) return 'arguments must be an object.'
+  const [asked, ...more] = (Object.keys(types) as (keyof typeof types)[]).filter((name) => value[name] !== undefined)
+  const id = asked && value[asked]
+  if (asked === undefined || more.length > 0 || typeof id !== 'string')
+    return 'Exactly one of tool, prompt and resource must be there, a string.'
+  return { caller: caller ?? undefined, type: types[asked], id, arguments: given }
 }

@@ -1,8 +1,8 @@
 import type { DetailedError, PolicyJson } from '@cedar-policy/cedar-wasm/nodejs'
 import type { Steps } from '../../crds/settings/stepwise.ts'
 import { engine } from './engine.ts'
-import { type Evaluated, evaluated } from './evaluate/policy.ts'
-import { DEEPEST, keyOf, type Mentions, mentionsOf, uidOf } from './expressions.ts'
+import { type Evaluated, evaluated } from './evaluate.ts'
+import { DEEPEST, findMentions, formatKey, type Mentions, readUid } from './expressions.ts'
 
 export interface PolicyText {
   readonly name: string
@@ -44,7 +44,7 @@ export function* readingPolicies(text: string, name: string): Steps<readonly Pol
     const answer = engine.run((cedar) => cedar.policyToJson(part))
     yield
     if (answer.type === 'failure') return answer.errors.map((error) => described(error, part)).join('; ')
-    policies.push(policyOf(part, parts.length === 1 ? name : `${name}.${index + 1}`, answer.json))
+    policies.push(readPolicy(part, parts.length === 1 ? name : `${name}.${index + 1}`, answer.json))
     yield
   }
   return policies
@@ -55,11 +55,11 @@ function syntaxProblem(text: string): string | undefined {
   return whole.type === 'failure' ? whole.errors.map((error) => described(error, text)).join('; ') : undefined
 }
 
-function policyOf(text: string, name: string, json: PolicyJson): PolicyText {
+function readPolicy(text: string, name: string, json: PolicyJson): PolicyText {
   const { effect, annotations = {}, action, resource } = json
   const { id, ...others } = annotations
   const only = { action: onlyOne(action), resource: onlyOne(resource) }
-  const mentions = mentionsOf(json)
+  const mentions = findMentions(json)
   const parts = mentions.depth > DEEPEST ? undefined : evaluated(json)
   return { name, text, effect, id, annotations: Object.keys(others), mentions, evaluated: parts, only }
 }
@@ -67,7 +67,7 @@ function policyOf(text: string, name: string, json: PolicyJson): PolicyText {
 /** Returns the entity of a scope that is `== entity`. */
 function onlyOne(scope: object): string | undefined {
   const { op, entity } = scope as Readonly<Record<string, unknown>>
-  return op === '==' && uidOf(entity) !== undefined ? keyOf(entity) : undefined
+  return op === '==' && readUid(entity) !== undefined ? formatKey(entity) : undefined
 }
 
 /** Formats the parser's message with its place; the parser's offsets are in bytes. */

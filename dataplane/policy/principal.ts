@@ -3,7 +3,7 @@ import { isObject } from '../../crds/settings/json.ts'
 import { CLAIM, type Compiled } from './compile.ts'
 import { entityKey } from './expressions.ts'
 import type { PolicySource } from './source.ts'
-import { type CedarValue, cedarValueOf, Unjudgeable } from './values.ts'
+import { type CedarValue, toCedarValue, UnsupportedValue } from './values.ts'
 
 /** A caller as policies see it: only the claims that some policy reads, and only the groups that are named. */
 export interface Principal {
@@ -13,7 +13,7 @@ export interface Principal {
   /** The digest of all that decisions can depend on: callers with the same digest get the same decisions. */
   readonly digest: string
   /** The reason why nothing can be decided for this caller; undefined if it can. */
-  readonly unjudgeable: string | undefined
+  readonly problem: string | undefined
 }
 
 export type Claims = Readonly<Record<string, unknown>>
@@ -32,12 +32,12 @@ export function principals({ claims: read, mentioned, groupEntityType }: Compile
   const isNamed = (group: string) => mentioned.has(entityKey(groupEntityType, group))
 
   return function principalOf(id: string, claims: Claims): Principal {
-    const groups = groupsOf(claims, names).filter(isNamed)
-    const { values, problem } = readClaims(wanted, claims)
+    const groups = readGroups(claims, names).filter(isNamed)
+    const { values, problem: invalid } = readClaims(wanted, claims)
     const isTooLarge = JSON.stringify([groups, values]).length > MOST_BYTES
-    const unjudgeable = problem ?? (isTooLarge ? 'the claims that policies read are too large' : undefined)
-    const text = JSON.stringify([dependsOnId ? id : '', groups, values, unjudgeable])
-    return { id, groups, claims: values, digest: createHash('sha256').update(text).digest('base64'), unjudgeable }
+    const problem = invalid ?? (isTooLarge ? 'the claims that policies read are too large' : undefined)
+    const text = JSON.stringify([dependsOnId ? id : '', groups, values, problem])
+    return { id, groups, claims: values, digest: createHash('sha256').update(text).digest('base64'), problem }
   }
 }
 
@@ -48,11 +48,11 @@ function readClaims(attributes: readonly string[], claims: Claims) {
     const claim = attribute.slice(CLAIM.length)
     if (!Object.hasOwn(claims, claim) || (claim === 'email' && isEmailRefuted(claims))) continue
     try {
-      const value = cedarValueOf(claims[claim])
+      const value = toCedarValue(claims[claim])
       if (value !== undefined) values[attribute] = value
     } catch (error) {
-      if (!(error instanceof Unjudgeable)) throw error
-      problem ??= `claim ${JSON.stringify(claim)} can’t be judged: ${error.message}`
+      if (!(error instanceof UnsupportedValue)) throw error
+      problem ??= `claim ${JSON.stringify(claim)} can’t be evaluated: ${error.message}`
     }
   }
   return { values, problem }
@@ -62,14 +62,14 @@ function readClaims(attributes: readonly string[], claims: Claims) {
 const isEmailRefuted = ({ email_verified: verified }: Claims): boolean => verified === false || verified === 'false'
 
 /** Returns groups and roles, sorted and unique. A claim that is not an array of texts counts as empty. */
-function groupsOf(claims: Claims, { groupClaimName, roleClaimName }: ClaimNames): readonly string[] {
+function readGroups(claims: Claims, { groupClaimName, roleClaimName }: ClaimNames): readonly string[] {
   const first = GROUP_CLAIMS.find((name) => Object.hasOwn(claims, name))
   const groups = groupClaimName === undefined ? first && claims[first] : claimAt(claims, groupClaimName)
   const roles = roleClaimName === undefined ? undefined : claimAt(claims, roleClaimName)
-  return [...new Set([...textsOf(groups), ...textsOf(roles)])].sort()
+  return [...new Set([...readTexts(groups), ...readTexts(roles)])].sort()
 }
 
-const textsOf = (value: unknown): readonly string[] =>
+const readTexts = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.filter((item): item is string => typeof item === 'string') : []
 
 /** Returns the claim of exactly this name, else the one at its dotted path. */

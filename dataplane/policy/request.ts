@@ -1,7 +1,7 @@
 import type { EntityJson, StatefulAuthorizationCall } from '@cedar-policy/cedar-wasm/nodejs'
 import type { Compiled } from './compile.ts'
-import type { Asked } from './evaluate/situation.ts'
-import { entityKey, keyOf, type Reads } from './expressions.ts'
+import type { DecisionInput } from './evaluate.ts'
+import { entityKey, formatKey, type Reads } from './expressions.ts'
 import type { Subject } from './source.ts'
 import type { CedarValue } from './values.ts'
 
@@ -9,7 +9,7 @@ type Values = Readonly<Record<string, CedarValue>>
 
 /** Builds the engine's request with only the values that policies read, because its time grows with the input. */
 export function authorizationRequest(
-  { principal: { id, groups, claims }, subject, given, server, groupEntityType }: Asked,
+  { principal: { id, groups, claims }, subject, given, server, groupEntityType }: DecisionInput,
   reads: Reads,
   compiled: Compiled,
 ): Omit<StatefulAuthorizationCall, 'preparsedPolicySetId'> {
@@ -24,8 +24,10 @@ export function authorizationRequest(
     },
     {
       uid: resource,
-      attrs: { ...read(attributesOf(subject), reads.resource), ...read(given, reads.resource) },
-      parents: parentsOf(subject, server).filter(({ type, id: name }) => compiled.mentioned.has(entityKey(type, name))),
+      attrs: { ...read(buildAttributes(subject), reads.resource), ...read(given, reads.resource) },
+      parents: listParents(subject, server).filter(({ type, id: name }) =>
+        compiled.mentioned.has(entityKey(type, name)),
+      ),
     },
   ] as EntityJson[]
   return {
@@ -43,22 +45,22 @@ function read(values: Values, names: ReadonlySet<string>): Values {
   return found
 }
 
-function parentsOf({ backend }: Subject, server: string) {
+function listParents({ backend }: Subject, server: string) {
   const parents = [{ type: 'MCP', id: server }]
   return backend === undefined ? parents : [...parents, { type: 'Backend', id: backend }]
 }
 
-const featureOf = { Tool: 'tool', Prompt: 'prompt', Resource: 'resource' } as const
-const operationOf = { call_tool: 'call', get_prompt: 'get', read_resource: 'read' } as const
+const FEATURES = { Tool: 'tool', Prompt: 'prompt', Resource: 'resource' } as const
+const OPERATIONS = { call_tool: 'call', get_prompt: 'get', read_resource: 'read' } as const
 
-export const attributesOf = ({ action, type, id, backend, skill, hints }: Subject) => ({
+export const buildAttributes = ({ action, type, id, backend, skill, hints }: Subject) => ({
   ...hints,
   name: id.toWellFormed(),
   ...(type === 'Resource' ? { uri: id.toWellFormed() } : {}),
   ...(backend === undefined ? {} : { backend }),
   ...(skill === undefined ? {} : { skill: skill.toWellFormed() }),
-  feature: featureOf[type],
-  operation: operationOf[action],
+  feature: FEATURES[type],
+  operation: OPERATIONS[action],
 })
 
 /**
@@ -68,10 +70,10 @@ export const attributesOf = ({ action, type, id, backend, skill, hints }: Subjec
 function withDeclared(own: readonly EntityJson[], action: string, compiled: Compiled): EntityJson[] {
   const { entities: declared, named } = compiled
   if (declared.mentioned.size === 0) return own.filter(isSaid)
-  const starts = own.flatMap(({ uid, parents }) => [keyOf(uid), ...parents.map(keyOf)])
+  const starts = own.flatMap(({ uid, parents }) => [formatKey(uid), ...parents.map(formatKey)])
   const reached = declared.reachedFrom([action, ...named, ...starts])
   const merged = own.map((entity) => {
-    const key = keyOf(entity.uid)
+    const key = formatKey(entity.uid)
     const other = declared.get(key)
     reached.delete(key)
     if (other === undefined) return entity

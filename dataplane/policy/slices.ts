@@ -1,12 +1,11 @@
 import type { StatefulAuthorizationCall } from '@cedar-policy/cedar-wasm/nodejs'
-import { ReadArguments } from './arguments.ts'
 import { type Compiled, load } from './compile.ts'
 import { engine } from './engine.ts'
-import { decide, type Evaluated } from './evaluate/policy.ts'
-import type { Situation } from './evaluate/situation.ts'
-import { entityKey, type Reads, readsOf } from './expressions.ts'
+import { type DecisionRequest, decide, type Evaluated } from './evaluate.ts'
+import { entityKey, joinReads, type Reads } from './expressions.ts'
 import type { PolicyText } from './policy-text.ts'
 import type { Subject } from './source.ts'
+import { ReadArguments } from './values.ts'
 
 /** The most policies in all slices together. A policy is in each slice that it applies to. */
 const MOST_SLICED = 4000
@@ -31,13 +30,13 @@ export class Slice {
     const evaluated = policies.flatMap((policy) => policy.evaluated ?? [])
     this.#evaluated = hasEntities || evaluated.length < policies.length ? undefined : evaluated
     this.#set = engine.nameFor(this)
-    this.reads = readsOf(policies.map(({ mentions }) => mentions))
+    this.reads = joinReads(policies.map(({ mentions }) => mentions))
     this.arguments = new ReadArguments([...this.reads.resource, ...this.reads.context])
   }
 
   /** Returns the decision of these policies; undefined if the engine must decide. */
-  decide(situation: Situation): boolean | undefined {
-    return this.#evaluated && decide(this.#evaluated, situation)
+  decide(request: DecisionRequest): boolean | undefined {
+    return this.#evaluated && decide(this.#evaluated, request)
   }
 
   /** Evaluates with the engine. Throws an EngineFault. */

@@ -1,3 +1,5 @@
+import type { ValueFinding } from '../../crds/settings/json.ts'
+
 export interface PolicySource {
   /** Cedar policies; a text may hold several. */
   readonly policies: readonly string[]
@@ -9,17 +11,12 @@ export interface PolicySource {
   readonly groupEntityType?: string | undefined
 }
 
-export interface PolicyProblem {
-  readonly pointer: string
-  /** The message, with line and column in the text first if the parser gives them. */
-  readonly message: string
-}
-
+/** Messages begin with line and column in the text if the parser gives them. */
 export class PolicyError extends Error {
   override readonly name = 'PolicyError'
-  readonly problems: readonly PolicyProblem[]
+  readonly problems: readonly ValueFinding[]
 
-  constructor(problems: readonly PolicyProblem[]) {
+  constructor(problems: readonly ValueFinding[]) {
     super(problems.map(({ pointer, message }) => `${pointer}: ${message}`).join('\n'))
     this.problems = problems
   }

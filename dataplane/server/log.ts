@@ -1,6 +1,5 @@
 import { type DestinationStream, type Level, type Logger, pino } from 'pino'
-import { withoutUrlSecrets } from '../config/check/url.ts'
-import { REDACTED, withoutCredentials } from '../config/credential-text.ts'
+import { REDACTED, withoutCredentials, withoutUrlSecrets } from '../config/check/url.ts'
 
 interface LogOptions {
   readonly name: string

@@ -78,7 +78,7 @@ export function connectRedis(config: RedisConfig, log: Logger, observe?: Observe
   return client
 }
 
-export { redisKeyPrefix } from '../config/redis-keys.ts'
+export { redisKeyPrefix } from '../config/check/redis.ts'
 
 /** Runs commands. A failure becomes a PublicError `unavailable`; while Redis is known to be unreachable, at once. */
 export async function withRedis<T>(client: RedisClient, run: (client: RedisClient) => Promise<T>): Promise<T> {

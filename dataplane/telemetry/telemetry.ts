@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
-import { otlpEndpoint } from '../config/otlp-endpoint.ts'
+import { otlpEndpoint } from '../config/check/telemetry.ts'
 import type { OpenTelemetrySettings } from '../config/telemetry.ts'
-import type { Durations } from './metrics/durations.ts'
 import type { Reading } from './metrics/family.ts'
-import type { OwnMetrics } from './metrics/own.ts'
+import type { Durations, OwnMetrics } from './metrics/own.ts'
 import type { PrometheusText } from './metrics/prometheus.ts'
 import {
   type Details,

@@ -1,13 +1,13 @@
-export { createMemoryTokenStore } from './memory-store.ts'
-export { createRedisTokenStore } from './redis-store.ts'
-export { createSealer, type Sealer } from './seal.ts'
-export type { LinkOffer, MakeLink } from './store.ts'
+export { createRedisTokenStore, createSealer, type Sealer } from './redis-store.ts'
 export {
   ASSERTION_CLAIM,
+  createMemoryTokenStore,
   isOfUser,
+  type LinkOffer,
   LOGIN_CLAIM,
   type Lock,
   loginOf,
+  type MakeLink,
   type Place,
   PROVIDER_CLAIM,
   type PutOptions,

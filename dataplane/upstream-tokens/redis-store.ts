@@ -1,9 +1,8 @@
-import { hash, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
 import { isObject } from '../../crds/settings/json.ts'
 import { PromptRedis, type RedisClient, RedisScript } from '../storage/redis.ts'
 import { RECORD_BYTES, SHARES } from '../storage/redis-shares.ts'
-import { createSealer, versionOf } from './seal.ts'
-import { LARGEST_SET, type StoredTokenSet, textOfSet, type UpstreamTokenStore } from './store.ts'
+import { formatSet, LARGEST_SET, type StoredTokenSet, type UpstreamTokenStore } from './store.ts'
 
 interface RedisTokenStoreOptions {
   readonly client: RedisClient
@@ -78,40 +77,40 @@ export function createRedisTokenStore(options: RedisTokenStoreOptions): Upstream
   const redis = new PromptRedis(client)
   const sealer = createSealer(secrets, prefix)
   // The key contains a digest of the login: everybody who watches Redis sees its name.
-  const digestOf = (login: string) => hash('sha256', login, 'base64url')
+  const computeDigest = (login: string) => hash('sha256', login, 'base64url')
   const logins = `${prefix}upstream:`
-  const keyOf = (login: string) => logins + digestOf(login)
-  const shareOf = (holder: string, kind: string) => `${prefix}upstream-share:${digestOf(holder)}:${kind}`
-  const nameOf = (login: string, provider: string) => `${keyOf(login)}#${provider}`
+  const formatKey = (login: string) => logins + computeDigest(login)
+  const formatShare = (holder: string, kind: string) => `${prefix}upstream-share:${computeDigest(holder)}:${kind}`
+  const formatName = (login: string, provider: string) => `${formatKey(login)}#${provider}`
 
   return {
     async get({ login, provider }) {
-      const sealed = await redis.ask((commands) => commands.hget(keyOf(login), provider))
+      const sealed = await redis.ask((commands) => commands.hget(formatKey(login), provider))
       if (sealed === null || sealed.length > LARGEST_SEALED) return undefined
-      const text = sealer.open(sealed, nameOf(login, provider))
-      return text === undefined ? undefined : setOf(text, versionOf(sealed))
+      const text = sealer.open(sealed, formatName(login, provider))
+      return text === undefined ? undefined : parseSet(text, readVersion(sealed))
     },
     async put({ login, provider }, set, { replaces = '', ttlMs, holder = [] }) {
-      const sealed = sealer.seal(textOfSet(set), nameOf(login, provider))
+      const sealed = sealer.seal(formatSet(set), formatName(login, provider))
       // Whoever holds it without being its owner is a network, or a user who is still on the way.
       const kind = holder[0] === set.owner ? USER : NETWORK
-      const names = holder.map((part) => shareOf(part, kind))
-      const shares = [names.join('\n'), shareOf(set.owner, USER)]
-      const what = [provider, replaces, sealed, Math.ceil(ttlMs), digestOf(login), logins, ...shares, Date.now()]
-      const written = await redis.ask((commands) => PUT.run(commands, [keyOf(login)], [...what, ...BOUNDS]))
+      const names = holder.map((part) => formatShare(part, kind))
+      const shares = [names.join('\n'), formatShare(set.owner, USER)]
+      const what = [provider, replaces, sealed, Math.ceil(ttlMs), computeDigest(login), logins, ...shares, Date.now()]
+      const written = await redis.ask((commands) => PUT.run(commands, [formatKey(login)], [...what, ...BOUNDS]))
       if (written !== 1) return undefined
       // The refresh token that it replaces may be invalid by now, so a failover must not restore it.
-      await atReplica?.(keyOf(login))
-      return versionOf(sealed)
+      await atReplica?.(formatKey(login))
+      return readVersion(sealed)
     },
     async remove({ login, provider }) {
-      await redis.ask((commands) => REMOVE.run(commands, [keyOf(login)], [digestOf(login), provider]))
+      await redis.ask((commands) => REMOVE.run(commands, [formatKey(login)], [computeDigest(login), provider]))
     },
     async removeLogin(login) {
-      await redis.ask((commands) => REMOVE.run(commands, [keyOf(login)], [digestOf(login), '']))
+      await redis.ask((commands) => REMOVE.run(commands, [formatKey(login)], [computeDigest(login), '']))
     },
     async lock({ login, provider }, milliseconds) {
-      const key = `${keyOf(login)}:lock:${provider}`
+      const key = `${formatKey(login)}:lock:${provider}`
       const mine = randomBytes(16).toString('base64url')
       const got = await redis.ask((commands) => commands.set(key, mine, 'PX', Math.ceil(milliseconds), 'NX'))
       if (got !== 'OK') return undefined
@@ -125,10 +124,83 @@ export function createRedisTokenStore(options: RedisTokenStoreOptions): Upstream
 }
 
 /** Parses an opened set, maybe of another release; undefined without required members. */
-function setOf(text: string, version: string): StoredTokenSet | undefined {
+function parseSet(text: string, version: string): StoredTokenSet | undefined {
   const set: unknown = JSON.parse(text)
   if (!isObject(set)) return undefined
   const { owner, subject, accessToken } = set
   const isSet = [owner, subject, accessToken].every((part) => typeof part === 'string')
   return isSet ? ({ ...set, version } as unknown as StoredTokenSet) : undefined
+}
+
+/** Seals texts (AES-256-GCM) under keys that are derived from secrets, so that the storage can't read them. */
+export interface Sealer {
+  seal(text: string, name: string): string
+  /** Opens a text. Returns undefined if it was changed, stored under another name, or its secret is unknown. */
+  open(sealed: string, name: string): string | undefined
+}
+
+interface SealKey {
+  readonly id: string
+  readonly bytes: Buffer
+}
+
+const CIPHER = 'aes-256-gcm'
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+const KEY_BYTES = 32
+const ID_BYTES = 8
+const SHORTEST_SECRET = 32
+/** The characters of a nonce, and so of a version. */
+const VERSION_LENGTH = (NONCE_BYTES / 3) * 4
+
+/**
+ * Creates a sealer. A sealed text is NONCE.KEY-ID.CIPHERTEXT; the random nonce is its version. `secrets`: the first one
+ * seals, all open; called for each use. `salt` separates the keys of sealers. Throws an Error at use if a secret has
+ * less than 32 bytes.
+ */
+export function createSealer(secrets: () => readonly string[], salt: string): Sealer {
+  let derivedFrom: readonly string[] = []
+  let keys: readonly SealKey[] = []
+
+  function current(): readonly SealKey[] {
+    const given = secrets()
+    if (given.length !== derivedFrom.length || given.some((secret, index) => secret !== derivedFrom[index])) {
+      keys = given.map((secret) => derive(secret, salt))
+      derivedFrom = given
+    }
+    return keys
+  }
+
+  return {
+    seal(text, name) {
+      const [key] = current()
+      if (key === undefined) throw new Error('there is no secret to seal upstream tokens with')
+      const nonce = randomBytes(NONCE_BYTES)
+      const cipher = createCipheriv(CIPHER, key.bytes, nonce).setAAD(Buffer.from(name))
+      const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()])
+      return `${nonce.toString('base64url')}.${key.id}.${sealed.toString('base64url')}`
+    },
+    open(sealed, name) {
+      const [nonce = '', id, text = ''] = sealed.split('.', 3)
+      const key = current().find((one) => one.id === id)
+      const bytes = Buffer.from(text, 'base64url')
+      if (key === undefined || nonce.length !== VERSION_LENGTH || bytes.length < TAG_BYTES) return undefined
+      try {
+        const decipher = createDecipheriv(CIPHER, key.bytes, Buffer.from(nonce, 'base64url'))
+        decipher.setAAD(Buffer.from(name)).setAuthTag(bytes.subarray(-TAG_BYTES))
+        return Buffer.concat([decipher.update(bytes.subarray(0, -TAG_BYTES)), decipher.final()]).toString('utf8')
+      } catch {
+        return undefined
+      }
+    },
+  }
+}
+
+const readVersion = (sealed: string): string => sealed.slice(0, VERSION_LENGTH)
+
+function derive(secret: string, salt: string): SealKey {
+  if (Buffer.byteLength(secret) < SHORTEST_SECRET)
+    throw new Error(`a secret that seals upstream tokens has less than ${SHORTEST_SECRET} bytes`)
+  const bytes = Buffer.from(hkdfSync('sha256', secret, salt, 'upstream tokens', KEY_BYTES + ID_BYTES))
+  return { bytes: bytes.subarray(0, KEY_BYTES), id: bytes.subarray(KEY_BYTES).toString('base64url') }
 }

@@ -1,5 +1,5 @@
 import { limits } from '../../crds/settings/limits.ts'
-import { maskSecrets } from '../../dataplane/config/credential-text.ts'
+import { maskSecrets } from '../../dataplane/config/check/url.ts'
 import { deprecatedMembers, gateProblems } from '../../dataplane/config/gate-problems.ts'
 import {
   isReportedDefinitions,

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
-import { keysIn } from '../../dataplane/authserver/clients/stated-keys.ts'
+import { keysIn } from '../../dataplane/authserver/clients/client-keys.ts'
 import type { GatewayConfig } from '../../dataplane/config/gateway.ts'
 import { condition, configText, plansOfText } from '../support/operator/plans.ts'
 

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { documentDefaults } from '../../crds/settings/gateway/defaults.ts'
 import { memoryParts } from '../../dataplane/authserver/store/memory-store.ts'
 import { DEFAULT_BODY_BYTES, DEFAULT_MANAGED_BYTES, DEFAULT_SOURCE_BYTES } from '../../dataplane/config/registry.ts'
 import {
@@ -97,7 +98,7 @@ const lines: Readonly<Record<string, readonly string[]>> = {
     `| clients that nobody has got a token for | ${count(of(`${STORE}/record-store.ts`, 'MOST_CLIENTS'))}, in Redis and in memory (there ${mib(shares.records.clients)} at most with the others)`,
     `| logins that one network begins | ${of('dataplane/authserver/index.ts', 'LOGINS.burst')} at once and ${word(1000 / of('dataplane/authserver/index.ts', 'LOGINS.eachMs'))} a second, of all networks together`,
     `| people at the page that asks for consent | ${word(of('dataplane/authserver/provider/provider.ts', 'LOGIN_TIME_S') / 60)} minutes;`,
-    `| metadata documents of clients | ${mib(of(`${CLIENTS}/client-documents.ts`, 'MOST_BYTES'))}, and as many as \`cimd.cacheMaxSize\` says (${of(`${CLIENTS}/client-documents.ts`, 'MOST_DOCUMENTS')}; ${count(of(`${CLIENTS}/client-documents.ts`, 'MOST_KEPT'))} at most) |`,
+    `| metadata documents of clients | ${mib(of(`${CLIENTS}/client-documents.ts`, 'MOST_BYTES'))}, and as many as \`cimd.cacheMaxSize\` says (${documentDefaults.cacheMaxSize}; ${count(of(`${CLIENTS}/client-documents.ts`, 'MOST_KEPT'))} at most) |`,
     `| marks of assertions that have been used, in memory | ${mib(shares.records.marks)},`,
     `| marks of assertions that authenticate clients; of proofs of possession | ${mib(shares.records.clientMarks)} each,`,
     `in Redis what their rate lets in: ${1000 / of(`${CLIENTS}/client-assertion.ts`, 'CHECKS.eachMs')} a second of a network`,
@@ -139,7 +140,7 @@ const lines: Readonly<Record<string, readonly string[]>> = {
     `What is not checked within ${seconds(of('operator/runtime/checks/checks.ts', 'DEADLINE_MS'))} seconds`,
     `Entities may have [${count(of('dataplane/policy/entities.ts', 'MOST_ANCESTORS'))} others above them]`,
     `at most ${of('dataplane/config/read/yaml.ts', 'MOST_ALIASES')} aliases in a configuration and ${count(of('operator/cluster/files/document.ts', 'MOST_ALIASES'))} in a manifest`,
-    `refused texts of more than ${Math.floor(of('dataplane/config/read/aside.ts', 'LONGEST') / 1024)} KiB are read in a thread that ends with it (the first ${of('dataplane/config/read/long-parser.ts', 'MOST_FINDINGS')} findings are told)`,
+    `refused texts of more than ${Math.floor(of('dataplane/config/read/aside.ts', 'LONGEST') / 1024)} KiB are read in a thread that ends with it (the first ${of('dataplane/config/check/long-check.ts', 'MOST_FINDINGS')} findings are told)`,
     `Of ${count(of(`${GATEWAY}/core/shared-view.ts`, 'MOST_CALLERS'))} callers, with ${mib(of(`${GATEWAY}/core/shared-view.ts`, 'MOST_CALLER_BYTES'))} of claims`,
     `warnings of ${of('operator/runtime/admission/reviewer.ts', 'LONGEST')} characters and ${count(of('operator/runtime/admission/reviewer.ts', 'MOST_BYTES'))} bytes in all`,
   ],

@@ -1,5 +1,6 @@
 /** The embedded authorization server: `authServerConfig` of a VirtualMCPServer, `embeddedAuthServer` of a config. */
 import { inFile } from '../file-form.ts'
+import { documentDefaults } from '../gateway/defaults.ts'
 import { limits } from '../limits.ts'
 import { redis } from '../redis.ts'
 import { secretKeyRef } from '../references.ts'
@@ -77,10 +78,17 @@ const cimd = (readBy: Reader) =>
   object('Client identifier metadata documents.', {
     enabled: flag(readBy, 'Accept an https URL as client id.', { default: false }),
     cacheMaxSize: Type.Optional(
-      integer(readBy, 'Number of cached documents, in 32 MiB at most; 256 when left out.', { minimum: 1 }),
+      integer(
+        readBy,
+        `Number of cached documents, in 32 MiB at most; ${documentDefaults.cacheMaxSize} when left out.`,
+        { minimum: 1 },
+      ),
     ),
     cacheFallbackTtl: Type.Optional(
-      duration(readBy, 'How long a document that does not say so is cached; `5m` when left out.'),
+      duration(
+        readBy,
+        `How long a document that does not say so is cached; \`${documentDefaults.cacheFallbackTtl}\` when left out.`,
+      ),
     ),
   })
 

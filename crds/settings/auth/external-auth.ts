@@ -1,7 +1,7 @@
 /** The credential for a backend: the blocks of MCPExternalAuthConfig and of a backend in a configuration file. */
 
 import { inFile } from '../file-form.ts'
-import { ROLE_CLAIM } from '../gateway/defaults.ts'
+import { awsDefaults, ROLE_CLAIM } from '../gateway/defaults.ts'
 import { credentialHeaderName } from '../headers.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
@@ -95,16 +95,24 @@ export const awsSts = object(
   {
     region: text('gateway', 'AWS region.', { max: limits.label, pattern: '^[a-z]{2}(-[a-z]+)+-[0-9]+$' }),
     service: defaulted(
-      text('gateway', 'Service name in the signature.', { min: 1, max: limits.label, default: 'aws-mcp' }),
+      text('gateway', 'Service name in the signature.', { min: 1, max: limits.label, default: awsDefaults.service }),
     ),
     roleClaim: defaulted(
       text('gateway', 'Claim that chooses the role.', { min: 1, max: limits.name, default: ROLE_CLAIM }),
     ),
     sessionNameClaim: defaulted(
-      text('gateway', 'Claim that names the session.', { min: 1, max: limits.name, default: 'sub' }),
+      text('gateway', 'Claim that names the session.', {
+        min: 1,
+        max: limits.name,
+        default: awsDefaults.sessionNameClaim,
+      }),
     ),
     sessionDuration: defaulted(
-      integer('gateway', 'Lifetime of the credentials in seconds.', { minimum: 900, maximum: 43200, default: 3600 }),
+      integer('gateway', 'Lifetime of the credentials in seconds.', {
+        minimum: 900,
+        maximum: 43200,
+        default: awsDefaults.sessionDuration,
+      }),
     ),
     fallbackRoleArn: Type.Optional(roleArn('Role when no mapping matches.')),
     subjectProviderName,

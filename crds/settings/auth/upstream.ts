@@ -1,5 +1,6 @@
 /** Identity providers at which the embedded authorization server logs users in. */
 
+import { keyCheckDefaults, keyDefaults } from '../gateway/defaults.ts'
 import { HEADER_NAME } from '../header-rules.ts'
 import { distinctHeaderKeys, headerKeys, headerValue } from '../headers.ts'
 import { limits } from '../limits.ts'
@@ -170,13 +171,15 @@ const keyConfig = (readBy: Reader) =>
       text(readBy, 'Page that tells how to get a key.', { max: limits.url, pattern: '^https://[^\\s]+$' }),
     ),
     pattern: Type.Optional(text(readBy, 'Regular expression (RE2) that a whole key matches.', { min: 1, max: 256 })),
-    maxLength: defaulted(integer(readBy, 'Longest key, in characters.', { minimum: 1, maximum: 4096, default: 4096 })),
+    maxLength: defaulted(
+      integer(readBy, 'Longest key, in characters.', { minimum: 1, maximum: 4096, default: keyDefaults.maxLength }),
+    ),
     headerName: defaulted(
       text(readBy, 'Header that carries it to backends.', {
         min: 1,
         max: limits.headerName,
         pattern: HEADER_NAME,
-        default: 'Authorization',
+        default: keyDefaults.headerName,
       }),
     ),
     valueTemplate: defaulted(
@@ -184,7 +187,7 @@ const keyConfig = (readBy: Reader) =>
         min: 5,
         max: 256,
         pattern: '^[ -~]*[{]key[}][ -~]*$',
-        default: 'Bearer {key}',
+        default: keyDefaults.valueTemplate,
       }),
     ),
     verify: Type.Optional(
@@ -195,17 +198,17 @@ const keyConfig = (readBy: Reader) =>
             max: limits.url,
             pattern: '^https?://[^\\s]+$',
           }),
-          method: defaulted(choice(readBy, 'Its method.', ['GET', 'HEAD'], { default: 'GET' })),
+          method: defaulted(choice(readBy, 'Its method.', ['GET', 'HEAD'], { default: keyCheckDefaults.method })),
           expectStatus: defaulted(
             list('Statuses that mean the key is good.', integer(readBy, 'A status.', { minimum: 100, maximum: 599 }), {
               min: 1,
               max: 16,
-              default: [200],
+              default: keyCheckDefaults.expectStatus,
             }),
           ),
           timeout: defaulted(
             duration(readBy, 'Longest wait, at most 30s.', {
-              default: '5s',
+              default: keyCheckDefaults.timeout,
               rules: [
                 {
                   rule: "duration(self) > duration('0s') && duration(self) <= duration('30s')",
@@ -229,7 +232,9 @@ const keyConfig = (readBy: Reader) =>
       }),
     ),
     remindBefore: defaulted(
-      duration(readBy, 'How long before its end the page of keys shows a reminder.', { default: '168h' }),
+      duration(readBy, 'How long before its end the page of keys shows a reminder.', {
+        default: keyDefaults.remindBefore,
+      }),
     ),
   })
 

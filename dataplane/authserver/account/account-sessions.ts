@@ -22,7 +22,6 @@ interface Kept extends Pick<AccountSession, 'user' | 'trace'> {
 
 /** The sessions of users who look at their links. They give no access to anything else. */
 export interface AccountSessions {
-  /** Begins a session with a new secret. */
   begin(user: LoggedInUser, browser: Browser, trace?: string): Promise<AccountSession>
   /** Returns the session with this secret, or undefined if it has ended or belongs to a different browser. */
   find(secret: string, browser: Browser): Promise<AccountSession | undefined>

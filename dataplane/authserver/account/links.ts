@@ -9,7 +9,7 @@ export interface Link {
   /** The id of the grant, which no page shows. */
   readonly grant: string
   readonly clientId: string
-  /** The client; undefined if it can't be looked up now. */
+  /** Undefined if the client can't be looked up now. */
   readonly client: ClientRecord | undefined
   readonly scopes: readonly string[]
   /** Milliseconds since 1970. */
@@ -47,7 +47,6 @@ export interface Links {
   of(subject: string, address: string | undefined): Promise<readonly Link[]>
   /** Lists the grants without their details. */
   named(subject: string): Promise<readonly ListedGrant[]>
-  /** Removes the tokens of one provider from one login. */
   unlink(subject: string, grant: string, provider: string): Promise<void>
   /** Returns the providers whose tokens belong to the user and to no single login. */
   ofUser(subject: string): Promise<readonly LinkedProvider[]>

@@ -1,4 +1,5 @@
 import { parseDuration } from '../../../crds/settings/duration.ts'
+import { keyCheckDefaults } from '../../../crds/settings/gateway/defaults.ts'
 import type { KeyProviderConfig } from '../../config/auth-server.ts'
 import { compileKeyPattern, type KeyPattern } from '../../config/check/key-pattern.ts'
 import { isLoopback } from '../../config/check/url.ts'
@@ -117,7 +118,6 @@ export class UserKeys {
     return Promise.all(this.#options.providers.map(({ name }) => this.show(subject, name) as Promise<ShownKey>))
   }
 
-  /** Returns one key of a user; undefined if there is no such provider. */
   async show(subject: string, provider: string): Promise<ShownKey | undefined> {
     const found = this.#find(provider)
     if (found === undefined) return undefined
@@ -164,7 +164,6 @@ export class UserKeys {
     return before !== undefined
   }
 
-  /** Deletes all keys of a user. */
   async removeAll(subject: string): Promise<void> {
     await Promise.all(this.#options.providers.map(({ name }) => this.remove(subject, name)))
   }
@@ -224,7 +223,7 @@ export class UserKeys {
   async #verify(provider: KeyProviderConfig, key: string): Promise<void> {
     const { title, verify, headerName } = provider.keyConfig
     if (verify === undefined) return
-    const { url, method = 'GET', expectStatus = [200], timeout = '5s' } = verify
+    const { url, method, expectStatus, timeout } = { ...keyCheckDefaults, ...verify }
     const status = await guardedStatus(url, {
       method,
       headers: { accept: '*/*', [headerName.toLowerCase()]: headerValue(provider, key) },

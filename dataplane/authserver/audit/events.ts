@@ -1,6 +1,6 @@
 import { type AuditOutcome, classifyStatus } from '../../audit/event.ts'
 import type { AuditEventType } from '../../config/audit/event-types.ts'
-import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
+import { TOKEN_EXCHANGE } from '../clients/configured-clients.ts'
 import type { Purpose } from '../login/login.ts'
 import { JWT_BEARER } from '../provider/trusted-issuers.ts'
 

@@ -1,15 +1,13 @@
 import { decodeJwt, type JWTPayload } from 'jose'
 import type { AuditEvent, AuditedRequest, Auditing, AuditTarget } from '../../audit/event.ts'
 import type { AuditEventType } from '../../config/audit/event-types.ts'
-import { withoutUrlSecrets } from '../../config/check/url.ts'
-import { withoutCredentials } from '../../config/credential-text.ts'
+import { withoutCredentials, withoutUrlSecrets } from '../../config/check/url.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { KeyChange } from '../clients/seen-keys.ts'
 import type { FlowPosition, LoggedInUser, LoginStep } from '../login/login.ts'
 import type { Provider } from '../provider/provider.ts'
 import { authOutcome, errorOfStatus, GRANTS, LOGINS, OPERATIONS } from './events.ts'
 
-/** The parts of the server that a record uses. */
 interface RecordOptions {
   readonly audit: Auditing
   readonly issuer: string
@@ -62,12 +60,10 @@ export class RequestRecord {
     this.#type = OPERATIONS.get(operation)
   }
 
-  /** Notes the grant type of a token request. */
   granting(type: string): void {
     this.#type = GRANTS.get(type) ?? this.#type
   }
 
-  /** Notes the requesting client by its id. */
   client(id: string | undefined): void {
     if (id !== undefined) this.#client = { id: plain(id) }
   }
@@ -113,7 +109,6 @@ export class RequestRecord {
     if (issued?.claims !== undefined) this.about(issued.claims)
   }
 
-  /** Notes the claims that an introspection returns to the client, if any. */
   introspected(claims: Claims | undefined): void {
     this.#target = { active: String(claims !== undefined) }
     if (claims !== undefined) this.about(claims)
@@ -241,7 +236,6 @@ const plain = (value: string): string => withoutUrlSecrets(withoutCredentials(va
 /** Removes query and fragment. A redirect URI with the application's own scheme may lack `//`. */
 const withoutQuery = (uri: string): string => uri.split(/[?#]/, 1)[0] as string
 
-/** Picks the claims that events use. */
 function named({ name, email, client_id: client, act }: Claims): Claims {
   return { name, email, client_id: typeof client === 'string' ? plain(client) : undefined, act }
 }

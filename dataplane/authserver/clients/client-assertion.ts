@@ -3,17 +3,15 @@ import { decodeJwt, decodeProtectedHeader, type JWTPayload, type JWTVerifyOption
 import { PublicError } from '../../server/errors.ts'
 import { networkHolder } from '../../server/network-of.ts'
 import type { RecordStore } from '../store/record-store.ts'
-import type { ClientKeys } from './client-keys.ts'
+import { CLIENT_ALGORITHMS, type ClientKeys } from './client-keys.ts'
 import { NetworkLimit } from './network-limit.ts'
 import type { ClientRecord } from './registration.ts'
-import { CLIENT_ALGORITHMS } from './stated-keys.ts'
 
 /** A client's assertion in a form (RFC 7523 section 2.2). */
 export const CLIENT_ASSERTION = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 
 /** The longest remaining lifetime of an assertion, in seconds. */
 const LONGEST_S = 10 * 60
-/** The clock skew that is tolerated, in seconds. */
 const SKEW_S = 30
 const LONGEST_JTI = 256
 /** The rate limit of assertions for each network. Each check uses a key that a stranger chose, and stores a record. */

@@ -4,7 +4,7 @@ import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
 import type { HeldBy, RecordStore } from '../store/record-store.ts'
 import type { ClientAssertions, PresentedAssertion } from './client-assertion.ts'
 import type { ClientDocuments } from './client-documents.ts'
-import type { MachineClients } from './machine-clients.ts'
+import type { MachineClients } from './configured-clients.ts'
 import { type ClientRecord, type RegistrationRules, readRegistration, secretDigest } from './registration.ts'
 import type { SpiffeClients } from './spiffe-clients.ts'
 
@@ -79,7 +79,6 @@ export function createClients({ store, rules, configured, documents }: ClientsOp
   }
 }
 
-/** The credentials of a client at an endpoint. */
 export interface ClientCredentials {
   readonly id: string
   readonly secret?: string | undefined
@@ -89,7 +88,6 @@ export interface ClientCredentials {
   readonly svid?: string | undefined
 }
 
-/** The parts that authenticate clients. */
 interface Authenticating {
   readonly clients: Clients
   readonly assertions: ClientAssertions
@@ -109,7 +107,6 @@ export async function authenticateClient(
   return proven === undefined ? undefined : known.machines.findProvenRecord(proven)
 }
 
-/** Returns the client with this secret or assertion. */
 async function authenticateByOwn(
   { clients, assertions }: Authenticating,
   { id, secret, assertion }: ClientCredentials,

@@ -11,7 +11,6 @@ const LITTLE_MS = 10 * 60_000
 /** The limits of a /64, a /56 and a /48 of IPv6 as multiples of that of an IPv4 address. */
 const WIDTHS = [1, 2, 4]
 
-/** A token bucket, which refills over time. */
 interface Bucket {
   tokens: number
   at: number
@@ -87,7 +86,6 @@ export class NetworkLimit {
 
 type Buckets = LRUCache<string, Bucket>
 
-/** Returns the bucket of this name, or a new one with so many tokens. */
 function bucketIn(buckets: Buckets, name: string, tokens: number, at: number): Bucket {
   let bucket = buckets.get(name)
   if (bucket === undefined) buckets.set(name, (bucket = { tokens, at }))

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { isObject, withoutNulls } from '../../../crds/settings/json.ts'
+import { type StatedKeys, statedKeys } from './client-keys.ts'
 import { redirectProblem } from './redirect-uris.ts'
-import { type StatedKeys, statedKeys } from './stated-keys.ts'
 
 /** A client as stored, with the names of RFC 7591 section 2. */
 export interface ClientRecord extends StatedKeys {
@@ -54,7 +54,6 @@ export class RegistrationRefused extends Error {
   }
 }
 
-/** Returns the refusal of unusable metadata. */
 export const refuse = (message: string) => new RegistrationRefused('invalid_client_metadata', message)
 
 const GRANT_TYPES: ReadonlySet<unknown> = new Set(['authorization_code', 'refresh_token'])

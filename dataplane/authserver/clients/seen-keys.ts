@@ -2,10 +2,9 @@ import { hash } from 'node:crypto'
 import { calculateJwkThumbprint } from 'jose'
 import { networkHolder } from '../../server/network-of.ts'
 import type { RecordStore } from '../store/record-store.ts'
-import type { ClientKeys } from './client-keys.ts'
-import { findDocumentUrl } from './metadata-document.ts'
+import { findDocumentUrl } from './client-documents.ts'
+import type { ClientKeys, PublicJwk } from './client-keys.ts'
 import type { ClientRecord } from './registration.ts'
-import type { PublicJwk } from './stated-keys.ts'
 
 /** The time for which the keys of a client are remembered after their last use, in seconds. */
 const REMEMBERED_S = 30 * 24 * 60 * 60

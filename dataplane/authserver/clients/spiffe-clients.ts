@@ -1,17 +1,15 @@
 import { decodeJwt, decodeProtectedHeader, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { SpiffeClientConfig, SpiffeTrustDomainConfig } from '../../config/auth-server.ts'
 import { PublicError } from '../../server/errors.ts'
-import type { ClientKeys } from './client-keys.ts'
-import { type ClientFiles, configuredFile } from './configured-file.ts'
+import { CLIENT_ALGORITHMS, type ClientKeys, keysIn, type StatedKeys } from './client-keys.ts'
+import { type ClientFiles, configuredFile } from './configured-clients.ts'
 import { NetworkLimit } from './network-limit.ts'
-import { CLIENT_ALGORITHMS, keysIn, type StatedKeys } from './stated-keys.ts'
 
 /** The assertion type of a client that authenticates with a JWT-SVID (draft-ietf-oauth-spiffe-client-auth). */
 export const SPIFFE_ASSERTION = 'urn:ietf:params:oauth:client-assertion-type:jwt-spiffe'
 
 /** The longest remaining lifetime of an SVID, in seconds. Agents use one for many requests, so reuse is allowed. */
 const LONGEST_S = 60 * 60
-/** The clock skew that is tolerated, in seconds. */
 const SKEW_S = 30
 const CHECKS = { burst: 200, eachMs: 50 }
 /** The types of the header that a JWT-SVID may have (JWT-SVID section 2.3). */
@@ -27,7 +25,6 @@ interface SpiffeClientsOptions {
   readonly keys: ClientKeys
 }
 
-/** Tells whether the subject of an assertion is a SPIFFE ID. */
 export const isSpiffeId = (subject: string): boolean => subject.startsWith('spiffe://')
 
 /** The SPIFFE workloads that authenticate with a JWT-SVID. */

@@ -4,14 +4,13 @@ import type { AuditEventType } from '../../config/audit/event-types.ts'
 import type { Page } from '../../pages/page.ts'
 import { type AccountSession, SESSION_S } from '../account/account-sessions.ts'
 import type { Link } from '../account/links.ts'
-import { findDocumentUrl } from '../clients/metadata-document.ts'
+import { findDocumentUrl } from '../clients/client-documents.ts'
 import type { Browser, Done, Failed, LoginStep } from '../login/login.ts'
 import { actions, fields, type LinkedClient, linksPage, signInPage } from '../pages/account-pages.ts'
 import { alternatives } from '../provider/settings.ts'
 import { MOST_MEMBERS } from '../store/record-store.ts'
 import { identifyBrowser, knownBrowser } from './browser.ts'
 import { readForm } from './form.ts'
-import { wayToKey } from './key-way.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 import { PRIVATE, problemPage, redirect, showPage } from './show.ts'
 import { findTrace } from './telemetry.ts'
@@ -130,7 +129,6 @@ async function signIn(
   return parts.login.pass({ ...flow, ...(trace !== undefined && { trace }) }, browser)
 }
 
-/** A grant or link that has ended. */
 interface Ended {
   readonly done: Ending
   /** The client of the grant; absent: all clients. */
@@ -138,7 +136,6 @@ interface Ended {
   readonly provider?: string
 }
 
-/** Returns the audit event of the requested action. */
 function findEvent(form: ReadonlyMap<string, string>): AuditEventType | undefined {
   const action = form.get(fields.action)
   if (action === actions.signOut) return 'account_sign_out'
@@ -221,11 +218,10 @@ export async function signedIn(
   if (isSynthetic === true) return problemPage(parts, c, 'nobody')
   await dropSession(parts, c)
   holdSession(parts, c, await parts.accounts.begin(user, browser, c.var.loginTrace))
-  const way = wayToKey(parts, c)
-  return way === undefined ? back(parts, c) : c.body(null, 303, { location: way, ...PRIVATE })
+  const location = findKeyPage(parts, c)
+  return location === undefined ? back(parts, c) : c.body(null, 303, { location, ...PRIVATE })
 }
 
-/** Shows why the sign-in failed. */
 export const notSignedIn = (parts: EndpointParts, c: EndpointContext, { error }: Failed): Promise<Response> =>
   problemPage(parts, c, error === 'busy' ? 'busy' : 'signIn')
 
@@ -245,7 +241,6 @@ export async function findSession(parts: EndpointParts, c: EndpointContext): Pro
   return session
 }
 
-/** Sets the session cookie. */
 export const holdSession = ({ settings }: EndpointParts, c: EndpointContext, { secret }: AccountSession): void =>
   setCookie(c, cookieName(settings), secret, { ...cookieOptions(settings), maxAge: SESSION_S })
 
@@ -255,4 +250,35 @@ export async function dropSession(parts: EndpointParts, c: EndpointContext): Pro
   if (secret === undefined) return
   await parts.accounts.end(secret)
   deleteCookie(c, cookieName(parts.settings), cookieOptions(parts.settings))
+}
+
+/** The time for the sign-in before a user enters a key, in seconds. */
+const KEY_PAGE_S = 600
+
+/** The page of a key that a user is about to enter. */
+interface KeyPage {
+  readonly provider: string
+  /** The proof in the link that names its user; empty if the user came from the account page. */
+  readonly proof: string
+}
+
+const keyCookieName = ({ isSecure }: EndpointParts['settings']) => (isSecure ? '__Host-portico-key' : 'portico-key')
+
+/** Stores in a cookie that the browser returns to a key's page after the sign-in. */
+export const rememberKeyPage = ({ settings }: EndpointParts, c: EndpointContext, { provider, proof }: KeyPage): void =>
+  setCookie(c, keyCookieName(settings), new URLSearchParams({ provider, for: proof }).toString(), {
+    ...cookieOptions(settings),
+    maxAge: KEY_PAGE_S,
+  })
+
+export const forgetKeyPage = ({ settings }: EndpointParts, c: EndpointContext): void => {
+  deleteCookie(c, keyCookieName(settings), cookieOptions(settings))
+}
+
+/** Returns the URL of the key's page to return to after a sign-in, relative to the pages; undefined without a cookie. */
+function findKeyPage(parts: EndpointParts, c: EndpointContext): string | undefined {
+  const query = new URLSearchParams(getCookie(c, keyCookieName(parts.settings)) ?? '')
+  const [provider, proof] = [query.get('provider'), query.get('for')]
+  if (provider === null || proof === null || !parts.keys.has(provider)) return undefined
+  return `key?${new URLSearchParams({ provider, ...(proof !== '' && { for: proof }) })}`
 }

@@ -7,8 +7,7 @@ import { account, sessions } from './account.ts'
 import { keySet, metadata, metadataPaths } from './discovery.ts'
 import { belowIssuer, type FOR_CLIENTS } from './for-clients.ts'
 import { keepKey, keyForm } from './key.ts'
-import { linkPage } from './login/link.ts'
-import { LOGIN_REQUESTS } from './login/steps.ts'
+import { LOGIN_REQUESTS, linkPage } from './login/steps.ts'
 import { oauthErrorAnswer } from './oauth-error.ts'
 import type { EndpointContext, EndpointEnv, EndpointParts } from './parts.ts'
 import { register } from './register.ts'
@@ -126,7 +125,9 @@ async function recorded(parts: EndpointParts, c: EndpointContext, next: Next): P
   c.set('record', record)
   await next()
   // A failure of the audit log does not change the answer.
-  await record.answered(c.res).catch((error: unknown) => parts.log().error({ err: error }, 'a request is not audited'))
+  await record
+    .answered(c.res)
+    .catch((error: unknown) => parts.log().error({ err: error }, 'a request can’t be audited'))
 }
 
 async function answered(parts: EndpointParts, c: EndpointContext, endpoint: Endpoint): Promise<Response> {

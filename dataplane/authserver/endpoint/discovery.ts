@@ -1,7 +1,6 @@
 import { usualProofAlgorithms } from '../../../crds/settings/auth/bounds.ts'
-import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
-import { CLIENT_CREDENTIALS } from '../clients/machine-clients.ts'
-import { CLIENT_ALGORITHMS } from '../clients/stated-keys.ts'
+import { CLIENT_ALGORITHMS } from '../clients/client-keys.ts'
+import { CLIENT_CREDENTIALS, TOKEN_EXCHANGE } from '../clients/configured-clients.ts'
 import { JWT_BEARER } from '../provider/trusted-issuers.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 

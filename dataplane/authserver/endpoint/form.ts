@@ -70,7 +70,7 @@ async function tellOfKeys(
     if (change !== undefined) record.keysChanged(client.client_id, change)
   } catch (error) {
     // A failing store is no reason to refuse a client, because this is only for the audit log.
-    log().warn({ err: error, client: client.client_id }, 'a change of keys is not audited')
+    log().warn({ err: error, client: client.client_id }, 'a change of keys can’t be audited')
   }
 }
 

@@ -2,10 +2,9 @@ import { hash } from 'node:crypto'
 import { type AccountSession, SESSION_S } from '../account/account-sessions.ts'
 import { KeyRefused } from '../account/user-keys.ts'
 import { randomSecret } from '../keys/keyed-hash.ts'
-import { fields, keyPage } from '../pages/key-page.ts'
-import { back, findSession, signInFor } from './account.ts'
+import { keyFields, keyPage } from '../pages/account-pages.ts'
+import { back, findSession, forgetKeyPage, rememberKeyPage, signInFor } from './account.ts'
 import { readForm } from './form.ts'
-import { dropWay, keepWay } from './key-way.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 import { problemPage, showPage } from './show.ts'
 
@@ -17,14 +16,14 @@ const TOKEN = /^([\w-]{43})\.([\w-]{43})$/
 /** Shows the page on which a user enters a key. A user without a session signs in first and then returns here. */
 export async function keyForm(parts: EndpointParts, c: EndpointContext): Promise<Response> {
   const query = new URL(c.req.url).searchParams
-  const [provider, proof] = [query.get(fields.provider) ?? '', query.get(fields.proof) ?? '']
+  const [provider, proof] = [query.get(keyFields.provider) ?? '', query.get(keyFields.proof) ?? '']
   if (!parts.keys.has(provider)) return problemPage(parts, c, 'key')
   const session = await findSession(parts, c)
   if (session === undefined) {
-    keepWay(parts, c, { provider, proof })
+    rememberKeyPage(parts, c, { provider, proof })
     return signInFor(parts, c, parts.keys.findTitle(provider))
   }
-  dropWay(parts, c)
+  forgetKeyPage(parts, c)
   // A link is valid for one user. The account page sends no proof, and the key then belongs to the signed-in user.
   if (proof !== '' && !parts.keys.isFor(session.user.subject, provider, proof))
     return problemPage(parts, c, 'linkPerson')
@@ -35,7 +34,9 @@ export async function keyForm(parts: EndpointParts, c: EndpointContext): Promise
 export async function keepKey(parts: EndpointParts, c: EndpointContext): Promise<Response> {
   // This server's pages send no form that is malformed or too large.
   const form = await readForm(c).catch(() => undefined)
-  const [token, provider, typed] = [fields.token, fields.provider, fields.key].map((name) => form?.get(name) ?? '')
+  const [token, provider, typed] = [keyFields.token, keyFields.provider, keyFields.key].map(
+    (name) => form?.get(name) ?? '',
+  )
   const session = await findSession(parts, c)
   if (session === undefined || provider === undefined || !(await isFirst(parts, session, provider, token ?? '')))
     return problemPage(parts, c, 'page')

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { IncomingMessage } from 'node:http'
 import type { HttpBindings } from '@hono/node-server'
 import type { Context } from 'hono'
@@ -5,7 +6,8 @@ import type { JWTPayload, JWTVerifyGetKey } from 'jose'
 import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
 import type { Reservation, Share } from '../../server/budget.ts'
-import type { Observe } from '../../telemetry/observe.ts'
+import { traceIdOf } from '../../server/log.ts'
+import type { Observation, Observe } from '../../telemetry/observe.ts'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { AccountSessions } from '../account/account-sessions.ts'
 import type { Links } from '../account/links.ts'
@@ -13,8 +15,7 @@ import type { UserKeys } from '../account/user-keys.ts'
 import type { RequestRecord } from '../audit/request-record.ts'
 import type { ClientAssertions } from '../clients/client-assertion.ts'
 import type { Clients } from '../clients/clients.ts'
-import type { DelegateClients } from '../clients/delegate-clients.ts'
-import type { MachineClients } from '../clients/machine-clients.ts'
+import type { DelegateClients, MachineClients } from '../clients/configured-clients.ts'
 import type { NetworkLimit } from '../clients/network-limit.ts'
 import type { SeenKeys } from '../clients/seen-keys.ts'
 import type { SpiffeClients } from '../clients/spiffe-clients.ts'
@@ -27,7 +28,6 @@ import type { Revocations } from '../provider/revocations.ts'
 import type { Settings } from '../provider/settings.ts'
 import type { TrustedIssuers } from '../provider/trusted-issuers.ts'
 import type { RecordStore } from '../store/record-store.ts'
-import type { RequestsUnderWay, RequestUnderWay } from './under-way.ts'
 
 /** The parts that the endpoints of an authorization server use. */
 export interface EndpointParts {
@@ -40,19 +40,13 @@ export interface EndpointParts {
   readonly findKey: JWTVerifyGetKey
   readonly store: RecordStore
   readonly clients: Clients
-  /** Authenticates clients by their assertions. */
   readonly assertions: ClientAssertions
-  /** Detects that a client authenticates with changed keys. */
   readonly seenKeys: SeenKeys
   /** Checks proofs of possession at the token endpoint; undefined if proofs are not read. */
   readonly proofs: TokenProofs | undefined
-  /** Authenticates SPIFFE workloads. */
   readonly spiffe: SpiffeClients
-  /** The clients that may exchange tokens. */
   readonly delegates: DelegateClients
-  /** The clients that get tokens for themselves. */
   readonly machines: MachineClients
-  /** The external issuers whose tokens are accepted. */
   readonly trusted: TrustedIssuers
   readonly grants: Grants
   readonly revocations: Revocations
@@ -62,18 +56,14 @@ export interface EndpointParts {
   readonly logins: NetworkLimit
   readonly consents: NetworkLimit
   readonly login: ConsentedLogin
-  /** Sessions of the account page. */
   readonly accounts: AccountSessions
   readonly links: Links
-  /** The keys that users have entered. */
   readonly keys: UserKeys
-  /** Links by which users log in at a provider after the first login. */
   readonly loginLinks: LoginLinks
   /** The tokens that providers issued at logins. */
   readonly tokens: UpstreamTokenStore
   /** Returns the client's address, or undefined if the client has disconnected. */
   addressOf(request: IncomingMessage): string | undefined
-  /** Records requests while there is an audit log. */
   readonly audit: Auditing
   readonly observe: Observe
   readonly underWay: RequestsUnderWay
@@ -104,3 +94,55 @@ export interface EndpointEnv {
 }
 
 export type EndpointContext = Context<EndpointEnv>
+
+/** A request that is not answered yet. */
+class RequestUnderWay {
+  /** The request id in the answer, the log and the audit log. */
+  readonly id: string
+  /** The measurement of this request; undefined if nothing is measured. */
+  observation: Observation | undefined
+  /** The thumbprint of the key that the client has proven to have (DPoP); tokens of this request are bound to it. */
+  proofKey: string | undefined
+  readonly #serverLog: Logger
+  #log: Logger | undefined
+
+  constructor(id: string, serverLog: Logger) {
+    this.id = id
+    this.#serverLog = serverLog
+  }
+
+  /** Returns the log that carries the ids of the request and its trace; creates it at the first use. */
+  log(): Logger {
+    this.#log ??= this.#serverLog.child({ requestId: this.id, ...traceIdOf(this.observation?.trace?.traceparent) })
+    return this.#log
+  }
+}
+
+/**
+ * The requests that are not answered yet. Logs and measurements of all work for a request belong to it, wherever that
+ * work is done. Work that outlasts a request, or serves several, uses the server's log.
+ */
+export class RequestsUnderWay {
+  readonly #storage = new AsyncLocalStorage<RequestUnderWay>()
+  readonly #serverLog: Logger
+
+  constructor(serverLog: Logger) {
+    this.#serverLog = serverLog
+  }
+
+  answer<T>(id: string, answer: (request: RequestUnderWay) => T): T {
+    const request = new RequestUnderWay(id, this.#serverLog)
+    return this.#storage.run(request, answer, request)
+  }
+
+  /** Returns the log of the current request or, outside of requests, the server's log. */
+  readonly log = (): Logger => this.#storage.getStore()?.log() ?? this.#serverLog
+
+  /** Returns the thumbprint of the key that the client of the current request has proven to have. */
+  readonly proofKey = (): string | undefined => this.#storage.getStore()?.proofKey
+
+  /** The measurement of the current request. */
+  get observation(): Observation | undefined {
+    return this.#storage.getStore()?.observation
+  }
+}

@@ -1,6 +1,6 @@
 import { html } from 'hono/html'
 import { type Page, renderPage } from '../../pages/page.ts'
-import { type Message, messagePage } from '../pages/message-page.ts'
+import { type Message, messagePage } from '../pages/login-pages.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 
 /** Headers of every step of a login: no cache keeps the page, and the next site receives no referrer. */

@@ -11,7 +11,6 @@ export const describeOperation = (method: string, route: string): Operation => (
   name: `${method} ${route}`,
 })
 
-/** Answers a request and measures it. */
 export async function observed(
   parts: EndpointParts,
   c: EndpointContext,
@@ -88,6 +87,6 @@ async function linkTo(
     if (typeof login === 'string') observation.link(await grants.findTrace(login))
   } catch (error) {
     // A failure to link a trace must not fail the request.
-    log().debug({ err: error }, 'a request is not linked to its login')
+    log().debug({ err: error }, 'the trace of a request can’t be linked to its login')
   }
 }

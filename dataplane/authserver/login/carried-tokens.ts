@@ -5,7 +5,6 @@ interface CarriedTokensOptions {
   readonly tokens: UpstreamTokenStore
   /** The time for which a refresh token is kept after its last use, in seconds. */
   readonly keepS: number
-  /** Returns the log of the current request. */
   log(): Logger
 }
 
@@ -50,11 +49,10 @@ export class CarriedTokens {
       const { refreshToken: _, version, ...rest } = kept
       await tokens.put(place, rest, { replaces: version, ttlMs: keepS * 1000 })
     } catch (error) {
-      log().warn({ err: error, provider }, 'a refresh token that has ended is not forgotten')
+      log().warn({ err: error, provider }, 'an ended refresh token can’t be removed')
     }
   }
 
-  /** Deletes the refresh tokens of a user at all providers. */
   async forgetUser(owner: string): Promise<void> {
     await this.#options.tokens.removeLogin(makePlace('', { owner }).login)
   }
@@ -67,7 +65,9 @@ export class CarriedTokens {
     if (refreshToken === undefined) return
     await tokens
       .put(makePlace(provider, { owner }), { owner, subject, accessToken: '', refreshToken }, { ttlMs: keepS * 1000 })
-      .catch((error: unknown) => log().warn({ err: error, provider }, 'a refresh token is not kept for later logins'))
+      .catch((error: unknown) =>
+        log().warn({ err: error, provider }, 'a refresh token can’t be stored for later logins'),
+      )
   }
 }
 

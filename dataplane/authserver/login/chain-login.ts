@@ -251,7 +251,6 @@ export class ChainLogin implements Login {
     await Promise.all(this.#options.upstreams.map((upstream) => upstream.close()))
   }
 
-  /** Sends the browser to a provider. */
   async #goTo(
     upstream: Upstream,
     found: LoginFlow & Pick<Underway, 'browser' | 'soFar'>,
@@ -376,12 +375,11 @@ export class ChainLogin implements Login {
     }
   }
 
-  /** Removes the tokens of a login. */
   async #forget(login: string): Promise<void> {
     const { tokens, log } = this.#options
     await tokens
       .removeLogin(login)
-      .catch((error: unknown) => log().warn({ err: error }, 'tokens of a login are not forgotten'))
+      .catch((error: unknown) => log().warn({ err: error }, 'tokens of a login can’t be removed'))
   }
 
   #findReason(error: unknown, { upstream }: Underway): LoginError {

@@ -39,7 +39,6 @@ interface ConsentedLoginOptions extends Pick<LoginParts, 'store' | 'keyed' | 'lo
   readonly requests: () => AuthorizationRequests
   /** Seals the request in a consent page. */
   readonly pageSealer: Sealer
-  /** Removes the provider tokens of a login. */
   forgetTokens(login: string): Promise<unknown>
 }
 

@@ -54,7 +54,6 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
     )
   }
 
-  /** Returns the current marks; undefined for a missing one. */
   const readMarks = (subject: string, clientId: string): Promise<readonly (string | undefined)[]> =>
     Promise.all(markNames(subject, clientId).map((name) => read<string>(MARK, name)))
 

@@ -68,7 +68,6 @@ const GIVEN_MS = 300_000
 /** A ticket: the name of its record, and the proof that it was made here. */
 const TICKET = /^([\w-]{43})\.([\w-]{43})$/
 
-/** Returns the holder of a link's records. */
 const heldBy = ({ login, owner, ofUser }: Wanted): HeldBy => (ofUser === undefined ? { grant: login } : [owner])
 
 const formatName = (place: Place) => JSON.stringify([place.login, place.provider])
@@ -103,14 +102,12 @@ export class LoginLinks {
     return [ofUser === undefined ? await this.#findPrimary({ login }) : this.#known(ofUser.by), provider]
   }
 
-  /** Returns the user as pages show them. */
   async findAccount({ login, ofUser }: Wanted): Promise<{ readonly name?: string; readonly email?: string }> {
     if (ofUser === undefined) return this.#options.grants.findUser(login)
     const { name, email } = ofUser
     return { ...(name !== undefined && { name }), ...(email !== undefined && { email }) }
   }
 
-  /** Returns the name of the provider that identifies the user. */
   async #findPrimary({ login, loginProvider }: Pick<Asking, 'login' | 'loginProvider'>): Promise<string> {
     const { primaries, grants } = this.#options
     if (primaries.length < 2 || login === undefined) return this.#known(loginProvider)

@@ -13,7 +13,6 @@ export interface LoginParts {
   readonly loginS: number
   /** The time for which the tokens of a completed login are kept, in seconds. */
   readonly keepS: number
-  /** Returns the log of the current request. */
   log(): Logger
 }
 
@@ -48,7 +47,6 @@ export interface LoggedInUser {
 /** The purpose of a login: tokens for a client, the page of links, or one more provider that a client needs. */
 export type Purpose = 'authorize' | 'account' | 'link'
 
-/** The flow of a login through its providers. */
 export interface LoginFlow {
   readonly purpose: Purpose
   /** The id of the request or page that waits for the login; a secret. */
@@ -142,7 +140,6 @@ export interface FlowPosition extends Pick<LoginFlow, 'purpose' | 'uid' | 'trace
 export interface Browser {
   /** A secret that this browser alone holds, in a cookie. */
   readonly id: string
-  /** The address of its request. */
   readonly address?: string | undefined
 }
 

@@ -63,7 +63,9 @@ export class TokenRefresh {
         if (now?.version !== before.version) return now
         if (lock !== undefined) return await this.#refreshed(place, now)
       } finally {
-        await lock?.release().catch((err: unknown) => this.#options.log.warn({ err }, 'a lock stays until it ends'))
+        await lock
+          ?.release()
+          .catch((err: unknown) => this.#options.log.warn({ err }, 'a lock can’t be released; it expires by itself'))
       }
       await delay(LOOK_AGAIN_MS)
     } while (performance.now() < end)
@@ -120,7 +122,6 @@ export class TokenRefresh {
   }
 }
 
-/** Returns the code and status of a provider's refusal. */
 function refusalIn({ cause }: UpstreamDenied): object {
   return cause instanceof ProviderFault ? { code: cause.code, status: cause.said.status } : {}
 }

@@ -42,7 +42,7 @@ const nothing = async () => undefined
 /** Returns an adapter that rejects every operation except the given ones. */
 function kept(model: string, operations: Partial<LibraryAdapter>): LibraryAdapter {
   const refuse = (operation: string) => async () => {
-    throw new Error(`${operation} of ${model} is not served`)
+    throw new Error(`${operation} of ${model} is not supported`)
   }
   return {
     upsert: refuse('upsert'),
@@ -94,7 +94,6 @@ function secretAdapter(
   })
 }
 
-/** Returns the holder of the grant that a record belongs to. */
 const findHolder = (payload: Payload | undefined): HeldBy | undefined =>
   typeof payload?.['grantId'] === 'string' ? { grant: payload['grantId'] } : undefined
 

@@ -6,8 +6,8 @@ import type { JwtBearerPolicy } from '../../config/authserver/inbound-grants.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../../config/check/claim-matcher.ts'
 import { compileGlob } from '../../config/glob.ts'
 import { SKEW_S } from '../../identity/index.ts'
+import { ruleMark } from './rule-marks.ts'
 import { resourceSpelling, type Settings } from './settings.ts'
-import { ruleMark } from './standing.ts'
 import { deriveSubject, providerSubject } from './subject.ts'
 
 /** The claims of a verified assertion. */
@@ -32,7 +32,6 @@ interface SubjectRule {
   readonly mark: string
 }
 
-/** The part of the settings that decisions depend on. */
 export type AssertionSettings = Pick<Settings, 'issuer' | 'audiences' | 'resourceNamed' | 'ownScopes'>
 
 /** A verified assertion and the request that it came with. */
@@ -48,7 +47,6 @@ export interface AssertionRequest {
 export interface RedeemableAs {
   /** The names of the rules that admit the subject to the audience. */
   readonly rules: readonly string[]
-  /** The marks of these rules. */
   readonly marks: readonly string[]
   readonly audience: string
   readonly scopes: readonly string[]
@@ -57,7 +55,6 @@ export interface RedeemableAs {
   readonly groups?: readonly string[]
 }
 
-/** The error codes for the client. */
 type Code = 'invalid_grant' | 'invalid_scope' | 'invalid_target'
 
 /** The reason why an assertion is refused. `reason` is for the audit log and `portico explain`. */
@@ -76,7 +73,6 @@ export class AssertionRefused extends Error {
   }
 }
 
-/** Compiles a checked policy. */
 export function compilePolicy(config: JwtBearerPolicy, issuer: Parameters<typeof ruleMark>[0]): AssertionPolicy {
   const { subjectBindings = [], subjectRules = [], claims } = config
   const bindings = subjectBindings.map((binding) => ({

@@ -4,7 +4,7 @@ import type { UpstreamTokenSet, UpstreamTokenStore } from '../../upstream-tokens
 import { firstRecord, type HeldBy, type RecordStore } from '../store/record-store.ts'
 import type { Payload } from './library.ts'
 import type { Revocations } from './revocations.ts'
-import { IDENTIFIED_CLAIM, type MarkOfProvider } from './standing.ts'
+import { IDENTIFIED_CLAIM, type MarkOfProvider } from './rule-marks.ts'
 
 /** The claims of access tokens about the user, besides the subject. */
 interface UserClaims {
@@ -80,7 +80,6 @@ interface GrantsOptions {
   readonly markOf?: MarkOfProvider
   /** Called with the provider tokens of a login that has ended. */
   readonly onEnded?: (provider: string, set: UpstreamTokenSet) => Promise<void>
-  /** Returns the log of the current request. */
   log(): Logger
 }
 
@@ -156,7 +155,7 @@ export function createGrants(options: GrantsOptions): Grants {
       store.delete('refresh', id),
       typeof subject === 'string' && store.removeMember('user', subject, id),
     ])
-    await tokens.forget(id).catch((error: unknown) => log().warn({ err: error }, 'tokens of a login are not forgotten'))
+    await tokens.forget(id).catch((error: unknown) => log().warn({ err: error }, 'tokens of a login can’t be removed'))
   }
 
   /**

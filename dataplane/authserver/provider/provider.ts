@@ -3,14 +3,16 @@ import { PublicError } from '../../server/errors.ts'
 import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
 import type { Clients } from '../clients/clients.ts'
 import { isRedirectAllowed } from '../clients/redirect-uris.ts'
+import type { SigningKeys } from '../keys/key-files.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
-import type { SigningKeys } from '../keys/signing-keys.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { adapters } from './adapter.ts'
-import { bridgeTo, type InnerRequest, type InnerResponse } from './bridge.ts'
 import type { Grants } from './grants.ts'
 import {
+  bridgeTo,
   createLibrary,
+  type InnerRequest,
+  type InnerResponse,
   InvalidRequest,
   InvalidTarget,
   type Library,
@@ -39,7 +41,6 @@ export interface ProviderOptions {
   readonly bindsCodes: boolean
   /** Returns the thumbprint of the key that the client of the current request has proven to have. */
   proofKey(): string | undefined
-  /** Returns the log of the current request. */
   log(): Logger
 }
 

@@ -26,7 +26,6 @@ interface Rotations {
 }
 
 export interface RefreshTokens {
-  /** Creates a token of a grant. */
   make(grantId: string, rotation: number): string
   /** Returns the grant that a token was issued for; undefined if it was not issued here. */
   readGrantId(token: string): string | undefined

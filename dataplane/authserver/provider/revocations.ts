@@ -45,7 +45,6 @@ export class Revocations {
     this.#timer.unref()
   }
 
-  /** Tells whether the grant of a token has ended. */
   has(grant: string): boolean {
     return this.#ended.get(grant) === true
   }
@@ -110,7 +109,7 @@ export class Revocations {
     try {
       for (const grant of await this.#store.revokedSince(since)) this.#remember(grant)
       this.#askedAt = now
-      if (this.#failed) this.#log.info('ended logins of other replicas are known again')
+      if (this.#failed) this.#log.info('ended logins of other replicas can be read again')
       this.#failed = false
     } catch (error) {
       if (!this.#failed) this.#log.warn({ err: error }, 'ended logins of other replicas can’t be read')

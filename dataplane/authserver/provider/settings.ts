@@ -91,13 +91,11 @@ export interface Settings {
   readonly keyEndpoint: string
 }
 
-/** A provider as pages show it. */
 interface ShownProvider {
   readonly name: string
   readonly host: string
 }
 
-/** A provider that identifies users. */
 export interface PrimaryProvider extends ShownProvider {
   /** The domains of its users' e-mail addresses, in lower case. */
   readonly domains: readonly string[]

@@ -1,10 +1,11 @@
 import { resolve } from 'node:path'
 import type { JWTPayload } from 'jose'
 import type { Logger } from 'pino'
+import { API_SERVER } from '../../../crds/settings/gateway/defaults.ts'
 import type { AuthServerConfig, TrustedIssuerConfig } from '../../config/auth-server.ts'
 import type { IssuerPolicies, TokenExchangePolicy } from '../../config/authserver/inbound-grants.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../../config/check/claim-matcher.ts'
-import { API_SERVER, SERVICE_ACCOUNT_CA, SERVICE_ACCOUNT_TOKEN } from '../../config/check/token-path.ts'
+import { SERVICE_ACCOUNT_CA, SERVICE_ACCOUNT_TOKEN } from '../../config/check/token-path.ts'
 import { type Issuers, type OpenProvider, type Provider, verifyJwt } from '../../identity/index.ts'
 import { type AssertionPolicy, compilePolicy } from './assertion-policy.ts'
 
@@ -94,7 +95,6 @@ export class TrustedIssuers {
     return [...this.#issuers.values()].some(({ assertions }) => assertions?.config.linked !== undefined)
   }
 
-  /** Tells whether any issuer's assertions are accepted. */
   get hasAssertions(): boolean {
     return [...this.#issuers.values()].some(({ assertions }) => assertions !== undefined)
   }

@@ -14,11 +14,9 @@ const NEW_BYTES = 32 * MIB
 
 export interface ClientBounds {
   readonly mostClients?: number
-  /** The most bytes of new clients of one network. */
   readonly newBytes?: number
   /** The most clients that one user was the first to use. */
   readonly mostUsed?: number
-  /** The limits of one network for the logins of unknown users. */
   readonly ofNetwork?: Required<ShareBounds>
   /** Returns milliseconds since 1970. */
   readonly now?: () => number

@@ -42,7 +42,6 @@ local left = tonumber(ARGV[2]) - tonumber(ARGV[3])
 if redis.call('PTTL', KEYS[1]) < left then redis.call('PEXPIRE', KEYS[1], left) end
 return gone`
 
-/** The most members of a set. */
 const MOST_KEPT_MEMBERS = 1_000
 
 /**

@@ -1,3 +1,4 @@
+import { keyDefaults } from '../../../crds/settings/gateway/defaults.ts'
 import type { AuthServerConfig, KeyProviderConfig, UpstreamProviderConfig } from '../auth-server.ts'
 
 /** Returns the provider that identifies users, for a server without `primaryProviders`. */
@@ -44,13 +45,7 @@ export const keyProviders = ({ upstreamProviders }: AuthServerConfig): readonly 
       : [
           {
             name,
-            keyConfig: {
-              maxLength: 4096,
-              headerName: 'Authorization',
-              valueTemplate: 'Bearer {key}',
-              remindBefore: '168h',
-              ...keyConfig,
-            },
+            keyConfig: { ...keyDefaults, ...keyConfig },
           },
         ],
   )

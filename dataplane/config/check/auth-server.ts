@@ -1,5 +1,6 @@
 import { lifespanBounds } from '../../../crds/settings/auth/bounds.ts'
 import { parseDuration } from '../../../crds/settings/duration.ts'
+import { documentDefaults } from '../../../crds/settings/gateway/defaults.ts'
 import type { AuthServerConfig, MachineClientConfig } from '../auth-server.ts'
 import { delegateClientsIn } from '../authserver/inbound-grants.ts'
 import { findPrimaries, isChosen, isIdentified, isKey, isOnDemand } from '../authserver/provider.ts'
@@ -7,8 +8,7 @@ import type { GatewayConfig } from '../gateway.ts'
 import type { OidcConfig } from '../gateway-oidc.ts'
 import type { Finding } from '../load.ts'
 import { delegationFindings } from './authserver/delegation.ts'
-import { keyAddressFindings } from './authserver/key-address.ts'
-import { spiffeFindings } from './authserver/spiffe.ts'
+import { keyAddressFindings, spiffeFindings } from './authserver/spiffe.ts'
 import { upstreamFindings } from './authserver/upstream.ts'
 import { duplicates } from './lists.ts'
 import { redisFindings } from './redis.ts'
@@ -60,7 +60,7 @@ export function authServerOwnFindings(authServer: AuthServerConfig, at: string):
     ...confidentialFindings(authServer, at),
     ...delegationFindings(authServer, at),
     ...machineClientFindings(authServer, at),
-    ...(parseDuration(authServer.cimd?.cacheFallbackTtl ?? '5m') > 0
+    ...(parseDuration(authServer.cimd?.cacheFallbackTtl ?? documentDefaults.cacheFallbackTtl) > 0
       ? []
       : [{ pointer: `${at}/cimd/cacheFallbackTtl`, message: 'must be longer than zero' }]),
   ]

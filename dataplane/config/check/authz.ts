@@ -1,5 +1,5 @@
 import { policyProblems, policyProblemsStepwise } from '../../policy/index.ts'
-import type { AuthzConfig } from '../gateway-authz.ts'
+import type { AuthzConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
 import { keepFound, longCheck } from './long-check.ts'
 

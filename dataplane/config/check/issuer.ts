@@ -20,7 +20,7 @@ interface Issuer {
  */
 export function issuerFindings(settings: Issuer, at: string, field = 'issuer'): readonly Finding[] {
   const { issuer, jwksUrl, introspection, cluster, insecureAllowHTTP } = settings
-  const called = reachableOf(settings)
+  const called = readReachable(settings)
   const named = [
     ...(issuer === undefined ? [] : [{ text: issuer, pointer: `${at}/${field}` }]),
     ...(jwksUrl === undefined ? [] : [{ text: jwksUrl, pointer: `${at}/jwksUrl` }]),
@@ -43,7 +43,7 @@ export function issuerFindings(settings: Issuer, at: string, field = 'issuer'): 
   ]
 }
 
-function reachableOf({ issuer = '', cluster, allowPrivateIP, allowLoopback, allowedBy = 'allowPrivateIP' }: Issuer) {
+function readReachable({ issuer = '', cluster, allowPrivateIP, allowLoopback, allowedBy = 'allowPrivateIP' }: Issuer) {
   const url = URL.parse(issuer)
   return {
     allowPrivateIP: cluster !== undefined || allowPrivateIP,

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { ConfigError, type Finding } from '../load.ts'
 
 /** A check that certain input makes slow. Input and result are plain data, so another thread can run it. */
 interface LongCheck {
@@ -47,7 +48,7 @@ export function longCheck<I, R extends object>(
   checks.set(name, { run: run as LongCheck['run'], refuse })
   return function check(input) {
     const text = JSON.stringify(input)
-    const key = keyOf(name, text)
+    const key = computeKey(name, text)
     const known = results.get(key)
     if (known !== undefined) return known as R
     if (isElsewhere) throw new Unchecked(name, input, key)
@@ -57,7 +58,8 @@ export function longCheck<I, R extends object>(
   }
 }
 
-const keyOf = (name: string, text: string): string => `${name} ${createHash('sha256').update(text).digest('base64')}`
+const computeKey = (name: string, text: string): string =>
+  `${name} ${createHash('sha256').update(text).digest('base64')}`
 
 /** Runs a synchronous function; any long check in it without a cached result throws an Unchecked. */
 export function checkedElsewhere<T>(make: () => T): T {
@@ -80,7 +82,7 @@ export function keepResult({ input, key }: Unchecked, result: object): void {
 /** Caches a result that was found in this thread by other means than running the check in one go. */
 export function keepFound(name: string, input: unknown, result: object): void {
   const text = JSON.stringify(input)
-  results.set(keyOf(name, text), result, { size: text.length + ENTRY })
+  results.set(computeKey(name, text), result, { size: text.length + ENTRY })
 }
 
 /** Caches for a while that a check did not finish. */
@@ -92,4 +94,28 @@ function named(name: string): LongCheck {
   const check = checks.get(name)
   if (check === undefined) throw new TypeError(`unknown check: ${name}`)
   return check
+}
+
+/** A text may have as many findings as keys. The rest are reported once these are fixed. */
+const MOST_FINDINGS = 100
+
+export type Parsed<T> = { readonly value: T } | { readonly findings: readonly Finding[] }
+
+/**
+ * Makes a long check from a parser that throws a ConfigError. Callers share the value and must not change it. `name` as
+ * for `longCheck`.
+ */
+export function longParser<T>(name: string, parse: (text: string) => T): (text: string) => Parsed<T> {
+  const run = (text: string) => parsedBy(parse, text)
+  return longCheck(name, run, (message) => ({ findings: [{ pointer: '', message }] }))
+}
+
+/** Parses a text with a parser that throws a ConfigError. */
+export function parsedBy<T>(parse: (text: string) => T, text: string): Parsed<T> {
+  try {
+    return { value: parse(text) }
+  } catch (error) {
+    if (error instanceof ConfigError) return { findings: error.findings.slice(0, MOST_FINDINGS) }
+    throw error
+  }
 }

@@ -1,9 +1,8 @@
 import { HEADER_NAME, HEADER_VALUE } from '../../../crds/settings/header-rules.ts'
 import { escapeStep } from '../../../crds/settings/json.ts'
 import type { AuditSettings } from '../audit/audit.ts'
-import { trustedNetworks } from '../audit/trusted-proxies.ts'
 import type { Finding } from '../load.ts'
-import { otlpEndpoint } from '../otlp-endpoint.ts'
+import { trustedNetworks } from './address.ts'
 
 const isName = new RegExp(HEADER_NAME)
 const isValue = new RegExp(HEADER_VALUE)
@@ -119,4 +118,17 @@ function proxyFindings(text: string, pointer: string): readonly Finding[] {
   } catch (error) {
     return [{ pointer, message: (error as TypeError).message }]
   }
+}
+
+/** Returns the base URL of the OTLP endpoint without a slash at its end; undefined if the text is no HTTP URL. */
+export function otlpEndpoint({
+  endpoint = '',
+  insecure,
+}: {
+  readonly endpoint?: string
+  readonly insecure?: boolean
+}): URL | undefined {
+  const text = endpoint.includes('://') ? endpoint : `${insecure === true ? 'http' : 'https'}://${endpoint}`
+  const url = URL.parse(text)
+  return url !== null && /^https?:$/.test(url.protocol) ? url : undefined
 }

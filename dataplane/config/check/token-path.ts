@@ -1,4 +1,5 @@
 import { posix } from 'node:path'
+import { API_SERVER } from '../../../crds/settings/gateway/defaults.ts'
 import type { Finding } from '../load.ts'
 import { isLoopback } from './url.ts'
 
@@ -14,8 +15,6 @@ export const SERVICE_ACCOUNT_TOKEN = '/var/run/secrets/kubernetes.io/serviceacco
 /** The path at which Kubernetes mounts the CA of the cluster's API server. */
 export const SERVICE_ACCOUNT_CA = '/var/run/secrets/kubernetes.io/serviceaccount/ca.crt'
 
-/** The API server by the name that pods of its cluster use. */
-export const API_SERVER = 'https://kubernetes.default.svc'
 const API_SERVERS: ReadonlySet<string> = new Set([API_SERVER, `${API_SERVER}.cluster.local`])
 
 /** Tells whether a URL leads to the cluster's own API server by a full name, over https on its usual port. */

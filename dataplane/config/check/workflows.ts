@@ -1,8 +1,7 @@
 import { TOOL_PREFIX } from '../../../crds/settings/gateway/defaults.ts'
-import type { GatewayConfig } from '../gateway.ts'
+import type { CompositeToolConfig, GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
 import { compileWorkflow } from '../workflow/compile.ts'
-import type { Definition } from '../workflow/definition.ts'
 import { workflowLimits } from '../workflow/limits.ts'
 import { duplicates } from './lists.ts'
 
@@ -29,7 +28,7 @@ export function workflowFindings({
 export const TOO_MANY_VALUES = `have more than ${workflowLimits.values} values together`
 
 /** Counts the values in definitions: texts, numbers, lists and objects at any depth. Stops soon after the limit. */
-export function countValues(definitions: readonly Definition[]): number {
+export function countValues(definitions: readonly CompositeToolConfig[]): number {
   const open: unknown[] = [...definitions]
   let count = 0
   for (let value = open.pop(); value !== undefined && count <= workflowLimits.values; value = open.pop()) {
@@ -44,12 +43,14 @@ export function countValues(definitions: readonly Definition[]): number {
 }
 
 /** Checks that composite tools call only tools of backends: calls of each other could recurse without end. */
-const nestedFindings = (definition: Definition, composites: ReadonlySet<string>): readonly Finding[] =>
+const nestedFindings = (definition: CompositeToolConfig, composites: ReadonlySet<string>): readonly Finding[] =>
   calledTools(definition)
     .filter(({ tool }) => composites.has(tool))
     .map(({ pointer }) => ({ pointer, message: 'is a composite tool: composite tools can’t call each other' }))
 
-export const calledTools = ({ steps }: Definition): readonly { readonly pointer: string; readonly tool: string }[] =>
+export const calledTools = ({
+  steps,
+}: CompositeToolConfig): readonly { readonly pointer: string; readonly tool: string }[] =>
   steps.flatMap((step, index) => {
     const { type, tool } = step.type === 'forEach' ? (step.step ?? step) : step
     const pointer = `/steps/${index}${step.type === 'forEach' ? '/step' : ''}/tool`

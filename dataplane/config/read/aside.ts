@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
+import type { Parsed } from '../check/long-check.ts'
 import { ConfigError } from '../load.ts'
-import type { Parsed } from './long-parser.ts'
 
 /** The work that a thread does with a text: parse YAML, check a configuration, or match a key with a pattern. */
 export type Reader = 'yaml' | 'gateway' | 'registry' | 'key'

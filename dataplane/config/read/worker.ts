@@ -1,7 +1,7 @@
 /** The thread that reads one long text. */
 import { parentPort, workerData } from 'node:worker_threads'
+import { parsedBy } from '../check/long-check.ts'
 import type { ReadCall, Reader } from './aside.ts'
-import { parsedBy } from './long-parser.ts'
 
 /** Each reader is loaded at its first use. */
 const readers: Readonly<Record<Reader, () => Promise<(text: string) => unknown>>> = {

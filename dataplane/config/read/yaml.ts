@@ -1,7 +1,17 @@
-import { type Document, isCollection, LineCounter, parseDocument, type Tags, visit } from 'yaml'
+import {
+  type Document,
+  isAlias,
+  isCollection,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  type Tags,
+  visit,
+} from 'yaml'
 import { ConfigError, type Finding } from '../load.ts'
-import { aliasProblem } from './aliases.ts'
-import { duplicateKeys } from './duplicate-keys.ts'
 
 /** A text as a YAML document, and the line (from 1) of each offset in it. */
 export interface YamlText {
@@ -79,4 +89,35 @@ export function valueOfYaml({ document, lineAt }: YamlText, file?: string): unkn
   }
   if (repeated.length === 0) return value
   throw refuse(repeated.slice(0, MOST_ERRORS).map((offset) => at(offset, 'Map keys must be unique')))
+}
+
+/** The limit of aliases times nodes: the library searches the whole document for anchors. */
+const MOST_STEPS = 10_000_000
+
+/** Returns why a document's aliases are not followed: too many for any document, or for one of its size. */
+export function aliasProblem(document: Document.Parsed, most: number): string | undefined {
+  let aliases = 0
+  let nodes = 0
+  visit(document, {
+    Node(_, node) {
+      nodes++
+      if (isAlias(node)) aliases++
+    },
+  })
+  if (aliases > most) return `has more than ${most} aliases`
+  return aliases * nodes > MOST_STEPS ? 'has too many aliases for its size' : undefined
+}
+
+/** Returns the offsets of repeated keys in a YAML document of bounded nesting, in order. Linear time. */
+export function duplicateKeys(node: unknown, found: number[] = []): readonly number[] {
+  if (isSeq(node)) for (const item of node.items) duplicateKeys(item, found)
+  if (!isMap(node)) return found
+  const known = new Set<unknown>()
+  for (const { key, value } of node.items) {
+    const name = isScalar(key) ? key.value : key
+    if (known.has(name) && isNode(key)) found.push(key.range?.[0] ?? 0)
+    known.add(name)
+    duplicateKeys(value, found)
+  }
+  return found
 }

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { redisKeyPrefix } from '../../config/redis-keys.ts'
+import { redisKeyPrefix } from '../../config/check/redis.ts'
 import { ProofNonces, type ProofState, UsedProofs } from '../../identity/index.ts'
 import { buildRedisConfig, connectRedis, PromptRedis } from '../../storage/redis.ts'
 import type { Setup } from '../request/setup.ts'

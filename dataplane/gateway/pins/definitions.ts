@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { definitionDigest, instructionsDigest, pageDigest } from '../../../crds/settings/definition-digest.ts'
 import { isObject } from '../../../crds/settings/json.ts'
-import type { PinningConfig } from '../../config/pinning.ts'
+import type { PinningConfig } from '../../config/gateway.ts'
 import { runInSlices, type Steps } from '../limits/slices.ts'
 import { type PinKind, Pins, type Reason } from './pins.ts'
 

@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto'
-import type { PinningConfig } from '../../config/pinning.ts'
+import type { PinningConfig } from '../../config/gateway.ts'
 
 const PIN_KINDS = ['instructions', 'tools', 'prompts', 'resources', 'resourceTemplates', 'pages'] as const
 export type PinKind = (typeof PIN_KINDS)[number]

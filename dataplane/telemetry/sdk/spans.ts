@@ -12,8 +12,7 @@ import {
 } from '@opentelemetry/api'
 import { parseTraceParent } from '@opentelemetry/core'
 import { ParentBasedSampler, TracerProvider } from '@opentelemetry/sdk-trace'
-import { withoutUrlSecrets } from '../../config/check/url.ts'
-import { withoutCredentials } from '../../config/credential-text.ts'
+import { withoutCredentials, withoutUrlSecrets } from '../../config/check/url.ts'
 import { type Details, type Operation, type Origin, OTHER_ERROR, type Outcome, type TraceContext } from '../observe.ts'
 
 type ProviderOptions = NonNullable<ConstructorParameters<typeof TracerProvider>[0]>

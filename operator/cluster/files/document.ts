@@ -16,9 +16,13 @@ import {
 } from 'yaml'
 import { at, splitPointer } from '../../../crds/settings/json.ts'
 import { kubectlScalar } from '../../../crds/settings/kubectl-scalar.ts'
-import { aliasProblem } from '../../../dataplane/config/read/aliases.ts'
-import { duplicateKeys } from '../../../dataplane/config/read/duplicate-keys.ts'
-import { COLLECTION_KEY, findCollectionKey, withoutOrderedMaps } from '../../../dataplane/config/read/yaml.ts'
+import {
+  aliasProblem,
+  COLLECTION_KEY,
+  duplicateKeys,
+  findCollectionKey,
+  withoutOrderedMaps,
+} from '../../../dataplane/config/read/yaml.ts'
 
 export interface ManifestDocument {
   readonly value: unknown

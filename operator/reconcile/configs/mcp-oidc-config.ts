@@ -8,10 +8,10 @@ import {
   virtualMcpServer,
 } from '../../../crds/index.ts'
 import { oidcIssuer } from '../../../crds/settings/auth/oidc.ts'
+import { API_SERVER } from '../../../crds/settings/gateway/defaults.ts'
 import { classifyAddress } from '../../../dataplane/config/check/address.ts'
 import { issuerFindings } from '../../../dataplane/config/check/issuer.ts'
 import {
-  API_SERVER,
   isApiServer,
   isMountedToken,
   JWKS_TOKENS,

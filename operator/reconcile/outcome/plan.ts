@@ -1,4 +1,4 @@
-import { maskSecrets } from '../../../dataplane/config/credential-text.ts'
+import { maskSecrets } from '../../../dataplane/config/check/url.ts'
 import type { KubernetesObject, ObjectName } from '../../model/view.ts'
 import type { AdminPeer } from '../../render/network/network.ts'
 

@@ -6,9 +6,10 @@ import {
   mcpServerEntry,
   virtualMcpServer,
 } from '../../../crds/index.ts'
+import { API_SERVER } from '../../../crds/settings/gateway/defaults.ts'
 import { registryConfig, registryConfigNames } from '../../../crds/settings/registry/registry-config.ts'
+import { longParser } from '../../../dataplane/config/check/long-check.ts'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
-import { longParser } from '../../../dataplane/config/read/long-parser.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry.ts'
 import type { ClusterView, SourceObservation } from '../../model/view.ts'
@@ -97,9 +98,6 @@ function fromText(text: string, problems: Problems): RegistryConfig {
   }
   return nothing
 }
-
-/** The API server's address as pods see it. */
-const API_SERVER = 'https://kubernetes.default.svc'
 
 /** Sets the API server's address and token for Kubernetes sources, mounted only if needed. */
 function withCluster(config: RegistryConfig, mounts: Mounts, group: string): RegistryConfig {

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { sourceAddress } from '../../../dataplane/audit/lines.ts'
-import { trustedNetworks } from '../../../dataplane/config/audit/trusted-proxies.ts'
+import { trustedNetworks } from '../../../dataplane/config/check/address.ts'
 
 /** Where a request comes from: whom of those in front one may believe. */
 

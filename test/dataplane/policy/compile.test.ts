@@ -5,7 +5,7 @@ import { engine } from '../../../dataplane/policy/engine.ts'
 import { Policies, policyProblems } from '../../../dataplane/policy/index.ts'
 
 const when = (body: string) => `permit(principal, action, resource) when { ${body} };`
-const problemsOf = (policies: readonly string[], more: object = {}) =>
+const findProblems = (policies: readonly string[], more: object = {}) =>
   policyProblems({ policies, ...more }).map(({ pointer, message }) => `${pointer}: ${message}`)
 
 const fine: Readonly<Record<string, string>> = {
@@ -21,7 +21,7 @@ const fine: Readonly<Record<string, string>> = {
   'brackets in texts and comments': `${when(`context.arg_x == "${'('.repeat(100)}"`)} // ${'['.repeat(100)}`,
 }
 for (const [what, policy] of Object.entries(fine))
-  test(`compiled: ${what}`, () => assert.equal(problemsOf([policy]), []))
+  test(`compiled: ${what}`, () => assert.equal(findProblems([policy]), []))
 
 const wrong: Readonly<Record<string, readonly [policy: string, says: RegExp]>> = {
   'a syntax error': ['permit(principal, action, resource)\n  whatever;', /^\/policies\/0: line 2, column 11: /],
@@ -64,13 +64,13 @@ const wrong: Readonly<Record<string, readonly [policy: string, says: RegExp]>> =
 }
 for (const [what, [policy, says]] of Object.entries(wrong))
   test(`refused: ${what}`, () => {
-    const problems = problemsOf([policy])
+    const problems = findProblems([policy])
     assert.match(problems.join('\n'), says)
     assert.ok(problems.join().length < 2_000, 'a message of bounded length')
   })
 
 test('each invalid policy is reported at its place', () => {
-  const problems = problemsOf(['permit(', 'permit(principal, action, resource);', 'forbid('])
+  const problems = findProblems(['permit(', 'permit(principal, action, resource);', 'forbid('])
   assert.equal(
     problems.map((text) => text.slice(0, 11)),
     ['/policies/0', '/policies/2'],
@@ -80,14 +80,14 @@ test('each invalid policy is reported at its place', () => {
 test('thousands of policies are refused, and soon', () => {
   const started = performance.now()
   const text = 'permit(principal, action, resource);'
-  assert.match(problemsOf([text.repeat(3_000)]).join(), /more than 1000 policies/)
+  assert.match(findProblems([text.repeat(3_000)]).join(), /more than 1000 policies/)
   assert.ok(performance.now() - started < 20_000)
 })
 
 test('unclosed quotes are read in linear time', () => {
   const took = (policy: string) => {
     const started = performance.now()
-    assert.match(problemsOf([policy]).join(), /^\/policies\/0: line 1, column 1: /)
+    assert.match(findProblems([policy]).join(), /^\/policies\/0: line 1, column 1: /)
     return performance.now() - started
   }
   const escaped = '\\"'.repeat(32_000)
@@ -99,7 +99,7 @@ test('unclosed quotes are read in linear time', () => {
 test('too many texts are refused as a whole, whatever is in them', () => {
   for (const text of ['', 'x', 'permit(principal, action, resource);'])
     assert.match(
-      problemsOf(Array(text.length > 1 ? 5_000 : 260_000).fill(text)).join('\n'),
+      findProblems(Array(text.length > 1 ? 5_000 : 260_000).fill(text)).join('\n'),
       /^\/policies: hold more than 1000 policies$/,
     )
 })
@@ -117,7 +117,7 @@ test('an engine that has overflowed is replaced: policies in force go on', () =>
     }).allowed
   assert.ok(ask('a'))
   for (const depth of [2_000, 4_000])
-    assert.match(problemsOf([when(`false${'|| false'.repeat(depth)}`)]).join(), /too deep/)
+    assert.match(findProblems([when(`false${'|| false'.repeat(depth)}`)]).join(), /too deep/)
   assert.ok(ask('a'))
   assert.not(ask('b'))
 })
@@ -127,12 +127,12 @@ const group = (id: number, parents: readonly number[]) => ({
   attrs: {},
   parents: parents.map((parent) => ({ __entity: { type: 'Group', id: String(parent) } })),
 })
-const groups = (count: number, parentsOf: (id: number) => readonly number[]) =>
+const groups = (count: number, listParents: (id: number) => readonly number[]) =>
   JSON.stringify(
     Array.from({ length: count }, (_, id) =>
       group(
         id,
-        parentsOf(id).filter((one) => one < count),
+        listParents(id).filter((one) => one < count),
       ),
     ),
   )
@@ -178,14 +178,14 @@ const entities: Readonly<Record<string, readonly [json: string, says: RegExp]>> 
 }
 for (const [what, [json, says]] of Object.entries(entities))
   test(`entities: ${what}`, () =>
-    assert.match(problemsOf(['permit(principal, action, resource);'], { entitiesJson: json }).join(), says))
+    assert.match(findProblems(['permit(principal, action, resource);'], { entitiesJson: json }).join(), says))
 
 test('the nested groups of a large organisation', () => {
   const policies = ['permit(principal, action, resource);']
   // Ten thousand entities, five levels; and a chain just within the bound.
   const tree = groups(10_000, (id) => (id === 0 ? [] : [Math.floor((id - 1) / 8)]))
-  assert.equal(problemsOf(policies, { entitiesJson: tree }), [])
-  assert.equal(problemsOf(policies, { entitiesJson: groups(440, (id) => [id + 1]) }), [])
+  assert.equal(findProblems(policies, { entitiesJson: tree }), [])
+  assert.equal(findProblems(policies, { entitiesJson: groups(440, (id) => [id + 1]) }), [])
 })
 
 test('policies of one text are named in their order, whatever their content', () => {
@@ -201,7 +201,7 @@ test('policies of one text are named in their order, whatever their content', ()
 
 test('a group type that means something else is refused', () => {
   for (const groupEntityType of ['Client', 'Tool', 'A::B', '', '1a'])
-    assert.match(problemsOf(['permit(principal, action, resource);'], { groupEntityType }).join(), /groupEntityType/)
+    assert.match(findProblems(['permit(principal, action, resource);'], { groupEntityType }).join(), /groupEntityType/)
 })
 
 test('checked policies take effect once, without being compiled again', () => {

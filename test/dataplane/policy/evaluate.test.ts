@@ -5,11 +5,10 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { atOnce } from '../../../crds/settings/stepwise.ts'
-import { decide } from '../../../dataplane/policy/evaluate/policy.ts'
-import { Situation } from '../../../dataplane/policy/evaluate/situation.ts'
+import { DecisionRequest, decide } from '../../../dataplane/policy/evaluate.ts'
 import { Policies, type Subject } from '../../../dataplane/policy/index.ts'
 import { readingPolicies } from '../../../dataplane/policy/policy-text.ts'
-import { attributesOf } from '../../../dataplane/policy/request.ts'
+import { buildAttributes } from '../../../dataplane/policy/request.ts'
 import { numbersOf } from '../../support/random.ts'
 
 const SERVER = 'gw'
@@ -195,7 +194,7 @@ test('random policies are decided as the engine decides them', () => {
       const asked = { principal, subject, given: {}, server: SERVER, groupEntityType: 'Group' }
       const isHere =
         evaluated.length === policies.length &&
-        decide(evaluated, new Situation(asked, attributesOf(subject))) !== undefined
+        decide(evaluated, new DecisionRequest(asked, buildAttributes(subject))) !== undefined
       seen[isHere ? 'here' : 'engine']++
     }
   }

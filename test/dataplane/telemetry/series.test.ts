@@ -1,9 +1,9 @@
 /** Series are bounded and end: by number, by time, with the backend that they tell of, and each backend by itself. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { Durations } from '../../../dataplane/telemetry/metrics/durations.ts'
 import type { Family } from '../../../dataplane/telemetry/metrics/family.ts'
 import { Metrics } from '../../../dataplane/telemetry/metrics/metrics.ts'
+import { Durations } from '../../../dataplane/telemetry/metrics/own.ts'
 import { prometheusText } from '../../../dataplane/telemetry/metrics/prometheus.ts'
 import type { Operation } from '../../../dataplane/telemetry/observe.ts'
 import { scraped } from '../../support/telemetry/prometheus-text.ts'

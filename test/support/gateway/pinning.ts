@@ -1,5 +1,5 @@
 import { definitionDigest, instructionsDigest, pageDigest } from '../../../crds/settings/definition-digest.ts'
-import type { PinningConfig } from '../../../dataplane/config/pinning.ts'
+import type { PinningConfig } from '../../../dataplane/config/gateway.ts'
 import type { Shows } from '../servers/changing-server.ts'
 
 type Pins = NonNullable<PinningConfig['pins']>

@@ -5,7 +5,7 @@ import { PublicError } from '../../../server/errors.ts'
 import type { Holder } from '../../../storage/fair-cache.ts'
 import { placeOfAssertion } from '../../../upstream-tokens/index.ts'
 import type { RequestRecord } from '../../audit/request-record.ts'
-import { findDocumentUrl } from '../../clients/metadata-document.ts'
+import { findDocumentUrl } from '../../clients/client-documents.ts'
 import type { ClientRecord } from '../../clients/registration.ts'
 import { randomSecret } from '../../keys/keyed-hash.ts'
 import {
@@ -20,7 +20,7 @@ import {
   personalClaims,
   redeemableAs,
 } from '../../provider/assertion-policy.ts'
-import { clientMark } from '../../provider/standing.ts'
+import { clientMark } from '../../provider/rule-marks.ts'
 import type { OutsideToken, TrustedIssuer } from '../../provider/trusted-issuers.ts'
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
@@ -103,7 +103,6 @@ async function redeem(
   const act = buildAct(readActors(claims['act'], issuer.config.issuerUrl))
   // No client has the same subject as a person who logs in (RFC 9700 section 4.15).
   const clientId = client?.client_id ?? name
-  const standing = [...marks, ...(parts.delegates.find(clientId) === undefined ? [] : [clientMark(clientId)])]
   // If several providers identify people, a link of this person has to lead to their own provider.
   const loginProvider = settings.primaries.length > 1 ? policy.config.linked?.name : undefined
   const kept = judged && (await keepClaims(parts, judged, { subject, lifespanS, name: claims.sub }))
@@ -115,7 +114,7 @@ async function redeem(
     scopes,
     lifespanS,
     act,
-    standing,
+    marks: [...marks, ...(parts.delegates.find(clientId) === undefined ? [] : [clientMark(clientId)])],
     loginProvider,
     ...user,
   }
@@ -170,7 +169,6 @@ async function verified({ trusted, settings }: EndpointParts, assertion: string)
   }
 }
 
-/** Returns the reason why an assertion could not be verified. */
 function reasonOfUnverified(error: unknown): string {
   if (error instanceof errors.JWTExpired) return 'expired'
   if (error instanceof errors.JWTClaimValidationFailed) return error.claim === 'aud' ? 'audience' : error.claim

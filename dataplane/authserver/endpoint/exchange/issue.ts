@@ -2,8 +2,8 @@ import { type JWK, SignJWT } from 'jose'
 import { ASSERTION_CLAIM, LOGIN_CLAIM, PROVIDER_CLAIM } from '../../../upstream-tokens/index.ts'
 import { randomSecret } from '../../keys/keyed-hash.ts'
 import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
+import { IDENTIFIED_CLAIM, MARKS_CLAIM } from '../../provider/rule-marks.ts'
 import { resourceSpelling, type Settings } from '../../provider/settings.ts'
-import { IDENTIFIED_CLAIM, STANDING_CLAIM } from '../../provider/standing.ts'
 import { OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 
@@ -68,7 +68,7 @@ export interface GrantedToken {
   readonly email?: string | undefined
   readonly groups?: readonly string[] | undefined
   /** The marks of the rules, issuers and clients that the token depends on. It ends when one of them is removed. */
-  readonly standing?: readonly string[] | undefined
+  readonly marks?: readonly string[] | undefined
   /** The mark of the provider that has identified the subject at a login. The token ends when that is removed. */
   readonly identifiedBy?: unknown
 }
@@ -92,7 +92,7 @@ export async function issue({ provider, settings, underWay }: EndpointParts, gra
     name,
     email,
     groups = [],
-    standing = [],
+    marks = [],
     identifiedBy,
   } = granted
   const now = Math.floor(Date.now() / 1000)
@@ -109,7 +109,7 @@ export async function issue({ provider, settings, underWay }: EndpointParts, gra
     name,
     email,
     ...(groups.length > 0 && { groups }),
-    ...(standing.length > 0 && { [STANDING_CLAIM]: [...new Set(standing)] }),
+    ...(marks.length > 0 && { [MARKS_CLAIM]: [...new Set(marks)] }),
     [IDENTIFIED_CLAIM]: identifiedBy,
     act,
     [LOGIN_CLAIM]: login,

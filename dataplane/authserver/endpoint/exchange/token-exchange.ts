@@ -1,6 +1,6 @@
 import type { RequestRecord } from '../../audit/request-record.ts'
-import type { DelegateClient } from '../../clients/delegate-clients.ts'
-import { clientMark, exchangeMark, IDENTIFIED_CLAIM, STANDING_CLAIM } from '../../provider/standing.ts'
+import type { DelegateClient } from '../../clients/configured-clients.ts'
+import { clientMark, exchangeMark, IDENTIFIED_CLAIM, MARKS_CLAIM } from '../../provider/rule-marks.ts'
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 import { type Actor, audienceFor, buildAct, type GrantedToken, issue, readActors, scopesFor } from './issue.ts'
@@ -39,7 +39,7 @@ export async function exchangeToken(
     scopes,
     lifespanS,
     act: buildAct(actors),
-    standing: collectMarks(client, subject),
+    marks: collectMarks(client, subject),
     ...(subject.issuer === undefined && { identifiedBy: subject.claims[IDENTIFIED_CLAIM] }),
     ...loginFor(subject, audience),
     ...readUser(subject),
@@ -62,7 +62,7 @@ async function readActor(parts: EndpointParts, form: ReadonlyMap<string, string>
 
 /** Returns the marks that the new token depends on: its client's, and those of the presented token. */
 function collectMarks({ clientId }: DelegateClient, { claims, issuer }: PresentedToken): readonly string[] {
-  const own = claims[STANDING_CLAIM]
+  const own = claims[MARKS_CLAIM]
   const inherited = issuer === undefined ? (Array.isArray(own) ? own : []) : [exchangeMark(issuer.config)]
   return [clientMark(clientId), ...inherited]
 }
@@ -96,7 +96,6 @@ function readUser({
   }
 }
 
-/** The parties that ask for an exchange. */
 interface Acting {
   /** The client, as an actor of this issuer. */
   readonly client: Actor

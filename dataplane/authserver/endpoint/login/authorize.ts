@@ -1,6 +1,6 @@
 import { html } from 'hono/html'
 import { decodeJwt } from 'jose'
-import { findDocumentUrl } from '../../clients/metadata-document.ts'
+import { findDocumentUrl } from '../../clients/client-documents.ts'
 import { countTimes } from '../../clients/network-limit.ts'
 import { isRedirectAllowed } from '../../clients/redirect-uris.ts'
 import type { ClientRecord } from '../../clients/registration.ts'

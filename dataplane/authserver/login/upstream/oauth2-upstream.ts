@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import * as client from 'openid-client'
 import type { OAuth2UpstreamConfig } from '../../../config/auth-server.ts'
 import { secretFile } from '../../../config/secret-file.ts'
-import { type Identity, identityIn, jwtPayload } from './identity.ts'
+import { createUserInfo, type Identity, identityIn, jwtPayload } from './identity.ts'
 import { exchangeFault, ProviderFault, refreshed } from './provider-fault.ts'
 import { ProviderResponse, providerFetch, webFetch } from './provider-fetch.ts'
 import {
@@ -14,7 +14,6 @@ import {
 } from './registered-client.ts'
 import { errorIn, parseAnswer, standardAnswer, tokensIn } from './token-answer.ts'
 import type { Upstream, UpstreamChecks, UpstreamLogin } from './upstream.ts'
-import { createUserInfo } from './user-info.ts'
 
 interface OAuth2UpstreamOptions {
   readonly name: string

@@ -6,12 +6,11 @@ import { isLoopback } from '../../../config/check/url.ts'
 import { secretFile } from '../../../config/secret-file.ts'
 import { isEmailVerified } from '../../../identity/index.ts'
 import type { GuardedFetch } from '../../../net/guarded-fetch.ts'
-import { shownClaim, subjectFrom } from './identity.ts'
+import { createUserInfo, shownClaim, subjectFrom } from './identity.ts'
 import { exchangeFault, ProviderFault, refreshed, toFault } from './provider-fault.ts'
 import { ProviderResponse, providerFetch, UnusableAnswer, webFetch } from './provider-fetch.ts'
 import { errorIn, parseAnswer, standardAnswer, tokensIn } from './token-answer.ts'
 import type { RefreshAnswer, RefreshedTokens, Upstream, UpstreamChecks, UpstreamLogin } from './upstream.ts'
-import { createUserInfo } from './user-info.ts'
 
 interface OidcUpstreamOptions {
   readonly name: string

@@ -1,13 +1,11 @@
 import * as client from 'openid-client'
 import { isObject } from '../../../../crds/settings/json.ts'
-import { withoutUrlSecrets } from '../../../config/check/url.ts'
-import { withoutCredentials } from '../../../config/credential-text.ts'
+import { withoutCredentials, withoutUrlSecrets } from '../../../config/check/url.ts'
 import { ProviderResponse, UnusableAnswer } from './provider-fetch.ts'
 import { type RefreshAnswer, type RefreshedTokens, UpstreamDenied } from './upstream.ts'
 
 /** The error that a provider reported. It holds no token, code or secret. */
 export interface Said {
-  /** HTTP status of its answer. */
   readonly status?: number
   /** Code of the error (RFC 6749 sections 4.1.2.1 and 5.2), if the answer has one. */
   readonly error?: string

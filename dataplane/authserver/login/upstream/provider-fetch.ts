@@ -4,7 +4,6 @@ import { isObject } from '../../../../crds/settings/json.ts'
 import { isLoopback } from '../../../config/check/url.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../../net/guarded-fetch.ts'
 
-/** The network settings of a provider. */
 export interface Reach {
   readonly caBundleFile?: string
   readonly allowPrivateIPs?: boolean

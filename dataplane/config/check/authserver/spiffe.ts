@@ -2,7 +2,7 @@ import type { AuthServerConfig, SpiffeClientConfig, SpiffeTrustDomainConfig } fr
 import { delegateClientsIn } from '../../authserver/inbound-grants.ts'
 import type { Finding } from '../../load.ts'
 import { duplicates } from '../lists.ts'
-import { keyAddressFindings } from './key-address.ts'
+import { isLoopback, urlFindings } from '../url.ts'
 
 export function spiffeFindings(config: AuthServerConfig, at: string): readonly Finding[] {
   const { spiffeTrustDomains: domains = [], inboundGrants } = config
@@ -80,6 +80,18 @@ function clientFindings(client: SpiffeClientConfig, domains: readonly SpiffeTrus
             message: 'must not be a URL: those are the ids of clients with a metadata document',
           },
         ]
+      : []),
+  ]
+}
+
+/** Checks the address of a client's keys: https, or http on loopback while `issuer`, this server, is there, too. */
+export function keyAddressFindings(text: string, pointer: string, issuer: string): readonly Finding[] {
+  const [url, home] = [URL.parse(text), URL.parse(issuer)]
+  const isLocal = url !== null && home !== null && isLoopback(url) && isLoopback(home)
+  return [
+    ...urlFindings(text, pointer),
+    ...(url?.protocol === 'http:' && !isLocal
+      ? [{ pointer, message: 'must be https; plain http is for loopback, while the issuer is there, too' }]
       : []),
   ]
 }

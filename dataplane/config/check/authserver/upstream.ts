@@ -1,5 +1,6 @@
 import { ownParameters } from '../../../../crds/settings/auth/bounds.ts'
 import { parseDuration } from '../../../../crds/settings/duration.ts'
+import { keyDefaults } from '../../../../crds/settings/gateway/defaults.ts'
 import { gatewayHeaders, HEADER_NAME } from '../../../../crds/settings/header-rules.ts'
 import { escapeStep } from '../../../../crds/settings/json.ts'
 import type {
@@ -61,7 +62,13 @@ function tokensPerFindings(provider: UpstreamProviderConfig, pointer: string): r
 function keyFindings(
   { loginPolicy }: UpstreamProviderConfig,
   at: string,
-  { headerName = 'Authorization', pattern, verify, maxLifetime, remindBefore = '168h' }: KeyConfig,
+  {
+    headerName = keyDefaults.headerName,
+    pattern,
+    verify,
+    maxLifetime,
+    remindBefore = keyDefaults.remindBefore,
+  }: KeyConfig,
 ): readonly Finding[] {
   const name = headerName.toLowerCase()
   const url = verify && URL.parse(verify.url)

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { type Dispatcher, request, type WebSocket } from 'undici'
-import { API_SERVER } from '../../../config/check/token-path.ts'
+import { API_SERVER } from '../../../../crds/settings/gateway/defaults.ts'
 import type { StdioConfig } from '../../../config/gateway.ts'
 import { secretFile } from '../../../config/secret-file.ts'
 import { createDispatcher } from '../../../net/connect.ts'

@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici'
-import { REDACTED } from '../../../config/credential-text.ts'
+import { REDACTED } from '../../../config/check/url.ts'
 import type { SignRequest } from '../../../credentials/index.ts'
 import { BackendFailure } from './failure.ts'
 import { mergeHeaders } from './headers.ts'

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
+import { redisKeyPrefix } from '../../../config/check/redis.ts'
 import type { GatewayConfig } from '../../../config/gateway.ts'
-import { redisKeyPrefix } from '../../../config/redis-keys.ts'
 import { storedMark, type UsedProof } from '../../../identity/index.ts'
 import { backoffDelay } from '../../../retry/backoff.ts'
 import { buildRedisConfig, connectRedis, PromptRedis, withRedis } from '../../../storage/redis.ts'

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { parseTimer } from '../../../../crds/settings/duration.ts'
-import { API_SERVER, SERVICE_ACCOUNT_TOKEN } from '../../../config/check/token-path.ts'
+import { API_SERVER } from '../../../../crds/settings/gateway/defaults.ts'
+import { SERVICE_ACCOUNT_TOKEN } from '../../../config/check/token-path.ts'
 import { API_TIMEOUT, FILE_TIMEOUT, REGISTRY_FILE, type SourceConfig } from '../../../config/registry.ts'
 import type { Catalog } from './catalog-reader.ts'
 import type { KeptClones } from './kept-clones.ts'

@@ -11,8 +11,11 @@ import * as openid from 'openid-client'
 import { pino } from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ClientDocuments } from '../../../../dataplane/authserver/clients/client-documents.ts'
-import { isDocumentUrl, readDocument } from '../../../../dataplane/authserver/clients/metadata-document.ts'
+import {
+  ClientDocuments,
+  isDocumentUrl,
+  readDocument,
+} from '../../../../dataplane/authserver/clients/client-documents.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { postModern } from '../../../support/gateway/post.ts'

@@ -5,7 +5,7 @@ import { Hono } from 'hono'
 import type { Browser, Page } from 'puppeteer-core'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type LinkQuestion, linkPage } from '../../../../dataplane/authserver/pages/link-page.ts'
+import { type LinkQuestion, linkPage } from '../../../../dataplane/authserver/pages/login-pages.ts'
 import { renderPage } from '../../../../dataplane/pages/page.ts'
 import { look, startBrowser } from '../../../support/browser.ts'
 

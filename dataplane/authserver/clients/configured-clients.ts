@@ -1,13 +1,64 @@
-import type { MachineClientConfig, SpiffeClientConfig } from '../../config/auth-server.ts'
+import { resolve } from 'node:path'
+import type { Logger } from 'pino'
+import type { DelegateClientConfig, MachineClientConfig, SpiffeClientConfig } from '../../config/auth-server.ts'
+import { secretFile } from '../../config/secret-file.ts'
 import { CLIENT_SUBJECT } from '../../identity/index.ts'
-import { type ClientFiles, configuredFile, secretIn } from './configured-file.ts'
+import { PublicError } from '../../server/errors.ts'
+import { keysIn, type PublicJwk } from './client-keys.ts'
 import { type ClientRecord, secretDigest } from './registration.ts'
-import { keysIn, type PublicJwk } from './stated-keys.ts'
+
+/** The grant type of token exchange (RFC 8693 section 2.1). */
+export const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
+
+/** A configured client that may exchange tokens. */
+export interface DelegateClient {
+  readonly clientId: string
+  readonly audiences: readonly string[]
+  readonly scopes: readonly string[]
+}
+
+/** The configured clients. They only exchange tokens: no user logs in for them. */
+export class DelegateClients {
+  readonly #clients: ReadonlyMap<string, DelegateClient & { readonly secret: () => string }>
+
+  constructor(configs: readonly DelegateClientConfig[], files: ClientFiles) {
+    this.#clients = new Map(
+      configs.map((config) => [
+        config.clientId,
+        { ...config, secret: configuredFile(config.clientSecretFile, config.clientId, files, readSecret) },
+      ]),
+    )
+  }
+
+  get size(): number {
+    return this.#clients.size
+  }
+
+  find(clientId: string): DelegateClient | undefined {
+    return this.#clients.get(clientId)
+  }
+
+  /** Returns the record of a client. Throws a PublicError `unavailable` while its secret can't be read. */
+  findRecord(clientId: string): ClientRecord | undefined {
+    const client = this.#clients.get(clientId)
+    if (client === undefined) return undefined
+    return {
+      client_id: clientId,
+      client_id_issued_at: 0,
+      redirect_uris: [],
+      grant_types: [TOKEN_EXCHANGE],
+      response_types: ['code'],
+      token_endpoint_auth_method: 'client_secret_basic',
+      application_type: 'web',
+      scope: client.scopes.join(' '),
+      client_secret: secretDigest(client.secret()),
+    }
+  }
+}
 
 /** The grant type with which a client gets a token for itself (RFC 6749 section 4.4). */
 export const CLIENT_CREDENTIALS = 'client_credentials'
 
-/** A configured client that acts for itself. */
 export interface MachineClient {
   readonly clientId: string
   readonly allowedResources: readonly string[]
@@ -101,7 +152,7 @@ function openAuthentication(
   if (secret !== undefined)
     return configuredFile(secret, clientId, files, (text) => ({
       token_endpoint_auth_method: 'client_secret_basic',
-      client_secret: secretDigest(secretIn(text)),
+      client_secret: secretDigest(readSecret(text)),
     }))
   if (jwksFile !== undefined)
     return configuredFile(jwksFile, clientId, files, (text) => ({
@@ -115,4 +166,44 @@ function parseKeys(text: string): readonly PublicJwk[] {
   const keys = keysIn(JSON.parse(text))
   if (keys === undefined) throw new Error('the file must hold a JWK set of 1 to 20 public keys')
   return keys
+}
+
+/** The folder of the files of configured clients, and the log of files that can't be read. */
+export interface ClientFiles {
+  readonly directory: string
+  log(): Logger
+}
+
+/**
+ * Follows the credential file of a configured client. Returns a function that gives the file's current value. `read`
+ * converts the text and throws an Error for the log if it is unusable. While there is no usable value, the function
+ * throws a PublicError `unavailable`; the log reports it once.
+ */
+export function configuredFile<T>(
+  path: string,
+  clientId: string,
+  { directory, log }: ClientFiles,
+  read: (text: string) => T,
+): () => T {
+  const readText = secretFile(resolve(directory, path))
+  let known: { readonly text: string; readonly value: T } | undefined
+  let isSaid = false
+  return function fileOfClient() {
+    try {
+      const text = readText()
+      if (known?.text !== text) known = { text, value: read(text) }
+      isSaid = false
+      return known.value
+    } catch (cause) {
+      if (!isSaid) log().error({ err: cause, client: clientId }, 'the secret or the keys of a client can’t be read')
+      isSaid = true
+      throw new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
+    }
+  }
+}
+
+/** Returns the secret in the text of a file. Throws an Error if the file is empty. */
+function readSecret(text: string): string {
+  if (text === '') throw new Error('the file is empty')
+  return text
 }

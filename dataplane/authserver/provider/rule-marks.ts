@@ -4,7 +4,7 @@ import { delegateClientsIn, type IssuerPolicies, issuerPolicies } from '../../co
 import { findLoginUrl, findPrimaries } from '../../config/authserver/provider.ts'
 
 /** The claim with the marks of the rules, issuers and clients in the configuration that a token depends on. */
-export const STANDING_CLAIM = 'tiss'
+export const MARKS_CLAIM = 'tiss'
 
 /** The claim with the mark of the provider that has identified the user of a login. */
 export const IDENTIFIED_CLAIM = 'tidp'
@@ -33,7 +33,6 @@ interface Rule {
   readonly scopes?: readonly string[]
 }
 
-/** Returns the mark of a rule of an issuer. */
 export const ruleMark = (
   issuer: IssuerSource,
   { name = '', subject = '', matcher = '', allowedResources, scopes }: Rule,
@@ -42,10 +41,8 @@ export const ruleMark = (
   return markFor('rule', pickSource(issuer), what)
 }
 
-/** Returns the mark of an issuer whose tokens are exchanged. */
 export const exchangeMark = (issuer: IssuerSource): string => markFor('exchange', pickSource(issuer))
 
-/** Returns the mark of a configured client. */
 export const clientMark = (clientId: string): string => markFor('client', clientId)
 
 /** Returns the mark of a provider that identifies users: its name, and where they log in. */
@@ -61,20 +58,20 @@ export function createMarkOfProvider(config: AuthServerConfig): MarkOfProvider {
 }
 
 /** Tells whether a token depends on a part that the configuration no longer has. */
-export type HasFallen = (claims: Readonly<Record<string, unknown>>) => boolean
+export type HasRemovedMark = (claims: Readonly<Record<string, unknown>>) => boolean
 
 /** Creates the function for one configuration. A token without a claim depends on none of its parts. */
-export function createHasFallen(config: AuthServerConfig): HasFallen {
+export function createMarkCheck(config: AuthServerConfig): HasRemovedMark {
   const providers = new Set<unknown>(findPrimaries(config).map(providerMark))
-  const standing = new Set(delegateClientsIn(config).map(({ clientId }) => clientMark(clientId)))
+  const configured = new Set(delegateClientsIn(config).map(({ clientId }) => clientMark(clientId)))
   for (const { issuer, tokenExchange, jwtBearer } of issuerPolicies(config)) {
-    if (tokenExchange?.allowedDelegateClients !== undefined) standing.add(exchangeMark(issuer))
+    if (tokenExchange?.allowedDelegateClients !== undefined) configured.add(exchangeMark(issuer))
     for (const rule of [...(jwtBearer?.subjectBindings ?? []), ...(jwtBearer?.subjectRules ?? [])])
-      standing.add(ruleMark(issuer, rule))
+      configured.add(ruleMark(issuer, rule))
   }
-  return function hasFallen({ [STANDING_CLAIM]: marks, [IDENTIFIED_CLAIM]: provider }) {
+  return function hasRemovedMark({ [MARKS_CLAIM]: marks, [IDENTIFIED_CLAIM]: provider }) {
     if (provider !== undefined && !providers.has(provider)) return true
     if (marks === undefined) return false
-    return !Array.isArray(marks) || !marks.every((mark) => standing.has(mark as string))
+    return !Array.isArray(marks) || !marks.every((mark) => configured.has(mark as string))
   }
 }
