@@ -1,15 +1,13 @@
 /** A registry in a process of its own, under the flags and the heap that a rendered pod has, and what its memory was. */
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import * as assert from 'uvu/assert'
 import { NODE_FLAGS } from '../../../build/node-flags.ts'
 import { eventually } from '../eventually.ts'
-import { sourceFlags } from '../source-flags.ts'
 import { type RegistryFolder, registryFolder, type Status, server } from './registry.ts'
+import { startRegistryProcess } from './registry-process.ts'
 
-const PROCESS = new URL('./process.ts', import.meta.url).pathname
 /** What Node takes by itself for the old generation in a container of 512 MiB, which is the rendered limit. */
 const HEAP_MIB = 256
 /** What the operator renders for a registry's container. */
@@ -48,12 +46,8 @@ export async function startAttackedRegistry(
     registries: [{ name: 'main', sources: names }],
     auth: { mode: 'anonymous' },
   })
-  const flags = [...sourceFlags, ...NODE_FLAGS, `--max-old-space-size=${HEAP_MIB}`]
-  const child: ChildProcess = spawn(process.execPath, [...flags, PROCESS, folder.configFile, folder.stateDirectory], {
-    stdio: ['ignore', 'pipe', 'ignore'],
-  })
-  const [line] = await once(child.stdout as NodeJS.ReadableStream, 'data')
-  const { url, adminUrl } = JSON.parse(String(line)) as { url: string; adminUrl: string }
+  const flags = [...NODE_FLAGS, `--max-old-space-size=${HEAP_MIB}`]
+  const { child, url, adminUrl } = await startRegistryProcess(folder, flags)
   const port = Number(new URL(url).port)
   const held: Socket[] = []
   let published = 0

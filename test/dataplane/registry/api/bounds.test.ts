@@ -5,8 +5,8 @@ import { registryFile, server, startRegistry, type TestRegistry } from '../../..
 let registry: TestRegistry
 test.before(async () => {
   const titled = (name: string, version: string) => server(name, version, { description: 'd'.repeat(20_000) })
-  const versions = Array.from({ length: 150 }, (_, index) => index)
-  const names = Array.from({ length: 30 }, (_, index) => `x/n${index + 10}`)
+  const versions = Array.from({ length: 110 }, (_, index) => index)
+  const names = Array.from({ length: 10 }, (_, index) => `x/n${index + 10}`)
   const house = registryFile(names.flatMap((name) => versions.map((patch) => titled(name, `1.0.${patch}`))))
   registry = await startRegistry({ house }, { limits: { managedBytes: 4_096, bodyBytes: 2 ** 20 } })
 })
@@ -40,12 +40,12 @@ for (const list of ['/v1/sources/house/entries', '/v1/registries/main/entries'])
       for (const { name, versions } of body.entries ?? []) {
         met.push(name)
         assert.is(versions.length, 100)
-        assert.is((versions[0] as { version: string }).version, '1.0.149')
+        assert.is((versions[0] as { version: string }).version, '1.0.109')
       }
       cursor = body.metadata?.nextCursor
     }
-    assert.is(met.length, 30)
-    assert.is(new Set(met).size, 30)
+    assert.is(met.length, 10)
+    assert.is(new Set(met).size, 10)
   })
 
 test('a body with many mistakes gets the first hundred and their number, one with very many only the first', async () => {

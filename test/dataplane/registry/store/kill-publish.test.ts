@@ -1,24 +1,12 @@
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createInterface } from 'node:readline'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startPostgres } from '../../../support/network/postgres.ts'
-import { type List, labels, type RegistryFolder, registryFolder, server } from '../../../support/registry/registry.ts'
-import { sourceFlags } from '../../../support/source-flags.ts'
+import { type List, labels, registryFolder, server } from '../../../support/registry/registry.ts'
+import { startRegistryProcess } from '../../../support/registry/registry-process.ts'
 
 const WRITERS = 8
 const ACKNOWLEDGED = 60
-
-async function run(folder: RegistryFolder) {
-  const program = new URL('../../../support/registry/process.ts', import.meta.url).pathname
-  const child = spawn(process.execPath, [...sourceFlags, program, folder.configFile, folder.stateDirectory], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const [line] = await once(createInterface(child.stdout), 'line')
-  const { url } = JSON.parse(line) as { url: string }
-  return { child, url }
-}
 
 /** Publishes version after version until the server is gone; tells of each that was acknowledged. */
 async function write(url: string, writer: number, acknowledged: (label: string) => void): Promise<void> {
@@ -53,7 +41,7 @@ async function survives(database: object): Promise<void> {
     auth: { mode: 'anonymous' },
     ...database,
   })
-  const first = await run(folder)
+  const first = await startRegistryProcess(folder)
   const acknowledged = new Set<string>()
   const exit = once(first.child, 'exit')
   await Promise.all(
@@ -67,7 +55,7 @@ async function survives(database: object): Promise<void> {
   await exit
   assert.ok(acknowledged.size >= ACKNOWLEDGED)
 
-  const second = await run(folder)
+  const second = await startRegistryProcess(folder)
   const kept = await everything(second.url)
   assert.equal(
     [...acknowledged].filter((label) => !kept.has(label)),

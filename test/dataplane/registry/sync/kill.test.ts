@@ -1,9 +1,7 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -17,9 +15,9 @@ import {
   type Status,
   server,
 } from '../../../support/registry/registry.ts'
-import { sourceFlags } from '../../../support/source-flags.ts'
+import { type RegistryProcess, startRegistryProcess } from '../../../support/registry/registry-process.ts'
 
-const NAMES = 1_500
+const NAMES = 600
 /** So long that a transaction outgrows SQLite's memory and is written to the disk while it runs. */
 const TEXT = 'x'.repeat(10_000)
 /** A state of the catalog: all entries say which one they are of, and each has names of its own too. */
@@ -33,33 +31,18 @@ const generation = (number: number) =>
     ),
   )
 
-interface Running {
-  readonly child: ChildProcess
-  readonly url: string
-  readonly adminUrl: string
-}
-
-async function run(folder: RegistryFolder): Promise<Running> {
-  const program = new URL('../../../support/registry/process.ts', import.meta.url).pathname
-  const child = spawn(process.execPath, [...sourceFlags, program, folder.configFile, folder.stateDirectory], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const [line] = await once(createInterface(child.stdout), 'line')
-  return { child, ...JSON.parse(line) }
-}
-
-async function kill({ child }: Running): Promise<void> {
+async function kill({ child }: RegistryProcess): Promise<void> {
   const exit = once(child, 'exit')
   child.kill('SIGKILL')
   await exit
 }
 
-async function source({ adminUrl }: Running) {
+async function source({ adminUrl }: RegistryProcess) {
   return ((await (await fetch(`${adminUrl}/status`)).json()) as Status).sources[0]
 }
 
 /** Everything that is served, by whole pages; and the generation that it is of. */
-async function servedGeneration({ url }: Running): Promise<string> {
+async function servedGeneration({ url }: RegistryProcess): Promise<string> {
   const titles = new Set<string | undefined>()
   let count = 0
   for (let cursor: string | undefined = ''; cursor !== undefined; ) {
@@ -80,7 +63,7 @@ test('a process that is killed in the middle of a sync leaves the state before o
   const logBytes = () => statSync(log, { throwIfNoEntry: false })?.size ?? 0
   await folder.write('own.json', generation(1))
   await folder.configure(configOf({ own: 'own.json' }))
-  const first = await run(folder)
+  const first = await startRegistryProcess(folder)
   await eventually('the first sync has ended', async () => (await source(first))?.state === 'ok')
   assert.is(await servedGeneration(first), 'generation 1')
   await kill(first)
@@ -93,7 +76,7 @@ test('a process that is killed in the middle of a sync leaves the state before o
     assert.ok(next < 40, `${inTheMiddle} of ${next - 2} kills met a sync`)
     await folder.write('own.json', generation(next))
     const before = logBytes()
-    const running = await run(folder)
+    const running = await startRegistryProcess(folder)
     // Sooner or later in the transaction: when so much of it has reached the disk.
     await eventually('the sync writes', async () => logBytes() > before + (2 + (next % 4)) * 500_000)
     if ((await source(running))?.state === 'running') inTheMiddle++
@@ -107,7 +90,7 @@ test('a process that is killed in the middle of a sync leaves the state before o
     newest = next
   }
 
-  const last = await run(folder)
+  const last = await startRegistryProcess(folder)
   await eventually('the last sync has ended', async () => (await source(last))?.state === 'ok')
   assert.is(await servedGeneration(last), `generation ${newest}`)
   await kill(last)

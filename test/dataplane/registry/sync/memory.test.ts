@@ -1,5 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import type { ChildProcess } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
@@ -8,8 +7,8 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { startUpstream, type Upstream } from '../../../support/network/upstream.ts'
 import { type RegistryFolder, registryFolder, type Status, server } from '../../../support/registry/registry.ts'
+import { startRegistryProcess } from '../../../support/registry/registry-process.ts'
 
-const PROCESS = new URL('../../../support/registry/process.ts', import.meta.url).pathname
 const MIB = 1024 * 1024
 /** What the operator renders for a registry's container. */
 const LIMIT_MIB = 512
@@ -26,13 +25,16 @@ test.after.each(async () => {
   await folder.remove()
 })
 
+const FILLER = Buffer.alloc(0.95 * MIB, 'x')
+
 /** A page of the API with a hundred documents of nearly a MiB each. */
-function* page(url: URL): Generator<string> {
+function* page(url: URL): Generator<string | Buffer> {
   const source = url.pathname.split('/')[1]
-  const filler = 'x'.repeat(0.95 * MIB)
   for (let index = 0; index < 100; index++) {
-    const entry = { server: { ...server(`${source}/n${index}`), filler } }
-    yield `${index === 0 ? '{"servers":[' : ','}${JSON.stringify(entry)}`
+    const entry = JSON.stringify({ server: server(`${source}/n${index}`) })
+    yield `${index === 0 ? '{"servers":[' : ','}${entry.slice(0, -2)},"filler":"`
+    yield FILLER
+    yield '"}}'
   }
   yield '],"metadata":{}}'
 }
@@ -61,13 +63,9 @@ test('four API sources with pages of 95 MB, beside reads and publications, stay 
     registries: [{ name: 'main', sources: ['own', ...names] }],
     auth: { mode: 'anonymous' },
   })
-  child = spawn(
-    process.execPath,
-    ['--disable-warning=ExperimentalWarning', PROCESS, folder.configFile, folder.stateDirectory],
-    { stdio: ['ignore', 'pipe', 'ignore'] },
-  )
-  const [line] = await once(child.stdout as NodeJS.ReadableStream, 'data')
-  const { url, adminUrl } = JSON.parse(String(line)) as { url: string; adminUrl: string }
+  const registry = await startRegistryProcess(folder)
+  child = registry.child
+  const { url, adminUrl } = registry
 
   let published = 0
   const states = async () => ((await (await fetch(`${adminUrl}/status`)).json()) as Status).sources
