@@ -201,8 +201,8 @@ export interface Defaulted {
 export type Mounted = 'secret' | 'caBundle' | 'configMap' | 'nothing'
 
 /**
- * Who gets the content of a file: `others` than the pod and its cluster, nobody (`trust`: it holds CA certificates), or
- * the cluster's API server alone (`ownToken`: it holds the pod's token).
+ * The receiver of a file's content: `others` than the pod and its cluster, nobody (`trust`: it holds CA certificates),
+ * or the cluster's API server alone (`ownToken`: it holds the pod's token).
  */
 export type FileUse = 'others' | 'trust' | 'ownToken'
 
