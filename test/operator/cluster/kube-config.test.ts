@@ -1,4 +1,4 @@
-/** Connections to the API server are kept, and nothing is built for a request that goes over one of them. */
+/** Checks that connections to the API server are reused, and that no dispatcher is built for a request that reuses one. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { RequestOptions } from 'node:https'
@@ -22,11 +22,11 @@ class CountedKubeConfig extends PooledKubeConfig {
 
 /** A request that waits for its credential. */
 interface Held {
-  /** Gives it, with a client certificate where one is named. */
+  /** Lets the request continue, with a client certificate if one is named. */
   go(cert?: string): void
 }
 
-/** A kubeconfig whose CA `load` changes. While `waits` is on, requests that start are held. */
+/** Returns a kubeconfig whose CA `load` changes. While `waits` is true, new requests are held. */
 function setUp(given: Partial<Cluster> = {}) {
   const config = new CountedKubeConfig()
   const held: Held[] = []
@@ -88,7 +88,7 @@ test('another CA has a pool of its own', async () => {
   await config.closePool()
 })
 
-/** All orders of some things. */
+/** Returns every order of the given items. */
 function ordersOf<T>(things: readonly T[]): readonly (readonly T[])[] {
   if (things.length < 2) return [things]
   return things.flatMap((one, index) => ordersOf(things.toSpliced(index, 1)).map((rest) => [one, ...rest]))
@@ -117,7 +117,7 @@ for (const [how, between] of [
       assert.ok(before && beforeToo && after, `${order}`)
       assert.is.not(after, old, `${order}`)
       assert.is(afterToo, after, `${order}`)
-      // What a request read before the change must not take the place of what a later one has read.
+      // A request that read the CA before the change must not overwrite what a later one has read.
       state.waits = false
       assert.is(await dispatcher(), after, `${order}`)
       await config.closePool()
@@ -152,7 +152,7 @@ test('a request that got a pool just before its replacement is answered', async 
       [0, 1],
       [1, 0],
     ]) {
-      // A server without TLS is allowed where none is verified; its CA counts all the same.
+      // Without verification a server may speak plain HTTP; a change of its CA still counts.
       const { config, load, held, state } = setUp({ server: `http://127.0.0.1:${port}`, skipTLSVerify: true })
       const api = new ApiServer(config, 'test')
       await api.request('GET', '/api')

@@ -1,4 +1,4 @@
-/** Kubeconfigs are read as kubectl reads them; a server that notes what it is asked with is the judge. */
+/** Checks that kubeconfigs are read as kubectl reads them: a server records each request. */
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -44,7 +44,7 @@ const cluster = (more: object = {}) => ({
 const user = (fields: object, name = 'u') => ({ name, user: fields })
 const context = (fields: object = {}, name = 'here') => ({ name, context: { cluster: 'c', user: 'u', ...fields } })
 
-/** Writes a kubeconfig into a folder of its own and gives its path. */
+/** Writes a kubeconfig into its own folder and returns the path. */
 function write(name: string, content: object): string {
   const own = join(folder, name)
   mkdirSync(own, { recursive: true })
@@ -62,7 +62,7 @@ const withUser = (name: string, fields: object, more: object = {}) =>
     ...more,
   })
 
-/** Asks twice and gives the headers of both requests. */
+/** Sends two requests and returns the headers of both. */
 async function headersBy(file: string | undefined, between: () => void = () => undefined) {
   const config = loadKubeConfig(file)
   const api = new ApiServer(config, 'test')

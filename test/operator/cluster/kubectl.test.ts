@@ -1,6 +1,6 @@
 /**
- * Kubeconfigs of every form by the real kubectl, by the way of the operator and by that of the CLI: where each connects,
- * whom it trusts, and with which credential. A server that notes what it is asked with is the judge.
+ * Reads kubeconfigs of every form with the real kubectl, the operator and the CLI. A server records where each
+ * connects, which CA it trusts and which credential it sends.
  */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
@@ -28,10 +28,10 @@ const servers: Server[] = []
 const { KUBECONFIG, PATH = '' } = process.env
 const environment = { PATH: `${join(folder, 'path')}${delimiter}${PATH}` }
 let authority: Authority
-/** Another one, whose certificates the server asks for but nobody trusts. */
+/** Another CA, whose client certificates the server requests but nobody trusts. */
 let stranger: Authority
 
-/** What a request showed of who asks, and how. */
+/** What a request revealed about its client. */
 interface Asked {
   readonly at: string
   readonly method: string
@@ -40,7 +40,7 @@ interface Asked {
   readonly impersonate: Readonly<Record<string, unknown>>
   /** The digest of the client's certificate. */
   readonly certificate: string | undefined
-  /** The name that the client asked the server's certificate of. */
+  /** The server name that the client sent (SNI). */
   readonly name: string | false | undefined
   readonly byProxy: boolean
 }
@@ -108,18 +108,18 @@ test.after(async () => {
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** A kubeconfig, and what lies beside it. */
+/** A kubeconfig and the files beside it. */
 interface Form {
   readonly cluster?: Fields
   readonly user?: Fields
-  /** In place of the whole content, JSON or YAML; several are a list of KUBECONFIG. */
+  /** Replaces the whole content, as JSON or YAML; several files make a KUBECONFIG list. */
   readonly files?: readonly (object | string)[]
-  /** Files beside it, by their paths. */
+  /** Files beside the kubeconfig, by path. */
   readonly beside?: Readonly<Record<string, string>>
   readonly context?: string
-  /** What Portico does with what kubectl refuses, and why: a request to the server. */
+  /** The request that Portico sends although kubectl refuses this form, and the reason. */
   readonly tolerated?: string
-  /** Set if its address can have no path, by which requests are told apart. */
+  /** True if the address can't have a path, which tells requests apart. */
   readonly isBare?: true
 }
 
@@ -304,7 +304,7 @@ current-context: here
   }),
 }
 
-/** Writes a form, each file into a folder of its own, and gives what KUBECONFIG or --kubeconfig is. */
+/** Writes a form, each file into its own folder, and returns the value of KUBECONFIG or --kubeconfig. */
 function write(name: string, at: string, { cluster = secure(at), user, files, beside = {} }: Form): string {
   const contents = files ?? [content(cluster, user ?? { token: 't' })]
   return contents
@@ -324,7 +324,7 @@ function write(name: string, at: string, { cluster = secure(at), user, files, be
 
 type Reader = (config: string, form: Form) => Promise<unknown>
 
-/** Each way of reading a kubeconfig: it asks /version. */
+/** The ways of reading a kubeconfig; each requests /version. */
 const readers: Readonly<Record<string, Reader>> = {
   async operator(config, { files, context }) {
     const read = loadKubeConfig(files === undefined ? config : undefined, { context })
@@ -344,7 +344,7 @@ const readers: Readonly<Record<string, Reader>> = {
   },
 }
 
-/** What reached the server by a kubeconfig whose address has this path, or that nothing did. */
+/** Returns what reached the server through the kubeconfig whose address has this path, or that nothing did. */
 async function outcome(at: string, { isBare }: Form, ask: () => Promise<unknown>): Promise<unknown> {
   const isDone = await ask().then(
     () => true,
@@ -357,7 +357,7 @@ async function outcome(at: string, { isBare }: Form, ask: () => Promise<unknown>
 }
 
 const names = Object.keys(forms)
-/** What kubectl does with each form, a process each; as many at once as there are cores. */
+/** The results of kubectl, one process for each form and as many at once as there are cores. */
 const judged = new Map<string, Promise<unknown>>()
 
 test.before(() => {
@@ -377,7 +377,7 @@ test.before(() => {
     const mine = before.then(() =>
       outcome(at, form, () => {
         const ran = run(program, args, { env })
-        // It asks for a name and a password where there is no credential.
+        // Without a credential kubectl asks for a name and a password.
         ran.child.stdin?.end()
         return ran
       }),

@@ -6,7 +6,7 @@ import { watchManifests } from '../../../operator/cluster/files/index.ts'
 import { eventually } from '../../support/eventually.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 
-/** Counts the calls; `after` does something and waits for the call that it brings. */
+/** Counts the calls; `after` runs an action and waits for the call that it causes. */
 function watching(paths: readonly string[], options: { quietMs?: number; pollMs?: number } = {}) {
   let calls = 0
   const watch = watchManifests(paths, () => calls++, { pollMs: 3_600_000, ...options })

@@ -1,4 +1,7 @@
-/** The chart, by the real Helm: the same objects as the kustomize base, and values that are refused where they are wrong. */
+/**
+ * Renders the chart with the real Helm: it makes the same objects as the kustomize base, and refuses wrong values at
+ * their own path.
+ */
 
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
@@ -42,7 +45,7 @@ function templated(given: object, namespace?: string): Record<string, Found> {
   return byName(stdout)
 }
 
-/** Left out where a test is not about CRDs: megabytes of text, which take longer to read than all else. */
+/** Leaves the CRDs out of tests that are not about them: they are megabytes, and reading them takes longest. */
 const crds = { install: false }
 
 const operatorOf = (found: Record<string, Found>, namespace = 'portico-system') =>
@@ -62,11 +65,11 @@ test('for one namespace the chart equals the kustomize build, too', () => {
   assert.equal(templated(given), kustomized(join(DEPLOY, 'namespaced')))
 })
 
-/** The overlay of docs/install.md that has the component for the admission webhook, of the base or of another one. */
+/** Renders the overlay of docs/install.md with the component for the admission webhook, over the given base. */
 const withAdmission = (base: string): Record<string, Found> =>
   overlaid('components: [../operator/deploy/admission]\n', base)
 
-/** What kustomize makes of the overlay of docs/install.md that has these characters, with a base in place of its own. */
+/** Renders the overlay of docs/install.md that contains this text, over the given base instead of its own. */
 function overlaid(characters: string, base: string): Record<string, Found> {
   const text = readFileSync(join(DEPLOY, '../../docs/install.md'), 'utf8')
   const overlay = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map(([, yaml = '']) => yaml)
@@ -75,7 +78,7 @@ function overlaid(characters: string, base: string): Record<string, Found> {
   const folder = mkdtempSync(join(home, 'overlay-'))
   writeFileSync(
     join(folder, 'kustomization.yaml'),
-    // What is for both bases lies beside them.
+    // Files that both bases share are next to them.
     found.replace(/\.\.\/operator\/deploy(\/console|\/viewers)?/g, (_, common?: string) =>
       relative(folder, join(DEPLOY, common ?? base)),
     ),
@@ -107,7 +110,7 @@ test('in another namespace kustomize equals Helm, except for cluster-wide names'
 const consoleConfigIn = (found: Record<string, Found>, namespace: string) =>
   Object.keys(found).find((name) => name.startsWith(`ConfigMap ${namespace}/portico-console`)) ?? 'none'
 
-/** What there is but for the console's configuration and the ways by which a change of it rolls the pods. */
+/** Returns the objects without the console's configuration and its hashes, and the configuration itself. */
 function withoutConfig(
   found: Record<string, Found>,
   namespace = 'portico-system',
@@ -189,7 +192,7 @@ test('the webhook is limited to the namespaces of its release, and named after i
   assert.is(webhooks[0].clientConfig.service.namespace, 'ops')
   assert.equal(webhooks[0].namespaceSelector.matchExpressions[0].values, ['team-a', '123'])
   assert.equal(webhooks[0].rules[0].apiGroups, ['mcp.example.org'])
-  // What is written by the operator itself is not in the files, so that applying them again leaves it alone.
+  // The files leave out what the operator writes itself, so that applying them again does not overwrite it.
   assert.not('data' in (found['Secret ops/portico-operator-admission'] as Found))
   assert.not('caBundle' in webhooks[0].clientConfig)
   const rules = Object.values(found).flatMap(({ kind, rules = [] }) => (/Role$/.test(kind) ? rules : []))
@@ -287,7 +290,7 @@ test('each value reaches its field', () => {
     '10.0.0.0/8',
   ])
   assert.equal(container.env[2], { name: 'PORTICO_LOG_LEVEL', value: 'debug' })
-  // Helm merges maps, as everywhere.
+  // Helm merges maps.
   assert.equal(container.resources, { limits: { memory: '1Gi' }, requests: { cpu: '50m', memory: '192Mi' } })
   assert.equal(Object.keys(pod.spec.securityContext), ['runAsNonRoot', 'seccompProfile'])
   assert.equal(pod.metadata.annotations, { 'prometheus.io/scrape': 'true' })
@@ -324,7 +327,7 @@ test('an installation with a name shares no object with one of another namespace
     const [expression] = webhooks[0].objectSelector.matchExpressions
     assert.equal(expression, { key: 'portico.dev/installation', operator: 'In', values: ['blue'] })
   }
-  // What it may keep of its own rights is what it has.
+  // The operator may grant only rights that it has itself.
   const { rules } = templated({ ...given, installation: 'blue' }, 'two')[
     'ClusterRole /portico-operator-for-blue'
   ] as Found

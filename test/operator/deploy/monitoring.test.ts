@@ -1,6 +1,6 @@
 /**
- * Dashboards and alerts, asked of a real Prometheus that scraped a gateway, a registry and the metrics of an operator:
- * no panel is empty, each rule is evaluated over series that are there, and one fires.
+ * Runs the dashboards and alerts in a real Prometheus that scraped a gateway, a registry and the metrics of an
+ * operator: no panel is empty, each rule is evaluated over series that exist, and one alert fires.
  */
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
@@ -30,7 +30,7 @@ let operator: Listener
 let metrics: ReturnType<typeof startMetrics>
 let prometheus: PrometheusServer | undefined
 
-/** Rules that don't wait before they fire. */
+/** The rules without their waiting times. */
 const impatient = JSON.stringify({
   groups: ruleGroups.map(({ name, rules }) => ({ name, rules: rules.map((rule) => ({ ...rule, for: '0s' })) })),
 })
@@ -66,7 +66,7 @@ test.before(async () => {
     kind: 'MCPServer',
     status: { conditions: [{ type: 'Ready', status: 'False', reason: 'PodsNotReady', message: 'x' }] },
   }
-  // Enough of them for a problem that spreads.
+  // Enough objects for a problem that spreads.
   const more = Array.from({ length: 5 }, () => object)
   const warned = {
     kind: 'VirtualMCPServer',
@@ -155,7 +155,7 @@ test('no panel is empty, no rule reads a missing metric, and an alert fires', as
   })
   await drive()
   for (const { what, query } of queries) await eventually(`${what}: ${query}`, async () => !(await isEmpty(query)))
-  // A scrape that takes longer than its second is lost.
+  // A scrape that takes longer than one second is lost.
   await eventually('scrapes go well', async () => (await server.errors()).length === 0)
 
   for (const { alert, expr } of ruleGroups.flatMap(({ rules }) => rules)) {

@@ -1,4 +1,4 @@
-/** Names that kustomize changes are followed in our objects, by the component that is shipped, by the real kustomize. */
+/** Checks with the real kustomize that our component updates references in our objects when kustomize changes a name. */
 import { execFileSync } from 'node:child_process'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'

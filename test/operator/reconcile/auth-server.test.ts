@@ -1,4 +1,4 @@
-/** `authServerConfig` of a gateway: what it becomes, and what the conditions say of one that can't be had. */
+/** Checks what a gateway's `authServerConfig` is rendered to, and what the conditions report if it is invalid. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse, stringify } from 'yaml'
@@ -328,7 +328,7 @@ test('clients that exchange tokens get their secrets as files, and issuers keep 
   assert.equal(documents, cimd)
   const missing = [{ ...agent, clientSecretRef: { name: 'keys', key: 'absent' } }]
   assert.ok(isHeld(plansFor(settings({ delegateClients: missing }))))
-  // What the data plane would not serve is no configuration.
+  // A configuration that the data plane would refuse is not rendered.
   const unknown = [{ ...trusted, allowedDelegateClients: ['nobody'] }]
   assert.match(told(plansFor(settings({ trustedIssuers: unknown })), 'Valid') ?? '', /must name one of delegateClients/)
 })

@@ -1,4 +1,4 @@
-/** Policies of workloads in each form: what is served by them, and what a status says where they can't be had. */
+/** Checks what is served from policies of each form, and what the status reports if they are missing or invalid. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'

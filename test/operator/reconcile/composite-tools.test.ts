@@ -94,7 +94,7 @@ for (const { what, config, given, says, offers } of leftOut)
     assert.ok(plan?.events.some(({ type, reason }) => type === 'Warning' && reason === 'DefinitionsLeftOut'))
   })
 
-/** The plan of a gateway that has served some definitions, after they have become others. */
+/** Plans a gateway that served some definitions before they changed to others. */
 function planAfter(before: readonly string[], after: readonly string[]) {
   const gateway = refs('x', 'y')
   const status = planOf(gateway, ...before)?.status
@@ -120,7 +120,7 @@ for (const [what, changed, says] of wrongChanges)
     assert.match(told, `False DefinitionsRefused: ${KIND} "x" is served as it was before`)
     assert.ok(told.includes(says), told)
     assert.equal(plan?.status['compositeTools'], planOf(refs('x', 'y'), x, y)?.status['compositeTools'])
-    // What is gone is gone, and a good change is followed.
+    // A removed definition is gone, and a valid change takes effect.
     assert.equal(offered(planAfter([x, y], [y])), ['d'])
     assert.equal(offered(planAfter([x, y], [definition('x', flow('c')), y])), ['c', 'd'])
   })

@@ -4,7 +4,10 @@ import { parse } from 'yaml'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { childOf, configText, type Plans, plansOfText } from '../../support/operator/plans.ts'
 
-/** Servers and credentials for the order in which a backend's credential is chosen; `own` is the one that `named` names itself. */
+/**
+ * Plans servers and credentials to test which credential of a backend has precedence; `own` is the one that `named`
+ * refers to itself.
+ */
 const plansFor = (outgoingAuth: string): Plans =>
   plansOfText(`
 kind: MCPGroup
@@ -61,7 +64,7 @@ stringData: {own: a, token: b, listed: c}
 
 const configOf = (plans: Plans, name: string) => parse(configText(plans.get(name))) as GatewayConfig
 
-/** Which headers each backend of the gateway gets from files. */
+/** Returns the headers that each backend of the gateway gets from files. */
 const credentials = (outgoingAuth: string) =>
   Object.fromEntries(
     configOf(plansFor(outgoingAuth), 'VirtualMCPServer/gateway').backends.map(({ name, headerFiles = [] }) => [

@@ -1,4 +1,4 @@
-/** The embedding service of a gateway's tool search: what is rendered of it, and what is wrong with it. */
+/** Checks what is rendered for the embedding service of a gateway's tool search, and which problems are reported. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { condition, plansOfText } from '../../support/operator/plans.ts'
 
-/** What the status says of an MCPServer with these fields beside its image. */
+/** Returns the warnings of an MCPServer with these fields besides its image. */
 const warned = (spec: object, mcp: object) => {
   const given = { image: 'a:1', transport: 'streamable-http', ...spec }
   const podTemplateSpec = {

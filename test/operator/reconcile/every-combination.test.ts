@@ -1,8 +1,8 @@
 /**
- * Nothing is accepted and ignored in any combination that the schema lets through. From each object of the corpus other
- * forms are made: with each other value of its switches, with one field alone in its block, and with one field more. A
- * form is refused (schema, rule or condition), or each field beside the change still changes what is planned, be it by
- * the warning that names it.
+ * Checks that no combination that the schema accepts has an ignored field. From each object of the corpus it makes
+ * variants: each other value of a switch, one field alone in its block, and one field more. A variant is refused
+ * (schema, rule or condition), or each field beside the change still changes the plan, at least by a warning that names
+ * the field.
  */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -30,7 +30,7 @@ const viewOf = (all: readonly KubernetesObject[]) => fillWorld({ ...content, obj
 const world = new ChangedWorld(content)
 const before = new Map(objects.map((object) => [nameOf(object), planned(object, world.view)]))
 
-/** Objects whose plans are others without the object of this name. */
+/** The objects whose plans change if the object of this name is missing. */
 const dependents = new Map(
   [...readersAmong(objects, world.view)].map(([name, readers]) => {
     const view = viewOf(objects.filter((other) => nameOf(other) !== name))
@@ -38,7 +38,7 @@ const dependents = new Map(
   }),
 )
 
-/** The plan of one form of an object, and those of all that depend on it; made as they are asked for. */
+/** The plans of one variant and of every object that depends on it, computed on demand. */
 class Plans {
   readonly names: readonly string[]
   readonly #made: string[] = []
@@ -69,7 +69,7 @@ interface Said {
   readonly message: string
 }
 
-/** The plans of a form, each made once. */
+/** Caches the plans of each variant. */
 const madePlans = new WeakMap<KubernetesObject, Plans>()
 
 function plansOf(form: KubernetesObject): Plans {
@@ -93,7 +93,7 @@ const refusals = (form: KubernetesObject) =>
     ({ pointer, message }) => `${pointer} ${message}`,
   )
 
-/** Why a form is not served as it stands: the schema and its rules, or else the first conditions that it makes False. */
+/** Returns why a variant is refused: the errors of the schema and its rules, or the first conditions that become False. */
 function reasonsAgainst(form: KubernetesObject): readonly string[] {
   const found = refusals(form)
   if (found.length > 0) return found
@@ -105,7 +105,7 @@ function reasonsAgainst(form: KubernetesObject): readonly string[] {
   return []
 }
 
-/** An object of the schema that is set, with every field of it. */
+/** An object in the schema that is set, with all its fields. */
 interface Block {
   readonly pointer: string
   readonly field: string
@@ -127,7 +127,7 @@ function* blocksOf(schema: SchemaNode, value: unknown, pointer: string, field: s
   }
 }
 
-/** Fields that warnings name: these have no effect, and that is said. */
+/** Returns the fields that warnings name; these are reported as having no effect. */
 function namedIn(plans: Plans): readonly string[] {
   const all = plans.names.flatMap((_, index) => saidIn(plans.at(index)))
   const warnings = all.filter(({ type, status }) => type.endsWith('Warning') && status === 'True')
@@ -138,7 +138,7 @@ const isRequired = ({ schema }: Block, key: string) => (schema.required ?? []).i
 const specSchema = ({ kind }: KubernetesObject) => kinds[kind as KindName].spec as SchemaNode
 const blocksIn = (object: KubernetesObject) => [...blocksOf(specSchema(object), object['spec'], '/spec', '')]
 
-/** A value for each field of each kind, to be set where another object has it not. */
+/** An example value for each field of each kind, to set in objects that lack it. */
 const examples = new Map<string, unknown>()
 for (const object of objects)
   for (const { field, value } of blocksIn(object))
@@ -147,15 +147,15 @@ for (const object of objects)
 interface Form {
   readonly what: string
   readonly object: KubernetesObject
-  /** Fields that must have an effect here. */
+  /** Tells whether a field must have an effect here. */
   readonly isMeant: (leaf: Leaf) => boolean
 }
 
 const formOf = (object: unknown) => defaulted(object as KubernetesObject)
 
 /**
- * The forms of one object with another value of a switch: as it is, or where that is refused without fields beside the
- * switch that the refusal names, or with them.
+ * Yields the variants of an object with another value of a switch. If one is refused, it yields it without the fields
+ * beside the switch that the refusal names, or with them.
  */
 function* switched(object: KubernetesObject, block: Block, key: string, depth = 0): Generator<KubernetesObject> {
   const why = reasonsAgainst(object)
@@ -207,10 +207,10 @@ function* formsOf(object: KubernetesObject, isWanted: (form: Form) => boolean): 
 
 const isWithin = ({ pointer }: Leaf, place: string) => pointer === place || pointer.startsWith(`${place}/`)
 
-/** A leave to do something does nothing where it is not needed. */
+/** A permission has no effect where nothing needs it. */
 const isLeave = ({ field, value }: Leaf) => value === true && /\/(insecure|allow|\w+Allow)[A-Z]\w*$/.test(field)
 
-/** Whether another value of the field is refused or changes what is planned, or its absence does. */
+/** Tells whether another value of the field, or its absence, is refused or changes the plan. */
 function isRead(form: KubernetesObject, plans: Plans, leaf: Leaf, other: unknown): boolean {
   const changed = formOf(set(form, leaf.pointer, other))
   if (refusals(changed).length > 0 || new Plans(changed).differFrom(plans)) return true
@@ -222,7 +222,7 @@ for (const kind of Object.keys(kinds) as KindName[])
   test(`${kind}: no field is ignored beside another value of a switch, alone, or beside one more`, () => {
     const seen = new Set<string>()
     const ignored = new Set<string>()
-    /** Fields of a form that have to be looked at, each with another value. */
+    /** Yields the fields of a variant that have to be checked, each with another value. */
     function* openIn({ what, object: form, isMeant }: Form) {
       for (const leaf of leavesOf(specSchema(form), form['spec'], '/spec', '')) {
         const id = `${what}: ${leaf.field}`
@@ -231,7 +231,7 @@ for (const kind of Object.keys(kinds) as KindName[])
         if (other !== undefined && leaf.schema.default !== leaf.value) yield { id, leaf, other }
       }
     }
-    // Whether a form is refused is asked of those alone that have something to look at: that takes longest.
+    // Computing whether a variant is refused takes longest, so variants with nothing to check are left out.
     const isWanted = (form: Form) => !openIn(form).next().done
     for (const object of objects.filter((one) => one.kind === kind)) {
       for (const given of formsOf(object, isWanted)) {

@@ -1,6 +1,6 @@
 /**
- * Nothing is accepted and ignored: each field that somebody reads changes, when it is changed, what is planned for some
- * other thing than its own hash. The corpus sets every such field; a new one that it doesn't set fails here too.
+ * Checks that no field is ignored: changing any field that is read changes the plan by more than its hash. The corpus
+ * must set every such field, so a new field that it lacks fails here too.
  */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -15,7 +15,7 @@ import { ChangedWorld, context, defaulted, nameOf, worldContent } from '../../su
 
 const content = worldContent(fieldCorpus)
 const objects = [...content.objects]
-/** Whether a ConfigMap may be absent shows where it is. */
+/** An optional ConfigMap differs from a required one only if it is missing. */
 const without = { ...content, configMaps: [] }
 const worlds = [content, without].map((one) => {
   const world = new ChangedWorld(one)
@@ -23,7 +23,10 @@ const worlds = [content, without].map((one) => {
   return { world, before, readers: readersAmong(objects, world.view) }
 })
 
-/** Whether another form of one object changes what is planned for some object: mostly for itself, so that comes first. */
+/**
+ * Tells whether another form of an object changes the plan of any object. The object itself comes first, since it
+ * usually changes.
+ */
 function changesPlans(changed: KubernetesObject): boolean {
   const name = nameOf(changed)
   return worlds.some(({ world, before, readers }) => {
@@ -33,7 +36,7 @@ function changesPlans(changed: KubernetesObject): boolean {
   })
 }
 
-/** Nothing but people's eyes reads it, or the one other value it could have is not served yet. */
+/** Fields with one value: only people read them, or the other value is not supported yet. */
 const single = (leaf: Leaf) => another(leaf) === undefined
 
 test('the whole corpus is served, except one entry whose credential is missing', () => {
@@ -45,7 +48,7 @@ test('the whole corpus is served, except one entry whose credential is missing',
   }
 })
 
-/** The same value with the keys of every object in the opposite order; the order of lists means something. */
+/** Returns the value with the keys of every object reversed; lists keep their order. */
 function backward(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(backward)
   if (!isObject(value)) return value

@@ -1,6 +1,7 @@
 /**
- * Whatever is valid starts and stays up: every number, duration and text of every kind at both ends of what its schema lets
- * through is refused, or what is rendered is taken by the data plane, with timers that Node has and bounded caches.
+ * Checks that every valid configuration starts and runs: each number, duration and text of every kind at both ends of
+ * its range is refused, or the data plane accepts the rendered configuration, with timers that Node supports and
+ * bounded caches.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -51,7 +52,7 @@ const content = worldContent(fieldCorpus)
 const objects = [...content.objects]
 const LARGEST = 2 ** 31 - 1
 
-/** Both ends of what a schema lets through, and what is near them. */
+/** Returns both ends of the range that a schema accepts, and values near them. */
 function endsOf({ schema, value }: Leaf): readonly unknown[] {
   const { minimum = -LARGEST, maximum = LARGEST } = schema as { minimum?: number; maximum?: number }
   if (typeof value === 'number') return [minimum, maximum]
@@ -65,7 +66,7 @@ const parseRegistry = configParser(registryConfigSchema, checkRegistry)
 
 const isTimer = (ms: number | undefined) => ms === undefined || (Number.isInteger(ms) && ms >= 0 && ms <= LARGEST)
 
-/** Takes a rendered configuration as the data plane does, and makes of it what keeps time or memory. */
+/** Loads a rendered configuration as the data plane does, and builds the parts that hold timers or memory. */
 function start(kind: string, text: string): void {
   if (kind === 'MCPRegistry') {
     const { sources } = parseRegistry(text) as RegistryConfig
@@ -92,7 +93,7 @@ const complaintsOf = (plan: ReturnType<typeof reconcile>): string =>
     plan.status.conditions.filter(({ status }) => status === 'False').map(({ type, message }) => [type, message]),
   )
 
-/** Plans an object in a form of it; what is rendered is started, unless something is said against it. */
+/** Plans a variant of an object, and starts the rendered configuration unless it is refused. */
 function serve(form: KubernetesObject, before: ReadonlyMap<string, string>): void {
   const view = world.with(form)
   const users = view.referrers(kinds[form.kind as KindName], form.metadata.namespace ?? '', form.metadata.name)
@@ -132,14 +133,14 @@ for (const kind of Object.keys(kinds) as KindName[])
     assert.equal(failed, [])
   })
 
-/** What is configured with a gateway, a part of it in each: which storage, and who knows its callers. */
+/** Gateways whose parts together set everything: different storage, different authentication of callers. */
 const GATEWAYS = [
   ...['VirtualMCPServer/gateway', 'VirtualMCPServer/inline', 'MCPRemoteProxy/proxy', 'MCPRemoteProxy/logging-in'],
   ...[0, 1, 2].flatMap((index) => [`VirtualMCPServer/redis-${index}`, `VirtualMCPServer/logging-in-${index}`]),
 ]
 const plans = plansOf(fillWorld(content))
 
-/** A configuration with each leaf at the first of its ends that is taken; whether many are taken is asked at once. */
+/** Returns a configuration with each leaf at the first end of its range that is accepted. Many leaves are checked at once. */
 function atEnds(
   config: GatewayConfig,
   leaves: readonly Leaf[],
@@ -160,7 +161,10 @@ function atEnds(
   return forms.find((form) => isTaken(JSON.stringify(form))) ?? config
 }
 
-/** The configuration of a gateway that reaches nothing but this machine, with each number and duration at one end of its range. */
+/**
+ * Returns the configuration of a gateway that connects only to this machine, with each number and duration at one end
+ * of its range.
+ */
 function configAt(name: string, redis: string, pick: (ends: readonly unknown[]) => readonly unknown[]): string {
   const hosts = new Map<string, string>()
   const text = configText(plans.get(name)).replace(/(?<=https?:\/\/)[^/"\s]+/g, (host) => {
@@ -171,7 +175,7 @@ function configAt(name: string, redis: string, pick: (ends: readonly unknown[]) 
   const config = parse(text, (key, value) => (key === 'addresses' ? [redis] : value)) as GatewayConfig
   const leaves = [...leavesOf(gatewayConfigSchema as SchemaNode, config, '', '')].filter(
     ({ pointer, value, schema }) =>
-      // There is no such database.
+      // The Redis server does not have that many databases.
       !pointer.endsWith('/redis/db') && (typeof value !== 'string' || schema.pattern?.includes('(ns|us|') === true),
   )
   return JSON.stringify(atEnds(config, leaves, pick))
@@ -201,7 +205,7 @@ test('gateways with values at both ends of all ranges start, answer, and stop', 
         try {
           const answer = await fetch(`${gateway.url}/mcp`, INITIALIZE)
           await answer.text()
-          // A Cluster and a Sentinel are not there.
+          // No Cluster and no Sentinel is running.
           const isAway = (sessionStorage?.redis?.mode ?? 'standalone') !== 'standalone'
           const expected = incomingAuth.type === 'oidc' ? 401 : isAway ? 503 : 200
           assert.is(answer.status, expected, `${name}: ${text}`)

@@ -1,4 +1,4 @@
-/** A manifest is refused at its own field where `portico serve` would refuse the file that is rendered from it. */
+/** Checks that a manifest is refused at its own field if `portico serve` would refuse the file that is rendered from it. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { condition, plansOfText } from '../../support/operator/plans.ts'
@@ -7,7 +7,7 @@ const SECRET = 'kind: Secret\nmetadata: {name: secret}\nstringData: {key: v}'
 const KEY = '{name: secret, key: key}'
 const GROUP = 'kind: MCPGroup\nmetadata: {name: tools}'
 
-/** An authorization server: `more` is a further field, `provider` one of its OpenID Connect provider. */
+/** Returns an authorization server with a further field `more`, and `provider` in its OpenID Connect provider. */
 const authServer = ({ more = '', provider = '' }) => `{issuer: https://as.example.com, ${more}
   upstreamProviders: [{name: corp, type: oidc, oidcConfig:
     {issuerUrl: https://idp.example.com, clientId: c, clientSecretRef: ${KEY}, ${provider}}}]}`

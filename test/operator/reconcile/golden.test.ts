@@ -6,7 +6,7 @@ import { planAll } from '../../../operator/reconcile/index.ts'
 import { canonicalYaml } from '../../../operator/render/object/canonical.ts'
 import { context, worldContent } from '../../support/operator/plans.ts'
 
-/** `UPDATE_GOLDEN=1` writes the files anew; read the difference before you commit it. */
+/** `UPDATE_GOLDEN=1` writes the files again; read the difference before you commit it. */
 const update = process.env['UPDATE_GOLDEN'] === '1'
 const folder = new URL('../golden/', import.meta.url)
 const cases = readdirSync(folder)
@@ -47,7 +47,7 @@ for (const name of cases) {
   })
 }
 
-/** The same value with the keys of every object in the opposite order. */
+/** Returns the value with the keys of every object reversed. */
 function reordered(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(reordered)
   if (typeof value !== 'object' || value === null) return value

@@ -1,4 +1,4 @@
-/** What a cluster does for a workload and nobody does on somebody's own machine: it is told, or nothing is built on it. */
+/** Covers settings that only a cluster can apply: on a user's own machine they are left out or reported. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { fillWorld } from '../../../operator/model/index.ts'

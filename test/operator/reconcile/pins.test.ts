@@ -1,4 +1,7 @@
-/** MCPPins: what pods get of them, and what conditions and events tell of the definitions that pods report. */
+/**
+ * Checks what MCPPins add to the configuration of pods, and what conditions and events report about the definitions
+ * that pods serve.
+ */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
@@ -39,7 +42,7 @@ const onFar = 'MCPServerEntry, name: far'
 const tool = (name: string, ...letters: string[]) =>
   `tools: [{name: ${name}, digests: [${letters.map((letter) => `"${digest(letter)}"`).join(', ')}]}]`
 
-/** A backend of a plan's configuration, as the data plane reads it. */
+/** Returns a backend's pins in the plan's configuration, as the data plane reads them. */
 const pinningIn = (plan: Plan | undefined, name: string) => backendIn(plan, name)?.pinning
 
 function backendIn(plan: Plan | undefined, name: string): BackendConfig | undefined {
@@ -85,7 +88,7 @@ test('the pins of all MCPPins of a server add up, and those of others do not cou
       unlisted: { tools: 'withhold', resources: 'bare' },
     },
   }
-  // As text: an own key `constructor` misleads a comparison of objects.
+  // Compared as text: an own key `constructor` misleads a comparison of objects.
   assert.is(JSON.stringify(pinningIn(plans.get('MCPServer/weather'), 'weather')), JSON.stringify(joined))
   assert.equal(plans.get('MCPPin/one')?.status['referencingWorkloads'], [{ kind: 'MCPServer', name: 'weather' }])
   assert.is(condition(plans.get('MCPPin/one'), 'Ready'), 'True Ready')
@@ -159,7 +162,7 @@ interface Seen {
   readonly names?: readonly string[]
 }
 
-/** The plans where pods report these definitions, given the statuses of plans before. */
+/** Plans with these definitions reported by pods, given the statuses of earlier plans. */
 function planned(
   mode: string,
   ofServer: Seen | undefined,
@@ -218,11 +221,11 @@ test('DefinitionsApproved shows the reports of pods at the server, and their sum
     'False Withheld: 2 approved, 1 withheld, 0 reported, 0 missing: weather: tools "a\\u200b"',
   ])
   assert.equal(eventsOf(ill), [['DefinitionWithheld'], [], ['DefinitionWithheld']])
-  // The same again: the status stays byte for byte, and nothing happens.
+  // The same report again: the status stays byte for byte, and no event is sent.
   const still = planned('enforce', { name: 'weather', withheld: 1, names: ['tools "a\\u200b"'] }, { name: 'far' }, ill)
   assert.equal(eventsOf(still), [[], [], []])
   for (const [name, plan] of still) assert.equal(plan.status, ill.get(name)?.status, name)
-  // An operator that starts knows nothing yet and keeps what stands there.
+  // After a restart the operator knows nothing yet and keeps the status as it is.
   assert.equal(told(planned('enforce', undefined, undefined, ill))[0], told(ill)[0])
   const healed = planned('enforce', { name: 'weather' }, { name: 'far' }, still)
   assert.equal(told(healed), told(well))
@@ -280,7 +283,7 @@ test('an MCPPin over the size limit keeps the running pods, and is reported', ()
   assert.match(condition(large.get('MCPPin/a'), 'Valid') ?? '', about)
   assert.is(large.get('MCPServer/weather')?.children, 'hold')
   assert.match(condition(large.get('MCPServer/weather'), 'DefinitionsApproved') ?? '', about)
-  // Within the bounds of an object, but not of a configuration.
+  // Within the size limit of an object, but above that of a configuration.
   const fitting = many.slice(0, 7_300)
   const full = plansOf(
     fillWorld({

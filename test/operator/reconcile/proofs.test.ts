@@ -1,4 +1,4 @@
-/** How proofs of possession are read: from each kind that checks tokens to its configuration and its conditions. */
+/** Checks how each kind that verifies tokens reads its DPoP settings, and their conditions. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse, stringify } from 'yaml'
@@ -22,7 +22,7 @@ const REDIS = { sessionStorage: { provider: 'redis', address: 'redis:6379' } }
 const planFor = (kind: string, spec: object): Plan | undefined =>
   plansOfText(stringify({ kind, metadata: { name: 'it' }, spec }) + WORLD).get(`${kind}/it`)
 
-/** The spec of each kind with a block of proofs, and where the block stands. */
+/** The spec of each kind with a block of DPoP settings, and the path of that block. */
 const KINDS: Readonly<Record<string, { readonly at: string; spec(dpop: object, more?: object): object }>> = {
   VirtualMCPServer: {
     at: '/spec/incomingAuth/dpop',

@@ -6,7 +6,7 @@ import { context, defaulted, plansOf } from '../../support/operator/plans.ts'
 const make = (kind: string, name: string, spec: object, metadata: object = {}): KubernetesObject =>
   defaulted({ apiVersion: 'portico.dev/v1beta1', kind, metadata: { name, namespace: 'default', ...metadata }, spec })
 
-/** The least that each workload needs besides its reference. */
+/** The fields that each workload requires besides its reference. */
 const workloads = {
   MCPServer: { image: 'x', transport: 'streamable-http' },
   MCPRemoteProxy: { remoteUrl: 'https://example.com/mcp' },

@@ -1,4 +1,4 @@
-/** Addresses that the data plane never connects to are told of where they are written. */
+/** Checks that addresses which the data plane never connects to are reported at their field. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { condition, context, plansOf, worldOf } from '../../support/operator/plans.ts'
@@ -99,7 +99,7 @@ for (const [inline, said] of [
     'issuer: "https://i.example", jwksUrl: "https://127.0.0.1/keys"',
     '/spec/inline/jwksUrl 127.0.0.1 is a loopback address',
   ],
-  // The issuer is a name alone where the keys are elsewhere; one on this machine may have its keys there.
+  // With a separate `jwksUrl` the issuer is only a name; an issuer on this machine may have its keys there.
   ['issuer: "https://10.0.0.5", jwksUrl: "https://i.example/keys"', undefined],
   ['issuer: "http://localhost:1", jwksUrl: "http://127.0.0.1:1/keys"', undefined],
 ] as const)

@@ -19,7 +19,7 @@ for (const [kind, spec] of Object.entries(kinds))
     for (const more of ['', ', url: "http://tools.example/mcp"']) {
       const plan = planOf(card(more))
       assert.match(condition(plan, 'Valid') ?? '', /^False ServerCardNeedsURL: \/spec\/serverCard needs the public URL/)
-      // The children that there are stay as they are.
+      // The existing children stay unchanged.
       assert.is(plan?.children, 'hold')
     }
     const plan = planOf(card(', url: "https://tools.example/mcp"'))

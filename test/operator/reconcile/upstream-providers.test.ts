@@ -1,4 +1,4 @@
-/** Credentials that are tokens of an upstream provider need a gateway that logs users in there. */
+/** Checks that credentials from an upstream provider's tokens need a gateway that logs users in at that provider. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'

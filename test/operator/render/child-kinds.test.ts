@@ -8,7 +8,7 @@ import { context, worldContent } from '../../support/operator/plans.ts'
 
 const folder = new URL('../golden/', import.meta.url)
 
-/** Kinds of the children in all golden files, which between them use every field that makes one. */
+/** Returns the kinds of all children in the golden files. Together the files use every field that adds a child. */
 function renderedKinds(): string[] {
   const kinds = new Set<string>()
   for (const name of readdirSync(folder).filter((file) => file.endsWith('.in.yaml'))) {

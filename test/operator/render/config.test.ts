@@ -1,4 +1,4 @@
-/** What the operator writes is what the data plane reads: same schema, same rules, same hash. */
+/** Checks that the operator writes what the data plane reads: the same schema, rules and hash. */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'

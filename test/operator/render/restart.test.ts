@@ -1,4 +1,4 @@
-/** What rolls the pods, what only reloads their configuration, and what does neither. */
+/** Checks which changes roll the pods, which only reload their configuration, and which do neither. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

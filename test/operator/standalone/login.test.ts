@@ -1,4 +1,4 @@
-/** A manifest alone: a gateway that logs a user in at a provider, and calls a backend in the user's name. */
+/** Runs a manifest with a gateway that logs a user in at a provider and calls a backend on the user's behalf. */
 import { randomBytes } from 'node:crypto'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -8,7 +8,7 @@ import { temporaryFolder } from '../../support/folder.ts'
 const group = (name: string) =>
   `apiVersion: portico.dev/v1beta1\nkind: MCPGroup\nmetadata:\n  name: ${name}\n---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: token\n`
 
-/** A feed of one folder, with the names of the manifests after each reading that was taken over. */
+/** Returns a feed of one folder, with the names of the manifests after each accepted read. */
 function feedOf(path: string) {
   const readings: string[] = []
   const feed = new ManifestFeed({
@@ -24,7 +24,7 @@ test('a file that is empty for a moment, between truncating and writing, loses n
   using folder = temporaryFolder({ 'all.yaml': group('one') })
   using run = feedOf(folder.path)
   folder.write('all.yaml', '')
-  // Longer than the watch waits for quiet, so that the empty file is read.
+  // Longer than the watch's quiet period, so that the empty file is read.
   await wait(150)
   folder.write('all.yaml', `${group('one')}---\n${group('two').split('---')[0]}`)
   await eventually('the edit is taken over', () => run.readings.at(-1) === 'one two')

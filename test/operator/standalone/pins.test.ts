@@ -1,4 +1,4 @@
-/** Pins on a laptop and in a cluster: the same manifests, the same lists. */
+/** Checks that the same manifests with pins give the same lists on a laptop and in a cluster. */
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'

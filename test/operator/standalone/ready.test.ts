@@ -12,7 +12,7 @@ const clockServer = join(import.meta.dirname, '..', '..', '..', 'samples/quickst
 
 const inGroup = '  groupRef: {name: g}\n'
 const clock = (name: string) => server(name, `exec node ${clockServer}`, inGroup)
-/** A clock that starts when the file `go` is there. */
+/** A clock server that starts once the file `go` exists. */
 const waitingClock = (name: string, folder: string) =>
   server(name, `until [ -e ${folder}/go ]; do sleep 0.02; done; exec node ${clockServer}`, inGroup)
 
@@ -28,7 +28,7 @@ async function serversListed({ endpoints }: Report): Promise<readonly string[]> 
   return [...new Set(tools.map(({ name }) => name.split('_')[0] ?? ''))].sort()
 }
 
-/** Backends that the gateway has asked in vain; asked for while no report tells of the gateway yet. */
+/** Returns how many backends the gateway tried in vain; polls until a report covers the gateway. */
 async function failedBackends({ path }: TemporaryFolder): Promise<number> {
   try {
     const { ports } = JSON.parse(readFileSync(join(path, 'state/run.json'), 'utf8')) as { ports: object }

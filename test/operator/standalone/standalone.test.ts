@@ -159,7 +159,7 @@ test('local-path sets the path of a server; otherwise its transport does', async
     const status = (await (await fetch(`${admin}/status`)).json()) as { backends: { url: string }[] }
     return new URL(status.backends[0]?.url ?? '').pathname
   })
-  // URLs are told without their query; what is asked has it.
+  // URLs are reported without their query, but requests are sent with it.
   assert.equal(await Promise.all(paths), ['/other', '/some/where', '/mcp', '/sse'])
   const configs = globSync(join(folder.path, 'state', '**', 'gateway.yaml')).map((file) => readFileSync(file, 'utf8'))
   assert.is(configs.filter((text) => text.includes('/some/where?x=1')).length, 1)

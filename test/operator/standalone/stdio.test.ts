@@ -1,4 +1,4 @@
-/** A server on standard input and output on this machine: our data plane's own child, behind a gateway. */
+/** Runs a stdio server on this machine, as a child of our data plane, behind a gateway. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'

@@ -1,4 +1,4 @@
-/** Settings of an MCPTelemetryConfig, and of a registry, reach what runs: with their Secret, and without a restart. */
+/** Checks that settings of an MCPTelemetryConfig and of a registry take effect with their Secret and without a restart. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
@@ -8,7 +8,7 @@ import { object, StandaloneRun } from '../../support/operator/standalone-run.ts'
 import { startMcpServer } from '../../support/servers/dual-server.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
 
-// Nobody waits 5 s for spans.
+// The default delay of 5 s would slow the test down.
 process.env['OTEL_BSP_SCHEDULE_DELAY'] = '30'
 
 const settings = ({ url }: OtlpReceiver) =>

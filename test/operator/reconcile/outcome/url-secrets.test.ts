@@ -1,4 +1,4 @@
-/** Keys stand in URLs: what a status tells of a URL holds none. */
+/** URLs may contain keys: checks that a status shows none of them. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { plansOfText } from '../../../support/operator/plans.ts'

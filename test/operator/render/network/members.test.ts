@@ -1,4 +1,4 @@
-/** Who may reach a member of a group that a gateway serves, and whose credentials anybody may use. */
+/** Checks who may connect to a member of a gateway's group, and whose credentials other callers may use. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { childOf, condition, plansOfText } from '../../../support/operator/plans.ts'
@@ -48,7 +48,7 @@ const pods = (name: string) => ({
 
 const plansOf = (text: string) => plansOfText(`${AROUND}${text}`)
 
-/** Who may reach the public port; undefined: everybody. */
+/** Returns the peers that may connect to the public port; undefined: everybody. */
 function callers(text: string, kind = 'MCPServer'): unknown {
   const policy = childOf(plansOf(text).get(`${kind}/it`), 'NetworkPolicy') as unknown as {
     readonly spec: { readonly ingress: readonly { readonly from?: unknown }[] }

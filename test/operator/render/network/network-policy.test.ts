@@ -35,7 +35,7 @@ test('without ingressFrom everybody can reach the public port', () => {
   )
 })
 
-/** Each kind that runs pods, each way in which it runs them, and the ports of ours in these. */
+/** Each kind that runs pods, in each way it runs them, with our ports in these pods. */
 const WORKLOADS = [
   ['MCPServer', 'image: x, transport: streamable-http, mcpPort: 9000', [14_483, 14_081]],
   ['MCPServer', 'image: x, transport: sse', [14_483, 14_081]],

@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { canonicalQuantity } from '../../../../operator/render/object/canonical.ts'
 
-/** Left what people write, right what a Kubernetes API server gives back. */
+/** Left: as people write it; right: as a Kubernetes API server returns it. */
 const canonical: readonly (readonly [string, string])[] = [
   ['1', '1'],
   ['1000m', '1'],

@@ -6,7 +6,7 @@ import { numbersOf } from '../../../support/random.ts'
 
 const ofLibrary = (value: unknown) => stringify(value, YAML_OPTIONS)
 
-/** Pieces of which text is made that YAML may take for something else. */
+/** Pieces of text that YAML may read as something else. */
 const PIECES = [
   ...'a Z no On y N true NULL null ~ 0 1 12:30 0x1f 0o7 1e3 .5 .inf 2026-11-26 nan << = : # - -- --- ... ? !'.split(
     ' ',
@@ -16,7 +16,7 @@ const PIECES = [
 ]
 const ENDS = ['\n', '\r\n', '\r', '\n\n', ' \n ', '\n---\n']
 
-/** Random JSON data; with `lines` its text may be of several lines. */
+/** Returns random JSON data; with `lines` its text may span several lines. */
 function dataOf(seed: number, lines: boolean): unknown {
   const below = numbersOf(seed)
   const pick = <T>(from: readonly T[]) => from[below(from.length)] as T

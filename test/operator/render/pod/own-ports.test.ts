@@ -1,4 +1,4 @@
-/** Ports, containers and volumes of ours keep working if a user's pod template has others with the same names. */
+/** Checks that our ports, containers and volumes keep working if a user's pod template uses the same names. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { stringify } from 'yaml'

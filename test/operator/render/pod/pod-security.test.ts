@@ -12,7 +12,7 @@ for (const one of forbidden)
   test(`${one.name} is found`, () => assert.ok(baselineViolations(templateOf(one)).length > 0))
 for (const one of allowed) test(`${one.name} is allowed`, () => assert.equal(baselineViolations(templateOf(one)), []))
 
-// The API server refuses it without a user namespace, before Pod Security has its say.
+// Without a user namespace the API server refuses it, before Pod Security is evaluated.
 test('procMount is found', () => {
   const containers = [{ name: 'mcp', securityContext: { procMount: 'Unmasked' } }]
   assert.is(baselineViolations(templateOf({ spec: { containers } })).length, 1)

@@ -171,7 +171,7 @@ test('the time to find thousands of containers without an image is linear', () =
   const containers = Array.from({ length: 20_000 }, (_, index) => ({ name: `c${index}` }))
   const before = process.cpuUsage().user
   const { problems } = merge({ spec: { containers } })
-  // All names for each one are gigabytes of text.
+  // Listing all names for each of them makes gigabytes of text.
   assert.ok(process.cpuUsage().user - before < 5_000_000, 'takes too long')
   assert.is(problems.length, 20_000)
 })
@@ -193,7 +193,7 @@ test('the time to merge long lists is linear', () => {
       ],
     },
   })
-  // Each item compared with each other takes a minute and more.
+  // Comparing each item with every other takes more than a minute.
   assert.ok(process.cpuUsage().user - before < 5_000_000, 'takes too long')
   assert.equal(problems, [])
   assert.is((template.spec['volumes'] as object[]).length, 40_001)

@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert'
 import type { LivePodTemplate } from '../../../support/operator/live-object.ts'
 import { context, plansOf, worldOf } from '../../../support/operator/plans.ts'
 
-/** Each kind of workload by the container that is the user's to patch. */
+/** Each kind of workload, with the name of the container that the user may patch. */
 const workloads: readonly (readonly [string, string, string])[] = [
   ['MCPServer', 'mcp', 'image: example.com/a:1\n  transport: streamable-http'],
   ['MCPRemoteProxy', 'portico', 'remoteUrl: https://example.com/mcp'],

@@ -1,4 +1,4 @@
-/** Certificates as other programs judge them, and which is kept, served and trusted when. */
+/** Checks certificates with other programs, and which certificate is kept, served and trusted at each time. */
 import { execFileSync } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

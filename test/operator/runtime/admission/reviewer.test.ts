@@ -1,4 +1,4 @@
-/** What reviews are answered with, whatever is in them. */
+/** Checks the answers to reviews, whatever they contain. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { fillWorld } from '../../../../operator/model/index.ts'
@@ -59,7 +59,7 @@ const review = (request: object) => ({
   request: { uid: '705ab4f5', operation: 'CREATE', ...request },
 })
 
-/** The warnings of one review, which lets everything in. */
+/** Returns the warnings of one review; the review must allow the object. */
 async function warnings(request: object, more: object = {}): Promise<readonly string[]> {
   const answer = await reviewer(more).reviewer.review(review(request))
   const { warnings: found = [], ...response } = answer?.response ?? {}

@@ -1,4 +1,4 @@
-/** What strangers write is checked in another thread, with a deadline; others are reconciled meanwhile. */
+/** Checks text of strangers in another thread with a deadline, while other objects are reconciled. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { authzFindings } from '../../../../dataplane/config/check/authz.ts'
@@ -13,7 +13,7 @@ import { defaulted } from '../../../support/operator/plans.ts'
 const { log } = keptLog()
 const policy = (name: string) => `permit(principal, action, resource == Tool::"${name}");`
 
-/** Findings of a policy that nobody has checked before. */
+/** Returns the findings of a policy that is not cached yet. */
 async function findings(checks: Checks, namespace: string, text: string): Promise<readonly string[]> {
   for (;;) {
     const outcome = checks.on(namespace, () => authzFindings({ policies: [text] }, '/at'))
@@ -60,7 +60,7 @@ test('namespaces take turns', async () => {
 
 const KEY = 'MCPAuthzConfig/team/rules'
 
-/** The parts of an operator with one object before an API server that takes everything. */
+/** Starts the parts of an operator with one object, against an API server that accepts everything. */
 function operator(object: KubernetesObject) {
   const statuses: { readonly conditions: readonly { type: string; status: string; message: string }[] }[] = []
   const api = {

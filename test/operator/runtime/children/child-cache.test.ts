@@ -1,4 +1,4 @@
-/** Answers of our own writes and events of watches reach the cache in any order; it must show what the cluster has. */
+/** Answers to our own writes and events of watches arrive in any order; the cache must show the cluster's state. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { atOnce } from '../../../../crds/settings/stepwise.ts'

@@ -51,7 +51,7 @@ interface Container {
 type Texts = Record<string, string>
 type Variable = { name: string; value: string }
 
-/** What the API server makes of it: defaults, and traces of others. */
+/** Returns the object as the API server stores it: with defaults, and with fields of other managers. */
 const live = () => {
   const object = structuredClone(rendered) as unknown as Live
   object.metadata.uid = 'x'
@@ -117,7 +117,7 @@ test('the time to compare long lists is linear', () => {
   assert.ok(matches(pod(volumes), pod(volumes.toReversed())))
   assert.not(matches(pod(volumes), pod(volumes.slice(1))))
   assert.equal(asWritten(pod(volumes), pod(volumes.toReversed())), pod(volumes))
-  // Each item compared with each other takes a minute and more.
+  // Comparing each item with every other takes more than a minute.
   assert.ok(process.cpuUsage().user - before < 5_000_000, 'takes too long')
 })
 

@@ -27,7 +27,10 @@ interface Write {
   readonly object: KubernetesObject
 }
 
-/** The parts of an operator with one proxy before an API server that takes everything; `onWrite` comes after each write. */
+/**
+ * Starts the parts of an operator with one proxy, against an API server that accepts everything; `onWrite` runs after
+ * each write.
+ */
 function running(
   onWrite: (write: Write, parts: ReturnType<typeof createParts>) => void = () => undefined,
   finalize: () => Promise<void> = async () => undefined,
@@ -64,7 +67,7 @@ function running(
       context: {
         group: 'portico.dev',
         image: 'portico:test',
-        // Asked once for each plan of a proxy.
+        // Called once for each plan of a proxy.
         resolveAddress(service) {
           plans++
           return clusterAddress(service)
@@ -90,7 +93,7 @@ function running(
     writes,
     plans: () => plans,
     of: (what: string) => writes.filter((write) => write.what === what).map(({ object }) => object),
-    /** One reconcile, as a worker does it. */
+    /** Runs one reconcile, as a worker does. */
     async work() {
       const key = (await parts.queue.take()) as string
       const outcome = await parts.reconciler.run(key, parts.queue)

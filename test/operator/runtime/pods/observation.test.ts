@@ -131,7 +131,7 @@ test('a workload whose pods are ready has no problem, whatever another pod repor
 })
 
 const at = (second: number) => `2026-11-20T11:00:${String(second).padStart(2, '0')}Z`
-/** A pod that ended as a whole, as kubelets have it, and stays until somebody collects it. */
+/** A pod that ended as a whole, in the kubelet's form; it stays until it is collected. */
 const failed = (second: number, reason: string, containerStatuses: readonly object[] = []): Pod => {
   const metadata = { name: `failed-${second}`, creationTimestamp: at(second) }
   const status = { phase: 'Failed', reason, message: 'why', containerStatuses } as Pod['status'] & object
@@ -155,10 +155,10 @@ test('what a kubelet says against the pods before is told of a pod that has not 
     next,
   ])
   assert.equal([told.reason, told.message], ['UnexpectedAdmissionError', 'pod failed-8 failed: why'])
-  // Long before, they have nothing to do with it.
+  // Pods that failed long before are unrelated.
   const later = pod({}, { creationTimestamp: '2026-11-20T12:00:00Z' })
   assert.is(observeWorkload(deployment({}), [failed(8, 'UnexpectedAdmissionError'), later]).reason, undefined)
-  // When it ended counts, not when it was made.
+  // The time at which it ended counts, not the time at which it was created.
   const transition = { type: 'Ready', status: 'False', lastTransitionTime: '2026-11-20T11:59:58Z' }
   const old = failed(8, 'Evicted')
   const conditions = [transition]

@@ -18,7 +18,7 @@ async function askWith(answer: RequestListener, read = (_: number): ReadPodStatu
   const server = createServer(answer)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
-  // A port of the same name in the user's container is none of ours, whatever comes first.
+  // A port of the same name in the user's container is never used, even if it comes first.
   const containers = [{ name: 'mcp', ports: [{ name: 'admin', containerPort: 1 }] }]
   const spec = { containers, initContainers: [{ name: 'portico', ports: [{ name: 'admin', containerPort: port }] }] }
   const labels = { 'app.kubernetes.io/name': 'mcpserver', 'app.kubernetes.io/instance': 'one' }
@@ -47,7 +47,7 @@ test('an answer of another form is ignored, and does no harm', async () => {
     }
 })
 
-/** Asks through an API server, which passes on what the pod answers. */
+/** Asks through an API server, which passes the pod's answer on. */
 function byProxy(port: number): ReadPodStatus {
   const config = new PooledKubeConfig()
   config.loadFromOptions({

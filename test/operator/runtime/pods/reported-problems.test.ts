@@ -1,4 +1,4 @@
-/** What pods warn of in their `/status`, from their answer to the condition of their workload. */
+/** Follows warnings of pods from their `/status` to the condition of their workload. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { ReportedStatus } from '../../../../dataplane/config/status.ts'
@@ -100,7 +100,7 @@ test('a change is reported once: when it begins, when it ends, and when the work
   for (let index = 0; index < 3; index++) take({ problems: [full] }, {})
   assert.equal(told, ['MCPServer default/it'])
   assert.equal([...known], [['MCPServer/default/it', { auditLog: [full.message], reported: true }]])
-  // Nobody answers: what was known holds.
+  // If no pod answers, the earlier result stays.
   take()
   assert.is(told.length, 1)
   take({ problems: [] }, {})

@@ -17,7 +17,7 @@ function object(name: string, ...conditions: readonly (readonly [string, string,
   return { apiVersion: 'v1', kind: 'Thing', metadata: { name, uid: name }, status: { conditions: told } }
 }
 
-/** What is written by the time that a warning told last, which stays, is written. */
+/** Returns the events that are written before the last, lasting warning is. */
 async function writtenOf(
   now: readonly KubernetesObject[],
   tell: (warnings: LastingWarnings) => void,
@@ -32,7 +32,7 @@ async function writtenOf(
   })
   tell(warnings)
   warnings.tell(last, warning('Last'))
-  // Timers of one duration go off in the order in which they were set.
+  // Timers of the same duration fire in the order in which they were set.
   await eventually('the last one is written', () => written.some(({ name }) => name === 'last'))
   return written.filter(({ name }) => name !== 'last')
 }

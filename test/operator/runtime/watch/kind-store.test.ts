@@ -1,4 +1,4 @@
-/** What a change that a watch tells of makes due. */
+/** Checks which objects become due when a watch reports a change. */
 import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -15,7 +15,7 @@ const before: KubernetesObject = {
   spec: {},
 }
 
-/** A group, and what has been told since it came. */
+/** Returns a store with one group, and the events since the group was added. */
 function store(isEcho = false) {
   const told: string[] = []
   const world = createWorld()
@@ -33,7 +33,7 @@ function store(isEcho = false) {
   return { put: (object: KubernetesObject) => reflected.put(object), told, known }
 }
 
-/** The group as somebody has changed it. */
+/** Returns the group as changed by somebody else. */
 const changed = (metadata: object, more: object = {}): KubernetesObject => ({
   ...before,
   ...more,

@@ -1,4 +1,4 @@
-/** What is known of namespaces that are being deleted, and what a write comes to that one of them refuses. */
+/** Checks what is known about namespaces in deletion, and how a write that such a namespace refuses is handled. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ApiError, type ApiServer } from '../../../../operator/cluster/kubernetes/api-server.ts'
@@ -69,7 +69,7 @@ test('a namespace that a watch shows costs no request; any other does', async ()
 
 for (const [what, error] of Object.entries(refusals)) {
   test(`a child in ${what} is not reported as refused`, async () => {
-    // The look came first, the deletion after it.
+    // The read came first, the deletion after it.
     const api = { request: async () => namespace(), apply: fails(error) } as unknown as ApiServer
     const writer = new ChildWriter({
       api,
