@@ -1,11 +1,11 @@
-/** No client of ours, in programs or tests, leaves an `error` event without a listener. */
+/** Checks that every client that our programs and tests create has a listener for `error` events. */
 import { globSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 
-/** What emits `error` whenever a connection is lost: unheard it ends the process, or fills its log. */
+/** Clients that emit `error` when a connection is lost. Without a listener the process ends, or its log fills up. */
 const MADE = /\bnew (?:Redis|Cluster|(?:pg\.)?Pool|pg\.Client)\(/
-/** Where such clients are made; each has its listeners, and is the one way to them. `Pool` of undici emits none. */
+/** The only files that create such clients, each with listeners. `Pool` of undici emits no `error`. */
 const MAKERS = [
   'dataplane/net/connect.ts',
   'dataplane/storage/redis.ts',

@@ -7,7 +7,7 @@ import { floatingPromises } from '../../check/floating-promises.ts'
 
 const root = new URL('../..', import.meta.url).pathname
 
-/** Statements, and whether a promise floats in each. */
+/** Statements, and whether a promise floats in each of them. */
 const statements: readonly (readonly [source: string, floats: boolean])[] = [
   ['work()', true],
   ['void work()', true],
@@ -57,7 +57,7 @@ declare let told: () => void
 export const used = [once, wait, work, maybe, bus, yes, told]
 `
 
-/** Findings in a project of one file of each of these names. */
+/** Returns the findings in a project with these files. */
 async function findingsOf(files: Readonly<Record<string, string>>): Promise<string[]> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-floating-'))
   try {

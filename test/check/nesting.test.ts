@@ -8,7 +8,7 @@ import { deepNesting } from '../../check/nesting.ts'
 const level = (inner: string) => `if (n) {\n${inner}\n}`
 const nested = (depth: number, inner = 'n++'): string => (depth === 0 ? inner : level(nested(depth - 1, inner)))
 
-/** Bodies of a function, and the line of the body that nests too deeply. */
+/** Bodies of a function, with the line of a body that nests too deeply. */
 const bodies: readonly (readonly [what: string, body: string, line: number | undefined])[] = [
   ['four levels', nested(4), undefined],
   ['five levels', nested(5), 5],

@@ -6,7 +6,7 @@ import { kinds } from '../../crds/index.ts'
 import { conditionTypes, fileReasons, reasons } from '../../operator/model/reasons.ts'
 
 const pages = await referencePages()
-/** The line of a table that tells a field. */
+/** Returns the line of a table that describes a field. */
 function line(page: string, section: string, field: string): string {
   const text = pages.get(page) ?? ''
   const start = text.indexOf(`\n## \`${section}\`\n`)
@@ -57,7 +57,7 @@ test('every kind has a page, and the first page leads to all', () => {
 })
 
 const root = new URL('../..', import.meta.url).pathname
-/** Words in the same form that are no reasons: kinds and fields of Kubernetes, conditions of pods, errors of our own. */
+/** Words in the form of reasons that are none: kinds and fields of Kubernetes, conditions of pods, our own errors. */
 const OTHERS = new Set(
   `AdmissionReview ClientIP ClusterRole ClusterRoleBinding ConfigMap ConfigReady ContainerCreating CustomResourceDefinition
   ExternalName LoadBalancer NetworkPolicy NameHeldError NamespaceGoingError NotLeadingError OrderedReady PodInitializing
@@ -77,7 +77,7 @@ test('every reason and condition of the operator is documented, with what to do'
 })
 
 test('no reason is documented that nothing reports', () => {
-  // Kubernetes’ own, which are handed on.
+  // Kubernetes' own reasons, which are passed on.
   const theirs = new Set(['CrashLoopBackOff', 'Evicted', 'ImagePullBackOff'])
   const told = Object.keys({ ...reasons, ...fileReasons, ...conditionTypes }).filter((name) => !theirs.has(name))
   const unused = told.filter((name) => !sources.includes(`'${name}'`) && !new RegExp(`\\b${name}:`).test(sources))

@@ -33,7 +33,7 @@ test('docs/architecture.md lists the files of a call, a page and a reconcile as 
   )
 })
 
-/** Holds the number that docs/architecture.md names for a way against the files that run each time. */
+/** Compares the number that docs/architecture.md gives for a way with the files whose functions run on each call. */
 async function isMeasured(name: string, run: () => unknown): Promise<void> {
   const files = await filesRun(root, run)
   const measured = ways.find((listed) => listed.name === name)?.measured
@@ -67,7 +67,7 @@ test('the number of files of a page of the catalog is the one that is measured',
   let limit = 0
   try {
     await isMeasured('a page of the catalog', async () => {
-      // Another page each time: its body is not in the cache.
+      // A different page each time, so that its body is not cached.
       const path = `/registry/acme-all/v0.1/servers?limit=${++limit}`
       assert.is((await registry.as('platform-writer', 'GET', path)).status, 200)
     })

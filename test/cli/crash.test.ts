@@ -1,4 +1,4 @@
-/** An error that nobody handles ends each program, and tells where it was and no secret. */
+/** Checks that an unhandled error ends each program, and that its report has the place and no secret. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ const repository = join(import.meta.dirname, '..', '..')
 const TOKEN = secret(`eyJhbGciOiJub25lIn0.${'Y2FuYXJ5'.repeat(4)}.c2lnbmF0dXJlLWNhbmFyeQ`)
 const PASSWORD = secret('canary-of-a-password')
 
-/** Throws, at a signal, what HTTP and Redis clients throw: errors that hold what was sent. */
+/** Throws on a signal what HTTP and Redis clients throw: errors that contain the request. */
 const hook = `
 process.on('SIGWINCH', () => {
   const cause = Object.assign(new Error('connect redis://portico:${PASSWORD}@127.0.0.1:6379'), { command: { args: ['${PASSWORD}'] } })

@@ -1,4 +1,4 @@
-/** `portico doctor backend`, with servers as they should be and as they are. */
+/** Tests `portico doctor backend` with correct and with faulty servers. */
 import { writeFile } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
@@ -71,7 +71,7 @@ test('doctor checks a server of HTTP+SSE', async () => {
   }
 })
 
-/** Rewrites each answer of a server before it goes out. */
+/** Rewrites each answer of a server before it is sent. */
 function rewritten(
   res: ServerResponse,
   edit: (head: { status: number; headers: Record<string, string | string[]> }, body: string) => string | Buffer,

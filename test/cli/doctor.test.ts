@@ -1,4 +1,4 @@
-/** `portico doctor idp`, with a real provider and with broken ones. */
+/** Tests `portico doctor idp` with a real provider and with faulty ones. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'uvu'
@@ -112,7 +112,7 @@ test('wrong usage', async () => {
     assert.is((await doctor(...args)).code, 2, args.join(' '))
 })
 
-/** A provider of our own making: its metadata with changes, its keys, its headers. */
+/** Starts a provider by hand: changes to its metadata, its keys, its headers. */
 async function broken(changes: object, keys: unknown = undefined, headers: () => Record<string, string> = () => ({})) {
   const metadata = async () =>
     (await (await fetch(`${provider.issuer}/.well-known/openid-configuration`)).json()) as object
@@ -187,7 +187,7 @@ test('texts of a provider are escaped before they reach a terminal', async () =>
   assert.ok(out.length < 5_000)
 })
 
-/** Keys of clients, as they publish them. */
+/** Returns a JWKS as clients publish it. */
 async function keysOf(...keys: readonly object[]) {
   const server = createServer((request, response) =>
     request.url === '/keys' ? response.end(JSON.stringify({ keys })) : response.writeHead(404).end(),
@@ -322,7 +322,7 @@ test('doctor reports OAuth 2 endpoints that are missing, not https, or answer an
     assert.equal(await told({ ...plain, identityFromToken: { subjectPath: 'id' } }), [
       ...[1, 'error login page', 'error token'],
     ])
-    // Somebody else's machine is not asked because a manifest says so.
+    // `doctor` sends no request to private addresses only because a manifest names them.
     const inside = { authorizationEndpoint: 'https://10.0.0.1/a', tokenEndpoint: 'https://169.254.169.254/t' }
     assert.equal(await told({ ...inside, identityFromToken: { subjectPath: 'id' } }), [
       ...[1, 'error login page', 'error token'],

@@ -1,4 +1,4 @@
-/** `portico explain --assertion`: what the token endpoint would say, by the manifest of the documentation. */
+/** Checks that `portico explain --assertion` predicts the token endpoint's answer, with the manifest of the documentation. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SignJWT } from 'jose'

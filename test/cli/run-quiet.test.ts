@@ -10,7 +10,7 @@ import { object, server } from '../support/operator/standalone-run.ts'
 
 const repository = join(import.meta.dirname, '../..')
 const node = JSON.stringify(process.execPath)
-/** A server that talks, and that a gateway must wait for. */
+/** A slow server that writes to stdout and stderr; the gateway has to wait for it. */
 const slow = `echo chatter on start; echo npm notice news >&2; sleep 1; exec ${node} ${join(repository, 'samples/quickstart/clock-server.ts')}`
 const group = object('MCPGroup', 'all', 'spec: {}\n')
 
@@ -20,7 +20,7 @@ const gateway = object(
   '  annotations: {portico.dev/local-port: "PORT"}\nspec:\n  groupRef: {name: all}\n  incomingAuth: {type: anonymous}\n',
 )
 
-/** Runs manifests as people do, until the output satisfies the condition; gives both outputs and the log. */
+/** Runs manifests with `portico run` until the output satisfies the condition; returns both outputs and the log. */
 async function run(folder: TemporaryFolder, args: readonly string[], until: (out: string, err: string) => boolean) {
   const state = join(folder.path, 'state')
   const child = spawn(join(repository, 'bin/portico'), ['run', join(folder.path, 'm'), '--state', state, ...args], {
@@ -61,7 +61,7 @@ test('a good start prints only the table, and the rest goes to the log', async (
   const { out, err, log } = await goodStart([])
   assert.is(err, '')
   assert.match(out, /^Starting the workloads of .*; the output of the processes is in .*run\.log\n\n/)
-  // On a slow machine some are served later than the table waits, and are told of by a line each.
+  // On a slow machine some servers start later than the table waits, and get a line each.
   assert.match(out, /\n\n {2}KIND |^Still starting: /m)
   assert.not.match(out, /chatter|notice|ECONNREFUSED/)
   assert.match(log, 'MCPServer default/clock: chatter on start')

@@ -8,7 +8,7 @@ import { temporaryFolder } from '../support/folder.ts'
 
 const repository = join(import.meta.dirname, '..', '..')
 
-/** Has every module that the process and its threads load told in a file. */
+/** Returns code that writes every module loaded by the process and its threads to a file. */
 const traceLoads = (file: string) => `
 import { registerHooks } from 'node:module'
 import { appendFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ const file = ${JSON.stringify(file)}
 registerHooks({ load(url, context, next) { appendFileSync(file, url + '\\n'); return next(url, context) } })
 `
 
-/** The modules that a command has loaded by the time that its output satisfies the condition. */
+/** Returns the modules that a command has loaded by the time its output satisfies the condition. */
 async function modulesOf(
   args: readonly string[],
   until: (output: string) => boolean,
@@ -75,7 +75,7 @@ test('a gateway loads nothing of the operator, of the CRDs, of the Kubernetes cl
   )
 })
 
-/** What the configuration of a plain proxy uses none of. */
+/** Modules that the configuration of a plain proxy does not need. */
 const UNUSED =
   /hono|ioredis|cedar|oidc-provider|openid-client|opentelemetry|cel-js|aws4|dataplane\/(authserver|telemetry\/sdk|registry)/
 
@@ -86,7 +86,7 @@ test('a proxy loads nothing that its configuration does not use', async () => {
   using folder = temporaryFolder({ 'gateway.yaml': config })
   const file = join(folder.path, 'gateway.yaml')
   const args = ['serve', 'gateway', '--config', file, '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
-  // It has looked for its backend by then.
+  // This message follows its first request to the backend.
   const modules = await modulesOf(args, (output) => output.includes('"msg":"no list of tools"'))
   assert.ok(modules.includes('dataplane/gateway/index.ts'))
   assert.equal(

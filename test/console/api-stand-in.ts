@@ -1,4 +1,4 @@
-/** A stand-in of an API server that lists objects, as slow, as full and as far away as a test wants it. */
+/** A stand-in for an API server that lists objects. Tests set how slow it is, what it contains and whether it answers. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { kinds } from '../../crds/index.ts'
@@ -7,16 +7,16 @@ import { orFail } from '../support/or-fail.ts'
 
 export interface ApiStandIn {
   readonly url: string
-  /** Each request so far: its path, and the token it carried. */
+  /** Each request so far: its path and its token. */
   readonly asked: { readonly path: string; readonly token: string }[]
   objects: readonly KubernetesObject[]
-  /** The namespaces that a token may read; undefined: all. */
+  /** Returns the namespaces that a token may read; undefined: all. */
   reach: (token: string) => readonly string[] | undefined
-  /** Answers in place of the lists: a status and headers; undefined: as usual. Status 0 ends the connection. */
+  /** The status and headers to answer instead of lists; undefined: lists as usual. Status 0 ends the connection. */
   instead: { readonly status: number; readonly headers?: Readonly<Record<string, string>> } | undefined
-  /** True if nobody may ask what they may do. */
+  /** True if callers may not ask for their own rights. */
   isMute: boolean
-  /** Lets lists wait from now on; the returned function answers them all, and the next ones at once. */
+  /** Holds lists from now on; the returned function answers them and ends the hold. */
   hold(): () => void
   close(): Promise<void>
 }
@@ -24,7 +24,7 @@ export interface ApiStandIn {
 const PAGE = 500
 const plurals = new Map(Object.values(kinds).map(({ plural, kind }) => [plural, kind]))
 
-/** A list of one kind, of a namespace or of all, in pages as an API server has them. */
+/** The path of a list of one kind, in one namespace or all, in pages as an API server returns them. */
 const LIST = /^\/apis\/portico\.dev\/v1beta1\/(?:namespaces\/([^/]+)\/)?([a-z]+)$/
 
 export async function startApiStandIn(objects: readonly KubernetesObject[] = []): Promise<ApiStandIn> {

@@ -1,4 +1,7 @@
-/** Calls of tools from the console: what servers ask, tell and forbid, how a call is stopped, and what stops one before it begins. */
+/**
+ * Tests calls of tools from the console: what servers ask, report and forbid, how a call is stopped, and what prevents
+ * one.
+ */
 import type { ServerResponse } from 'node:http'
 import pino from 'pino'
 import type { Browser, Page } from 'puppeteer-core'
@@ -39,8 +42,7 @@ const QUESTION = {
     requestedSchema: { type: 'object', properties: PROPERTIES, required: ['who'] },
   },
 }
-/** Neither short nor all to be seen. */
-/** Arguments of every kind that a form has. */
+/** Arguments of every type that a form supports. */
 const SHAPE = {
   type: 'object',
   required: ['level'],
@@ -54,7 +56,7 @@ const SHAPE = {
     when: { oneOf: [{ type: 'string' }, { type: 'integer' }] },
   },
 }
-/** What a page must show as text. */
+/** Markup that a page must show as text. */
 const MARKUP = [
   { type: 'text', text: '<img src=x onerror="window.pwned=1"><svg onload="window.pwned=1"></svg></script>' },
   { type: 'resource_link', name: 'link', uri: 'data:text/html,<script>window.pwned=1</script>' },
@@ -177,7 +179,7 @@ test('names and values with invisible characters are sent unchanged, and long te
   await run()
   await shows(/answered/)
   assert.equal(callsOf(modern, 'odd')[0]?.message.params?.['arguments'], { [ODD]: ODD })
-  // The page after the call sends the same again.
+  // The page after the call resubmits the same form.
   await run()
   await eventually('it is called again', () => callsOf(modern, 'odd').length === 2)
   assert.equal(callsOf(modern, 'odd')[1]?.message.params?.['arguments'], { [ODD]: ODD })
@@ -262,7 +264,7 @@ test('progress is shown while a call runs, and Esc cancels it at the backend', a
   assert.is(running.length, 2)
 })
 
-/** Sends the form of a page as a browser without script would. */
+/** Submits the form of a page as a browser without script does. */
 async function post(path: string, fields: Readonly<Record<string, string>>) {
   const token = /name="form" value="([^"]+)"/.exec((await one.text(path)).split('data-try').at(-1) ?? '')?.[1] ?? ''
   const headers = { cookie: one.cookie, origin: one.url }
@@ -273,7 +275,7 @@ async function post(path: string, fields: Readonly<Record<string, string>>) {
 test('a destructive tool needs a second confirmation', async () => {
   await open('modern_remove')
   await run()
-  // The browser asks for the box.
+  // The browser requires the checkbox.
   assert.is(await page.evaluate('document.querySelector("form[data-try]").matches(":invalid")'), true)
   const path = `${TOOLS}/modern_remove`
   assert.match(await post(path, {}), 'Confirm that it may destroy something.')
@@ -282,7 +284,7 @@ test('a destructive tool needs a second confirmation', async () => {
   await run()
   await shows(/answered/)
   assert.is(callsOf(modern, 'remove').length, 1)
-  // The next call asks again.
+  // The next call requires it again.
   assert.is(await page.evaluate('document.querySelector("form[data-try]").matches(":invalid")'), true)
 })
 
@@ -424,7 +426,7 @@ test('if a token expires before the call, the page says so, keeps what was typed
   try {
     const tab = await context.newPage()
     await tab.goto(local.openUrl())
-    // What counts when the list is read no longer counts when the tool is called.
+    // The token is accepted for the list and refused for the call.
     await tab.goto(`${local.url}/ns/default/vmcp/far/tools/t`)
     await tab.type('[name="arg.a"]', 'typed')
     await tab.click('form[data-try] button:not([type=button])')

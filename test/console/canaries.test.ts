@@ -1,4 +1,7 @@
-/** Whatever the console answers and logs has no secret and no withheld text; those are on pages of changes alone. */
+/**
+ * Checks that no answer or log line of the console contains a secret or a withheld text; pages of changes alone show
+ * the latter.
+ */
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -20,7 +23,7 @@ const VIEW = 'application/vnd.portico.view+json'
 
 let far: ChangingServer
 let one: OpenConsole
-/** Refuses every request, and repeats the credential that came with it. */
+/** Refuses every request and repeats its credential. */
 const echo = createServer((request, response) => {
   const { 'x-key': key } = request.headers
   response.writeHead(403, { 'content-type': 'text/plain', 'x-refused': String(key) }).end(`no such key: ${key}`)
@@ -66,7 +69,7 @@ interface Said {
   readonly text: string
 }
 
-/** Asks in all three forms. */
+/** Requests a page in all three formats. */
 async function ask(path: string): Promise<readonly Said[]> {
   const answers = ['text/html', 'application/json', VIEW].map(async (accept) => {
     const answer = await one.get(path, { accept })
@@ -90,7 +93,7 @@ const PAGES = [
   '/nothing',
 ]
 
-/** Sends the forms of a page, with what nothing accepts, and with a token. */
+/** Submits the forms of a page, with unacceptable values and with a token. */
 async function send(path: string): Promise<readonly Said[]> {
   const page = await one.text(path)
   const form = /name="form" value="([^"]+)"/.exec(page)?.[1] ?? ''
@@ -124,7 +127,7 @@ test('no page, view, JSON, error or log has a link, a key, a token or a withheld
   for (const path of paths) said.push(...(await ask(path)))
   for (const path of ['/access', '/tools', '/tools/far_changed', '/yaml'])
     said.push(...(await send(`/ns/default/vmcp/front${path}`)))
-  // The used link and a wrong one, and the one in force where it opens nothing.
+  // The used link, a wrong one, and the current one at a path that does not exist.
   for (const at of [links[0] as string, `${links[1]}x`, `${one.url}/nothing?secret=${tokens[1]}`]) {
     const answer = await fetch(at, { redirect: 'manual' })
     said.push({ what: `the link ${answer.status}`, text: await answer.text() })

@@ -1,4 +1,4 @@
-/** The catalog of a registry that shows each team its own entries. */
+/** Tests the catalog of a registry that shows each team its own entries. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../support/eventually.ts'
@@ -20,10 +20,10 @@ test.before(async () => {
   }
   const provider = `{name: corp, issuerUrl: "${idp.issuer}", audience: catalog, allowPrivateIP: true}`
   const spec = `spec:\n  sources: [${source('red')}, ${source('blue')}]\n  registries: [{name: main, sources: [red, blue]}]\n  auth: {mode: oauth, oauth: {resourceUrl: "http://127.0.0.1:1", providers: [${provider}]}, authz: {roles: {}}}\n`
-  // Another one has a registry of the same name, and its configuration as text.
+  // Another MCPRegistry has a registry of the same name, and its configuration as text.
   const text = `sources: [${source('green').replace(/, claims.*/, '}')}]\nregistries: [{name: main, sources: [green]}]\nauth: {mode: anonymous}\n`
   const other = `spec:\n  configYAML: ${JSON.stringify(text)}\n`
-  // A third never runs: what is known of it is its text.
+  // A third one never runs: only its configuration is known.
   const closed = JSON.stringify(
     `registries: [{name: closed, sources: []}]\nauth: {mode: oauth, oauth: {resourceUrl: "https://registry.example", providers: [${provider}]}}\n`,
   )
@@ -84,7 +84,7 @@ test('the registry explains why an entry is shown or not', async () => {
 
 test('a login is offered only at the provider of the registry, and a token can be forgotten', async () => {
   const answer = await send({ login: 'yes' })
-  // The provider of this test takes no clients.
+  // The provider of this test registers no clients.
   assert.is(answer.status, 403)
   assert.match(((await answer.json()) as { message: string }).message, 'Paste a token instead')
   await send({ forget: 'yes' })

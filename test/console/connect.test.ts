@@ -1,4 +1,7 @@
-/** How clients are connected: links, words for a shell, entries of a catalog that start programs; and who writes a manifest. */
+/**
+ * Tests how the console helps to connect clients: links, shell commands, catalog entries that start programs, and which
+ * workloads get a manifest.
+ */
 import { spawnSync } from 'node:child_process'
 import type { Browser, Page } from 'puppeteer-core'
 import { test } from 'uvu'
@@ -19,7 +22,7 @@ let one: OpenConsole
 let browser: Browser
 let page: Page
 
-/** The catalog's entries: one that starts a program, one that says whatever it wants. */
+/** The catalog's entries: one starts a program, one has hostile text. */
 const entries = [
   {
     ...listed('com.example/program'),
@@ -72,7 +75,7 @@ test.after(async () => {
   folder[Symbol.dispose]()
 })
 
-/** The links of the page that open a program of the viewer's machine. */
+/** Returns the page's links that open a program on the viewer's machine. */
 const programLinks = async (): Promise<readonly string[]> =>
   (await page.$$eval('a[href]', (links) => links.map((link) => link.getAttribute('href') ?? ''))).filter(
     (href) => !/^(?:https?:|[/#?])/.test(href),
@@ -102,7 +105,7 @@ test('29: links of clients decode to the name and the URL that are shown', async
 
 const PROGRAMS = ['code', 'claude', 'codex', 'gemini', 'goose', 'npx', 'curl']
 
-/** Runs a text in a shell in which no program is real, and returns the words that it is given. */
+/** Runs a text in a shell without real programs, and returns the words that the shell parsed. */
 function words(text: string): readonly string[] {
   const stubs = PROGRAMS.map((name) => `${name}() { printf '%s\\0' ${name} "$@"; }`)
   const { stdout, stderr, status } = spawnSync('sh', ['-eu', '-c', [...stubs, 'TOKEN=t', text].join('\n')], {

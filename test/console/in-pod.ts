@@ -7,7 +7,7 @@ import { freePort } from '../support/network/free-port.ts'
 /** A console as it runs in a pod, where viewers log in with a token. */
 export interface PodConsole {
   readonly url: string
-  /** Logs a token's owner in, and returns the cookies. */
+  /** Logs in with a token and returns the cookies. */
   logIn(token: string): Promise<string>
   get(path: string, cookie: string, headers?: Readonly<Record<string, string>>): Promise<Response>
   // biome-ignore lint/suspicious/noExplicitAny: each page has facts of its own
@@ -15,7 +15,7 @@ export interface PodConsole {
   close(): Promise<void>
 }
 
-/** Starts one towards an API server. `rest`: further lines of its configuration. */
+/** Starts a console for an API server. `rest`: further lines of its configuration. */
 export async function startPodConsole(apiServer: string, rest = ''): Promise<PodConsole> {
   const folder = temporaryFolder()
   const port = await freePort()

@@ -1,4 +1,4 @@
-/** A world of 2,000 workloads in 40 namespaces (scenario 67): pages stay small and bounded however much there is. */
+/** Tests the console over 2,000 workloads in 40 namespaces (scenario 67): pages stay small and bounded. */
 import { gzipSync } from 'node:zlib'
 import pino from 'pino'
 import { test } from 'uvu'
@@ -21,7 +21,7 @@ const condition = (isWell: boolean) => ({
   },
 })
 
-/** Returns objects of which every tenth is a gateway with its group, every hundredth is ill. */
+/** Returns objects: every tenth is a gateway with its group, every hundredth has a problem. */
 function objectsOf(count: number): readonly KubernetesObject[] {
   return Array.from({ length: count }, (_, index) => {
     const namespace = `team-${index % NAMESPACES}`
@@ -47,7 +47,7 @@ function objectsOf(count: number): readonly KubernetesObject[] {
   ) as unknown as readonly KubernetesObject[]
 }
 
-/** Returns a function that asks the console over a world of so many workloads. */
+/** Returns a function that requests pages of a console over that many workloads. */
 function consoleOver(count: number, isCut = false) {
   const objects = objectsOf(count).map((object) => ({ object, file: 'all.yaml' }))
   const all = machinePlaces(

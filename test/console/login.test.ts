@@ -1,4 +1,4 @@
-/** Trying tools of a gateway with an authorization server of its own: the console logs in there as an MCP client. */
+/** Tries tools of a gateway that has its own authorization server: the console logs in there as an MCP client. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Browser, Page } from 'puppeteer-core'
@@ -34,7 +34,7 @@ const gateway = (name: string, port: number, cimd: boolean) => {
   ]
 }
 
-/** A gateway whose callers log in at the provider itself, and are counted. */
+/** A gateway whose callers log in directly at the provider, and are counted. */
 const directGateway = (port: number) => {
   const url = `http://${ownHost}:${port}/mcp`
   const auth = `{type: oidc, audience: "${url}", oidcConfigRef: {name: direct, resourceUrl: "${url}", scopes: [openid]}}`
@@ -94,7 +94,7 @@ const shows = (page: Page, text: RegExp) =>
     text.test((await page.evaluate('document.body.innerText')) as string),
   )
 
-/** A browser of its own, with a session at the console. */
+/** Opens a separate browser context with a session at the console. */
 async function newcomer(): Promise<Page> {
   const page = await (await browser.createBrowserContext()).newPage()
   page.setDefaultTimeout(60_000)
@@ -102,7 +102,10 @@ async function newcomer(): Promise<Page> {
   return page
 }
 
-/** Logs in from a page of the console: by the page that names the host, and the consent if a gateway asks for it. */
+/**
+ * Logs in from a page of the console, through the page that names the host, and through the consent page if the gateway
+ * shows one.
+ */
 async function logIn(page: Page, back: string, asksConsent: boolean): Promise<void> {
   await go(page, 'button[name=login]')
   const host = asksConsent ? `${ownHost}:` : new URL(provider.issuer).host
@@ -113,7 +116,7 @@ async function logIn(page: Page, back: string, asksConsent: boolean): Promise<vo
   await page.waitForSelector('h1')
 }
 
-/** Logs in for a gateway's tool and runs it; what was typed outlives a login that becomes necessary meanwhile. */
+/** Logs in for a gateway's tool and runs it; typed values survive a login that becomes necessary in between. */
 async function runsAfterLogin(name: string, asksConsent: boolean): Promise<void> {
   await using context = await browser.createBrowserContext()
   const page = await context.newPage()

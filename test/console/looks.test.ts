@@ -42,7 +42,7 @@ const filled = (path: string, values: Readonly<Record<string, string>>): string 
     assert.ok(values[name] !== undefined, `a value for ${name} in ${path}`)
     return values[name] as string
   })
-/** Every page that the console has, and those of other objects and of errors. */
+/** Every page of the console, including those of other objects and of errors. */
 const ALL = [
   ...Object.keys(routes).flatMap((path) =>
     path === '/help/:page' ? Object.keys(helpPages).map((page) => `/help/${page}`) : [filled(path, VALUES)],
@@ -65,14 +65,14 @@ test.after(async () => {
   await browser?.close()
   await one?.[Symbol.asyncDispose]()
 })
-/** The tests share a browser; each has a context of its own, which ends with it. */
+/** The tests share a browser. Each test opens its own context and closes it. */
 let context: BrowserContext | undefined
 test.after.each(async () => {
   await context?.close()
   context = undefined
 })
 
-/** Returns a page at the first page of the console, of a browser that was let in. */
+/** Opens the first page of the console in a browser that is logged in. */
 async function freshPage(): Promise<Page> {
   context = await browser.createBrowserContext()
   const page = await context.newPage()
@@ -80,20 +80,20 @@ async function freshPage(): Promise<Page> {
   return page
 }
 
-/** Nothing is in the middle of a change when it is looked at. */
+/** No animation is running when the page is inspected. */
 const STILL = { name: 'prefers-reduced-motion', value: 'reduce' }
-/** Links of navigation beyond the edge of their bar, which nothing tells of. */
+/** Finds navigation links beyond the edge of their bar, which readers would not notice. */
 const HIDDEN =
   "[...document.querySelectorAll('nav ul, .tabs')].filter((one) => one.scrollWidth > one.clientWidth).length"
 
 test('every page can be used by everybody in each colour scheme, and none is wider than a small screen or one at 200 %', async () => {
   const page = await freshPage()
   const found: string[] = []
-  // Reports of the content security policy are console messages.
+  // Violations of the content security policy are console messages.
   page.on('console', (message) => found.push(message.text()))
   page.on('pageerror', (error) => found.push(String(error)))
   page.on('request', (request) => {
-    // Chromium draws the icon of a date field from a `data:` URL of its own.
+    // Chromium draws the icon of a date field from its own `data:` URL.
     if (/^https?:/.test(request.url()) && !request.url().startsWith(`${one.url}/`)) found.push(request.url())
   })
   for (const path of ALL) {

@@ -21,7 +21,7 @@ import { stoppedClock } from '../support/stopped-clock.ts'
 const folder = temporaryFolder()
 const tokens: string[] = []
 let accepts = true
-/** The answers that are delayed while this list exists. */
+/** The delayed answers; undefined: answers are not delayed. */
 let held: (() => void)[] | undefined
 /** A stand-in for an API server that trusts the provider: it returns the user name of a token, and has no objects. */
 const api = createServer((request, response) => {
@@ -82,7 +82,7 @@ test('a login at the provider returns to the requested page, query included', as
   for (const token of new Set(tokens)) assert.not.match(html, token.slice('Bearer '.length, 60))
   assert.ok(tokens.every((token) => /^Bearer ey/.test(token)))
 
-  // A copy of the cookies opens nothing after the logout, and the provider gives no token for it.
+  // After the logout a copy of the cookies is invalid, and the provider returns no token for it.
   const cookie = (await page.browserContext().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ')
   const status = async () => (await fetch(`${url}/`, { headers: { cookie }, redirect: 'manual' })).status
   assert.is(await status(), 200)
@@ -105,7 +105,7 @@ test('66: if the token of a session has expired and can’t be refreshed, one lo
     )
   await page.goto(`${url}/workloads`)
   await arrived('/workloads')
-  // The provider does not exchange the first token for a second one.
+  // The provider refuses to exchange the first token.
   let refreshes = 0
   provider.before = async (request, response) => {
     if (request.url !== '/token') return false
@@ -293,7 +293,7 @@ test('the objects of all viewers share one limit: the oldest are dropped, a larg
   assert.equal(asked, ['large', 'a', 'b', 'c', 'd'], 'what is kept is not asked for again')
   assert.equal(await look('large'), [23, true])
   assert.is(asked.length, 6, 'the oldest has gone')
-  // Worlds that are being read count as well, so a later viewer sees a cut list, and the page says so.
+  // Objects that are being read count as well, so a later viewer gets a cut list, and the page says so.
   const crowd = await Promise.all(Array.from({ length: 10 }, (_, index) => look(`large-${index}`)))
   const shown = crowd.reduce((sum, [count]) => sum + Number(count), 0)
   assert.ok(shown <= 100 && shown > 80, String(shown))

@@ -1,7 +1,4 @@
-/**
- * What a newcomer sees, and the pictures of docs/console.md: the pages have what the pictures show. The pictures are made
- * anew by UPDATE_PICTURES=1.
- */
+/** Checks that the pages contain what the pictures of docs/console.md show. UPDATE_PICTURES=1 takes the pictures again. */
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser, Page } from 'puppeteer-core'
@@ -40,7 +37,7 @@ const manifests = [
 
 interface Picture {
   readonly path: string
-  /** Texts that the page has. */
+  /** Texts on the page. */
   readonly shows: readonly string[]
   /** The size of the picture. */
   readonly size?: readonly [width: number, height: number]
@@ -84,7 +81,7 @@ let page: Page
 
 test.before(async () => {
   one = await OpenConsole.start(manifests)
-  // Grey edges of letters: with coloured ones a picture is half as large again.
+  // Grayscale antialiasing: with subpixel colours a picture is half as large again.
   browser = await startBrowser('--disable-lcd-text')
   page = await browser.newPage()
   await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'light' }])
@@ -103,7 +100,7 @@ test.after(async () => {
   await one?.[Symbol.asyncDispose]()
 })
 
-// What is left of the page below a picture counts, too.
+// The part of the page below the picture counts too.
 const said = () => page.evaluate('document.querySelector("main").innerText') as Promise<string>
 
 for (const [name, { path, shows, size = [1000, 430], act }] of Object.entries(PICTURES))
@@ -116,7 +113,7 @@ for (const [name, { path, shows, size = [1000, 430], act }] of Object.entries(PI
     const file = join(root, 'docs/pictures', `console-${name}.png`) as `${string}.png`
     if (UPDATES) {
       mkdirSync(join(root, 'docs/pictures'), { recursive: true })
-      // The folder of the test says nothing to a reader.
+      // The folder of the test means nothing to a reader.
       await page.evaluate(`for (const part of document.querySelectorAll('h1, .where b, dd'))
         if (part.textContent === ${JSON.stringify(join(one.folder.path, 'all.yaml'))}) part.textContent = 'team-a/all.yaml'`)
       await page.screenshot({ path: file })

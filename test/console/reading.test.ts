@@ -1,4 +1,7 @@
-/** What the pages for reading say, over a gateway whose backend comes and goes, and over the objects of samples/login. */
+/**
+ * Checks the text of the read-only pages, over a gateway whose backend comes and goes, and over the objects of
+ * samples/login.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser, Page } from 'puppeteer-core'
@@ -70,7 +73,7 @@ test('a backend that answers again is shown as healthy', async () => {
   await backend.close()
   await eventually('the console says that it is ill', async () => (await seen())['state'] === 'ill')
   assert.is.not((await seen())['error'], null)
-  // The page of the server says what the gateways say of it.
+  // The page of the server repeats what the gateways report about it.
   await eventually('its own page says it, too', async () => (await stateOf()) === 'ill')
   backend = await backendAt(backend.port)
   await eventually('it is healthy again', async () => (await reported())['health'] === 'healthy')
@@ -110,7 +113,7 @@ test('the map of samples/login has every reference, and nothing else', () => {
     boxes.map((box) => box.key).sort(),
     [...new Set([...leads.flat(), key('MCPServer', 'providers')])].sort(),
   )
-  // All that the command says of the gateway is near it on its own map.
+  // The gateway's own map shows everything that the command prints about it.
   const gatewayOf = objects.get('VirtualMCPServer', 'default', 'accounts') as KubernetesObject
   const inTree = ({ object: id, branches }: Branch): string[] => [
     ...(id === undefined ? [] : [formatKey(id)]),
@@ -176,7 +179,7 @@ test('the list below the map says the same as the map', async () => {
   )) as readonly (readonly [string, string])[]
   const listed = rows.flatMap(([from, cell]) => (cell === '–' ? [] : cell.split(', ').map((to) => `${from} ${to}`)))
   assert.equal(listed.sort(), edges.map((edge) => edge.replace(/ \w+\/default\//, ' ')).sort())
-  // A narrow screen has the list alone.
+  // A narrow screen shows only the list.
   await page.setViewport({ width: 360, height: 800 })
   assert.is(
     await page.$eval('.map', (map) => (map as unknown as { checkVisibility(): boolean }).checkVisibility()),

@@ -14,7 +14,7 @@ test('registries of a configYAML are read as the operator reads them', () => {
   assert.equal(declaredRegistries(inText('registries: [{name: a}, {name: b}]')), ['a', 'b'])
 })
 
-// Such texts stop a reader that does not refuse them: each level doubles a key, each alias an answer.
+// These texts exhaust a reader that does not refuse them: each level doubles a key, each alias an answer.
 const hostile: Readonly<Record<string, string>> = {
   'keys that are maps': `registries: [{name: a}]\n${'? '.repeat(40)}a`,
   'a repeated key': 'registries: [{name: a}]\nregistries: [{name: b}]',

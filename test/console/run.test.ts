@@ -72,7 +72,7 @@ test('other hosts, other origins, other ports of this machine and frames are ref
   assert.is((await fetch(`${one.url}/workloads`, { method: 'POST', headers: unsigned, body: 'form=x' })).status, 403)
 })
 
-/** A GET with headers that fetch would not let one set. */
+/** Sends a GET with headers that fetch does not allow. */
 async function rawGet({ url, cookie }: OpenConsole, headers: Readonly<Record<string, string>>) {
   const { request } = await import('undici')
   const answer = await request(`${url}/`, { headers: { cookie, ...headers } })

@@ -1,4 +1,4 @@
-/** An API server that is slow, full or away, and what a console asks of it and of others. */
+/** Tests an API server that is slow, overloaded or down, and which requests a console sends to it and to others. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import pino from 'pino'
@@ -40,7 +40,7 @@ test.after(async () => {
   await api?.close()
 })
 
-/** Opens a tab in a browser session of its own, in which a new viewer is logged in. */
+/** Opens a tab in a separate browser context in which a new viewer is logged in. */
 async function tabOf(viewer: string): Promise<Page> {
   const cookie = await one.logIn(viewer)
   const context = await browser.createBrowserContext()
@@ -92,7 +92,7 @@ test('a viewer who has lost all rights sees nothing that was read before', async
   api.reach = () => undefined
   clock.pass(31_000)
   assert.is(await view(), 200)
-  // Not even the questions what one may do are allowed any more.
+  // Now the viewer may not even ask for their own rights.
   api.reach = () => []
   api.isMute = true
   clock.pass(31_000)
@@ -153,7 +153,7 @@ test('64: an API server that sends Retry-After is left alone for that time', asy
   assert.ok(lists().length > before)
 })
 
-/** Lets a minute pass in a page at once, and returns how often its script asked the console; Chromium fetches icons late. */
+/** Advances a page's clock by a minute and returns the number of requests from its script; Chromium fetches icons late. */
 async function requestsInAMinute(page: Page): Promise<number> {
   let count = 0
   page.on('request', (request) => {

@@ -24,7 +24,7 @@ interface Line {
   readonly console: { readonly open: string }
 }
 
-/** `portico run` over manifests, with its console open. Its workloads listen where no other file's do. */
+/** Runs `portico run` over manifests and opens its console. The ports of its workloads are used by no other test file. */
 export class OpenConsole implements AsyncDisposable {
   readonly folder: TemporaryFolder
   readonly portico: RunningPortico
@@ -37,7 +37,7 @@ export class OpenConsole implements AsyncDisposable {
     this.portico = portico
   }
 
-  /** Resolves when everything serves, and gateways have tried every server. */
+  /** Resolves when everything serves and the gateways have tried every server. */
   static async start(
     manifests: string,
     args: readonly string[] = [],
@@ -58,14 +58,14 @@ export class OpenConsole implements AsyncDisposable {
     return this.portico.reports.at(-1) as unknown as Line
   }
 
-  /** The link that lets the next browser in: one that was given out is used, and the next is told a moment later. */
+  /** Returns the link that lets the next browser in. Each works once, and the next is reported a moment later. */
   async link(): Promise<string> {
     await eventually('the next link is told', () => this.line.console.open !== this.#given)
     this.#given = this.line.console.open
     return this.#given
   }
 
-  /** Swaps the link for a cookie. */
+  /** Exchanges the link for a cookie. */
   async open(): Promise<void> {
     const answer = await fetch(await this.link(), { redirect: 'manual' })
     this.cookie = answer.headers.get('set-cookie')?.split(';')[0] ?? ''

@@ -30,7 +30,7 @@ test.before(async () => {
 })
 test.after(() => one[Symbol.asyncDispose]())
 
-/** Sends a page's form as a browser would. */
+/** Submits a page's form as a browser does. */
 async function post(
   path: string,
   fields: Readonly<Record<string, string>>,
@@ -153,7 +153,7 @@ test('a denied call of the audit log fills the form', async () => {
   const { requestId } = (await calls()).find(({ tool }: { tool: string }) => tool === 'clock_current_time')
   const filled = await one.json(`/ns/default/vmcp/guarded/access?request=${requestId}`)
   assert.is(filled.facts.question.tool, 'clock_current_time')
-  // It is explained at once.
+  // The page explains it at once.
   assert.equal([filled.facts.verdict, filled.facts.filledFrom.requestId], ['denied', requestId])
   const page = await one.text(`/ns/default/vmcp/guarded/access?request=${requestId}`)
   assert.match(page, /DENIED<\/span><span dir="auto">by the policy: /)

@@ -1,4 +1,4 @@
-/** Usage out of a real Prometheus that has scraped the gateways of two teams, as a console in a pod shows it. */
+/** Shows usage from a real Prometheus that scraped the gateways of two teams, in a console that runs in a pod. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type UsageFacts, usageCsv, usageRows } from '../../console/facts/usage.ts'
@@ -15,7 +15,7 @@ const TOOLS = { red: 'current_time', blue: 'convert_time' }
 const TEAMS = ['red', 'blue'] as const
 type Team = (typeof TEAMS)[number]
 
-/** A gateway with one server, in the namespace of a team. */
+/** Returns a gateway with one server, in a team's namespace. */
 const manifestsOf = (team: string) => [
   `apiVersion: portico.dev/v1beta1\nkind: MCPGroup\nmetadata: {name: all, namespace: ${team}}\nspec: {}\n`,
   `apiVersion: portico.dev/v1beta1\nkind: MCPTelemetryConfig\nmetadata: {name: metrics, namespace: ${team}}\nspec: {prometheus: {enabled: true}}\n`,
@@ -77,7 +77,7 @@ const USAGE = '/ns/red/vmcp/tools/usage'
 type Rows = readonly { readonly name: string; readonly calls: number }[]
 
 test('33: usage by tool is the increase that Prometheus reports', async () => {
-  // A series counts from its first sample on.
+  // Increases count only after a series' first sample.
   for (const team of TEAMS) {
     await call(team, 1)
     await eventually('it is scraped', async () => (await total(team)) === 1)
@@ -85,7 +85,7 @@ test('33: usage by tool is the increase that Prometheus reports', async () => {
     await eventually('all are scraped', async () => (await total(team)) === 151)
   }
   const increase = 'sum by (gen_ai_tool_name) (increase(portico_tool_calls_total{job="red"}[2591999s]))'
-  // Both are asked of the same second; a sample of it may come between them.
+  // Both queries use the same second; a scrape may fall between them.
   await eventually('both say the same', async () => {
     const second = Math.floor(Date.now() / 1000)
     const { facts } = await one.json(USAGE, cookie)
@@ -99,7 +99,7 @@ test('33: usage by tool is the increase that Prometheus reports', async () => {
       ['current_time'],
     )
     assert.ok(Number(rows[0]?.calls) >= 100, JSON.stringify(rows))
-    // Rows have whole calls.
+    // Rows show whole calls.
     return sums.every(([name, sum]) => {
       const row = rows.find((one) => one.name === name)
       return row !== undefined && Math.abs(row.calls - sum) <= Math.max(0.51, sum / 100)

@@ -4,7 +4,7 @@ import { kubectlScalar } from '../../crds/settings/kubectl-scalar.ts'
 import { parseDocuments } from '../../operator/cluster/files/document.ts'
 import { canonicalYaml } from '../../operator/render/object/canonical.ts'
 
-/** What sigs.k8s.io/yaml 1.6.0, by which kubectl reads manifests, gives for `a: SCALAR`: these are text. */
+/** For `a: SCALAR` sigs.k8s.io/yaml 1.6.0, with which kubectl reads manifests, returns text for these. */
 const texts = `
   e2 e503 E2 1e 1e+ .e5 1.2.3 _.5 .5__0 .5_ 0o8 0xg 0x 0b2 0b _1 -+ + 0x10000000000000000 1e400 -1e400 12:30
   12:30:45 1:2.5 2001-01-01 2001-1-1 2001-01-01T00:00:00Z yEs oFf tRUE nUll nil none NaN nan inf Infinity
@@ -13,7 +13,7 @@ const texts = `
   .trim()
   .split(/\s+/)
 
-/** And these are something else. */
+/** It returns another type for these. */
 const others = [
   ['1e3', 1000],
   ['1E3', 1000],

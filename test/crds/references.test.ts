@@ -4,7 +4,7 @@ import { kindNamed, kinds } from '../../crds/index.ts'
 
 const CORE = ['Secret', 'ConfigMap']
 
-/** Names by kind that a spec holds. */
+/** Returns the names in a spec, by kind. */
 function named(kind: string, spec: unknown): Record<string, readonly string[]> {
   const declaration = kindNamed(kind)
   if (!declaration) throw new Error(`no kind ${kind}`)

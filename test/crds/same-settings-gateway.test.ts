@@ -1,4 +1,4 @@
-/** What a kind's schema takes of a setting of a gateway or proxy, the configuration file takes, and nothing else. */
+/** Checks that a kind's schema and the configuration file accept the same values for each setting of a gateway or proxy. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { kinds } from '../../crds/index.ts'
@@ -8,7 +8,7 @@ import { childSchema, findValueSchema, type SchemaNode } from '../../crds/walk.t
 import { gatewayConfigSchema } from '../../dataplane/config/gateway.ts'
 import { compile } from '../../dataplane/config/schema-violations.ts'
 
-/** What stands at a path in a schema; `*` is an item of a list. */
+/** Returns the node at a path in a schema; `*` is a list item. */
 const nodeAt = (root: SchemaNode, path: string): SchemaNode =>
   path
     .split('/')
@@ -22,7 +22,7 @@ const nodeAt = (root: SchemaNode, path: string): SchemaNode =>
 const kindAt = (kind: keyof typeof kinds, path: string) => nodeAt(kinds[kind].spec as SchemaNode, path)
 const fileAt = (path: string) => nodeAt(gatewayConfigSchema as SchemaNode, path)
 
-/** Texts of a length, in the forms that patterns ask for. */
+/** Returns texts of a length, in the forms that patterns require. */
 const ofLength = (length: number): readonly string[] =>
   [
     ['', ''],
@@ -58,7 +58,7 @@ const TEXTS = [
 ]
 const OF_EACH_TYPE = ['x', 0, 1.5, true, false, [], ['x'], {}, { x: 'x' }]
 
-/** A node whose parts take anything: its own keywords alone. */
+/** Returns a node with its own keywords, whose parts accept anything. */
 const shell = (node: SchemaNode): SchemaNode => ({
   ...node,
   ...(node.items === undefined ? {} : { items: {} }),
@@ -80,13 +80,13 @@ const around = (...bounds: readonly (number | undefined)[]) =>
 
 const keyOf = (node: SchemaNode) => node['x-kubernetes-list-map-keys']?.[0]
 
-/** An item unlike the others; where a key tells items apart, the file's rules say that none is there twice. */
+/** Returns a distinct item. If a key identifies the items, the file's rules refuse duplicates. */
 const itemOf = (list: SchemaNode, index: number) => {
   const key = keyOf(list)
   return key === undefined ? index : { [key]: `a${index}` }
 }
 
-/** At, below and above each limit that either of two schemas has, of wrong forms and of wrong types. */
+/** Returns values at, below and above each limit of two schemas, of wrong forms and of wrong types. */
 function valuesFor(one: SchemaNode, other: SchemaNode): readonly unknown[] {
   const both: readonly Bounds[] = [one as Bounds, other as Bounds]
   const counts = (bounds: readonly number[]) => bounds.filter((count) => count >= 0)
@@ -106,13 +106,13 @@ function valuesFor(one: SchemaNode, other: SchemaNode): readonly unknown[] {
   ]
 }
 
-/** Fields that somebody has to set: nothing is put in their place. */
+/** Returns the required fields without a default. */
 const neededOf = ({ required = [], properties = {} }: SchemaNode) =>
   required.filter((name) => properties[name]?.default === undefined)
 
 const shown = (value: unknown) => JSON.stringify(value).replace(/^(.{40}).+$/s, '$1…')
 
-/** What of two objects is not the same, and what of each of their fields isn't. */
+/** Returns the differences between two objects, and between each of their fields. */
 function objectDifferences(field: string, kind: SchemaNode, file: SchemaNode, left: readonly string[]): string[] {
   const fields = Object.entries(kind.properties ?? {}).filter(
     ([name, child]) => !left.includes(name) && isInFiles(child),
@@ -134,7 +134,7 @@ function objectDifferences(field: string, kind: SchemaNode, file: SchemaNode, le
   ]
 }
 
-/** Every value that a field of the kind takes and that of the file refuses, or the other way round. */
+/** Returns every value that one of the two fields accepts and the other refuses. */
 function differences(field: string, kind: SchemaNode, file: SchemaNode, left: readonly string[] = []): string[] {
   if (kind.properties !== undefined && kind.mountedAs === undefined) return objectDifferences(field, kind, file, left)
   if (kind.mountedAs !== undefined) return file.type === 'string' ? [] : [`${field} is no path`]
@@ -158,12 +158,12 @@ const gateway = (path: string) => kindAt('VirtualMCPServer', path)
 const credential = (type: string) =>
   [kindAt('MCPExternalAuthConfig', type), fileAt(`backends/*/credential/${type}`)] as const
 
-/** What of the kind is looked at, what of the file, and which fields of the kind have no counterpart there. */
+/** The compared parts of the kind and of the file, and the fields of the kind without a counterpart in the file. */
 const rows: Readonly<Record<string, readonly [kind: SchemaNode, file: SchemaNode, left?: readonly string[]]>> = {
   'a gateway’s authorization server': [
     gateway('authServerConfig'),
     fileAt('authServer'),
-    // The first is below; the other is the operator's.
+    // The first has its own row below; the operator handles the other.
     ['storage', 'disableUpstreamTokenInjection'],
   ],
   'an authorization server of several proxies': [
@@ -198,7 +198,7 @@ const gatewayRows: typeof rows = {
   'an issuer of tokens': [
     kindAt('MCPOIDCConfig', 'inline'),
     fileAt('incomingAuth/oidc'),
-    // Without an issuer a file reads that of the API server; introspection is a block there.
+    // Without an issuer a file uses that of the API server; introspection is a separate block there.
     ['issuer', 'clientId', 'clientSecretRef', 'introspectionUrl'],
   ],
   'introspection of tokens': [

@@ -1,4 +1,4 @@
-/** What a kind's schema takes of a setting, the configuration file and the admin API take, and nothing else. */
+/** Checks that a kind's schema, the configuration file and the admin API accept the same values for each setting. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
@@ -34,7 +34,7 @@ function objectOf(kind: string, name: string): KubernetesObject {
   return found
 }
 
-/** A block of an object in the corpus, and of the configuration of a workload that has it. */
+/** Returns a block of an object in the corpus, and the block in the configuration of its workload. */
 const blockOf = (
   [kind, name, from]: readonly [kind: string, name: string, from: string],
   [workload, to]: readonly [workload: string, to: string],
@@ -46,7 +46,7 @@ const blockOf = (
   ...(workload.startsWith('MCPRegistry/') ? registryFile : gatewayFile),
 })
 
-/** Sources as a caller of the admin API may make them: none of them names a file. */
+/** Returns the sources that a caller of the admin API may create: none of them names a file. */
 function apiSources(): Block {
   const registry = objectOf('MCPRegistry', 'fields') as KubernetesObject & MCPRegistry
   const sources = (registry.spec.sources ?? [])

@@ -12,7 +12,7 @@ interface Sample {
 
 const root = new URL('../..', import.meta.url).pathname
 
-/** Objects of our kinds in all samples. */
+/** The objects of our kinds in all samples. */
 const samples: Sample[] = globSync('samples/**/*.yaml', { cwd: root }).flatMap((file) =>
   parseAllDocuments(readFileSync(join(root, file), 'utf8'))
     .map((document) => document.toJS() as Sample['object'] | null)

@@ -83,7 +83,7 @@ test('defaults are valid values', () => {
 })
 
 test('a field with a default may be left out', () => {
-  // By the spec, the key of a CA bundle is required although it has a default: leaving it out works.
+  // The specification requires the key of a CA bundle although it has a default; here it may be left out.
   const asInTheSpec = /caBundleRef\.configMapRef$/
   for (const { path, node } of spec) {
     if (asInTheSpec.test(path)) continue
@@ -152,7 +152,7 @@ test('every status has the standard fields of conditions', () => {
   }
 })
 
-/** What of SPIFFE an authorization server at this path does not serve. */
+/** The fields for SPIFFE that an authorization server at this path does not support. */
 const spiffe = (path: string) => [
   `${path}.inboundGrants.spiffeClientAuth[].methods[]=spiffe_x509`,
   `${path}.spiffeTrustDomains[].bundleSource.endpoint.profile=https_spiffe`,

@@ -20,7 +20,7 @@ test('a plain object has nothing unsupported', () => {
   assert.equal(of('MCPGroup', {}), {})
 })
 
-/** Why parts of the schemas below are refused. */
+/** The reason for refusing parts of the schemas below. */
 const REFUSED = { refused: 'by nobody' } as const
 
 test('a refused value and a refused part carry their reason', () => {
@@ -104,7 +104,7 @@ test('invalid objects cause no exception', () => {
 })
 
 test('each refused field is found when it is set', () => {
-  // Every leaf alone, in an object made of nothing but the way to it.
+  // Each leaf alone, in an object that contains only the path to it.
   for (const declaration of declarations) {
     for (const { path, node } of specPlaces(declaration)) {
       if (!isLeaf(node) || typeof node.readBy !== 'object') continue

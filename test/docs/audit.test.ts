@@ -1,4 +1,7 @@
-/** What docs/audit.md says to apply is valid and reaches the pods; its events are those of the code, its line has their form. */
+/**
+ * Checks docs/audit.md: its manifests are valid and reach the pods, its events are those of the code, and its line has
+ * their form.
+ */
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

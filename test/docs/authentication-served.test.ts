@@ -1,6 +1,6 @@
 /**
- * The manifests of docs/authentication.md as gateways serve them: what the operator makes of each is run, with servers of
- * this machine in the place of those that it names. Tokens of ServiceAccounts are in test/cluster/api-server/cluster-issuer.ts.
+ * Runs the manifests of docs/authentication.md as gateways, with servers on this machine instead of those that they
+ * name. Tokens of ServiceAccounts are in test/cluster/api-server/cluster-issuer.ts.
  */
 import { readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -23,14 +23,14 @@ const docs = readFileSync(new URL('../../docs/authentication.md', import.meta.ur
 const blocks = [...docs.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
 const GROUP = 'kind: MCPGroup\nmetadata: {name: tools}\n---\n'
 
-/** The one example that says this. */
+/** Returns the one example that contains this text. */
 function example(says: string): string {
   const [found = '', ...others] = blocks.filter((block) => block.includes(says))
   assert.ok(found !== '' && others.length === 0, says)
   return found
 }
 
-/** The configuration of the example's gateway, with what is `here` in the place of what it names. */
+/** Returns the configuration of the example's gateway, with the values of `here` in place of those that it names. */
 function configOf(block: string, here: Readonly<Record<string, string>> = {}, more = ''): TestConfig {
   let text = configText(plansOfText(GROUP + block + more).get('VirtualMCPServer/tools')).replaceAll('../', '')
   for (const [there, place] of Object.entries(here)) {
@@ -38,11 +38,11 @@ function configOf(block: string, here: Readonly<Record<string, string>> = {}, mo
     text = text.replaceAll(there, place)
   }
   const config = parse(text) as TestConfig
-  // Servers of this machine have addresses that those of an entry may not have.
+  // Servers of this machine have private addresses, which an entry may not have.
   return { ...config, backends: config.backends.map((backend) => ({ ...backend, allowPrivateIP: true })) }
 }
 
-/** Puts the example's Secrets where they are mounted. */
+/** Writes the example's Secrets to where they are mounted. */
 const mount = (block: string) => async (directory: string) => {
   for (const document of parseAllDocuments(block)) {
     const { kind, metadata, stringData = {} } = document.toJS()
@@ -62,7 +62,7 @@ const call = async ({ url }: GatewayUnderTest, backend: string, headers: Record<
 const startBackend = () => startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
 const lastCall = (backend: RawServer) => backend.calls('tools/call').at(-1) as RawServer['seen'][number]
 
-/** Serves the backends of an example to callers who have tokens. */
+/** Serves the backends of an example to callers with tokens. */
 async function served(block: string, config: TestConfig): Promise<LoginGateway> {
   return startLoginGateway({ backends: config.backends }, { prepare: mount(block) })
 }
@@ -200,7 +200,7 @@ test('awsSts: requests are signed with credentials of the role that the claims c
   const block = example('type: awsSts')
   const config = configOf(block, {
     'https://aws-mcp.eu-west-1.api.aws/mcp': backend.url,
-    // It names none: that of its region is here.
+    // The example names no STS endpoint, so that of its region is replaced here.
     'region: eu-west-1': `region: eu-west-1\n        stsUrl: ${sts.url}`,
   })
   const gateway = await served(block, config)

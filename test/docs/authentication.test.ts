@@ -1,4 +1,4 @@
-/** The manifests of docs/authentication.md are ones that a cluster takes. */
+/** Checks that a cluster accepts the manifests of docs/authentication.md. */
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

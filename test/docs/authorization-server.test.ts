@@ -1,4 +1,4 @@
-/** What docs/authorization-server.md says to apply and to run does what it says. */
+/** Runs the manifests and commands of docs/authorization-server.md and checks their documented results. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** The manifests in docs/authorization.md are served as they stand. */
+/** Checks that the manifests in docs/authorization.md are served unchanged. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'

@@ -1,6 +1,6 @@
 /**
- * docs/first-hour.md without a cluster: what its manifest becomes, what its verification shows of a gateway with that
- * configuration, and that each command is one of the tools that it calls. `helm install` and `helm uninstall` run in
+ * Tests docs/first-hour.md without a cluster: what its manifest is rendered to, what its verification prints for a
+ * gateway with that configuration, and that its commands exist. `helm install` and `helm uninstall` run in
  * test/cluster/chart.test.ts, tokens of ServiceAccounts in test/cluster/api-server/cluster-issuer.ts.
  */
 import { execFile, spawnSync } from 'node:child_process'
@@ -82,7 +82,7 @@ test('each shown command exists with the shown options', () => {
   for (const line of commands.filter((each) => each.startsWith('bin/'))) {
     const [program = '', ...args] = line.split(/\s+/)
     assert.ok(existsSync(join(root, program)), line)
-    // A command that it can't parse ends with 2, before it looks for the cluster or the file.
+    // A command that it can't parse exits with 2, before it looks for the cluster or the file.
     const { status, stderr } = spawnSync(join(root, program), args, {
       env: { ...env, KUBECONFIG: '/nonexistent' },
       encoding: 'utf8',

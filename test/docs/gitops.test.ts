@@ -1,4 +1,4 @@
-/** The health check of docs/gitops.md, run by a real Lua, against what kstatus says of the same objects. */
+/** Runs the health check of docs/gitops.md in a real Lua, and compares it with what kstatus reports for the same objects. */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ const documents = [...readFileSync(join(root, 'docs/gitops.md'), 'utf8').matchAl
 const ofKind = (kind: string) => documents.find((document) => document.kind === kind)
 const script: string = parse(ofKind('ConfigMap').data['resource.customizations'])['portico.dev/*']['health.lua']
 
-/** A JSON value as Lua writes it. */
+/** Writes a JSON value as a Lua literal. */
 function lua(value: unknown): string {
   if (value === null || value === undefined) return 'nil'
   if (Array.isArray(value)) return `{${value.map(lua).join(', ')}}`
@@ -31,7 +31,7 @@ function lua(value: unknown): string {
     : String(value)
 }
 
-/** The health of each object, in order, by one run of Lua. */
+/** Returns the health of each object, in order, from one run of Lua. */
 function healthOf(objects: readonly object[]): string[] {
   const calls = objects.map((object) => `print(health(${lua(object)}).status)`).join('\n')
   const { status, stdout, stderr } = spawnSync('lua5.1', ['-'], {
@@ -42,7 +42,7 @@ function healthOf(objects: readonly object[]): string[] {
   return stdout.trim().split('\n')
 }
 
-/** As kstatus computes it for any custom resource (sigs.k8s.io/cli-utils, pkg/kstatus/status/generic.go). */
+/** Computes the status as kstatus does for any custom resource (sigs.k8s.io/cli-utils, pkg/kstatus/status/generic.go). */
 function kstatus({ metadata, status }: KubernetesObject): string {
   const { conditions = [], observedGeneration } = (status ?? {}) as {
     conditions?: { type: string; status: string }[]
@@ -63,7 +63,7 @@ const HEALTH: Record<string, string> = {
   Failed: 'Degraded',
 }
 
-/** Every object of a text, with the status that the operator would write. */
+/** Returns every object of a text, with the status that the operator would write. */
 const written = (text: string): KubernetesObject[] =>
   planAll(worldOf(text).view, context).map(({ object, plan }) => ({
     ...object,
@@ -79,7 +79,7 @@ const object = (kind: string, spec: object, more: object = {}) =>
     spec,
   })
 
-/** One of every kind, most of them as good as they can be without a cluster, and with something missing or wrong. */
+/** One object of every kind; most are valid, as far as that is possible without a cluster, and some have a mistake. */
 const SOUND: Record<string, object> = {
   MCPGroup: {},
   MCPServer: { image: 'a', transport: 'streamable-http' },

@@ -1,4 +1,4 @@
-/** The manifests in docs/keys.md are served as they stand. */
+/** Checks that the manifests in docs/keys.md are served unchanged. */
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,4 @@
-/** The manifests in docs/login-providers.md are served as they stand. */
+/** Checks that the manifests in docs/login-providers.md are served unchanged. */
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -6,7 +6,7 @@ import { condition, configText, plansOfText } from '../support/operator/plans.ts
 
 const text = readFileSync(new URL('../../docs/login-providers.md', import.meta.url), 'utf8')
 const all = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
-/** Whole manifests; the other blocks are parts of a spec. */
+/** The complete manifests; the other blocks are parts of a spec. */
 const blocks = all.filter((block) => block.includes('apiVersion:'))
 const others = 'kind: MCPGroup\nmetadata: {name: tools}\nspec: {}\n'
 

@@ -1,4 +1,4 @@
-/** The manifest in docs/machines.md is served as it stands. */
+/** Checks that the manifest in docs/machines.md is served unchanged. */
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,4 @@
-/** What docs/pinning.md says to apply is valid, and the labels that it names are those of the command. */
+/** Checks that the manifests of docs/pinning.md are valid, and that the command prints the labels that it names. */
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,4 @@
-/** The manifest of docs/proof.md, as a gateway serves it. */
+/** Serves the manifest of docs/proof.md from a gateway. */
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

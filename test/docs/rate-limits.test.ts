@@ -1,4 +1,4 @@
-/** What docs/rate-limits.md says to apply is valid and reaches the pods; the status that it shows is the real one’s shape. */
+/** Checks that the manifests of docs/rate-limits.md are valid and reach the pods, and that its status has the real shape. */
 
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'

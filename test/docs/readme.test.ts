@@ -9,14 +9,14 @@ import { RunningPortico } from '../support/operator/running-portico.ts'
 const root = join(import.meta.dirname, '../..')
 const readme = readFileSync(join(root, 'README.md'), 'utf8')
 
-/** Commands of the `sh` blocks below a heading, continuation lines joined, comments dropped. */
+/** Returns the commands of the `sh` blocks below a heading, with continuation lines joined and comments dropped. */
 function commandsUnder(heading: string): string[] {
   const section = readme.split(/^## /m).find((part) => part.startsWith(`${heading}\n`)) ?? ''
   const blocks = [...section.matchAll(/^```sh\n(.*?)^```/gms)].map((match) => match[1] as string)
   return blocks.flatMap((block) => block.replaceAll('\\\n', ' ').split('\n')).filter((line) => line.trim() !== '')
 }
 
-/** Runs a line as a reader's shell would, in the checkout. */
+/** Runs a line in the checkout as a reader's shell would. */
 const run = (line: string) =>
   execFileSync('bash', ['-euo', 'pipefail', '-c', line], {
     cwd: root,
@@ -35,7 +35,7 @@ test('the commands of the README’s “Try it” work and print what is promise
   const portico = new RunningPortico(['samples/quickstart', '--state', join(folder.path, 'state')])
   try {
     const { endpoints } = await portico.ready()
-    // The addresses that the README names are those of a machine on which nothing else listens.
+    // The README names the addresses of a machine on which nothing else listens.
     assert.ok(endpoints.some(({ url }) => url === 'http://127.0.0.1:4483/mcp'))
     assert.ok(endpoints.some(({ url }) => url === 'http://127.0.0.1:8080'))
     assert.is(JSON.parse(run(curl)).servers.length, 2)

@@ -20,7 +20,7 @@ test('the commands work in the shown order and print what is promised', async ()
   using folder = temporaryFolder()
   const [start = '', use = ''] = blocks('sh')
   const ports = { 8080: await freePort(), 8081: await freePort() }
-  // What one command answers is told from the next by a line of its own.
+  // A separator line keeps the answers of the commands apart.
   const commands = use.replaceAll(/^curl/gm, 'echo; echo ---; curl')
   const script =
     `${start.replace(/\bbin\/portico/, join(root, 'bin/portico'))}\ntrap 'kill $!' EXIT\n${commands}`.replace(

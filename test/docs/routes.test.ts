@@ -1,4 +1,4 @@
-/** The table of what is served, in docs/architecture.md, against the apps and handlers that serve it. */
+/** Compares the table of routes in docs/architecture.md with the apps and handlers that serve them. */
 import { readFileSync } from 'node:fs'
 import { request } from 'undici'
 import { test } from 'uvu'
@@ -33,7 +33,7 @@ const routesIn = (listener: string, isBeforeApp: boolean) =>
     .filter((row) => row.listener === listener && row.isBeforeApp === isBeforeApp)
     .flatMap(({ path, methods }) => methods.map((method) => `${method} ${path}`))
     .sort()
-/** Endpoints of an app; what has no method is a middleware, or refuses other methods. */
+/** Returns the endpoints of an app. A route without a method is a middleware, or refuses other methods. */
 const routesOf = ({ routes }: { readonly routes: readonly { method: string; path: string }[] }) =>
   [...new Set(routes.filter(({ method }) => method !== 'ALL').map(({ method, path }) => `${method} ${path}`))].sort()
 

@@ -1,4 +1,4 @@
-/** docs/security-requirements.md: each requirement names a test that is there, or says why it has none. */
+/** Checks docs/security-requirements.md: each requirement names an existing test, or says why it has none. */
 import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

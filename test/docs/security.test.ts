@@ -1,4 +1,4 @@
-/** Each bound and share that docs/security.md names is the one in the code: a number that changes in one place alone is told. */
+/** Checks that each bound and share in docs/security.md equals its constant in the code. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -17,7 +17,10 @@ const root = new URL('../../', import.meta.url)
 const read = (file: string) => readFileSync(new URL(file, root), 'utf8')
 const page = read('docs/security.md').replace(/\s+/g, ' ')
 
-/** Files that moved are looked for in their room, where all that declare the constant have to agree. */
+/**
+ * Returns the texts to search for a constant. If its file moved, all files of that room are searched, and all
+ * declarations must agree.
+ */
 function textsOf(file: string, constant: string): readonly string[] {
   if (existsSync(new URL(file, root))) return [read(file)]
   const room = file.split('/').slice(0, 2).join('/')
@@ -27,7 +30,7 @@ function textsOf(file: string, constant: string): readonly string[] {
   return texts.filter((text) => new RegExp(`^(?:export )?const ${constant}\\b`, 'm').test(text))
 }
 
-/** Returns the number of a constant of a file, or of a member of one (`LOGINS.burst`), that is written as arithmetic. */
+/** Returns the value of a constant in a file, or of a member of one (`LOGINS.burst`), that is written as arithmetic. */
 function of(file: string, name: string): number {
   const [constant = '', member] = name.split('.')
   const found = new Set(textsOf(file, constant).map((text) => valueIn(text, constant, member)))

@@ -85,7 +85,7 @@ test('the list of all pages names every page of docs', () => {
 })
 
 test('two versions stand side by side, and the choice of another keeps the page', async () => {
-  // A repository of its own: a checkout of CI may have no history and no tags.
+  // A separate repository: a checkout in CI may have no history and no tags.
   const source = join(folder, 'repository')
   const git = (...args: string[]) =>
     execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@example.com', '-C', source, ...args])

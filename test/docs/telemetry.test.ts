@@ -1,4 +1,7 @@
-/** What docs/telemetry.md says to apply is valid and reaches the pods; the metrics and attributes in it are those of the code. */
+/**
+ * Checks docs/telemetry.md: its manifests are valid and reach the pods, and its metrics and attributes are those of the
+ * code.
+ */
 import { globSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

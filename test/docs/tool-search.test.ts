@@ -1,4 +1,4 @@
-/** What docs/tool-search.md says to apply is valid and reaches the gateway. */
+/** Checks that the manifests of docs/tool-search.md are valid and reach the gateway. */
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,4 @@
-/** The pages for operators name only conditions, reasons, error codes, fields and commands that exist. */
+/** Checks that the pages for operators name only conditions, reasons, error codes, fields and commands that exist. */
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -10,7 +10,7 @@ const root = new URL('../../', import.meta.url)
 const page = (name: string) => readFileSync(new URL(`docs/${name}.md`, root), 'utf8')
 const pages = ['troubleshooting', 'production', 'glossary', 'first-hour'].map(page).join('\n')
 const named = (text: string, pattern: RegExp) => new Set([...text.matchAll(pattern)].map((match) => match[1] as string))
-/** Words in code that look like a reason and are none. */
+/** Words in code that look like a reason but are not. */
 const OTHER_WORDS = new Set(['Authorization', 'Host', 'Origin', 'Terminating'])
 
 test('each condition, reason, kind and alert that is named exists', () => {
@@ -37,7 +37,7 @@ test('each error code of /mcp that is named exists, under its HTTP status', () =
       found++
       const row = errorTable[code as keyof typeof errorTable]
       assert.ok(row, code)
-      // Errors of a call are answers of JSON-RPC; over plain HTTP they are 502.
+      // Errors of a call are JSON-RPC answers; over plain HTTP their status is 502.
       assert.is(row.http === 200 ? 502 : row.http, status, code)
     }
   }

@@ -1,4 +1,4 @@
-/** What docs/workflows.md says to configure is valid, and its templates are read. */
+/** Checks that the manifests of docs/workflows.md are valid and that their templates can be parsed. */
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,4 @@
-/** The Dockerfile, read and its last step run: no engine is here, and no registry of images to ask for its base. */
+/** Parses the Dockerfile and runs its last step: there is no container engine here, and no registry for its base image. */
 import { execFileSync } from 'node:child_process'
 import { cpSync, globSync, lstatSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -36,7 +36,7 @@ test('the build context is complete and gives the layers of the archive', () => 
   mkdirSync(source)
   for (const [, pattern = ''] of sent)
     for (const path of globSync(pattern)) cpSync(path, join(source, path), { recursive: true })
-  // Linked, or copied where that folder is on another file system: a symbolic link would show the bundler other paths.
+  // Linked, or copied if that folder is on another file system: a symbolic link would give the bundler other paths.
   execFileSync('sh', ['-c', `cp -al node_modules ${source} || cp -a node_modules ${source}`])
   const built = join(folder.path, 'image')
   const build = line(/^RUN (node build\/bundle\.ts .*)$/m).replace(' /image', ` ${built}`)

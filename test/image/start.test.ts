@@ -1,4 +1,4 @@
-/** A gateway and an operator as the image starts them: from one file and the code that V8 made of it. */
+/** Starts a gateway and an operator as the image does: from one file and V8's code cache for it. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { freePort } from '../support/network/free-port.ts'
 import { writeBundle } from '../support/portico-program.ts'
 
 const CONFIG = 'name: p\nnamespace: default\nrole: gateway\nincomingAuth: {type: anonymous}\nbackends: []\n'
-/** Tells what becomes of the code, which files are read, and at the end what Node has loaded of itself. */
+/** Reports whether V8 accepted the code cache, which files are read, and at exit which parts of Node were loaded. */
 const TELLS = `
 const fs = require('node:fs'), vm = require('node:vm')
 const tell = (...words) => fs.writeSync(2, words.join(' ') + '\\n')
@@ -33,7 +33,7 @@ test.before(async () => {
   const built = join(folder.path, 'built')
   writeBundle(built)
   const codes = await startCodes(built)
-  // In the image it lies elsewhere.
+  // The image has it elsewhere.
   dist = join(folder.path, 'dist')
   renameSync(built, dist)
   for (const [name, code] of codes) writeFileSync(join(dist, name), code)
@@ -41,7 +41,7 @@ test.before(async () => {
 
 test.after(() => folder[Symbol.dispose]())
 
-/** Starts what the arguments say, and waits until it has said `ready`. */
+/** Starts a program and waits until it prints `ready`. */
 async function startProgram(flags: readonly string[], args: readonly string[], ready: string) {
   const program = ['--require', join(folder.path, 'tells.cjs'), join(dist, 'start.cjs')]
   const child = spawn(process.execPath, [...flags, ...program, ...args])
@@ -89,7 +89,7 @@ test('later modules are read from chunks, and none twice', async () => {
   assert.is(((await page.json()) as { name: string }).name, 'p')
   const refused = await fetch(`${gateway.adminUrl}/explain`, { method: 'POST', body: '{}' })
   assert.is(refused.status, 415)
-  // What it has written may be read after its answer.
+  // Its output may be read after its answer.
   await eventually('chunks were read', () => gateway.chunksRead().length > 0)
   const read = gateway.chunksRead()
   const packed = readFileSync(join(dist, 'gateway.start'), 'utf8')

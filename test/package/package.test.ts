@@ -12,7 +12,7 @@ import { porticoImage } from '../../build/image/portico.ts'
 import { freePort } from '../support/network/free-port.ts'
 
 const root = new URL('../..', import.meta.url).pathname
-/** The pinned Node comes first, as on a machine whose Node is new enough. */
+/** Puts the pinned Node first, as on a machine whose Node is new enough. */
 const env = { ...process.env, PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter) }
 
 const CATALOG = {
@@ -115,8 +115,9 @@ test('the package renders and serves manifests from its bundle, worker threads i
 })
 
 test('the image, with git, is at most 90 MB compressed and lists its contents', async () => {
-  // Measured: the archive that `make image` writes without a container engine, that is the gzipped layers as a registry
-  // keeps them and a node fetches them, with little around them. What an engine makes of the Dockerfile is not.
+  // Measures the archive that `make image` writes without a container engine: the gzipped layers as a registry stores
+  // them and a node fetches them, with little around them. An image that an engine builds from the Dockerfile is not
+  // measured.
   const image = await porticoImage({ compress: true })
   const entries = image.layers.flat()
   const paths = entries.map(({ path }) => path)

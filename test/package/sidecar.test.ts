@@ -1,4 +1,4 @@
-/** A sidecar from the bundle: a pod has one for each server, so that it loads what its configuration needs, and no more. */
+/** Runs a sidecar from the bundle. Every server's pod has one, so it must load only what its configuration needs. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -14,7 +14,7 @@ import { startKubelet } from '../support/operator/kubelet.ts'
 import { writeBundle } from '../support/portico-program.ts'
 
 const SERVER = fileURLToPath(new URL('../support/servers/stdio-server.ts', import.meta.url))
-/** Tells of each file that is loaded, on a line of the error output. */
+/** Writes the name of each loaded file to the error output. */
 const TELLS = `import { registerHooks } from 'node:module'
 registerHooks({ load(url, context, next) {
   if (url.startsWith('file:')) console.error('LOADED ' + url)
@@ -31,7 +31,7 @@ test.before(() => {
 
 test.after(() => folder[Symbol.dispose]())
 
-/** A proxy from the bundle, once it is ready. */
+/** Starts a proxy from the bundle and waits until it is ready. */
 async function startProxy(config: string) {
   const port = await freePort()
   writeFileSync(join(folder.path, 'gateway.yaml'), config)
@@ -55,7 +55,7 @@ async function startProxy(config: string) {
     url: `http://127.0.0.1:${port}/mcp`,
     output: () => output,
     exitCode: child.exitCode,
-    /** Source files of all chunks that it has loaded. */
+    /** Returns the source files of all chunks that it has loaded. */
     sources: () =>
       [...output.matchAll(/^LOADED (file:.*)$/gm)].flatMap(([, url = '']) =>
         url.endsWith('.js')

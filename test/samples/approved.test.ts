@@ -1,4 +1,4 @@
-/** The sample of approved definitions, run as its README says. */
+/** Runs the sample of approved definitions as its README describes. */
 import { cpSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
@@ -34,7 +34,7 @@ test('a tool whose text changes while the sample runs is withheld, and the other
       return tools.map(({ name }) => name).sort()
     }
     await eventually('the changed tool is withheld', async () => (await listed()).join() === 'notes_read_note')
-    // The server and its gateway tell; the message has the name, and nothing of the text.
+    // The server and its gateway report it; the message has the name and none of the text.
     const told = () => (running.reports.at(-1)?.problems ?? []).filter(({ reason }) => reason === 'Withheld')
     await eventually('both say what is withheld', () => told().length === 2)
     assert.equal(

@@ -1,4 +1,4 @@
-/** samples/keys as its README says it: one command, and a person who enters a key in Chromium. */
+/** Runs samples/keys as its README describes: one command, and a person who enters a key in Chromium. */
 import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser, Page } from 'puppeteer-core'
@@ -16,7 +16,7 @@ import { RunningPortico } from '../support/operator/running-portico.ts'
 const repository = join(import.meta.dirname, '..', '..')
 const KEY = secret<string>('key-ada-1234567890123')
 
-/** A copy on ports that are free. */
+/** Copies the sample and gives it free ports. */
 async function copyOfSample() {
   const folder = temporaryFolder()
   const manifests = join(folder.path, 'manifests')
@@ -68,12 +68,12 @@ test('a person gets a link, enters a key in a browser, and the server receives t
     page.setDefaultTimeout(120_000)
     const said: string[] = []
     page.on('console', (message) => {
-      // The status of a form that is refused is no news.
+      // The browser logs the status of a refused form, which is expected.
       if (!message.text().startsWith('Failed to load')) said.push(message.text())
     })
     await page.goto(url)
     assert.match(await page.$eval('h1', (title) => title.textContent ?? ''), 'Your key for Tickets')
-    // The browser is logged in at the provider, which asks nobody again.
+    // The browser is already logged in at the provider, which asks for nothing.
     await click(page, 'button[value=sign-in]')
     await page.waitForSelector('input[type=password]')
     const folder = process.env['LOOK']
@@ -82,7 +82,7 @@ test('a person gets a link, enters a key in a browser, and the server receives t
     await click(page, 'form button')
     assert.match(await page.$eval('[role=alert]', (alert) => alert.textContent ?? ''), 'does not look like such a key')
     if (folder !== undefined) await page.screenshot({ path: join(folder, 'key-wrong.png') as never })
-    // By keyboard alone: the field has the focus, Enter sends it.
+    // By keyboard only: the field has the focus, Enter submits it.
     assert.is(await page.evaluate('document.activeElement.name'), 'key')
     await page.keyboard.type(KEY)
     await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')])

@@ -1,4 +1,4 @@
-/** samples/login as its README says it: one command, and a person who walks through it in Chromium. */
+/** Runs samples/login as its README describes: one command, and a person who logs in with Chromium. */
 import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser } from 'puppeteer-core'
@@ -14,7 +14,7 @@ import { RunningPortico } from '../support/operator/running-portico.ts'
 
 const repository = join(import.meta.dirname, '..', '..')
 
-/** A copy on ports that are free. */
+/** Copies the sample and gives it free ports. */
 async function copyOfSample() {
   const folder = temporaryFolder()
   const manifests = join(folder.path, 'manifests')
@@ -24,7 +24,7 @@ async function copyOfSample() {
   const ports = { 4483: await freePort(), 4501: await freePort(), 4502: await freePort() }
   for (const file of readdirSync(manifests).filter((name) => name.endsWith('.yaml'))) {
     const text = readFileSync(join(manifests, file), 'utf8')
-    // In one pass and as whole numbers: a free port may hold another's digits (44501).
+    // All ports in one pass and as whole numbers: a free port may contain another's digits (44501).
     const moved = text.replace(/\b(?:4483|4501|4502)\b/g, (port) =>
       String(ports[port as unknown as keyof typeof ports]),
     )
@@ -33,12 +33,12 @@ async function copyOfSample() {
   return { folder, manifests, state: join(folder.path, 'state'), issuer: `http://127.0.0.1:${ports[4483]}` }
 }
 
-/** What a person does: allows the client, and logs in at each provider under the name given for it. Gives the code. */
+/** Acts as a person: allows the client, logs in at each provider under the given name, and returns the code. */
 async function walkThrough(browser: Browser, url: string, names: readonly string[]): Promise<string> {
   const page = await browser.newPage()
   page.setDefaultTimeout(120_000)
   const answered = page.waitForRequest((request) => request.url().startsWith(REDIRECT), { timeout: 240_000 })
-  /** Where the last click leads nobody listens. */
+  /** Nothing listens at the address to which the last click leads. */
   const click = (button: string) =>
     Promise.all([page.waitForNavigation().catch(() => undefined), page.locator(button).click()])
   await page.goto(url)

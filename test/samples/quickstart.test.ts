@@ -18,7 +18,7 @@ const mark = `portico-test-${randomUUID()}`
 const env = { PORTICO_TEST_MARK: mark }
 
 const occupied: Server[] = []
-/** A server that holds a port; the port is free again when it is closed. */
+/** Occupies a port until the server is closed. */
 async function holdPort(): Promise<{ server: Server; port: number }> {
   const server = createServer((_, response) => response.end('somebody else'))
   occupied.push(server)
@@ -28,7 +28,7 @@ async function holdPort(): Promise<{ server: Server; port: number }> {
 }
 const release = (server: Server) => new Promise<unknown>((resolve) => server.close(resolve))
 
-/** A copy of the sample that may be edited, on ports that are free. */
+/** Copies the sample for editing, and gives it free ports. */
 function copyOfSample(ports: { readonly gateway: number; readonly registry: number }) {
   const folder = temporaryFolder()
   const manifests = join(folder.path, 'manifests')
@@ -38,7 +38,7 @@ function copyOfSample(ports: { readonly gateway: number; readonly registry: numb
     const before = readFileSync(join(manifests, file), 'utf8')
     const after = change(before)
     assert.is.not(after, before, `${file} is edited`)
-    // At once, as editors do: whoever watches never sees a half of it.
+    // Renames into place, as editors do, so that a watcher never reads half a file.
     const replace = (text: string) => renameSync(folder.write(`${file}.part`, text), join(manifests, file))
     replace(after)
     return () => replace(before)
@@ -58,7 +58,7 @@ const endpoint = (report: Report, kind: string) => {
 
 const path = `${join(process.execPath, '..')}:${process.env['PATH']}`
 
-/** Runs a program to its end, without keeping this process from its own connections; throws when it fails. */
+/** Runs a program until it exits, while this process keeps serving its connections; throws if it fails. */
 const program = (file: string, args: readonly string[]) =>
   promisify(execFile)(file, [...args], { cwd: repository, env: { ...process.env, PATH: path }, maxBuffer: 1 << 26 })
 
@@ -269,7 +269,7 @@ run('another run on the same state directory is refused', async () => {
 run('a taken port is named and the rest serves; the workload starts once the port is free', async () => {
   const taken = await holdPort()
   using copy = copyOfSample({ gateway: taken.port, registry: await freePort() })
-  // The gateway does without its servers here: each is two processes more.
+  // The gateway needs none of its servers here, and each would be two more processes.
   for (const server of ['everything.yaml', 'clock.yaml']) rmSync(join(copy.manifests, server))
   const other = new RunningPortico([copy.manifests, '--state', copy.state], env)
   try {

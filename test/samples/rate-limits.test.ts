@@ -1,4 +1,4 @@
-/** The sample of rate limits, run as its README says. */
+/** Runs the sample of rate limits as its README describes. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

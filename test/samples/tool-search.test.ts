@@ -1,4 +1,4 @@
-/** The sample of tool search, run and asked as its README says. */
+/** Runs the sample of tool search and sends the queries of its README. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'

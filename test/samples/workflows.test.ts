@@ -1,4 +1,4 @@
-/** The sample of composite tools, run as its README says. */
+/** Runs the sample of composite tools as its README describes. */
 
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** Which pod the plugin talks to: whoever may create pods may give one the labels of a workload. */
+/** Checks which pods the plugin connects to: anyone who may create pods can give one the labels of a workload. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Cluster } from '../../../cli/kubectl/cluster.ts'
@@ -27,7 +27,7 @@ const pod = (name: string, owners: readonly object[] = [], { kind, metadata } = 
   status: { phase: 'Running', podIP: '10.0.0.1', conditions: [{ type: 'Ready', status: 'True' }] },
 })
 
-/** A cluster that holds these objects, by plural. */
+/** Returns a cluster with these objects, by plural. */
 const clusterOf = (objects: Readonly<Record<string, readonly object[]>>) =>
   ({
     api: { list: async ({ plural }: { plural: string }) => ({ metadata: {}, items: objects[plural] ?? [] }) },

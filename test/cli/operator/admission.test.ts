@@ -1,4 +1,4 @@
-/** The webhook's listener towards whoever reaches it: who may ask, how much, how slowly and how many at once. */
+/** Tests the webhook's listener: which clients it accepts, and its limits on size, speed and number of requests. */
 import { once } from 'node:events'
 import { Agent, request } from 'node:https'
 import { text } from 'node:stream/consumers'

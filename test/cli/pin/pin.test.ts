@@ -1,4 +1,4 @@
-/** `portico pin`, `diff --pins` and `validate` with real servers: of both eras, on stdio, and remote ones. */
+/** Tests `portico pin`, `diff --pins` and `validate` with real servers of both eras, on stdio and remote. */
 import { spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { startChangingServer } from '../../support/servers/changing-server.ts'
 const root = join(import.meta.dirname, '..', '..', '..')
 const [program, ...options] = porticoProgram
 
-/** Runs `portico` to its end. */
+/** Runs `portico` until it exits. */
 function portico(...args: readonly string[]) {
   return new Promise<{ readonly code: number | null; readonly out: string; readonly err: string }>(
     (resolve, reject) => {
@@ -49,7 +49,7 @@ metadata: {name: far}
 spec: {}
 `
 
-/** All files below a folder with their contents and times. */
+/** Returns all files below a folder with their contents and times. */
 function filesIn(folder: string): ReadonlyMap<string, string> {
   const paths = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((file) => file.isFile())
@@ -129,7 +129,7 @@ test('pin records servers of both eras, on stdio and behind entries, and diff re
       again.out + same.out + valid.err,
     )
     assert.equal(filesIn(manifests), before, 'a second pin writes nothing')
-    // What is approved is told as a warning, and is no difference.
+    // An approved finding is a warning and not a difference.
     assert.match(same.err, `warning: MCPServerEntry default/modern: ${outside}`)
 
     far.modern.shows.tools = [tool('One.\u200b'), elsewhere('New.')]

@@ -1,4 +1,4 @@
-/** The texts beside an MCPPin, and how a change of a definition is told. */
+/** Tests the text files beside an MCPPin, and how a changed definition is reported. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -92,7 +92,7 @@ test('pins keep what is approved, add what is new, and write nothing twice', () 
     assert.is(read('mcpserver-weather/instructions.txt'), 'Be kind.\\u{200b}\\u{5c}u{41}\n\n')
     assert.is(digestFile('instructions', read('mcpserver-weather/instructions.txt')), first[0]?.digest)
     assert.equal([...plan(first).writes], [])
-    // Another text: both are approved, and the plain name has the new one.
+    // A changed text: both are approved, and the plain name has the new one.
     const second = [first[0] as Shown, show('tools', 'a', tool('two')), first[2] as Shown]
     assert.equal(approve(second), ['tools a changed'])
     assert.match(read('mcpserver-weather/tools/a.json'), /"two"/)
@@ -100,12 +100,12 @@ test('pins keep what is approved, add what is new, and write nothing twice', () 
     assert.match(read(old), /"one"/)
     for (const seen of [first, second]) assert.equal([...plan(seen).writes], [])
     assert.is(plainText('tools', read(old)), JSON.stringify(JSON.parse(tool('one')), null, 2).concat('\n'))
-    // What is not shown any more stays approved, until it is pruned.
+    // A definition that is no longer served stays approved until it is pruned.
     assert.equal(approve(second.slice(0, 2)), [])
     assert.equal(approve(second.slice(0, 2), { prune: true }), ['tools a changed', 'tools b/c dropped'])
     assert.throws(() => read(old), /ENOENT/)
     assert.throws(() => read('mcpserver-weather/tools/b%2Fc.json'), /ENOENT/)
-    // What another MCPPin approves is not written again.
+    // A definition that another MCPPin approves is not written again.
     const elsewhere = { tools: new Map([['z', [digestText('tools', tool('z')) as string]]]) }
     const others = Object.fromEntries(
       ['instructions', 'tools', 'prompts', 'resources', 'resourceTemplates', 'pages'].map((list) => [list, new Map()]),
@@ -158,7 +158,7 @@ test('validate finds a text that was edited without its digest, and a digest wit
       ['error', 'PinTextDiffers', file],
       ['warning', 'PinTextMissing', join(folder, 'mcpserver-weather.yaml')],
     ])
-    // Another form of the same text counts for the same.
+    // Another serialization of the same definition is equal.
     writeFileSync(file, JSON.stringify(JSON.parse(tool('one'))))
     assert.equal(findings(), [])
     const stray = join(folder, 'mcpserver-weather/prompts/new.json')
