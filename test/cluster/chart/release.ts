@@ -82,7 +82,7 @@ test.after(async () => {
 
 test('a release is installed and upgraded; uninstalling leaves the kinds and their objects, with nothing held', async () => {
   const notes = install('--set', 'replicas=1')
-  assert.match(notes, /It looks after all namespaces; the kinds are of the API group portico\.dev/)
+  assert.match(notes, /It manages all namespaces; the kinds are of the API group portico\.dev/)
   await work('default')
   called('upgrade', 'portico', CHART, '--set', 'replicas=2,adminFrom={monitoring}')
   const { spec } = plane.read('deployment', 'portico-operator', SYSTEM)
