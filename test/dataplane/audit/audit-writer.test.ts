@@ -1,4 +1,4 @@
-/** How lines get to a file: rotation, failures, and a disk that is slow. */
+/** Tests how lines are written to a file: rotation, failures and a slow disk. */
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, readFileSync, renameSync, rmdirSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -101,7 +101,7 @@ test('a slow target holds a bounded number of bytes; lines beyond that are lost,
   const slow: Target = {
     ready: () => gate.promise,
     write: async (bytes) => {
-      // As a disk that is nearly full: a part of it at a time.
+      // A nearly full disk writes only a part at a time.
       const part = bytes.subarray(0, 7)
       written.push(part.toString())
       return part.length

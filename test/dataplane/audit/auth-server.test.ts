@@ -1,4 +1,7 @@
-/** What the audit log tells of the authorization server: who got what from whom, who was refused; and what it never tells. */
+/**
+ * Checks what the audit log records about the authorization server (who got which token, who was refused), and what it
+ * never contains.
+ */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -34,7 +37,7 @@ const OTHER = 'https://other.example/mcp'
 
 const agentSecret = secret(randomBytes(24).toString('base64url'))
 const hmacSecret = secret(randomBytes(32).toString('base64url'))
-/** What must be in no line, besides all that the watched secrets are. */
+/** Texts that no line may contain, besides the watched secrets. */
 const unwritten = new Set<string>([agentSecret, hmacSecret])
 let file: AuditFile
 let server: AuthServerUnderTest
@@ -121,7 +124,7 @@ test.before.each(() => {
 const summary = ({ type, outcome, error }: Audited) =>
   [type, outcome, ...(error === undefined ? [] : [error])].join(' ')
 
-/** Exactly these lines have come since the last were asked for. */
+/** Asserts that exactly these lines were written since the last call. */
 async function told(...lines: readonly string[]): Promise<readonly Audited[]> {
   const events = await file.next(lines.length)
   assert.equal(events.map(summary), lines)
@@ -130,7 +133,7 @@ async function told(...lines: readonly string[]): Promise<readonly Audited[]> {
 
 const LOGIN = ['oauth_consent success', 'oauth_provider_login success', 'oauth_login success'] as const
 
-/** Logs in by a new browser, which is asked; what comes of it must never be written. */
+/** Logs in with a new browser that is asked for consent. The audit log must contain none of the resulting tokens. */
 async function login(): Promise<Tokens> {
   client.agent.forget(new URL(server.issuer).host)
   const answered = await client.authorize({ resource: server.resource })
@@ -254,7 +257,7 @@ test('a refresh, and the reuse of a replaced token with the user whose it is', a
   const [refreshed] = await told('oauth_token_refresh success', 'oauth_token_refresh success')
   const { iss, sub } = decodeJwt(first.access_token)
   assert.equal(refreshed?.subject, { issuer: iss, id: sub, name: 'Person alice', client: client.id })
-  // Of the first the answer is repeated for a while, though not to others.
+  // The first answer is repeated for a while, but only for the same client.
   const other = await TestClient.register(server.issuer, { client_name: 'Other' })
   assert.is(await refusal(other.refresh(first.refresh_token)), '400 invalid_grant')
   const [, foreign] = await told('oauth_registration success', 'oauth_token_refresh denied invalid_grant')

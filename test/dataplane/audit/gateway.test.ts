@@ -1,4 +1,4 @@
-/** What the audit log of a gateway tells of calls, refusals and sessions, in both eras; and what it never tells. */
+/** Checks what a gateway's audit log records about calls, refusals and sessions in both eras, and what it never contains. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { AuditSettings } from '../../../dataplane/config/audit/audit.ts'
@@ -18,7 +18,7 @@ const alice = {
 }
 const eve = { sub: 'eve' }
 const SECRETS = /hunter2/
-/** A structured result that repeats as text, beside a text that is no JSON. */
+/** A structured result that a text item repeats, beside a text that is not JSON. */
 const REPEATED = JSON.stringify({
   resultType: 'complete',
   content: [
@@ -78,7 +78,7 @@ function settings(more: AuditSettings = {}): AuditSettings {
 const summary = ({ type, outcome, error }: Audited) =>
   [type, outcome, ...(error === undefined ? [] : [error])].join(' ')
 
-/** The audit settings that are in force from now on. */
+/** Applies audit settings and waits until they are in force. */
 async function configure(more: AuditSettings): Promise<void> {
   const { config } = await guarded.gateway.status()
   await guarded.gateway.configure({
@@ -91,7 +91,7 @@ async function configure(more: AuditSettings): Promise<void> {
   })
   await eventually('another configuration', async () => (await guarded.gateway.status()).config !== config)
   const next = (await guarded.gateway.status()).config
-  // It shows before all of it is in force; then it is told.
+  // The status shows it before all of it is in force; then the log line follows.
   await eventually('it is in force', () =>
     guarded.gateway.lines.some(
       (line) => line['config'] === next && line['msg'] === 'another configuration is in force',
@@ -221,7 +221,7 @@ test('events are chosen by their names; an exclusion wins', async () => {
 
 test('arguments and results are logged if that is configured, masked and cut', async () => {
   await configure({
-    // It comes a moment after the configuration is in force.
+    // The event is written a moment after the configuration is in force.
     excludeEventTypes: ['config_reload'],
     includeRequestData: true,
     includeResponseData: true,

@@ -1,4 +1,7 @@
-/** Many calls at once, also in one session with tokens of one subject: each line of the audit log is of its own caller. */
+/**
+ * Makes many calls at once, some in one session with tokens of the same subject: each line of the audit log must name
+ * its own caller.
+ */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Audited, AuditFile } from '../../support/audit/audit-file.ts'
@@ -17,7 +20,7 @@ let file: AuditFile
 let servers: readonly RawServer[] = []
 let guarded: GuardedGateway
 
-/** Answers in another order than it was asked. */
+/** Answers in another order than the requests came in. */
 async function call(request: RawRequest, res: Parameters<Parameters<typeof startRawServer>[0]['call']>[1]) {
   await new Promise((resolve) => setTimeout(resolve, random() * 20))
   const text = JSON.stringify({ content: [{ type: 'text', text: request.message.params?.['arguments'] }] })

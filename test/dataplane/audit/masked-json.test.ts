@@ -1,4 +1,4 @@
-/** What of a body gets into the audit log. */
+/** Checks which parts of a body are written to the audit log. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { maskedJson } from '../../../dataplane/audit/masked-json.ts'
@@ -167,7 +167,7 @@ test('the time grows linearly with what is written and with what is left out', (
     const began = performance.now()
     maskedJson(text, 1024 * 1024)
     const took = performance.now() - began
-    // Quadratic work would take hours.
+    // Quadratic time would take hours.
     assert.ok(took < 20_000, `${took} ms for ${text.slice(0, 20)}`)
   }
 })

@@ -1,4 +1,4 @@
-/** What the audit log of a registry tells of reads, writes, syncs and refusals. */
+/** Checks what a registry's audit log records about reads, writes, syncs and refusals. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Audited, AuditFile } from '../../support/audit/audit-file.ts'

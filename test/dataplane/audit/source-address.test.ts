@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert'
 import { sourceAddress } from '../../../dataplane/audit/lines.ts'
 import { trustedNetworks } from '../../../dataplane/config/check/address.ts'
 
-/** Where a request comes from: whom of those in front one may believe. */
+/** Checks which address a request is attributed to, and which proxies are trusted for it. */
 
 const from = (peer: string | undefined, forwarded?: string | string[], trusted: readonly string[] = []) =>
   sourceAddress(

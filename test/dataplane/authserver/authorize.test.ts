@@ -1,4 +1,4 @@
-/** The authorization endpoint: who is redirected, who is not, and what a request may ask for. */
+/** Tests the authorization endpoint: which requests it redirects, which it refuses, and which parameters it accepts. */
 
 import { request } from 'node:http'
 import { buffer as buffered } from 'node:stream/consumers'
@@ -31,7 +31,7 @@ test.before(async () => {
 })
 test.after(() => server.close())
 
-/** Where an authorization request leads, once the person has allowed the client; the status where it leads nowhere. */
+/** Allows the client and returns where the authorization request redirects to, or the status if it does not redirect. */
 async function leadsTo(url: string): Promise<string> {
   const response = await client.agent.get(url)
   const text = await response.text()

@@ -1,4 +1,4 @@
-/** The bundle that is shipped: oidc-provider names what it stores by its classes, which a bundler may rename. */
+/** Tests the shipped bundle: oidc-provider names its records after its classes, which a bundler may rename. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'

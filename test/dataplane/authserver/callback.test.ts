@@ -1,4 +1,4 @@
-/** What comes back from a provider: bound to its browser, used once, and never repeated to anybody. */
+/** Checks that a provider's callback is bound to its browser, works once, and is never repeated to another client. */
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -19,7 +19,7 @@ test.before.each(() => {
 })
 test.after(() => server.close())
 
-/** Logs in as far as the provider's answer. */
+/** Logs in up to the provider's redirect. */
 const toCallback = async (agent = client.agent) =>
   (await agent.follow(client.authorizeUrl(), (at) => at.startsWith(callbackUrl))).url
 
@@ -58,7 +58,7 @@ test('of many requests with the same answer, one gets the code', async () => {
 test('an answer that arrives from another or an unknown browser is refused and used up', async () => {
   for (const other of [new UserAgent(), new UserAgent()]) {
     const url = await toCallback()
-    // Somebody's own cookie is no better than none.
+    // A cookie of another browser is no better than none.
     await (await other.get(client.authorizeUrl())).body?.cancel()
     assert.is(await statusAt(url, other), 400)
     assert.is(await statusAt(url), 400)
@@ -92,7 +92,7 @@ test('if the person or the provider refuses, the client gets an error without th
   assert.is(answer.get('state'), 'the-state')
   assert.is(answer.get('iss'), server.issuer)
   assert.is(answer.get('code'), null)
-  // At the port at which the program listens this time.
+  // The client listens on another port this time.
   const elsewhere = await new TestClient(server.issuer, client.id).authorize({
     redirect_uri: 'http://127.0.0.1:50124/callback',
   })

@@ -1,4 +1,4 @@
-/** Nobody is logged in for a client that they have not allowed, in this browser, as themselves. */
+/** Checks that a login needs consent: to this client, in this browser, from this user. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -11,7 +11,7 @@ import {
 } from '../../support/identity/auth-server.ts'
 import { consentOf, type UserAgent } from '../../support/identity/user-agent.ts'
 
-/** Consent is remembered for web sites alone. */
+/** Consent is remembered only for redirects to web sites. */
 const SITE = 'https://app.example.com/cb'
 
 let server: AuthServerUnderTest
@@ -23,7 +23,7 @@ test.before.each(() => {
 })
 test.after(() => server.close())
 
-/** Registrations are limited to one a second after the first few. */
+/** After the first few, registrations are limited to one a second. */
 async function register(name: string, redirects: readonly string[] = [REDIRECT]): Promise<TestClient> {
   for (;;) {
     try {
@@ -35,7 +35,7 @@ async function register(name: string, redirects: readonly string[] = [REDIRECT])
   }
 }
 
-/** Logs a client in; gives whether its user was asked. */
+/** Logs a client in and returns whether its user was asked for consent. */
 async function isAsked(client: TestClient, changes: Record<string, string> = {}): Promise<boolean> {
   const { length } = client.agent.questions
   assert.ok((await client.authorize({ redirect_uri: SITE, ...changes })).has('code'))
@@ -44,7 +44,7 @@ async function isAsked(client: TestClient, changes: Record<string, string> = {})
 
 const sentToProvider = () => server.upstream.authorizations.length
 
-/** The page that a browser is shown for an authorization request, unanswered. */
+/** Returns the consent page of an authorization request, unanswered. */
 async function question(client: TestClient, agent: UserAgent = client.agent, changes: Record<string, string> = {}) {
   const url = client.authorizeUrl(changes)
   const page = await (await agent.get(url)).text()

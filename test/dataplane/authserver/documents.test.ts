@@ -1,4 +1,4 @@
-/** Metadata and keys: everywhere clients look, from the configuration alone. */
+/** Checks metadata and keys at every URL where clients look for them; they depend only on the configuration. */
 import { generateKeyPairSync } from 'node:crypto'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -68,7 +68,7 @@ test('an issuer with a path serves its metadata at every well-known place, and i
   const client = await TestClient.register(server.issuer)
   const tokens = await client.login()
   assert.is(decodeJwt(tokens.access_token).iss, server.issuer)
-  // What is asked for in the configuration alone is in no answer.
+  // Members and claims that only a configuration adds are missing.
   assert.equal(Object.keys(tokens).sort(), ['access_token', 'expires_in', 'refresh_token', 'scope', 'token_type'])
   assert.is((tokens as { token_type?: string }).token_type, 'Bearer')
   const unknown = ['amr', 'cnf', 'groups', 'tiss'].filter((claim) => claim in decodeJwt(tokens.access_token))
@@ -186,7 +186,7 @@ test('keys: public halves are published, the first key signs, and changed files 
 })
 
 test('without key files the log warns, and a reload of other settings keeps keys and logins', async () => {
-  // An empty list is as absent.
+  // An empty list counts as absent.
   const server = await startAuthServer({ authServer: { signingKeyFiles: [], hmacSecretFiles: [] } })
   try {
     const client = await TestClient.register(server.issuer)
@@ -197,7 +197,7 @@ test('without key files the log warns, and a reload of other settings keeps keys
         what,
       )
     await server.gateway.configure(server.config({ tokenLifespans: { accessTokenLifespan: '5m' } }))
-    // Logins that are under way while the configuration changes go on.
+    // Logins in progress continue when the configuration changes.
     await eventually('the new lifespan', async () => (await client.login()).expires_in === 300)
     const next = await tokensOf(await client.refresh(tokens.refresh_token))
     assert.is(next.expires_in, 300)
@@ -223,7 +223,7 @@ test('a login that is fetching tokens while the configuration changes goes on', 
       reloads++
       return false
     }
-    // The keys of the provider are fetched after that, by the server that was in force before.
+    // The provider's keys are fetched later, by the server that was in force before.
     assert.is((await client.login()).expires_in, 300)
     assert.is(reloads, 1)
   } finally {

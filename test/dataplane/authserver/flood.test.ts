@@ -1,4 +1,4 @@
-/** Whoever sends much from one network takes nothing from others: logins, registrations, bodies. */
+/** Checks that many logins, registrations and bodies from one network do not affect clients of others. */
 import { connect, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { test } from 'uvu'
@@ -95,7 +95,7 @@ test('registrations from one address do not use up the memory for others', async
   }
 })
 
-/** Sends all of a body but its end, a byte in each chunk of HTTP. */
+/** Sends all but the end of a body, one byte in each HTTP chunk. */
 function trickle(address: string, path: string, type: string): Socket {
   const { hostname, port } = new URL(server.issuer)
   const socket = connect(Number(port), hostname)
@@ -113,14 +113,14 @@ for (const [path, type] of [
 ] as const)
   test(`bodies for ${path} that arrive byte by byte take at most one caller’s memory, and release it`, async () => {
     const address = '192.0.2.4'
-    // Each takes 7 MiB of memory, of which one caller may take 48.
+    // Each takes 7 MiB of memory, and one caller may take 48 MiB.
     const sent = Array.from({ length: 10 }, () => trickle(address, path, type))
     const answers = new Map<Socket, string>()
     for (const socket of sent) socket.on('data', (data) => answers.set(socket, `${answers.get(socket) ?? ''}${data}`))
     await eventually('some are refused', () => answers.size >= 3)
     assert.ok(answers.size <= 6, `${answers.size} are refused, and the others waited for`)
     for (const answer of answers.values()) assert.match(answer, /^HTTP\/1\.1 429 /)
-    // Others are served meanwhile.
+    // Other clients are served meanwhile.
     assert.is((await from('198.51.100.4', `${server.issuer}/oauth/sessions`)).status, 200)
     for (const socket of sent) socket.destroy()
     const one = () => {

@@ -1,4 +1,4 @@
-/** A whole login: registration, code, tokens, and what the gateway makes of them. */
+/** Tests a whole login: registration, code, tokens, and calls of the gateway with them. */
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,4 @@
-/** An issuer of https, as in production: behind a proxy that ends TLS. Its cookie is this host's alone. */
+/** Tests an issuer with https, as in production, behind a proxy that terminates TLS. Its cookie is for this host alone. */
 import { hash, X509Certificate } from 'node:crypto'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import type { Browser } from 'puppeteer-core'
@@ -40,7 +40,7 @@ test.after(async () => {
   await Promise.all([server.close(), plain.close(), front.close(), authority.remove()])
 })
 
-/** As far as what the first provider sends the browser back with. */
+/** Follows a login to the first provider's redirect. */
 const toCallback = async (agent: UserAgent, url: string) =>
   (await agent.follow(url, (at) => at.includes('/oauth/callback?'))).url
 
@@ -94,7 +94,7 @@ test('Chromium stores the cookie, and sends it on return from two providers', as
       [NAME, true, true, '/', 'localhost', 'Lax'],
     )
     secret(cookie?.value as string)
-    // Where the last redirect leads nobody listens.
+    // Nothing listens at the last redirect's address.
     await Promise.all([page.waitForNavigation().catch(() => undefined), page.locator('button[value=allow]').click()])
     const found = new URL((await answered).url()).searchParams
     assert.is(found.get('state'), 'from-chromium')
@@ -114,7 +114,7 @@ test('a cookie without the __Host- prefix is ignored, since other hosts and plai
     const bare = await fetch(url, { redirect: 'manual', headers: { cookie: `${name}=${id}` } })
     assert.is(bare.status, 400, name)
     await bare.body?.cancel()
-    // It was used up: who had the right one can’t go on with what a stranger has seen.
+    // The stranger's attempt consumed it, so the user can't continue with an address that a stranger has seen.
     assert.is((await agent.get(url)).status, 400)
   }
 })

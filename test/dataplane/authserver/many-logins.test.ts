@@ -1,4 +1,7 @@
-/** Fifty people log in at once through two providers, at two replicas over one Redis: nothing is lost, nothing crosses. */
+/**
+ * Fifty users log in at once through two providers, at two replicas over one Redis: none is lost, and none gets
+ * another's tokens.
+ */
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
@@ -37,7 +40,7 @@ let front: TcpFront
 let server: AuthServerUnderTest
 let replica: GatewayUnderTest
 let backends: readonly RawServer[]
-/** Credentials that backends take no more. */
+/** Credentials that backends no longer accept. */
 const refused = new Set<string>()
 let people: Person[] = []
 
@@ -50,7 +53,7 @@ const prepare = async (directory: string) => {
     await writeFile(join(directory, index === 0 ? 'upstream-secret' : `upstream-secret-${index + 1}`), client.secret)
 }
 
-/** Has the provider say whose a credential is, and tells the caller. */
+/** Asks the provider whose credential this is, and returns the name to the caller. */
 async function whoAmI(provider: () => LoginProvider, request: RawRequest, res: ServerResponse): Promise<boolean> {
   const { authorization = '' } = request.headers
   if (request.message.method !== 'tools/call') return false
@@ -88,7 +91,7 @@ test.before(async () => {
     authServer: {
       hmacSecretFiles: ['hmac'],
       signingKeyFiles: ['key.pem'],
-      // Fifty people at once on a busy machine: what is asked of Redis waits for its turn.
+      // With fifty users on a busy machine, commands to Redis have to queue.
       storage: { type: 'redis', redis: { addresses: [redis.address], readTimeout: '1m' } },
     },
     prepare,
@@ -103,14 +106,14 @@ test.after(async () => {
   await Promise.all([redis.stop(), ...backends.map((backend) => backend.close())])
 })
 
-/** Requests for tokens that each provider got since `forget`. */
+/** Returns each provider's token requests since `forget`. */
 const exchanges = () => server.upstreams.map(({ requests }) => requests.filter((line) => line === 'POST /token').length)
 function forget(): void {
   for (const { requests } of server.upstreams) requests.length = 0
   for (const backend of backends) backend.seen.length = 0
 }
 
-/** Everybody calls both backends at both replicas, all at once; what doesn’t come out as it should. */
+/** Every user calls both backends at both replicas at once; returns the wrong results. */
 async function wrongCalls(): Promise<string[]> {
   const calls = people.flatMap(({ name, tokens }) =>
     PROVIDERS.flatMap((provider) =>

@@ -1,4 +1,4 @@
-/** The authorization server over Redis as it is run in production: Sentinels and a failover, a Cluster, an ACL user. */
+/** Tests the authorization server over Redis as in production: Sentinels with a failover, a Cluster, and an ACL user. */
 
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -54,7 +54,7 @@ const ask = async (token: string, url: string) =>
 const upstreamKeys = (server: { readonly port: number }) =>
   asked(server, async (redis) => (await redis.keys('*:upstream:*')).filter((name) => !name.includes(':lock:')))
 const messages = (lines: readonly Record<string, unknown>[]) => lines.map(({ msg }) => String(msg))
-/** Whether replicas have what is written, as the log tells it last. */
+/** Returns whether replicas keep up with writes, according to the latest log line. */
 const keepUp = (lines: readonly Record<string, unknown>[]) => {
   const told = messages(lines).filter((text) => /replicas? of Redis ha/.test(text))
   return told.at(-1)?.startsWith('no replica') !== true
@@ -66,7 +66,7 @@ test('a failover under load loses no login and no client, and people can log in'
   const server = await serve({ mode: 'sentinel', addresses: [...set.sentinels], masterName: MASTER_NAME })
   const replica = await replicaOf(server)
   const bases = [server.gateway.base, replica.base]
-  // A gateway takes five registrations at once.
+  // A gateway accepts five registrations at once.
   const ids = await Promise.all(Array.from({ length: 4 }, async () => (await TestClient.register(server.issuer)).id))
   const users = await Promise.all(
     [...ids, ...ids, ...ids].map(async (id) => {
@@ -75,13 +75,13 @@ test('a failover under load loses no login and no client, and people can log in'
     }),
   )
   const kept = await upstreamKeys(set.master)
-  // What providers gave at these logins, and one set more that each user's next login goes on from.
+  // The tokens of these logins, and for each user one more set for their next login.
   assert.is(kept.length, users.length + 1)
   let isOver = false
   let isDown = false
   const refused: string[] = []
 
-  /** Refreshes at either replica in turn; whatever is not answered is sent again as it was. */
+  /** Refreshes at both replicas in turn; a request without an answer is sent again unchanged. */
   async function use(user: { client: TestClient; tokens: Tokens; after: number }): Promise<void> {
     const { client } = user
     for (let times = 0; user.after < 4; times++) {
@@ -94,17 +94,17 @@ test('a failover under load loses no login and no client, and people can log in'
       } else if (answer.status === 503) await answer.arrayBuffer()
       else return void refused.push(await refusal(answer))
       if (isOver) return void refused.push('the time was over')
-      // Twelve users are load enough at this pace: Sentinels share the cores with them.
+      // More than twelve users at this pace would starve the Sentinels, which share the cores.
       await wait(100)
     }
   }
-  // Others log in again and again meanwhile, two of them in the very moment that the master goes.
+  // Other users keep logging in meanwhile, two of them just when the master stops.
   server.upstream.user = 'carol'
   const people = ids.map((id) => ({ client: new TestClient(server.issuer, id), after: 0 }))
   const endpoints = bases.map((base) => `${base}/oauth/token`)
   const redeemed: { readonly client: TestClient; readonly code: string; readonly tokens: Tokens }[] = []
 
-  /** Whatever has not worked is begun anew, until it has worked twice since the failover began. */
+  /** Repeats a failed login from its start, until two have succeeded since the failover began. */
   async function logIn(person: { readonly client: TestClient; after: number }, begun?: string): Promise<void> {
     const { client } = person
     for (let from = begun; person.after < 2; from = undefined) {
@@ -120,7 +120,7 @@ test('a failover under load loses no login and no client, and people can log in'
   const failed = (error: Error) => void refused.push(error.message)
   const used = Promise.all([...users.map(use), ...others.map((person) => logIn(person).catch(failed))])
   await wait(500)
-  // A replica that is late is not waited for during five seconds: what is lost in them nobody has promised.
+  // For five seconds the gateway does not wait for a late replica: writes of that time may be lost.
   await eventually('the replicas keep up', () => [server.gateway, replica].every(({ lines }) => keepUp(lines)))
   const before = await set.masterAddress()
   const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
@@ -139,14 +139,14 @@ test('a failover under load loses no login and no client, and people can log in'
   assert.is.not(await set.masterAddress(), before)
   for (const { tokens } of users)
     for (const base of bases) assert.is(await ask(tokens.access_token, `${base}/mcp`), 200)
-  // What had been got at providers is there too.
+  // The providers' tokens survived too.
   const port = Number((await set.masterAddress()).split(':')[1])
   const there = new Set(await upstreamKeys({ port }))
   assert.equal(
     kept.filter((name) => !there.has(name)),
     [],
   )
-  // Each of the other logins goes on, and no code of theirs is worth a second one.
+  // Every other login completes, and none of their codes works a second time.
   assert.is(new Set(redeemed.map(({ tokens }) => tokens.refresh_token)).size, redeemed.length)
   for (const { client, code, tokens } of redeemed) {
     await tokensOf(await client.refresh(tokens.refresh_token))
@@ -163,7 +163,10 @@ test('an answer that a client relies on waits until a Redis replica has the data
   const client = await TestClient.register(server.issuer)
   const registered = await waits()
   assert.ok(registered > 0, 'a registration waits')
-  /** What comes of something that waits, once it has: none is waited for a while after one that was late. */
+  /**
+   * Repeats an action until one waits for a replica, and returns its result. After a late replica the gateway does not
+   * wait for a while.
+   */
   async function waiting<T>(what: string, act: () => Promise<T>): Promise<T> {
     let done: T | undefined
     await eventually(what, async () => {
@@ -178,10 +181,10 @@ test('an answer that a client relies on waits until a Redis replica has the data
     tokens = await tokensOf(await client.refresh(tokens.refresh_token))
     return tokens
   })
-  // So does the answer that brings a browser its code.
+  // The answer that carries a browser's code waits too.
   const watching = openRedis(set.master.port)
   const monitor = await watching.monitor()
-  // A connection of its own, which has no listener of the other one.
+  // A separate connection, which has none of the other's listeners.
   monitor.on('error', () => undefined)
   cleanups.push(async () => {
     for (const connection of [monitor, watching]) connection.disconnect()
@@ -197,7 +200,7 @@ test('an answer that a client relies on waits until a Redis replica has the data
   })
   await eventually('after it was written', () => waited() > written())
   await tokensOf(await client.exchange(coming))
-  // Without replicas it goes on, and asks no more for a while.
+  // Without replicas it goes on, and does not wait for any for a while.
   for (const other of set.replicas) await other.stop()
   await eventually('they are gone', async () => (await field(set.master, 'replication', 'connected_slaves')) === '0')
   using _clock = stoppedClock()

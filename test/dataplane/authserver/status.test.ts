@@ -1,4 +1,4 @@
-/** What the admin listener tells of the authorization server: how it stands, and no secret. */
+/** Checks what the admin listener reports about the authorization server: its state, and no secret. */
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -96,7 +96,7 @@ test('the status has issuer, storage, keys, and the last answer of each provider
     )
     for (const { lastSuccess } of providers) assert.ok(Date.parse(lastSuccess ?? '') > Date.now() - 60_000)
 
-    // The second one fails, in words that are nobody's business.
+    // The second one fails with words that must not be shown.
     const words = 'words-of-the-provider'
     const failing = server.upstreams[1]
     if (failing !== undefined)
@@ -111,7 +111,7 @@ test('the status has issuer, storage, keys, and the last answer of each provider
     assert.is(after[0]?.lastError, null)
     assert.match(after[1]?.lastError?.code ?? '', /^[A-Z_a-z]+$/)
     assert.ok(Date.parse(after[1]?.lastError?.at ?? '') >= Date.parse(after[1]?.lastSuccess ?? ''))
-    // Who refuses has answered.
+    // A refusal is an answer too: it clears the error.
     if (failing !== undefined) Object.assign(failing, { before: undefined, user: undefined })
     client.agent.forget(new URL(failing?.issuer ?? '').host)
     assert.is((await client.authorize()).get('error'), 'access_denied')

@@ -1,4 +1,7 @@
-/** Clients whose id is the URL of their metadata document: what is accepted, what is fetched, and what strangers can cause. */
+/**
+ * Tests clients whose id is the URL of their metadata document: which documents are accepted and fetched, and how much
+ * work strangers can cause.
+ */
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
@@ -38,7 +41,7 @@ import { buttonOf, SessionsPage } from '../sessions/pages.ts'
 
 type Answer = (request: IncomingMessage, response: ServerResponse, id: string) => void
 
-/** Documents on loopback: each path answers as a test says, and is counted. */
+/** Documents on loopback: tests set each path's answer, and requests are counted. */
 const answers = new Map<string, Answer>()
 const asked = new Map<string, number>()
 const ends: (() => unknown)[] = []
@@ -138,7 +141,7 @@ for (const [what, changed] of [
     await logIn()
     assert.is(agent.questions.length, 1)
     answers.set(path, changed)
-    // At another browser: the grants of a user are one list.
+    // In another browser: the grants of a user are one list.
     const page = SessionsPage.of(server, new UserAgent())
     const { token } = await page.signIn()
     assert.match((await page.send({ token, action: 'revoke-all' })).text, 'All access is revoked.')
@@ -197,7 +200,7 @@ test('SDK 2 prefers its document to registering', async () => {
 })
 
 test('openid-client completes the whole flow', async () => {
-  // Few documents are fetched at a time for one address, and the tests before have asked for many.
+  // Few documents are fetched at a time from one address, and the earlier tests have fetched many.
   const own = await startAuthServer(WITH_DOCUMENTS)
   ends.push(() => own.close())
   answers.set('/strict.json', json({ scope: 'openid tools:call of-another-server' }))
@@ -378,7 +381,7 @@ test('a document is cached as long as it says, within bounds, and stays in use w
   clock.pass(5)
   await find('/usual')
   assert.is(asked.get('/usual'), 2)
-  // Two are kept: the first of the three is asked for again.
+  // Two are kept: the first of the three is fetched again.
   await find('/short')
   assert.is(asked.get('/short'), 2)
   await find('/usual')

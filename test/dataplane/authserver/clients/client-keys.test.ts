@@ -1,4 +1,4 @@
-/** Clients that authenticate by a key of their own (`private_key_jwt`), which their metadata document names; at two replicas. */
+/** Tests clients that authenticate with a key from their metadata document (`private_key_jwt`), at two replicas. */
 
 import { randomBytes, randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -41,7 +41,7 @@ const shown = async (key: Awaited<ReturnType<typeof generateKeyPair>>, more: obj
 
 const RULES = { scopes: SCOPES, baselineScopes: [], allowConfidential: true, forceConfidential: [] }
 
-/** What is served by path; a function answers anew each time. */
+/** The content of each path; a function is called for each request. */
 const served = new Map<string, () => unknown>()
 const asked = new Map<string, number>()
 const host = createServer((request, response) => {
@@ -79,7 +79,7 @@ test.after(async () => {
   await redis?.stop()
 })
 
-/** A document as ChatGPT's: a key is needed, at an address. */
+/** Publishes a document like ChatGPT's: with a JWKS URL and key authentication. */
 function publish(name: string, changes: object): string {
   const id = `${origin}/${name}.json`
   served.set(`/${name}.json`, () => ({
@@ -93,7 +93,7 @@ function publish(name: string, changes: object): string {
   return id
 }
 
-/** A client whose keys are at this address. */
+/** Returns a client whose keys are at this address. */
 const clientWith = (url: string) => {
   const id = `${origin}/y.json`
   const metadata = {
@@ -127,11 +127,11 @@ const proof = async (...of: Parameters<typeof assertionOf>) => ({
   client_assertion: await assertionOf(...of),
   client_assertion_type: TYPE,
 })
-/** Asks for a token of a refresh token that there is none of: a client that is known gets to hear of the token. */
+/** Requests a token with an unknown refresh token: the error shows whether the client itself was authenticated. */
 async function ask(id: string, more: Record<string, string>, base = server.gateway.base): Promise<Response> {
   const fields = { client_id: id, grant_type: 'refresh_token', refresh_token: 'none', ...more }
   const response = await fetch(`${base}/oauth/token`, { method: 'POST', body: new URLSearchParams(fields) })
-  // Few documents are fetched at a time for one address.
+  // Few documents are fetched at a time from one address.
   if (response.status !== 503) return response
   await delay(300)
   return ask(id, more, base)
@@ -151,7 +151,7 @@ test('a client with a key logs in, refreshes, introspects and revokes, and can d
   assert.is(decodeJwt(tokens.access_token)['client_id'], id)
   assert.is(await refusal(client.refresh(tokens.refresh_token)), UNKNOWN)
   const fresh = await tokensOf(await client.refresh(tokens.refresh_token, await proof(id)))
-  // The assertion names the client: `client_id` may be left out (RFC 7523 section 2.2).
+  // The assertion names the client, so `client_id` may be left out (RFC 7523 section 2.2).
   const introspect = await client.post('introspect', { token: fresh.access_token, ...(await proof(id)) })
   assert.is(((await introspect.json()) as { active: boolean }).active, true)
   assert.is(await refusal(client.post('introspect', { client_id: id, token: fresh.access_token })), UNKNOWN)
@@ -289,7 +289,7 @@ test('an assertion for another server, of another client, with a long life or a 
   for (const audience of [server.issuer, [server.issuer], `${server.issuer}/oauth/token`])
     assert.is(await refusal(ask(id, await proof(id, { aud: audience }))), KNOWN)
   assert.is(await refusal(ask(id, await proof(id, {}, { kid: undefined }))), KNOWN)
-  // Whoever names itself by an assertion alone may write any JSON there.
+  // In an assertion without `client_id` the client's name may be any JSON.
   for (const sub of [[id], { id }, 7, null, ''])
     assert.is(await refusal(ask('', await proof(id, { sub }))), UNKNOWN, JSON.stringify(sub))
   const { client_assertion } = await proof(id)
@@ -301,7 +301,7 @@ test('an assertion for another server, of another client, with a long life or a 
   const twice = { grant_type: 'refresh_token', refresh_token: 'x', ...(await proof(id)) }
   assert.is(await refusal(new TestClient(server.issuer).post('token', twice, basic)), '400 invalid_request')
   assert.is(await refusal(ask('somebody-else', await proof(id))), UNKNOWN)
-  // A client without a key proves nothing by one.
+  // An assertion does not authenticate a client without a key.
   const open = publish('open', { token_endpoint_auth_method: 'none' })
   assert.is(await refusal(ask(open, await proof(open))), UNKNOWN)
   assert.is(await refusal(ask(open, {})), KNOWN)
@@ -415,7 +415,7 @@ test('a withdrawn key works for five minutes at most; an unknown key id causes a
   clock.pass(31_000)
   await look('b')
   assert.is(asked.get('/turning'), 2)
-  // The audit log learns once of the change, at whichever replica, also where that has never seen the key before.
+  // The audit log records the change once, at whichever replica, even one that has never seen the key.
   const store = createMemoryStore()
   const changeAt = (at: ClientKeys) => new SeenKeys({ keys: at, store }).findChange(client, '192.0.2.1')
   assert.is(await changeAt(keys), undefined)

@@ -1,4 +1,4 @@
-/** Which redirect URIs are the ones that a client has registered (RFC 8252 section 7.3, RFC 9700 section 2.1). */
+/** Checks which redirect URIs match a registered one (RFC 8252 section 7.3, RFC 9700 section 2.1). */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { isRedirectAllowed, isWebSite } from '../../../../dataplane/authserver/clients/redirect-uris.ts'
@@ -15,13 +15,13 @@ const ALLOWED: readonly (readonly [registered: string, asked: string])[] = [
 ]
 
 const REFUSED: readonly (readonly [registered: string, asked: string])[] = [
-  // A port is free on loopback over http alone.
+  // Any port matches only for http on loopback.
   ['https://localhost/cb', 'https://localhost:3000/cb'],
   ['https://127.0.0.1/cb', 'http://127.0.0.1/cb'],
   ['http://127.0.0.1/cb', 'https://127.0.0.1/cb'],
   ['https://app.example/cb', 'https://app.example:444/cb'],
   ['com.example.app://localhost/cb', 'com.example.app://localhost:1/cb'],
-  // One name of loopback is not another.
+  // The names of loopback do not match each other.
   ['http://localhost/cb', 'http://127.0.0.1/cb'],
   ['http://127.0.0.1/cb', 'http://localhost/cb'],
   ['http://127.0.0.1/cb', 'http://[::1]/cb'],
@@ -29,7 +29,7 @@ const REFUSED: readonly (readonly [registered: string, asked: string])[] = [
   ['http://127.0.0.1/cb', 'http://127.1/cb'],
   ['http://127.0.0.1/cb', 'http://127.0.0.1./cb'],
   ['http://localhost/cb', 'http://localhost.:1/cb'],
-  // Path and query stay as they are, letter by letter.
+  // Path and query must match exactly.
   ['http://localhost/cb', 'http://localhost:1/CB'],
   ['http://localhost/a/b', 'http://localhost:1/a%2Fb'],
   ['http://localhost/a%2Fb', 'http://localhost:1/a%2fb'],

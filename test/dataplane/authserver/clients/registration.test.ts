@@ -1,4 +1,4 @@
-/** Client registration: what is taken, what is refused, and how much of it. */
+/** Tests client registration: what is accepted and refused, and its limits. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { NetworkLimit } from '../../../../dataplane/authserver/clients/network-limit.ts'
@@ -159,7 +159,7 @@ test('a client registers with keys only where that is allowed, and with keys tha
   assert.is(codeOf(onLoopback, { allowKeys: true, isLocal: true }), 'ok')
   const secrets = { ...ok, token_endpoint_auth_method: 'client_secret_basic' }
   assert.is(codeOf(secrets, { allowKeys: true }), 'invalid_client_metadata')
-  // Keys of a client that does not use them are not kept.
+  // Keys that a client does not use are not stored.
   const registered = readRegistration(
     { ...ok, jwks: { keys: keys(1) }, jwks_uri: address },
     { ...rules, allowKeys: true },
@@ -235,7 +235,7 @@ test('clients with a secret, where they are allowed', async () => {
       '400 invalid_request',
     )
     assert.is((await client.post('token', fields, { authorization })).status, 200)
-    // PKCE is for these clients, too.
+    // These clients need PKCE too.
     const refused = await client.agent.get(client.authorizeUrl({ redirect_uri: redirect, code_challenge: undefined }))
     assert.match(await refused.text(), 'error=invalid_request')
   }
@@ -297,7 +297,7 @@ test('a network may register one client a second without affecting others, up to
   assert.ok(all >= 40 && all <= 50, String(all))
   now += 10_000
   assert.ok(limit.take('192.0.2.1', 3))
-  // As many as are possible at once are never too many.
+  // A request for the whole limit at once is allowed.
   assert.not.ok(limit.take('192.0.2.1', 100))
   assert.ok(limit.take('198.51.100.1', 100))
   assert.not.ok(limit.take('198.51.100.1'))

@@ -1,4 +1,4 @@
-/** Clients that ask for a certain user, for a fresh login, or to be asked about (OpenID Connect Core 1.0 section 3.1.2.1). */
+/** Tests clients that request a certain user, a new login or the consent page (OpenID Connect Core 1.0 section 3.1.2.1). */
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -9,7 +9,7 @@ import {
   TestClient,
 } from '../../../support/identity/auth-server.ts'
 
-/** Consent is remembered for web sites alone. */
+/** Consent is remembered only for redirects to web sites. */
 const SITE = 'https://app.example.com/cb'
 
 let server: AuthServerUnderTest
@@ -19,7 +19,7 @@ test.before(async () => {
   server = await startAuthServer({ providers: ['corp', 'files'] })
   id = (await TestClient.register(server.issuer, { redirect_uris: [REDIRECT, SITE] })).id
 })
-// Each test has a browser of its own.
+// Each test uses a new browser.
 test.before.each(() => {
   for (const upstream of server.upstreams) Object.assign(upstream, { user: 'alice', loggedInAt: undefined })
   client = new TestClient(server.issuer, id)
@@ -29,10 +29,10 @@ test.after(() => server.close())
 const scope = 'openid tools:call'
 const nowS = () => Math.floor(Date.now() / 1000)
 const idToken = async (changes = {}) => (await client.login({ scope, ...changes })).id_token as string
-/** How often somebody has logged in at each provider, instead of having been known there. */
+/** Returns how many logins each provider had, not counting users that it still knew. */
 const visits = () =>
   server.upstreams.map(({ requests }) => requests.filter((one) => one.startsWith('GET /interaction/')).length)
-/** The newest authorization request at each provider. */
+/** Returns a parameter of each provider's newest authorization request. */
 const sent = (name: string) => server.upstreams.map(({ authorizations }) => authorizations.at(-1)?.get(name))
 
 test('a user with a session at the providers does not log in again unless the client asks for it', async () => {
@@ -85,7 +85,7 @@ test('a login time in the future counts as now', async () => {
   assert.ok(Number(at) <= nowS(), `${at}`)
 })
 
-/** Somebody else comes to the same browser. */
+/** Another user takes over the same browser. */
 function becomes(user: string): void {
   for (const upstream of server.upstreams) {
     upstream.user = user
@@ -105,7 +105,7 @@ test('a client that asks for a certain user gets no code for another one', async
     assert.is(answer.get('code'), null)
     assert.is(answer.get('state'), 'the-state')
   }
-  // It is over at the provider that says who the user is.
+  // It ended at the provider that identifies the user.
   assert.equal(
     server.upstreams.map(({ authorizations }) => authorizations.length),
     [(seen[0] as number) + 3, seen[1] as number],

@@ -1,4 +1,4 @@
-/** What an authorization request may ask for beside the usual (OpenID Connect Core 3.1.2.1): it works, or is refused. */
+/** Checks that each optional parameter of an authorization request (OpenID Connect Core 3.1.2.1) works or is refused. */
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -10,7 +10,7 @@ test.before(async () => {
   server = await startAuthServer({ gateway: { trustProxyHeaders: true } })
   client = await TestClient.register(server.issuer)
 })
-// Long requests count as several of one network.
+// Long requests count as several of one network, so each test uses another.
 let networks = 0
 test.before.each(() => {
   client.agent.headers['x-forwarded-for'] = `192.0.2.${++networks}`
@@ -56,7 +56,7 @@ test('any state comes back unchanged', async () => {
     assert.is((await client.authorize({ state })).get('state'), state, JSON.stringify(state).slice(0, 40))
 })
 
-// The provider may know the user from a moment ago: max_age says how old that login may be.
+// The provider may have authenticated the user earlier; max_age limits the age of that login.
 test('a login with max_age has its time in the ID token', async () => {
   for (const age of [0, 1, 3600]) {
     const before = Math.floor(Date.now() / 1000)
@@ -73,7 +73,8 @@ test('a nonce comes back in the ID token', async () => {
   }
 })
 
-// RFC 6749 section 3.1: what a server does not know it ignores; OpenID Connect Core 5.5: claims may be such.
+// A server ignores unknown parameters (RFC 6749 section 3.1); requested claims may be ignored too (OpenID Connect Core
+// 5.5).
 test('a request for more than is supported still succeeds', async () => {
   for (const more of [
     { claims: '{"id_token":{"email":{"essential":true}}}' },

@@ -1,4 +1,7 @@
-/** Forms with wrong values of every kind, at every endpoint that takes one: a clear answer, and nothing is lost by it. */
+/**
+ * Sends forms with wrong values of every kind to every endpoint that accepts one: each gets a clear answer and consumes
+ * nothing.
+ */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { injecting } from '../../../support/gateway/login-gateway.ts'
@@ -16,7 +19,7 @@ import { encoded, FORM, isOAuthError, notRefused, VALUES } from '../../../suppor
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 import { buttonOf, SessionsPage } from '../sessions/pages.ts'
 
-/** A page that says what is wrong and what to do. */
+/** Returns whether this is a page that says what is wrong and what to do. */
 const isProblemPage = ({ status, headers }: Response, text: string): boolean =>
   status === 400 && (headers.get('content-type') ?? '').startsWith('text/html') && text.includes('<h1>')
 
@@ -33,7 +36,7 @@ test.before(async () => {
   })
   id = (await TestClient.register(server.issuer, { client_name: 'Editor' })).id
 })
-// Each test is somebody else in a network of its own, in which so many logins may begin at once.
+// Logins are limited for each network, so each test uses another.
 let tests = 0
 let network = ''
 test.before.each(() => {
@@ -59,7 +62,7 @@ test('a code, a refresh token and an assertion at the token endpoint', async () 
   const fields = { ...own, ...proof, grant_type: 'authorization_code', code }
   const url = at('token')
   assert.equal(await notRefused({ url, fields, free: ['resource'] }, isOAuthError), [])
-  // None of these was its use.
+  // None of these requests used the code.
   const { refresh_token: token } = await tokensOf(await client.exchange(code))
   const refresh = { client_id: client.id, grant_type: 'refresh_token', refresh_token: token }
   assert.equal(await notRefused({ url, fields: refresh }, isOAuthError), [])
@@ -73,7 +76,7 @@ test('tokens at revocation and introspection', async () => {
   const fields = { client_id: client.id, token }
   for (const endpoint of ['revoke', 'introspect']) {
     assert.equal(await notRefused({ url: at(endpoint), fields, free: ['token'] }, isOAuthError), [], endpoint)
-    // A text that is no token is none that has to end (RFC 7009 section 2.2), and none that is active.
+    // A text that is not a token is already revoked (RFC 7009 section 2.2), and not active.
     for (const [what, value] of Object.entries(VALUES).filter(([, text]) => text !== '')) {
       const response = await post(at(endpoint), encoded(fields, { token: value }))
       const text = await response.text()
@@ -84,7 +87,7 @@ test('tokens at revocation and introspection', async () => {
   assert.is(active.active, true)
 })
 
-/** Begins a login that stays at the page where its user is asked. */
+/** Begins a login and stops at the consent page. */
 async function asked(): Promise<{ readonly action: string; readonly token: string }> {
   const url = client.authorizeUrl()
   const question = consentOf(await (await client.agent.get(url)).text(), url)

@@ -1,4 +1,4 @@
-/** What is left of a login that fails in the middle: nothing. */
+/** Checks that a login that fails halfway leaves nothing behind. */
 import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -25,7 +25,7 @@ const PENDING = {
 }
 const BROWSER = { id: 'this-browser' }
 
-/** A provider whose code is its state. */
+/** Returns a provider that uses the state as its code. */
 const upstream = (name: string, fail?: () => Error): Upstream => ({
   name,
   authorizationUrl: async ({ state }) => `https://${name}/authorize?state=${state}`,
@@ -117,7 +117,7 @@ test('a change of the primary provider in the middle of a login ends the login',
     const chain = login(providers, before)
     const second = await answered(chain, await answered(chain, await chain.begin(PENDING, BROWSER)))
     const step = await answered(login(providers, after), second)
-    // Where it is still to come, it says so itself.
+    // A provider that the login has yet to visit can still identify the user.
     assert.is(step.kind, after === 'c' ? 'done' : 'failed')
     if (step.kind === 'done') assert.is(step.user.subject, (await done(login(providers, 'c')))?.subject)
   }
@@ -134,7 +134,7 @@ test('a sign-in to the sessions page visits the primary provider alone and store
   places.length = 0
   await answered(chain, await chain.pass(flow, BROWSER))
   assert.equal(places, [])
-  // Another provider says who users are by now: nobody is signed in.
+  // Another provider identifies users by now, so nobody is signed in.
   const late = await answered(login(providers, 'a'), await chain.pass(flow, BROWSER))
   assert.is(late.kind, 'failed')
 })
@@ -146,7 +146,7 @@ test('a login ends if its earlier tokens are lost meanwhile', async () => {
   assert.is((await answered(chain, second)).kind, 'failed')
 })
 
-/** The user of a whole login. */
+/** Completes a login and returns its user. */
 async function done(chain: ChainLogin) {
   let step: LoginStep = await chain.begin(PENDING, BROWSER)
   while (step.kind === 'respond') step = await answered(chain, step)

@@ -1,4 +1,4 @@
-/** What is remembered of what users have allowed, and how it is forgotten. */
+/** Checks which consents are remembered, and how they are forgotten. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
@@ -28,7 +28,7 @@ test('after revoking a client, the user is asked again in every browser, for tha
     assert.is(await consents.find(browser, ASKED), undefined)
     assert.is(await consents.find(browser, OTHER), 'alice')
   }
-  // What is allowed anew in one browser brings nothing back in the other one.
+  // A new consent in one browser does not restore that of the other.
   await consents.keep(HERE, ASKED, 'alice')
   assert.is(await consents.find(HERE, ASKED), 'alice')
   assert.is(await consents.find(THERE, ASKED), undefined)

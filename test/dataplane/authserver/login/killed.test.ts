@@ -1,4 +1,4 @@
-/** A replica that is killed in the middle of logins: they go on at another one over the same Redis, or begin anew. */
+/** Kills a replica during logins: they continue at another one over the same Redis, or start again. */
 
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -23,7 +23,7 @@ import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { SessionsPage } from '../sessions/pages.ts'
 
-/** How long what a login leaves in the middle may stay: the time for a login, and what the last step of it takes. */
+/** The longest that an unfinished login may stay: the time for a login, and for its last step. */
 const LONGEST_MS = 630_000
 
 const hmacSecret = secret(randomBytes(32).toString('base64url'))
@@ -33,7 +33,7 @@ let redis: RedisServer
 let commands: Redis
 /** Its gateway is the replica that stays. */
 let server: AuthServerUnderTest
-/** The replica that is killed, a process of its own. */
+/** The replica that is killed, in a separate process. */
 let replica: GatewayReplica
 let clientId: string
 
@@ -69,17 +69,17 @@ test.after(async () => {
 
 const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
 const isRedirect = (url: string) => url.startsWith(REDIRECT)
-/** The address at the replica that will be killed, as a balancer chooses it. */
+/** Returns the address at the replica that will be killed, as a load balancer may choose it. */
 const there = (url: string) => url.replace(server.issuer, new URL(replica.url).origin)
 
-/** A client in a browser of its own, which sends its cookies to either replica. */
+/** Returns a client in a new browser, which sends its cookies to either replica. */
 function person(name: string): TestClient {
   const client = new TestClient(server.issuer, clientId)
   client.agent.headers['x-person'] = name
   client.agent.share(new URL(server.issuer).host, new URL(replica.url).host)
   return client
 }
-/** Begins a login at the replica that will be killed; gives the address where the first provider sends the browser. */
+/** Begins a login at the replica that will be killed; returns the address of the first provider's callback. */
 const toCallback = async ({ agent }: TestClient, from: string) => (await agent.follow(from, isCallback)).url
 const outcomeOf = (answer: Promise<Response>) =>
   answer.then(
@@ -109,7 +109,7 @@ test('a login with a code of the killed replica, or between two steps, goes on a
   for (const answer of given) await tokensOf(answer)
   for (const answer of answers) if (!answer.ok) assert.is(await refusal(answer), '400 invalid_grant')
   assert.is(await refusal(issued.exchange(code)), '400 invalid_grant')
-  // Somebody else may have had the code (RFC 6749 section 4.1.2): the next login counts.
+  // Another client may have had the code (RFC 6749 section 4.1.2), so the next login counts.
   const { access_token: next } = await issued.login()
   assert.is((await lettingIn(next)).status, 200)
 
@@ -184,7 +184,7 @@ test('a login that was fetching tokens when the replica was killed begins again,
     if (before.has(name)) continue
     assert.not.match(name, ':grant:')
     const left = await commands.pttl(name)
-    // -1: it has no end; -2: it has ended since it was listed.
+    // -1: it has no expiry; -2: it expired after it was listed.
     assert.ok(left !== -1 && left <= LONGEST_MS, `${name}: ${left}`)
   }
   for (const [client] of ends) {

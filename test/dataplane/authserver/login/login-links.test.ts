@@ -1,4 +1,4 @@
-/** What is kept of links: one for each login and provider, for ten minutes, and nothing of a login that won't do. */
+/** Checks how links are stored: one for each login and provider, for ten minutes, and none of an unsuitable login. */
 import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -61,7 +61,7 @@ function start(onDemand = ['github', 'wiki']) {
     return secret(new URL(url).searchParams.get('ticket') ?? '')
   }
   const begin = (ticket: string, browser = BROWSER) => links.begin(ticket, links.formToken(ticket, browser), browser)
-  /** A whole way through the providers, as this user. */
+  /** Completes all providers as this user. */
   async function done(subject = ALICE, wanted = WANTED): Promise<Extract<LoginStep, { kind: 'done' }>> {
     assert.is((await begin(await ticketOf(wanted))).kind, 'respond')
     const { uid } = flows.at(-1) as LoginFlow
@@ -110,7 +110,7 @@ test('a link is valid for ten minutes, and each request gets one with at least f
   pass(301_000)
   const third = await ticketOf()
   assert.is.not(third, second)
-  // There is one at a time.
+  // Only one may be in progress.
   assert.is((await begin(second)).kind, 'refused')
   assert.is((await begin(third)).kind, 'respond')
 })
@@ -138,7 +138,7 @@ test('the provider’s tokens are stored for the login that asked, and for its u
   assert.is(await links.finish(await done()), 'github')
   const { version: _, ...set } = (await of(WANTED.login)) ?? { version: '' }
   assert.equal(set, { ...GIVEN, owner: ALICE })
-  // What the first provider has given was to know who it is, and no more.
+  // The first provider's tokens only identified the user and are not kept.
   assert.is(await of(WANTED.login, 'corp'), undefined)
   assert.is(await of('passing'), undefined)
   assert.is(await of('passing', 'corp'), undefined)

@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert'
 import { createQuestions } from '../../../../dataplane/authserver/login/questions.ts'
 import { createSealer } from '../../../../dataplane/upstream-tokens/index.ts'
 
-/** What a consent page holds of the request that it asks about: of its browser, its gateway and its time alone. */
+/** Checks that a consent page is valid only for its own request, browser, gateway and time. */
 
 const [OLD, NEW] = ['old'.padEnd(32, 'x'), 'new'.padEnd(32, 'x')] as const
 const ASKED = {

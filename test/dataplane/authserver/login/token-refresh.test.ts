@@ -1,4 +1,4 @@
-/** Refreshing over two replicas, with answers that won't do and stores that fail in the middle. */
+/** Tests refreshing over two replicas, with invalid answers and with stores that fail halfway. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import pino from 'pino'
@@ -24,7 +24,7 @@ import { type RedisServer, startRedis } from '../../../support/network/redis-ser
 const log = pino({ level: 'silent' })
 const FIRST = { owner: 'us', subject: 'user', accessToken: 'access-0', refreshToken: 'refresh-0', idToken: 'id-0' }
 
-/** A provider whose refresh tokens are good once, as many are; it answers when what comes `meanwhile` is over. */
+/** A provider with rotating refresh tokens, which is common. It runs `meanwhile` before it answers. */
 function rotating(
   change: (answer: RefreshAnswer) => RefreshAnswer = (answer) => answer,
   meanwhile: () => Promise<unknown> = () => delay(50),

@@ -1,4 +1,4 @@
-/** Whoever begins logins from many networks pushes out none that has begun, and leaves room for others. */
+/** Checks that a client which begins logins from many networks evicts no login in progress and leaves room for others. */
 import { randomBytes } from 'node:crypto'
 import pino from 'pino'
 import { test } from 'uvu'
@@ -27,7 +27,7 @@ test('a network gets at most half of the free room, and less if others do the sa
     while (logins.begin(`n${++names}`, network, KIB)) begun.push(`n${names}`)
     return begun
   }
-  // Of 100 one network gets 33: no more than half of the 67 that are left then.
+  // One network gets 33 of 100: no more than half of the remaining 67.
   const first = fill('192.0.2.1')
   assert.is(first.length, 33)
   assert.is(fill('192.0.2.1').length, 0)
@@ -37,7 +37,7 @@ test('a network gets at most half of the free room, and less if others do the sa
   assert.is(fill('2001:db8:0:ff00::1').length, 0, 'the same /48')
   for (let count = 0; count < 100; count++) fill(`198.51.100.${count}`)
   assert.is(fill('203.0.113.1').length, 0)
-  // What ends gives room, to others as well.
+  // A login that ends makes room, for other networks too.
   for (const name of first) logins.end(name)
   for (const name of first) logins.end(name)
   assert.ok(fill('203.0.113.1').length > 8)
@@ -46,7 +46,7 @@ test('a network gets at most half of the free room, and less if others do the sa
   assert.ok(fill('203.0.113.2').length > 20)
 })
 
-/** A provider whose code is its state. */
+/** A provider that uses the state as its code. */
 const provider: Upstream = {
   name: 'corp',
   authorizationUrl: async ({ state }) => `https://corp.example/authorize?state=${state}`,
@@ -55,7 +55,7 @@ const provider: Upstream = {
   close: async () => undefined,
 }
 
-/** Logins whose records take no more than so much. */
+/** Starts a server whose pending logins may take this many bytes. */
 function start(pendingBytes: number) {
   const store = createMemoryStore({ mostBytes: { pending: pendingBytes } })
   const tokens = createMemoryTokenStore()
@@ -89,7 +89,7 @@ function start(pendingBytes: number) {
     pageSealer,
     forgetTokens: async () => 0,
   })
-  /** Begins as far as the page that asks. */
+  /** Begins a login up to the consent page. */
   async function asked(browser: Browser, state = 's'): Promise<string> {
     const request = `state=${state}`
     const rest = { clientId: 'c', clientName: 'C', redirectUri: 'https://c.example/cb', scope: 's', resource: 'r' }
@@ -100,7 +100,7 @@ function start(pendingBytes: number) {
   return { store, login, asked, requests }
 }
 
-/** What a provider would send the browser back with. */
+/** Returns the parameters of the provider's callback. */
 function answerOf(step: LoginStep): URLSearchParams {
   if (step.kind !== 'respond') throw new Error(`the login does not go on: ${step.kind}`)
   const state = new URL(step.response.headers.get('location') ?? '').searchParams.get('state') ?? ''
@@ -113,7 +113,7 @@ test('logins at a provider, open pages, and later visitors succeed during a floo
   const atProvider = answerOf(await login.decide(await asked(victim), true, victim))
   const page = await asked(victim)
   const size = store.size
-  // Who only begins leaves nothing.
+  // A login that goes no further leaves nothing.
   for (let count = 0; count < 2_000; count++)
     await asked({ id: `b${count}`, address: `2001:db8:${(count % 500).toString(16)}::1` }, 'x'.repeat(500))
   assert.is(store.size, size)
@@ -121,7 +121,7 @@ test('logins at a provider, open pages, and later visitors succeed during a floo
   for (let count = 0; count < 3_000; count++) {
     const browser = { id: `b${count}`, address: `2001:db8:${(count % 100).toString(16)}::1` }
     const step = await login.decide(await asked(browser, 'x'.repeat(500)), true, browser)
-    // Its client is told, by which the request is over.
+    // The client gets an error, which ends the request.
     if (step.kind === 'failed') await requests.drop(step.uid)
     const what = step.kind === 'failed' ? step.error : step.kind
     outcomes.set(what, (outcomes.get(what) ?? 0) + 1)
@@ -162,7 +162,7 @@ test('a flood over HTTP in a small container', async () => {
     const callback = (await atProvider.agent.follow(atProvider.authorizeUrl(), isCallback)).url
     const url = atPage.authorizeUrl()
     const question = consentOf(await (await atPage.agent.get(url)).text(), url)
-    /** One who answers the same page as often as a network may; gives where that leads. */
+    /** Submits the same page as often as a network may; returns the redirects. */
     async function attack(address: string): Promise<readonly string[]> {
       const client = person(address)
       const begun = client.authorizeUrl({ state: 'x'.repeat(400) })

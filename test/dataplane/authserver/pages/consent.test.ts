@@ -1,4 +1,4 @@
-/** The page that asks whether a client may act for the user, in Chromium: what it says, whom it lets in, where it leads. */
+/** Tests the consent page in Chromium: its text, which requests it accepts, and where it leads. */
 
 import type { AddressInfo } from 'node:net'
 import { serve } from '@hono/node-server'
@@ -28,7 +28,7 @@ interface Site {
   close(): void
 }
 
-/** A site of its own: browsers take another port for another origin. */
+/** Starts a site of its own: browsers treat another port as another origin. */
 async function startSite(): Promise<Site> {
   const app = new Hono()
   const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' })
@@ -42,7 +42,7 @@ let page: Page
 let site: Site
 let provider: Site
 let federated: Site
-/** What the form sent, as text of a form. */
+/** The bodies that the form posted. */
 let posted: string[] = []
 let shown: ConsentQuestion = QUESTION
 let formsLead: 'self' | 'anywhere' | undefined

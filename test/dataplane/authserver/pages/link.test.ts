@@ -1,4 +1,4 @@
-/** The page of a link, in Chromium: what it says, where it leads, and that names stay text. */
+/** Tests the page of a link in Chromium: its text, its targets, and that names stay text. */
 import type { AddressInfo } from 'node:net'
 import { serve } from '@hono/node-server'
 import { Hono } from 'hono'

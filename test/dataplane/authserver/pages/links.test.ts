@@ -8,7 +8,7 @@ import { type LinkedToUser, linksPage, signInPage } from '../../../../dataplane/
 import { renderPage } from '../../../../dataplane/pages/page.ts'
 import { look, startBrowser } from '../../../support/browser.ts'
 
-/** The pages of what is linked, in Chromium: what they say, by keyboard, for those who don't see them, and how they look. */
+/** Tests the pages of linked clients and accounts in Chromium: their text, keyboard use, accessible names and appearance. */
 
 const DAY = 24 * 60 * 60_000
 const SINCE = Date.UTC(2026, 10, 3, 9, 30)
@@ -92,7 +92,7 @@ test.after(async () => {
 const evaluated = async (expression: string): Promise<string> => String(await page.evaluate(expression))
 const text = async () => (await evaluated("document.querySelector('main').innerText")).replace(/\s+/g, ' ')
 
-/** Goes to the button of this name by keyboard alone, and presses it. */
+/** Moves to the button of this name with the keyboard and presses it. */
 async function press(name: string): Promise<void> {
   const focused = () => evaluated('document.activeElement.ariaLabel ?? document.activeElement.textContent')
   for (let tabs = 0; tabs < 12 && (await focused()) !== name; tabs++) await page.keyboard.press('Tab')
@@ -232,7 +232,7 @@ test('fits every window size', async () => {
   assert.is(await evaluated('document.documentElement.scrollWidth <= innerWidth'), 'true')
 })
 
-/** In the page: texts whose contrast is below 4.5 (WCAG 2.2, 1.4.3). */
+/** Runs in the page: finds texts with a contrast below 4.5 (WCAG 2.2, 1.4.3). */
 const faint = `() => {
   const parts = (color) => color.match(/[\\d.]+/g).map(Number)
   const behind = (node) => {

@@ -1,4 +1,4 @@
-/** Clients that are not of our hand: SDK 2 and SDK 1 of MCP do the whole login, and openid-client, which is strict. */
+/** Logs in with other people's clients: SDK 2 and SDK 1 of MCP, and openid-client, which is strict. */
 
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client'
 import type { OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js'

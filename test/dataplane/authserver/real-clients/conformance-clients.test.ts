@@ -1,6 +1,6 @@
 /**
- * The conformance suite's scenarios of OAuth clients. A gateway is such a client towards its backends only as far as it is
- * configured: it discovers no authorization server there, registers at none and sends nobody to a login there.
+ * Runs the conformance suite's scenarios for OAuth clients. A gateway is a client of its backends only as far as it is
+ * configured: it does no discovery, no registration and no user login there.
  */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ const SCOPES = 'Portico asks for the scopes that are configured, whatever a back
 const LOGS_IN = 'Portico sends nobody to a login at the authorization server of a backend'
 const HOLDS_NO_KEY = 'Portico authenticates at token endpoints with a secret: it holds no key of its own'
 
-/** Each scenario: `run`, or why it does not apply. */
+/** Each scenario: `run`, or the reason why it does not apply. */
 const SCENARIOS: Readonly<Record<string, string>> = {
   'auth/metadata-default': DISCOVERS,
   'auth/metadata-var1': DISCOVERS,
@@ -68,7 +68,7 @@ interface Context {
 
 const json = async (url: string) => (await (await fetch(url)).json()) as Record<string, unknown>
 
-/** What an administrator finds out about a backend to configure its credential. */
+/** Discovers what an administrator needs to know to configure a backend's credential. */
 async function authorizationServerOf(url: string) {
   const { origin, pathname } = new URL(url)
   const resource = await json(`${origin}/.well-known/oauth-protected-resource${pathname}`)
@@ -83,7 +83,7 @@ async function authorizationServerOf(url: string) {
 
 type Credential = NonNullable<TestConfig['backends'][number]['credential']>
 
-/** Starts a gateway before the suite's server, and calls a tool there as somebody with this ID token, if there is one. */
+/** Starts a gateway in front of the suite's server and calls a tool there, with this ID token if there is one. */
 async function goThrough(url: string, credential: Credential, secretText: string, idToken?: string): Promise<void> {
   const prepare = (folder: string) => writeFile(join(folder, 'secret'), secretText)
   const gateway = await startLoginGateway({ backends: [{ name: 'suite', url, credential }] }, { prepare })
@@ -107,7 +107,7 @@ test('every client scenario is run, or has its reason', async () => {
     const { client_id: clientId, client_secret: clientSecret } = context
     const target = String(resource)
     if (context.idp_id_token === undefined) {
-      // A gateway lists with a token of its own.
+      // A gateway lists with its own token.
       const tokenExchange = { tokenUrl, clientId, clientSecretFile: 'secret', audience: target }
       return goThrough(url, { type: 'tokenExchange', tokenExchange }, clientSecret)
     }

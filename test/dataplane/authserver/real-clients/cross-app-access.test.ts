@@ -1,4 +1,7 @@
-/** Enterprise-managed authorization by the SDK's client: an ID token becomes an ID-JAG, and that an access token. */
+/**
+ * Runs enterprise-managed authorization with the SDK's client: it exchanges an ID token for an ID-JAG, and that for an
+ * access token.
+ */
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -29,7 +32,7 @@ let idp: IdentityProvider
 let issuing: Server
 let server: AuthServerUnderTest
 
-/** The part of an identity provider that makes ID-JAGs of its ID tokens (RFC 8693), for people in the group `eng`. */
+/** Starts the part of an identity provider that exchanges ID tokens for ID-JAGs (RFC 8693), for users in the group `eng`. */
 function startIssuing(): Promise<Server> {
   async function issue(request: IncomingMessage, response: ServerResponse): Promise<void> {
     let body = ''

@@ -1,4 +1,4 @@
-/** The npm package `mcp-remote`, by which clients that speak stdio alone reach a server, does the whole login. */
+/** Logs in with the npm package `mcp-remote`, which connects stdio-only clients to remote servers. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -43,13 +43,13 @@ test.after(async () => {
   await rm(home, { recursive: true })
 })
 
-/** Starts it with what it has kept so far, and a person at a browser where it asks for one. */
+/** Starts it with its stored state, and acts as the user in a browser if it asks for a login. */
 async function connect(agent: UserAgent, options: ConstructorParameters<typeof Client>[1] = {}) {
   const port = await freePort()
   const transport = new StdioClientTransport({
     command: process.execPath,
     args: [PROXY, server.resource, String(port), '--host', '127.0.0.1', '--allow-http'],
-    // Without a browser to open it says where to go.
+    // Without a browser it prints the address to open.
     env: { HOME: home, PATH: '/nowhere', MCP_REMOTE_CONFIG_DIR: home },
     stderr: 'pipe',
   })
@@ -110,7 +110,7 @@ test('a missing key: the link in the answer, the key typed, and the same call su
       { backends: [injecting('b', raw.url, 'desk')] },
     ),
   )
-  // It has tokens of before; the person signs in at the page of the key.
+  // It still has tokens; the user signs in on the page for the key.
   for (const era of ['legacy', 'auto'] as const) {
     const { client } = await connect(agent, { versionNegotiation: { mode: era } })
     await eventually('the key is asked for', async () =>

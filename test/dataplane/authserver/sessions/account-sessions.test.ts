@@ -1,4 +1,4 @@
-/** How long somebody stays signed in, and what a page of theirs may hold. */
+/** Checks how long users stay signed in, and what their pages may contain. */
 import { Hono } from 'hono'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

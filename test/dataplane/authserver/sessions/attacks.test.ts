@@ -1,4 +1,4 @@
-/** What strangers try with the page of what is linked. */
+/** Tests attacks on the page of linked clients and accounts. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { postModern } from '../../../support/gateway/post.ts'
@@ -24,7 +24,7 @@ test.before(async () => {
 })
 test.after(() => server.close())
 
-/** Somebody at a browser of their own, signed in, with one client. */
+/** Returns a signed-in user in a new browser, with one client. */
 async function person(user: string) {
   const agent = new UserAgent()
   server.upstream.user = user
@@ -42,7 +42,7 @@ async function person(user: string) {
 const host = () => new URL(server.issuer).host
 const cookiesOf = (agent: UserAgent): Record<string, string> =>
   Object.fromEntries(['portico-login', 'portico-account'].map((name) => [name, agent.cookie(host(), name) ?? '']))
-/** Posts as a browser would that has these cookies. */
+/** Posts as a browser with these cookies does. */
 const post = (cookies: Record<string, string>, body: URLSearchParams | string, type = FORM) =>
   fetch(`${server.issuer}/oauth/sessions`, {
     method: 'POST',
@@ -179,7 +179,7 @@ test('each sign-in has a session of its own: one that was planted, or there befo
   out.set('token', /name="token" value="([\w-]+)"/.exec(page)?.[1] ?? '')
   const started = await post({ ...own, 'portico-account': planted }, out)
   assert.is(started.status, 302)
-  // The agent holds her earlier session; it comes back with another one.
+  // The agent holds her earlier session and comes back with a new one.
   const end = await alice.agent.follow(started.headers.get('location') ?? '', (at) => at.endsWith('/oauth/sessions'))
   assert.ok(end.url)
   const second = cookiesOf(alice.agent)

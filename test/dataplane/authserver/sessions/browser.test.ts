@@ -1,4 +1,4 @@
-/** The whole way in Chromium, without scripts, with a provider at another site; and what another site can do meanwhile. */
+/** Visits the page in Chromium without scripts, with a provider at another site, and attacks it from a third site. */
 
 import type { AddressInfo } from 'node:net'
 import { serve } from '@hono/node-server'
@@ -13,7 +13,7 @@ import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../
 
 const test = suite('browser')
 let server: AuthServerUnderTest
-/** Where people visit it: for browsers another site than the provider at 127.0.0.1. */
+/** The address that people visit: for browsers another site than the provider at 127.0.0.1. */
 let base: string
 let browser: Browser
 let page: Page
@@ -64,7 +64,7 @@ test('signs in across sites, revokes, and signs out', async () => {
   await page.goto(`${server.issuer}/oauth/sessions`)
   assert.match(page.url(), base)
   await click('button[value=sign-in]')
-  // A person comes back by a click on the provider's page: a stranger's link, for `SameSite=Strict`.
+  // The user returns with a click on the provider's page, which is a cross-site link for `SameSite=Strict`.
   assert.match(page.url(), server.upstream.issuer)
   await click('a')
   assert.match(await text(), 'You are signed in as Person alice')
@@ -72,7 +72,7 @@ test('signs in across sites, revokes, and signs out', async () => {
   const inputs = await page.$$eval('input[name=token], button[name=revoke]', (found) =>
     found.map((one) => [one.getAttribute('name'), one.getAttribute('value')]),
   )
-  // Even with what stands in the page another site can't post for this browser.
+  // Even with the page's own fields another site can't post for this browser.
   form = inputs.map(([name, value]) => `<input type="hidden" name="${name}" value="${value}">`).join('')
   await page.goto(evil)
   await click('button')

@@ -1,4 +1,4 @@
-/** Signing in where the provider does not say who users are, and where callbacks are at another host than the issuer. */
+/** Tests signing in if the provider does not identify users, or if callbacks are at another host than the issuer. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'

@@ -1,17 +1,17 @@
 import type { AuthServerUnderTest } from '../../../support/identity/auth-server.ts'
 import type { UserAgent } from '../../../support/identity/user-agent.ts'
 
-/** A page of what is linked, as a person has it open. */
+/** A page of linked clients and accounts as its user sees it. */
 export interface OpenPage {
   readonly url: string
   readonly html: string
-  /** Its words, without their marks. */
+  /** The text without markup. */
   readonly text: string
   readonly token: string
   readonly isSignedIn: boolean
 }
 
-/** What is linked, in a browser. */
+/** Opens the pages of linked clients and accounts in a browser. */
 export class SessionsPage {
   readonly agent: UserAgent
   readonly url: string
@@ -32,13 +32,13 @@ export class SessionsPage {
     return { url: at, html, text: textOf(html), token, isSignedIn: html.includes('value="sign-out"') }
   }
 
-  /** Signs in as whoever the provider knows; gives the page that this ends with. */
+  /** Signs in as the user whom the provider knows; returns the last page. */
   async signIn(): Promise<OpenPage> {
     const { token } = await this.open()
     return this.send({ token, action: 'sign-in' })
   }
 
-  /** Posts a form and follows where that leads. */
+  /** Posts a form and follows the redirects. */
   async send(fields: Record<string, string>): Promise<OpenPage> {
     const response = await this.agent.post(this.url, fields)
     const location = response.headers.get('location')
@@ -48,7 +48,7 @@ export class SessionsPage {
   }
 }
 
-/** The button of a page whose name begins so for those who don't see it: its field and value. */
+/** Returns field and value of the button whose accessible name begins like this. */
 export function buttonOf({ html }: Pick<OpenPage, 'html'>, label: string): Record<string, string> {
   const buttons = [...html.matchAll(/<button name="(\w+)" value="([\w-]+)"[^>]*aria-label="([^"]*)"/g)]
   const [, name, value] = buttons.find(([, , , own]) => own?.startsWith(label)) ?? []

@@ -1,4 +1,4 @@
-/** What is linked, as two replicas over one Redis show and end it, and what is left of it. */
+/** Checks that two replicas over one Redis show and end the same links, and what remains in Redis. */
 
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -78,14 +78,14 @@ test('a user who signed in at one replica revokes at the other, and both refuse 
   const kept = await client.login()
   for (const url of [server.gateway.url, other.url]) assert.is(await ask(tokens.access_token, url), 200)
   await SessionsPage.of(server, client.agent).signIn()
-  // By another port of the same host: cookies are the host's, as behind a balancer.
+  // By another port of the same host: cookies belong to the host, as behind a load balancer.
   const there = new SessionsPage(client.agent, other.base)
   client.agent.share(new URL(server.issuer).host, new URL(other.base).host)
   const page = await there.open()
   assert.match(page.text, 'Person alice')
   await client.refresh(tokens.refresh_token)
   const fresh = await there.open()
-  // The one that was used last is first.
+  // The most recently used one is first.
   const after = await there.send({ token: fresh.token, ...buttonOf(fresh, 'Revoke Editor') })
   assert.match(after.text, 'Access is revoked.')
   assert.is(await ask(tokens.access_token, other.url), 401)
@@ -179,7 +179,7 @@ test('revoking everything ends unlisted logins too, at both replicas and at one 
 test('every stored key expires', async () => {
   const names = await commands.keys('*')
   assert.ok(names.length > 0)
-  // -1: it has no end. What has ended since then has none either, and is told apart.
+  // -1: it has no expiry. One that has expired since then is reported as -2.
   for (const name of names) assert.is.not(await commands.pttl(name), -1, name)
 })
 

@@ -1,4 +1,4 @@
-/** People see what is linked to them, and end it; nobody else does. */
+/** Checks that users see and end their own links, and nobody else's. */
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -17,7 +17,7 @@ import { UserAgent } from '../../../support/identity/user-agent.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 import { buttonOf, SessionsPage } from './pages.ts'
 
-/** Consent is remembered for web sites alone. */
+/** Consent is remembered only for redirects to web sites. */
 const SITE = 'https://chat.example.com/cb'
 const PROVIDERS = ['corp', 'code']
 
@@ -44,14 +44,14 @@ test.after(async () => {
   await raw.close()
 })
 
-/** A browser in which somebody is known to the providers. */
+/** Returns a browser in which this user is logged in at the providers. */
 function browserOf(user: string): UserAgent {
   const agent = new UserAgent()
   become(user, agent)
   return agent
 }
 
-/** Somebody else sits down at a browser. */
+/** Another user takes over a browser. */
 function become(user: string, agent: UserAgent): void {
   for (const [index, upstream] of server.upstreams.entries()) {
     upstream.user = index === 0 ? user : `${user}-there`
@@ -59,7 +59,7 @@ function become(user: string, agent: UserAgent): void {
   }
 }
 
-/** Logs a client in through a browser. */
+/** Logs a client in with a browser. */
 async function logIn(client: TestClient, agent: UserAgent, redirect = REDIRECT) {
   const asked = client.authorizeUrl({ redirect_uri: redirect })
   const { url } = await agent.follow(asked, (at) => at.startsWith(redirect))
@@ -171,7 +171,7 @@ test('unlinking an account affects its own backend and no other one', async () =
   assert.match(after.text, 'The account is unlinked.')
   assert.match(after.text, `${host} not linked`)
   assert.ok(await works(tokens.access_token, 'corp'))
-  // What it was given a moment ago is good for five seconds.
+  // A credential that was just fetched is used for five seconds more.
   await eventually('its backend fails', async () => !(await works(tokens.access_token, 'code')))
   for (const name of PROVIDERS) assert.ok(await works(others.access_token, name), name)
   const next = await tokensOf(await editor.refresh(tokens.refresh_token))

@@ -1,4 +1,4 @@
-/** What is read of answers that may hold anything. */
+/** Tests how answers of any content are parsed. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { identityIn, jwtPayload, valueAt } from '../../../../../dataplane/authserver/login/upstream/identity.ts'
@@ -79,7 +79,7 @@ test('answers are normalised to the standard form', () => {
   assert.equal(standardAnswer(null, nested), { access_token: undefined, token_type: 'Bearer' })
   const form = parseAnswer('access_token=x&__proto__=y', 'Application/X-WWW-Form-Urlencoded; charset=utf-8')
   assert.is(standardAnswer(form, undefined).access_token, 'x')
-  // Some providers send a form under another media type, or JSON under that of a form.
+  // Some providers send a form with another media type, or JSON with that of a form.
   assert.equal(parseAnswer('scope=a+b&access_token=x', 'text/plain'), { scope: 'a b', access_token: 'x' })
   assert.equal(parseAnswer('{"access_token":"x"}', 'application/x-www-form-urlencoded'), { access_token: 'x' })
   for (const text of ['', 'x', 'scope=a', '<a href="?access_token=x">', 'Your access_token=x', '<p>&error=y'])

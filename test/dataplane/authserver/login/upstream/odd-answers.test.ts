@@ -1,4 +1,4 @@
-/** An OpenID Connect provider that says anything: metadata, keys, tokens and claims with values of every type. */
+/** Tests an OpenID Connect provider that sends metadata, keys, tokens and claims with values of every type. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
@@ -18,7 +18,7 @@ const jwk = { ...(await exportJWK(publicKey)), kid: 'k', alg: 'ES256', use: 'sig
 
 let server: Server
 let issuer: string
-/** What is answered at each path; absent: what a good provider answers. */
+/** The answers by path; a path that is missing gets a valid provider's answer. */
 let odd: Record<string, string> = {}
 
 const idToken = (claims: object) => {
@@ -81,7 +81,7 @@ const open = (issuerUrl = issuer) =>
   })
 const isTextOrAbsent = (value: unknown) => value === undefined || (typeof value === 'string' && value.length <= 16_384)
 
-/** Logs in and refreshes; each gives what it should, or an Error in our own words. */
+/** Logs in and refreshes; each succeeds or fails with one of our own errors. */
 async function outcome(upstream: Upstream, what: string): Promise<string> {
   const callback = new URLSearchParams({ code: 'c', state: CHECKS.state })
   try {
@@ -119,7 +119,7 @@ async function judged(path: string, variants: readonly Variant[], isKept: boolea
     outcomes[found] = (outcomes[found] ?? 0) + 1
   }
   odd = {}
-  // It has not been spoilt by what was said before.
+  // The earlier answers have not affected it.
   assert.is(await outcome(isKept ? upstream : open(), 'as it should be'), 'a login')
   await upstream.close()
   return outcomes
@@ -183,7 +183,7 @@ test('claims of the ID token', async () => {
       claims = JSON.parse(text) as object
       variants.push({ what, text: JSON.stringify({ ...(await tokens()), id_token: await signed(claims) }) })
     } catch {
-      // Not what a signer can be given: it is sent as it is, under a signature of something else.
+      // A signer would refuse these claims, so they are sent unchanged under another signature.
       const parts = (await idToken({})).split('.')
       const id_token = [parts[0], Buffer.from(text).toString('base64url'), parts[2]].join('.')
       variants.push({ what, text: JSON.stringify({ ...(await tokens()), id_token }) })

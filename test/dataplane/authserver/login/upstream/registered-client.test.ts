@@ -1,4 +1,4 @@
-/** A gateway is registered at a provider as one client, and the provider may answer anything. */
+/** Checks that a gateway registers at a provider as one client, whatever the provider answers. */
 import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -66,7 +66,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     server.close()
   })
 
-  /** What one replica has. */
+  /** Starts what one replica has. */
   function replica(dcrConfig: object = { registrationEndpoint: `${base}/register` }, now?: () => number) {
     const config = { authorizationEndpoint: base, tokenEndpoint: `${base}/token`, scopes: ['a', 'b'], dcrConfig }
     const sealer = createSealer(() => [SEALING], 'salt')
@@ -89,7 +89,7 @@ for (const kind of ['memory', 'Redis'] as const) {
       token_endpoint_auth_method: 'client_secret_basic',
       scope: 'a b',
     })
-    // Another client is another registration.
+    // Other client metadata needs another registration.
     await replica({ registrationEndpoint: `${base}/register`, softwareId: 'x', softwareStatement: 'y.z' }).client()
     assert.is(asked.length, 2)
     assert.is(JSON.parse(asked[1]?.body ?? '').software_statement, 'y.z')
