@@ -1,4 +1,4 @@
-/** The API server's verdict on our kinds and on what is rendered, and its other clients: on one that has no controllers. */
+/** Checks our kinds and rendered objects against a real API server without controllers, and its other clients. */
 import './api-server/cluster-issuer.ts'
 import './api-server/crds.ts'
 import './api-server/lease.ts'

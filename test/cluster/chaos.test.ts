@@ -5,9 +5,9 @@ import { chaos } from './support/chaos.ts'
 import { startControlPlane } from './support/control-plane.ts'
 import { installOperator, operatorKubeconfig, startOperator } from './support/operator-process.ts'
 
-/** One minute in every test run; `make chaos` takes two or more. */
+/** Every test run takes one minute; `make chaos` takes two or more. */
 const SECONDS = Number(process.env['CHAOS_SECONDS'] ?? 60)
-/** The API server is away for part of the time. */
+/** The API server is down for part of the time. */
 const LEAST = { seconds: SECONDS, leastChanges: SECONDS / 6 }
 
 test('everything converges after connections are cut and operator, API server and etcd are killed during changes', async () => {

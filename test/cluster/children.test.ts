@@ -1,5 +1,5 @@
 /** Children of workloads on one API server. */
-// Before there is an operator, which it does without.
+// Runs before an operator exists, because it needs none.
 import './children/drift.ts'
 import './children/auth-server.ts'
 import './children/disruption.ts'

@@ -1,4 +1,4 @@
-/** The operator as a whole, under its own rights, on one API server: each file has it to itself, one behind the other. */
+/** The operator with its own rights on one API server, which the files use one after another. */
 import './operator/operator.ts'
 import './operator/diff.ts'
 import './operator/namespaces.ts'

@@ -1,4 +1,4 @@
-/** Pods that run, in this process and beside it, on one API server. */
+/** Pods whose programs run in this process or beside it, on one API server. */
 import './pods/config-delivery.ts'
 import './pods/policies.ts'
 import './pods/plugin.ts'

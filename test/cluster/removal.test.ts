@@ -1,4 +1,4 @@
-/** A removal of the whole installation leaves nothing behind that can't go, in whatever order its parts went. */
+/** Removing the whole installation leaves no object that cannot be deleted, whatever the order. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -31,7 +31,7 @@ const apply = (...manifests: Manifest[]) => plane.apply(...manifests)
 const finalizers = (name: string): string[] => plane.read('mcpotel', name).metadata.finalizers ?? []
 const isHeld = (name: string) => finalizers(name).includes(FINALIZER)
 
-/** The files as a checkout has them: kubectl follows the kustomization to ../../crds. */
+/** Writes the installation's files in a checkout's layout, because the kustomization refers to ../../crds. */
 async function writeInstallation(): Promise<string> {
   const folder = join(plane.directory, 'checkout')
   mkdirSync(join(folder, 'crds'), { recursive: true })
@@ -44,16 +44,16 @@ async function writeInstallation(): Promise<string> {
   return join(folder, 'operator/deploy')
 }
 
-/** The objects that give the operator its rights, as `kind/name`, which are kept while it holds a config. */
+/** The objects with the operator's rights, as `kind/name`, which have a finalizer while the operator holds a config. */
 const RIGHTS = ['clusterrole', 'clusterrolebinding', 'serviceaccount']
 const NAMESPACED_RIGHTS = ['role', 'rolebinding', 'serviceaccount']
 const keptOf = (kinds: readonly string[]): string[] =>
   kinds.filter((kind) => plane.find(kind, 'portico-operator', SYSTEM)?.metadata.finalizers?.includes(KEPT))
 const isKept = (kinds = RIGHTS) => keptOf(kinds).length === kinds.length
 
-/** Starts a process in place of the first pod of the Deployment, which no kubelet runs. */
+/** Starts a process in place of the Deployment's first pod, which no kubelet runs. */
 async function launch(args: readonly string[] = []): Promise<OperatorProcess> {
-  const pod = await eventually(() => plane.list('pods', { namespace: SYSTEM })[0]?.metadata.name, 'a pod')
+  const pod = await eventually(() => plane.list('pods', { namespace: SYSTEM })[0]?.metadata.name, 'a pod exists')
   const operator = await startOperator(operatorKubeconfig(plane), args, { POD_NAME: pod })
   running.push(operator)
   return operator
@@ -74,7 +74,7 @@ interface Named {
   readonly metadata: { readonly name: string }
 }
 
-/** Returns the objects beside the CRDs, in the order in which the kustomization names them. */
+/** Returns the objects of the kustomization without the CRDs, in its order. */
 const objectsInFiles = (): Named[] =>
   ['namespace.yaml', 'rbac.yaml', 'operator.yaml'].flatMap((file) =>
     parseAllDocuments(readFileSync(join(deploy, file), 'utf8')).flatMap((one) => (one.toJS() as Named | null) ?? []),
@@ -91,33 +91,33 @@ const areServed = () =>
     'the kinds are served',
   )
 
-/** Applies what the files say as kubectl would: the CRDs if they are not there or go, and the rest. */
+/** Applies the files as kubectl would: the CRDs if they are missing or being deleted, and the rest. */
 async function applyFiles(): Promise<void> {
   const areThere = plane.listMetadata('crd').some(({ deletionTimestamp }) => deletionTimestamp === undefined)
   if (!areThere) {
     plane.applyOnServer(crds)
     await areServed()
   }
-  // Tests before may have changed them.
+  // Earlier tests may have changed the objects.
   plane.applyOnServer(objectsInFiles(), { force: true })
 }
 
-/** Deletes what is in the files, as kubectl does without waiting. */
+/** Deletes the objects of the files, as `kubectl delete --wait=false` does. */
 function removeFiles(): void {
   for (const name of crdNames) plane.remove('crd', name)
   for (const { kind, metadata } of objectsInFiles()) plane.remove(kind, metadata.name, SYSTEM)
 }
 
-/** Installs everything, and a gateway whose config is held. */
+/** Installs everything, and a gateway whose config gets a finalizer. */
 async function install(): Promise<OperatorProcess> {
   await applyFiles()
   const operator = await start()
   apply(group(), telemetry('main'), gateway('front', 'main'))
-  await eventually(() => isHeld('main') && isKept(), 'the config is held, and the rights are kept')
+  await eventually(() => isHeld('main') && isKept(), 'the config and the rights have finalizers')
   return operator
 }
 
-/** What `--release` says, as administrator or with the token of another kubeconfig. */
+/** Runs `--release` as administrator, or with another kubeconfig, and returns its output. */
 const release = (kubeconfig = plane.kubeconfig) =>
   execFileSync(process.execPath, [porticoScript, 'operator', '--release', `--kubeconfig=${kubeconfig}`], {
     encoding: 'utf8',
@@ -130,7 +130,7 @@ function assertReleased(told: string): void {
   assert.match(told, `ServiceAccount ${SYSTEM}/portico-operator is released\n`)
 }
 
-/** What is left of an installation, be it Terminating. */
+/** Returns the names of the installation's objects that still exist, also those that are Terminating. */
 const left = () =>
   [
     ...plane.listMetadata('crd').map(({ name }) => name),
@@ -161,7 +161,7 @@ test.after(async () => {
   await plane?.stop()
 })
 
-test('a restart releases nothing; an operator whose Deployment is deleted releases everything, and all of it can be deleted', async () => {
+test('a restarted operator keeps its finalizers; one whose Deployment is deleted removes them, and everything can be deleted', async () => {
   const first = await install()
   await first.stop()
   assert.ok(isHeld('main') && isKept(), 'the Deployment is there: another pod follows')
@@ -184,13 +184,13 @@ test('`--release` with the operator’s own token releases what a killed operato
   assert.is(release(), 'no object is held\n', 'no kind is installed any more')
 })
 
-/** As a kubelet does once the pod is being deleted. */
+/** Stops the operator once its Deployment is gone, as a kubelet stops the process of a deleted pod. */
 async function stopWithPod(operator: OperatorProcess): Promise<void> {
   await eventually(() => !plane.exists('deployment', 'portico-operator', SYSTEM), 'the Deployment is gone')
   await operator.stop()
 }
 
-test('if everything is deleted at once, the operator keeps its rights until it has released everything', async () => {
+test('removing the whole installation at once: the operator keeps its rights until it has removed its finalizers', async () => {
   const operator = await install()
   plane.kubectl(['delete', '-k', deploy, '--wait=false'])
   await Promise.all([stopWithPod(operator), isGone()])
@@ -222,7 +222,7 @@ test('if a namespaced installation is deleted at once, its configs stay without 
   const objects = [group(), telemetry('main'), gateway('front', 'main')].map(inSystem)
   apply(...objects)
   const config = () => plane.read('mcpotel', 'main', SYSTEM).metadata.finalizers ?? []
-  await eventually(() => config().includes(FINALIZER) && isKept(NAMESPACED_RIGHTS), 'the config is held')
+  await eventually(() => config().includes(FINALIZER) && isKept(NAMESPACED_RIGHTS), 'the config has a finalizer')
   plane.kubectl(['delete', '-k', join(deploy, 'namespaced'), '--timeout=180s'])
   await stopWithPod(operator)
   assert.not(config().includes(FINALIZER), operator.log())
@@ -233,33 +233,36 @@ test('if a namespaced installation is deleted at once, its configs stay without 
   await isGone()
 })
 
-test('rights are kept exactly while a config is held, and an idle operator writes nothing', async () => {
+test('the rights have a finalizer exactly while a config has one, and an idle operator writes nothing', async () => {
   const operator = await install()
   await standsStill(() => plane.writes().length)
   const before = plane.writes().length
   const looks = Date.now() + 3_000
-  await eventually(() => Date.now() > looks, 'two looks')
+  await eventually(() => Date.now() > looks, 'the operator has checked twice')
   const written = plane.writes().slice(before)
   assert.equal(
     written.filter(({ user, resource }) => user.endsWith(':portico-operator') && resource !== 'leases'),
     [],
   )
   await plane.removeAndWait('vmcp', ['front'])
-  await eventually(() => !isHeld('main') && keptOf(RIGHTS).length === 0, 'nothing is held')
+  await eventually(() => !isHeld('main') && keptOf(RIGHTS).length === 0, 'no finalizer is left')
   await operator.stop()
 })
 
-test('if the operator may not keep its rights, it says so once and holds none of them', async () => {
+test('an operator that may not add finalizers to its rights logs that once and adds none', async () => {
   await applyFiles()
   plane.remove('vmcp', 'front')
   const { rules } = plane.read('clusterrole', 'portico-operator')
   const fewer = { rules: rules.filter((rule: object) => !('resourceNames' in rule)) }
   plane.mergePatch('clusterrole', 'portico-operator', fewer)
   const named = { name: 'portico-operator' }
-  await eventually(() => !plane.may(OPERATOR_USER, 'patch', 'clusterrole', named), 'the API server knows of it')
+  await eventually(() => !plane.may(OPERATOR_USER, 'patch', 'clusterrole', named), 'the changed right applies')
   const operator = await start()
   apply(group(), telemetry('main'), gateway('front', 'main'))
-  await eventually(() => isHeld('main') && operator.log().includes('rights can’t be kept'), 'it is told')
+  await eventually(
+    () => isHeld('main') && operator.log().includes('rights can’t be kept'),
+    'the operator has logged it',
+  )
   assert.equal(keptOf(RIGHTS), [])
   await operator.stop()
   assert.is(operator.log().split('rights can’t be kept').length, 2)
@@ -271,9 +274,9 @@ test('an installation over Terminating objects of a killed operator works', asyn
   const killed = await install()
   await killed.stop('SIGKILL')
   plane.remove('clusterrolebinding', 'portico-operator')
-  // It may end before anybody sees that it is ready.
+  // The operator may end before the test sees that it is ready.
   const second = await launch()
-  await eventually(() => second.exited, 'it lets go of what the first one has left, and ends')
+  await eventually(() => second.exited, 'the operator removes the finalizers that the first one left, and ends')
   assert.not(plane.exists('clusterrolebinding', 'portico-operator'))
   assert.not(isHeld('main'), second.log())
   const third = await install()
@@ -281,7 +284,7 @@ test('an installation over Terminating objects of a killed operator works', asyn
   await Promise.all([stopWithPod(third), isGone()])
 })
 
-test('if the CRDs are deleted first, the operator releases configs as the workloads go', async () => {
+test('if the CRDs are deleted first, the operator removes the configs’ finalizers as the workloads are deleted', async () => {
   const operator = await install()
   await plane.removeAndWait('crd', crdNames)
   await operator.stop()
@@ -289,7 +292,7 @@ test('if the CRDs are deleted first, the operator releases configs as the worklo
   await isGone()
 })
 
-test('a config that was exported and applied again with its finalizer is released all the same', async () => {
+test('a config that was exported and applied again with its finalizer is still released', async () => {
   const operator = await install()
   const written = plane.read('mcpotel', 'main')
   const { name, namespace, finalizers: ours } = written.metadata
@@ -297,7 +300,7 @@ test('a config that was exported and applied again with its finalizer is release
   plane.applyOnServer([copy], { force: true })
   plane.remove('mcpotel', 'main')
   await plane.removeAndWait('vmcp', ['front'])
-  await eventually(() => !plane.exists('mcpotel', 'main'), 'it goes')
+  await eventually(() => !plane.exists('mcpotel', 'main'), 'the config is deleted')
   await operator.stop()
 })
 

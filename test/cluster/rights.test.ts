@@ -1,8 +1,8 @@
 /**
- * What the operator tells, does and refuses under its own rights, and a console beside it, on one API server: each file
- * has it to itself.
+ * The operator's metrics, writes and refusals with its own rights, and a console beside it. The files use one API
+ * server one after another.
  */
-// It has the API server note what viewers read.
+// The audit log of the API server includes the viewers' reads.
 import './operator/console.ts'
 import './operator/operator-metrics.ts'
 import './operator/samples.ts'

@@ -1,4 +1,4 @@
-/** The lives of objects of each kind on one API server: each file has it to itself, one behind the other. */
+/** The life of objects of each kind on one API server, which the files use one after another. */
 import './scenarios/configs.ts'
 import './scenarios/events.ts'
 import './scenarios/flux.ts'

@@ -25,12 +25,12 @@ async function start(args: readonly string[] = [], file = kubeconfig): Promise<O
   return operator
 }
 
-/** Ends the operators that are at work. */
+/** Ends the operators that run. */
 async function endAll(): Promise<void> {
   for (const operator of running.splice(0)) if (!operator.exited) await operator.stop('SIGKILL')
 }
 
-/** Returns the operator that tests share as long as none of them ends it. */
+/** Returns the operator that tests share until one of them ends it. */
 const shared = async (): Promise<OperatorProcess> => running.find(({ exited }) => !exited) ?? start()
 
 const ready = (kind: string, name: string) => condition(kind, name, 'Ready')
@@ -56,7 +56,7 @@ test.after(async () => {
 test('the operator waits while the API server is down for a minute, and resumes', async () => {
   const operator = await shared()
   apply(gateway('before', 'main'))
-  await eventually(() => exists('deployment', 'before-vmcp'), 'it works before')
+  await eventually(() => exists('deployment', 'before-vmcp'), 'the operator works before')
   await cluster.plane.stopApiServer('SIGKILL')
   await delay(60_000)
   assert.not(operator.exited, operator.log())
@@ -65,8 +65,8 @@ test('the operator waits while the API server is down for a minute, and resumes'
   await cluster.plane.startApiServer()
   apply(gateway('after', 'main'))
   remove('vmcp', 'before')
-  await eventually(() => exists('deployment', 'after-vmcp'), 'it works again')
-  await eventually(() => referrers('main').join() === 'VirtualMCPServer/after', 'the list is true')
+  await eventually(() => exists('deployment', 'after-vmcp'), 'the operator works again')
+  await eventually(() => referrers('main').join() === 'VirtualMCPServer/after', 'the list is correct')
 })
 
 test('an operator that starts while the API server is down is alive but not ready, and begins once it is back', async () => {
@@ -75,7 +75,7 @@ test('an operator that starts while the API server is down is alive but not read
   relay.refuse()
   const operator = await startOperator(kubeconfig, [], { POD_NAME: 'own' })
   running.push(operator)
-  await eventually(() => operator.log().includes('waiting for the API server'), 'it says what it waits for')
+  await eventually(() => operator.log().includes('waiting for the API server'), 'the log says what it waits for')
   assert.is((await fetch(`${operator.health}/healthz`)).status, 200)
   const unready = await fetch(`${operator.health}/readyz`)
   assert.is(unready.status, 503)
@@ -91,7 +91,7 @@ test('an operator that waits for the API server ends on SIGTERM', async () => {
   relay.refuse()
   const operator = await startOperator(kubeconfig, [], { POD_NAME: 'own' })
   running.push(operator)
-  await eventually(() => operator.log().includes('waiting for the API server'), 'it waits')
+  await eventually(() => operator.log().includes('waiting for the API server'), 'the operator waits')
   await operator.stop()
   assert.ok(operator.exited)
 })
@@ -99,20 +99,20 @@ test('an operator that waits for the API server ends on SIGTERM', async () => {
 test('an operator whose own pod does not exist says so and ends', async () => {
   const operator = await startOperator(kubeconfig, [], { POD_NAME: 'nobody' })
   running.push(operator)
-  await eventually(() => operator.exited, 'it ends')
+  await eventually(() => operator.exited, 'the operator has ended')
   assert.match(operator.log(), 'there is no pod portico-system/nobody: name the image of the data plane with --image')
 })
 
 test('a cut watch loses nothing', async () => {
   await shared()
-  await eventually(() => referrers('main').join() === 'VirtualMCPServer/after', 'in order')
+  await eventually(() => referrers('main').join() === 'VirtualMCPServer/after', 'the list is correct before')
   relay.refuse()
   apply(proxy('cut', 'main'))
   remove('vmcp', 'after')
   await delay(500)
   relay.thaw()
   await eventually(() => exists('deployment', 'cut-mcprp') && !exists('deployment', 'after-vmcp'), 'both are noticed')
-  await eventually(() => referrers('main').join() === 'MCPRemoteProxy/cut', 'the list is true')
+  await eventually(() => referrers('main').join() === 'MCPRemoteProxy/cut', 'the list is correct')
 })
 
 test('a silent connection is given up, and what it missed is caught up', async () => {
@@ -122,7 +122,7 @@ test('a silent connection is given up, and what it missed is caught up', async (
   await delay(1000)
   relay.cut()
   relay.thaw()
-  await eventually(() => exists('deployment', 'silent-mcprp'), 'noticed after the thaw')
+  await eventually(() => exists('deployment', 'silent-mcprp'), 'the object is noticed after the thaw')
   assert.not(operator.exited)
   remove('mcprp', 'silent')
 })
@@ -140,7 +140,7 @@ test('an expired resource version (410 Gone) causes a new list', async () => {
     () => exists('deployment', 'gone-mcprp') && exists('deployment', 'newer-mcp') && !exists('deployment', 'cut-mcprp'),
     'all is noticed',
   )
-  await eventually(() => referrers('main').join() === 'MCPRemoteProxy/gone,MCPServer/newer', 'the list is true')
+  await eventually(() => referrers('main').join() === 'MCPRemoteProxy/gone,MCPServer/newer', 'the list is correct')
   remove('mcprp', 'gone')
   remove('mcpserver', 'newer')
 })
@@ -159,7 +159,7 @@ test('everything converges after repeated kill -9 in the middle of work', async 
     () => names('deployments').filter((name) => name.startsWith('many-')).length === 20,
     'every Deployment',
   )
-  await eventually(() => referrers('main').length === 20, 'every referrer')
+  await eventually(() => referrers('main').length === 20, 'the list has every referrer')
   for (const { metadata } of many) {
     assert.ok(exists('service', `vmcp-${metadata.name}`))
     assert.ok(exists('configmap', `${metadata.name}-vmcp-config`))
@@ -168,13 +168,13 @@ test('everything converges after repeated kill -9 in the middle of work', async 
 
 test('deletions while the operator was down are noticed', async () => {
   const first = await shared()
-  await eventually(() => referrers('main').length === 20, 'in order')
+  await eventually(() => referrers('main').length === 20, 'the list has every referrer')
   await first.stop()
   for (let index = 5; index < 20; index++) remove('vmcp', `many-${index}`)
   remove('deployment', 'many-0-vmcp')
   apply(telemetry('unused'))
   await start()
-  await eventually(() => referrers('main').length === 5, 'gone ones are gone from the list')
+  await eventually(() => referrers('main').length === 5, 'deleted workloads are gone from the list')
   await eventually(() => exists('deployment', 'many-0-vmcp'), 'a child deleted meanwhile comes back')
   await eventually(
     () => names('deployments').filter((name) => name.startsWith('many-')).length === 5,
@@ -195,7 +195,7 @@ test('an unused config that was deleted while the operator was down goes at once
   remove('vmcp', 'holder')
   assert.ok(exists('mcpotel', 'held'))
   await start()
-  await eventually(() => !exists('mcpotel', 'held'), 'it goes')
+  await eventually(() => !exists('mcpotel', 'held'), 'the config is deleted')
 })
 
 test('a malformed object does not affect the others', async () => {
@@ -228,7 +228,7 @@ test('a malformed object does not affect the others', async () => {
 test('finalizers and statuses of others survive conflicts', async () => {
   await shared()
   apply(telemetry('shared'), gateway('sharer', 'shared'))
-  await eventually(() => read('mcpotel', 'shared').metadata.finalizers?.length === 1, 'our finalizer is on')
+  await eventually(() => read('mcpotel', 'shared').metadata.finalizers?.length === 1, 'our finalizer is set')
   const theirs = [{ op: 'add', path: '/metadata/finalizers/-', value: 'example.com/theirs' }]
   cluster.patch('mcpotel', 'shared', theirs, { type: 'json' })
   for (let edit = 0; edit < 10; edit++)
@@ -257,7 +257,7 @@ test('a denied write is reported, affects nothing else, and succeeds once the ri
   withRules(
     role.rules.map((rule) => (rule.apiGroups[0] === 'apps' ? { ...rule, verbs: ['get', 'list', 'watch'] } : rule)),
   )
-  await eventually(() => !cluster.may(OPERATOR_USER, 'patch', 'deployment'), 'the API server knows of it')
+  await eventually(() => !cluster.may(OPERATOR_USER, 'patch', 'deployment'), 'the changed right applies')
   apply(gateway('denied'))
   const condition = await eventually(
     () => ready('vmcp', 'denied')?.reason === 'ChildRefused' && ready('vmcp', 'denied'),
@@ -266,9 +266,9 @@ test('a denied write is reported, affects nothing else, and succeeds once the ri
   assert.match(condition.message, 'forbidden')
   assert.not(operator.exited)
   apply(telemetry('unharmed'))
-  await eventually(() => read('mcpotel', 'unharmed').status?.configHash, 'others are looked after')
+  await eventually(() => read('mcpotel', 'unharmed').status?.configHash, 'other objects are reconciled')
   withRules(role.rules)
-  await eventually(() => exists('deployment', 'denied-vmcp'), 'it heals', 180_000)
+  await eventually(() => exists('deployment', 'denied-vmcp'), 'the Deployment is created', 180_000)
 })
 
 test('one of two operators works and the other takes over, without duplicate writes', async () => {
@@ -285,11 +285,11 @@ test('one of two operators works and the other takes over, without duplicate wri
     )
     return states.indexOf(true)
   }
-  const leader = () => eventually(async () => (await leading()) + 1, 'one leads')
+  const leader = () => eventually(async () => (await leading()) + 1, 'one operator leads')
   await leader()
   const before = cluster.plane.writes().length
   apply(gateway('once'))
-  await eventually(() => exists('deployment', 'once-vmcp'), 'it works')
+  await eventually(() => exists('deployment', 'once-vmcp'), 'the leader works')
   await delay(1000)
   const creations = cluster.plane
     .writes()
@@ -300,7 +300,7 @@ test('one of two operators works and the other takes over, without duplicate wri
   await operators[killed]!.stop('SIGKILL')
   apply(gateway('twice'))
   await eventually(() => exists('deployment', 'twice-vmcp'), 'the other takes over')
-  await eventually(async () => (await leading()) === 1 - killed, 'it leads')
+  await eventually(async () => (await leading()) === 1 - killed, 'the other leads')
 })
 
 test.run()

@@ -1,4 +1,4 @@
-/** Tokens of ServiceAccounts, as clusters issue them that are not this rig's own: whatever their issuer is called. */
+/** Checks tokens of ServiceAccounts as managed clusters issue them, with any name of the issuer. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { decodeJwt } from 'jose'
@@ -27,7 +27,7 @@ const token = (account: string, audience?: string, namespace = 'default') =>
   plane.token(account, namespace, audience === undefined ? {} : { audience, seconds: 3_600 })
 const issuerOf = (jwt: string) => JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString()).iss
 
-/** What a pod mounts: its own token for the API server, and the cluster's CA. */
+/** The files that a pod mounts: its own token for the API server, and the cluster's CA. */
 function mount() {
   const cluster = { apiServer: plane.server, tokenFile: join(plane.directory, 'gateway-token') }
   writeFileSync(cluster.tokenFile, token('gateway'))
@@ -74,7 +74,7 @@ test('a token for another audience is refused, and so is an account that is not 
   await other.close()
 })
 
-/** A gateway goes by the API server itself, a registry by its keys, which everybody may read then. */
+/** The gateway checks tokens with the API server; the registry uses its keys, which everybody may read by then. */
 async function servers(): Promise<readonly ProtectedServer[]> {
   const apiGroup = 'rbac.authorization.k8s.io'
   plane.create({

@@ -14,7 +14,7 @@ const { kubectl } = cluster
 test.before(() => cluster.install({ controllers: false }))
 test.after(() => cluster.stop())
 
-/** What the API server makes of an object without storing it: the defaulted spec, or its message. */
+/** Sends an object to the API server in a dry run. Returns the defaulted spec, or the message of the refusal. */
 async function verdict(api: ApiServer, plural: string, object: object): Promise<{ spec?: unknown; refused?: string }> {
   const path = `/apis/${DEFAULT_GROUP}/v1beta1/namespaces/default/${plural}`
   try {
@@ -30,7 +30,7 @@ test('the API server and `portico validate` give the same verdict and the same d
   const corpus = readCorpus()
   assert.ok(corpus.length > 150)
   const differences: string[] = []
-  // 1.29 holds no number to 32 bits: it refuses the child for it, which the status tells.
+  // Kubernetes 1.29 does not limit a number to 32 bits here: it refuses the child, which the status reports.
   const holdsNumbers = minorVersion(kubernetes()('kube-apiserver')) > 29
   for (const { title, object } of corpus) {
     if (!holdsNumbers && title.endsWith('more than 32 bits')) continue
@@ -41,7 +41,7 @@ test('the API server and `portico validate` give the same verdict and the same d
       differences.push(`${title}: ours ${JSON.stringify(ours)}, theirs ${theirs.refused ?? 'accepted'}`)
     } else if (
       !theirs.refused &&
-      // Inside items of lists there are no defaults: ours come when an object is read.
+      // The CRDs have no defaults inside items of lists: the operator adds them when it reads an object.
       !isDeepStrictEqual(
         (applyDefaults(declaration, theirs) as { spec: unknown }).spec,
         (applyDefaults(declaration, object as never) as { spec: unknown }).spec,
@@ -54,7 +54,7 @@ test('the API server and `portico validate` give the same verdict and the same d
 })
 
 test('every kind has its short name, its category and its columns', () => {
-  // It fails if it does not know one of them.
+  // kubectl fails for an unknown column.
   kubectl(['get', 'mcpotel,vmcp,mcpserver,mcprp,mcpg,mcpoidc,mcpextauth,mcptc,mcpauthz,mcpentry,mcpreg,vmcpctd'])
   kubectl(['get', 'portico'])
   assert.match(kubectl(['explain', 'mcpotel.spec.openTelemetry.tracing.samplingRate']), 'samplingRate <string>')

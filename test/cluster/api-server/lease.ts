@@ -14,7 +14,7 @@ let plane: ControlPlane
 let proxy: Awaited<ReturnType<typeof startCutProxy>>
 const elections: LeaderElection[] = []
 
-/** An API server whose next write of a lease can be held up. */
+/** An API server whose next write of a lease can be delayed. */
 class SlowApi extends ApiServer {
   due: (() => boolean) | undefined
 
@@ -35,7 +35,7 @@ class SlowApi extends ApiServer {
   }
 }
 
-/** Without a hurry: nobody loses such a lease by a slow machine. */
+/** Long durations, with which a slow machine does not lose the lease. */
 const LONG = { duration: 60_000, renewDeadline: 50_000 }
 
 function candidate(identity: string, kubeconfig: string, lease: string, times: Partial<LeaseOptions> = {}) {
@@ -128,7 +128,7 @@ test('a lease that is acquired after the renewal deadline does not start the lea
 
 test('one of many simultaneous candidates wins', async () => {
   const many = Array.from({ length: 6 }, (_, index) => candidate(`many-${index}`, plane.kubeconfig, 'many'))
-  await eventually(() => many.some(({ election }) => election.leading), 'somebody leads')
+  await eventually(() => many.some(({ election }) => election.leading), 'one of them leads')
   for (let look = 0; look < 20; look++) {
     assert.ok(many.filter(({ election }) => election.leading).length <= 1)
     await new Promise((resolve) => setTimeout(resolve, 50))

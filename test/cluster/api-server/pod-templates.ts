@@ -1,4 +1,4 @@
-/** The rules for pod templates that hold offline, beside the API server whose rules they are. */
+/** Compares the offline rules for pod templates with the API server, whose rules they are. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { mergePodTemplate, type PodTemplate } from '../../../operator/render/pod/pod-template.ts'
@@ -18,7 +18,7 @@ const rendered = () => {
   return { apiVersion, kind, spec: spec as { template: PodTemplate } }
 }
 
-/** What the API server says against the Deployment with this template; nothing where it takes it. */
+/** Returns the API server's error for a Deployment with this template, or nothing if it accepts the template. */
 function refusal(podTemplateSpec: object): string | undefined {
   const { apiVersion, kind, spec } = rendered()
   const template = mergePodTemplate(spec.template, podTemplateSpec as never, {}, [])
@@ -37,7 +37,7 @@ test('the API server refuses each template that is refused offline', () => {
 })
 
 test('the API server accepts each rendered template', () => {
-  // Kubernetes has hooks that sleep since 1.30.
+  // Lifecycle hooks can sleep since Kubernetes 1.30.
   const sleeps = minorVersion(kubernetes()('kube-apiserver')) > 29
   const taken = takenTemplates.filter((template) => sleeps || !JSON.stringify(template).includes('"sleep"'))
   assert.equal(

@@ -21,7 +21,7 @@ let proxy: Awaited<ReturnType<typeof startCutProxy>>
 let api: ApiServer
 const reflectors: Reflector[] = []
 
-/** A store that any test can look into, with what it was told. */
+/** A store that records its events, for any test to read. */
 function watched(options: Partial<ReflectorOptions> = {}) {
   const objects = new Map<string, KubernetesObject>()
   const removed: string[] = []
@@ -105,10 +105,10 @@ test('no deletion is lost when the connection is cut', async () => {
   proxy.refuse()
   remove('doomed')
   create('meanwhile')
-  await eventually(() => reflector.metrics.failures > 0, 'it is cut off')
+  await eventually(() => reflector.metrics.failures > 0, 'the connection is cut')
   assert.ok(objects.has('doomed'))
   proxy.thaw()
-  await eventually(() => !objects.has('doomed') && objects.has('meanwhile'), 'the gap is made up for')
+  await eventually(() => !objects.has('doomed') && objects.has('meanwhile'), 'the missed events are caught up')
   assert.equal(removed, ['doomed'])
   assert.is(reflector.metrics.lists, 1)
 })
@@ -118,7 +118,7 @@ test('a silent connection is given up', async () => {
   await reflector.synced
   proxy.freeze()
   create('unheard')
-  await eventually(() => reflector.metrics.failures > 0, 'silence is noticed')
+  await eventually(() => reflector.metrics.failures > 0, 'the silent connection is noticed')
   proxy.thaw()
   await eventually(() => objects.has('unheard'), 'the object is seen on a new connection')
 })

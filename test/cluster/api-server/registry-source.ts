@@ -135,7 +135,7 @@ test('unreadable claims, a missing description and a bad URL leave the entry out
     kind('c5', 'one', exported('c5', { 'authz-claims': '{"team": "red"}', '~authz-claims': 'not read' })),
   )
   await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.one/c5@1.0.0', 'dev.portico.k8s.two/b@1.0.0')
-  await eventually('four are told', async () => (await registry.source('cluster')).leftOut === 4)
+  await eventually('four entries are reported', async () => (await registry.source('cluster')).leftOut === 4)
   const { problems } = await registry.source('cluster')
   assert.equal(
     problems.map(({ pointer }) => pointer),
@@ -147,10 +147,10 @@ test('unreadable claims, a missing description and a bad URL leave the entry out
 
 test('if two kinds have the same name, the first keeps it', async () => {
   apply(kind('b', 'two', exported('other', { 'registry-version': '9.0.0' })))
-  await eventually('it is told', async () => (await registry.source('cluster')).leftOut === 1)
+  await eventually('the duplicate is reported', async () => (await registry.source('cluster')).leftOut === 1)
   await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.two/b@1.0.0')
   plane.remove('mcpserverentry', 'b', 'two')
-  await eventually('it is gone', async () => (await registry.source('cluster')).leftOut === 0)
+  await eventually('the report is gone', async () => (await registry.source('cluster')).leftOut === 0)
 })
 
 test('entries stay while the API server is down, and changes are followed once it is back', async () => {
@@ -165,7 +165,7 @@ test('entries stay while the API server is down, and changes are followed once i
 test('a revoked right is reported, and entries stay', async () => {
   plane.remove('rolebinding', 'catalog', 'two')
   apply(kind('e', 'one', exported('e')))
-  await eventually('it is told', async () => (await registry.source('cluster')).error?.code === 'forbidden')
+  await eventually('the error is reported', async () => (await registry.source('cluster')).error?.code === 'forbidden')
   const { error } = await registry.source('cluster')
   assert.match(error?.message ?? '', 'namespace two')
   apply(...reader('two'))
@@ -180,9 +180,9 @@ test('a revoked right is reported, and entries stay', async () => {
 test('a replaced token is used', async () => {
   writeFileSync(join(registry.folder.directory, 'token'), 'no token')
   apply(kind('f', 'one', exported('f')))
-  await eventually('it is told', async () => (await registry.source('cluster')).error?.code === 'forbidden')
+  await eventually('the error is reported', async () => (await registry.source('cluster')).error?.code === 'forbidden')
   writeFileSync(join(registry.folder.directory, 'token'), plane.token('catalog', 'one'))
-  await eventually('it works again', async () => (await registry.source('cluster')).state === 'ok')
+  await eventually('the source works again', async () => (await registry.source('cluster')).state === 'ok')
 })
 
 test.run()

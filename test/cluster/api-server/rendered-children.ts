@@ -19,7 +19,7 @@ const childrenOf = (name: string): readonly KubernetesObject[] =>
     plan.children === 'hold' ? [] : plan.children,
   )
 
-/** The namespaces that the inputs name, without the one that every API server has. */
+/** The namespaces of the inputs, except `default`, which every API server has. */
 const namespaces = new Set(inputs.flatMap(childrenOf).flatMap(({ metadata: { namespace } }) => namespace ?? []))
 namespaces.delete('default')
 

@@ -1,6 +1,6 @@
 /**
- * Two installations for all namespaces on one API server, each under the rights that Helm gives it: which object is
- * whose, what they may refer to, and how one is handed over.
+ * Two installations for all namespaces on one API server, each with the rights that Helm gives it. Checks which
+ * installation manages which object, what objects may refer to, and how an object changes hands.
  */
 
 import { execFileSync } from 'node:child_process'
@@ -49,7 +49,7 @@ function start(namespace: string, args: readonly string[] = []): Promise<Operato
   return startOperator(kubeconfig, ['--leader-elect', '--image=portico:test', ...args], { POD_NAMESPACE: namespace })
 }
 
-/** Who has written to objects of this name since a number of writes, other than by a Lease. */
+/** Returns who has written to objects of this name after the first `since` writes, Leases left out. */
 const writers = (name: string, since = 0): readonly string[] =>
   [
     ...new Set(
@@ -91,7 +91,10 @@ test('the installation that the label of an object names manages it, whoever man
   ]
   plane.apply(...objects)
   const made = ['one-mcp', 'two-mcp', 'four-mcp', 'front-vmcp']
-  await eventually(() => made.every((name) => names('deployments').includes(`Deployment/${name}`)), 'children')
+  await eventually(
+    () => made.every((name) => names('deployments').includes(`Deployment/${name}`)),
+    'the children exist',
+  )
   for (const name of ['plain', 'azure']) await eventually(() => isReady('mcpotel', name), name)
   await standsStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
   const whose: Record<string, readonly string[]> = {
@@ -123,16 +126,19 @@ test('a change of an object reaches the users that another installation manages'
   const before = hash()
   const since = plane.writes().length
   change('mcpotel', 'azure', { openTelemetry: { tracing: { enabled: false } } })
-  await eventually(() => hash() !== before, 'the configuration is another')
-  // The audit log comes behind the answer.
-  await eventually(() => writers('azure', since).length > 0 && writers('one-mcp-config', since).length > 0, 'written')
+  await eventually(() => hash() !== before, 'the configuration has changed')
+  // The audit log lags behind the answer.
+  await eventually(
+    () => writers('azure', since).length > 0 && writers('one-mcp-config', since).length > 0,
+    'both installations have written',
+  )
   assert.equal([writers('one-mcp-config', since), writers('azure', since)], [[user(MAIN)], [user(BLUE)]])
 })
 
 test('each installation counts the objects that it manages', async () => {
   const counted = async ({ metrics }: OperatorProcess) => {
     const text = await (await fetch(metrics)).text()
-    // A kind has a line for each readiness of its objects.
+    // Each kind has one line for each state of readiness.
     const sums = new Map<string, number>()
     for (const [, kind = '', count] of text.matchAll(/^portico_operator_objects\{.*kind="(\w+)".*\} (\d+)$/gm))
       sums.set(kind, (sums.get(kind) ?? 0) + Number(count))
@@ -155,40 +161,48 @@ test('changing the label hands an object over without touching its pods', async 
   const label = (installation: string | null) =>
     plane.mergePatch('mcpserver', 'one', { metadata: { labels: { [LABEL]: installation } } })
   label('blue')
-  // Its policy lets in the operator that asks its pods.
+  // The policy of the gateway admits the operator that polls its pods.
   const letsIn = () => JSON.stringify(read('networkpolicy', 'one-mcp').spec)
-  await eventually(() => letsIn().includes(BLUE) && !letsIn().includes(MAIN), 'it is taken over')
+  await eventually(() => letsIn().includes(BLUE) && !letsIn().includes(MAIN), 'the other installation has taken over')
   await standsStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
   assert.equal([pods(), generation(), read('deployment', 'one-mcp').metadata.uid], before)
   for (const name of ['one', 'one-mcp']) assert.not.ok(writers(name, since).includes(user(MAIN)), name)
 
   const later = plane.writes().length
   change('mcpserver', 'one', { args: ['--loud'] })
-  await eventually(() => generation() > Number(before[1]), 'it is rolled')
-  await eventually(() => writers('one', later).length > 0 && writers('one-mcp', later).length > 0, 'and told')
+  await eventually(() => generation() > Number(before[1]), 'the Deployment has a new generation')
+  await eventually(() => writers('one', later).length > 0 && writers('one-mcp', later).length > 0, 'both have written')
   assert.equal([writers('one-mcp', later), writers('one', later)], [[user(BLUE)], [user(BLUE)]])
 
-  // And back.
   label(null)
-  await eventually(() => letsIn().includes(MAIN) && !letsIn().includes(BLUE), 'it is taken back')
-  // A label that names nobody leaves all as it is.
+  await eventually(
+    () => letsIn().includes(MAIN) && !letsIn().includes(BLUE),
+    'the first installation has taken it back',
+  )
+  // A label that names no installation changes nothing.
   label('nobody')
   const left = plane.writes().length
   change('mcpserver', 'one', { args: ['--louder'] })
   plane.remove('networkpolicy', 'one-mcp')
   change('mcpserver', 'four', { args: ['--loud'] })
   change('mcpserver', 'two', { args: ['--loud'] })
-  await eventually(() => writers('four', left).length > 0 && writers('two', left).length > 0, 'the others are rolled')
+  await eventually(
+    () => writers('four', left).length > 0 && writers('two', left).length > 0,
+    'the others have new generations',
+  )
   await standsStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
   assert.equal([writers('one', left), writers('one-mcp', left)], [[], []])
 })
 
 test('each installation holds and releases only its own configs, whoever refers to them', async () => {
   const finalizers = (name: string): readonly string[] => read('mcpotel', name).metadata.finalizers ?? []
-  await eventually(() => finalizers('plain').includes(HELD) && finalizers('azure').includes(HELD), 'both are held')
+  await eventually(
+    () => finalizers('plain').includes(HELD) && finalizers('azure').includes(HELD),
+    'both have a finalizer',
+  )
   plane.remove('mcpotel', 'plain')
   const blocked = () => read('mcpotel', 'plain').status.conditions.find(({ type }) => type === 'DeletionBlocked')
-  await eventually(() => blocked()?.status === 'True', 'it is blocked')
+  await eventually(() => blocked()?.status === 'True', 'the deletion is blocked')
   assert.match(blocked()?.message ?? '', 'MCPServer "two"')
   await main.stop()
   await blue.stop()
@@ -201,7 +215,7 @@ test('each installation holds and releases only its own configs, whoever refers 
   assert.match(release('--installation=blue'), 'MCPTelemetryConfig default/azure is released\n')
   assert.equal([finalizers('azure'), finalizers('plain')], [[], [HELD]])
   assert.match(release(), 'MCPTelemetryConfig default/plain is released\n')
-  await eventually(() => !plane.exists('mcpotel', 'plain'), 'it is gone')
+  await eventually(() => !plane.exists('mcpotel', 'plain'), 'the config is gone')
 })
 
 test('uninstalling one release leaves the rights of the other', () => {

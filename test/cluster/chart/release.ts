@@ -1,4 +1,4 @@
-/** The chart on a real API server: installed, upgraded, uninstalled with an operator at work under its rights. */
+/** Installs, upgrades and uninstalls the chart on a real API server, with an operator that runs with its rights. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { kinds, VERSION } from '../../../crds/index.ts'
@@ -40,18 +40,18 @@ function inNamespace(namespace: string, manifest: Manifest, labels: object): Man
   return { ...manifest, metadata }
 }
 
-/** An operator in place of the first pod, which no kubelet runs, and a gateway whose config it holds. */
+/** Starts an operator in place of the first pod, which no kubelet runs, and a gateway whose config gets a finalizer. */
 async function work(namespace: string, args: readonly string[] = [], labels = {}): Promise<void> {
   await eventually(() => plane.serves('portico.dev', VERSION, PLURALS), 'the kinds are served')
-  const pod = await eventually(() => podNames()[0], 'a pod')
+  const pod = await eventually(() => podNames()[0], 'a pod exists')
   operator = await startOperator(operatorKubeconfig(plane), args, { POD_NAME: pod })
   await operator.ready()
   const manifests = [group(), telemetry('main'), gateway('front', 'main')]
   const objects = manifests.map((one) => inNamespace(namespace, one, labels))
   plane.apply(...objects)
-  await eventually(() => finalizers(namespace).includes('portico.dev/in-use'), 'the config is held')
+  await eventually(() => finalizers(namespace).includes('portico.dev/in-use'), 'the config has a finalizer')
   const children = { namespace, labels: 'app.kubernetes.io/instance=front' }
-  await eventually(() => plane.list('configmaps', children).length > 0, 'children')
+  await eventually(() => plane.list('configmaps', children).length > 0, 'the children exist')
 }
 
 async function uninstalled(namespace: string): Promise<void> {
@@ -66,7 +66,7 @@ async function uninstalled(namespace: string): Promise<void> {
         .some(({ metadata }) => metadata.name.includes('portico-operator')),
     'all of the release is gone',
   )
-  // The next release would take one of them for its own.
+  // The next release would otherwise take one of these pods for its own.
   await eventually(() => podNames().length === 0, 'its pods are collected')
   assert.equal(finalizers(namespace), [], 'the config is let go')
   assert.is(plane.list('mcpotel,vmcp,mcpg', { namespace }).length, 3, 'the objects are still there')
@@ -104,11 +104,11 @@ test('a named installation keeps its rights until it has released its own object
   plane.apply(namespaceOf('team-b'))
   const notes = install('--set', 'installation=blue')
   assert.match(notes, /with the label portico\.dev\/installation=blue\./)
-  // As if it were held by the installation that looks after it.
+  // The object looks as if the installation that manages it had added its finalizer.
   plane.mergePatch('mcpotel', 'main', { metadata: { finalizers: ['portico.dev/in-use'] } })
   await work('team-b', ['--installation=blue'], { 'portico.dev/installation': 'blue' })
   const kept = () => plane.read('clusterrole', 'portico-operator-for-blue').metadata.finalizers ?? []
-  await eventually(() => kept().includes('portico.dev/release-first'), 'it keeps its rights')
+  await eventually(() => kept().includes('portico.dev/release-first'), 'the installation keeps its rights')
   await uninstalled('team-b')
   assert.equal(finalizers('default'), ['portico.dev/in-use'])
 })

@@ -1,4 +1,4 @@
-/** `authServerConfig` on its way through a cluster: what kubectl applies, what pods get, and what kubectl tells. */
+/** Follows `authServerConfig` through a cluster: what users apply, what pods get, and what the status reports. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

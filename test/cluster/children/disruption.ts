@@ -1,4 +1,4 @@
-/** PodDisruptionBudgets on a real API server: when there is one, what it says, and which values are refused. */
+/** PodDisruptionBudgets on a real API server: when one exists, its values, and which values are refused. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { newCluster } from '../support/cluster.ts'
@@ -11,7 +11,7 @@ const server = (more: object) =>
   manifest('MCPServer', 'web', { image: 'time:test', transport: 'streamable-http', ...more })
 const apply = (more: object) => cluster.apply(server(more))
 
-/** What the budget of the server says; undefined where there is none. */
+/** Returns the spec of the server's budget, or undefined if there is none. */
 function budget(): Record<string, unknown> | undefined {
   return cluster.list('poddisruptionbudgets').find(({ metadata }) => metadata.name === 'web-mcp')?.spec
 }

@@ -1,4 +1,4 @@
-/** What has been applied is what is there: by client-side apply, by server-side apply, and by a three-way comparison. */
+/** Checks that applied objects don't drift: client-side apply, server-side apply, and a three-way comparison. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
@@ -20,14 +20,14 @@ const root = new URL('../../..', import.meta.url).pathname
 
 type Applied = { kind: string; metadata: { name: string; namespace?: string } }
 
-/** Everything under samples/ and every valid object of the corpus, under names that don't meet. */
+/** Returns everything under samples/ and every valid object of the corpus, with distinct names. */
 function objects(namespace: string): Applied[] {
   const samples = findFiles([`${root}samples`]).files.flatMap(({ path }) =>
     parseAllDocuments(readFileSync(path, 'utf8')).map((document) => document.toJS() as Applied | null),
   )
   const ours = samples.filter((one) => one !== null && typeof one.kind === 'string') as Applied[]
   const named = ours.map((one, at) => ({ ...one, metadata: { ...one.metadata, name: `${one.metadata.name}-${at}` } }))
-  // A null says “as if I had said nothing” to a client-side apply, and is refused by a server-side one.
+  // A client-side apply treats null as an absent field; a server-side apply refuses it.
   const corpus = readCorpus().filter(
     ({ refused, object }) => refused.length === 0 && !/:null/.test(JSON.stringify(object)),
   )
@@ -41,7 +41,7 @@ const SPACES = ['drift-of-clients', 'drift-of-servers'] as const
 
 test.before(async () => {
   await cluster.install()
-  // It would make children of hundreds of objects.
+  // An operator would create children for hundreds of objects.
   await cluster.stopOperator()
   cluster.apply(...SPACES.map((space) => namespaceOf(space)))
 })
@@ -57,7 +57,7 @@ test('a second client-side apply changes nothing', () => {
   const input = textOf(SPACES[0])
   const first = apply(input)
   assert.ok(first.length > 100 && first.every((line) => line.endsWith(' created')), first.join('\n'))
-  // What was applied, what is to be, and what is there.
+  // The last applied, the desired and the live object.
   const changed = apply(input).filter((line) => !line.endsWith(' unchanged'))
   assert.equal(changed, [])
   assert.is(kubectl(['diff', '-f', '-'], { input }), '')

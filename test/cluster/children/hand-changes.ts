@@ -14,13 +14,13 @@ import { standsStill } from '../support/stands-still.ts'
 const cluster = newCluster()
 const { apply } = cluster
 let api: ApiServer
-/** Whether the controllers are. */
+/** Whether this file has stopped the controllers. */
 let areStopped = false
 
 const get = (kind: string, name: string) => api.get(childResource(kind), 'default', name)
 const refused = () => cluster.plane.writes().filter(({ user, code }) => user === OPERATOR_USER && code >= 400)
 
-/** What of a child is not the server's, its controllers' or other people's. */
+/** Returns a child without what its controllers, other managers and the API server set. */
 function content({ metadata, ...rest }: KubernetesObject): string {
   const { labels, annotations = {}, ownerReferences } = metadata
   const ours = Object.entries(annotations).filter(([key]) => key.startsWith('portico.dev/'))
@@ -30,7 +30,7 @@ function content({ metadata, ...rest }: KubernetesObject): string {
   return canonicalJson({ ...body, metadata: { labels, annotations: Object.fromEntries(ours), ownerReferences } })
 }
 
-/** As another manager: what `kubectl edit`, `patch`, `replace` and any controller do. False where the API refuses it. */
+/** Patches as another manager, such as kubectl or a controller. Returns false if the API server refuses the patch. */
 async function edit(kind: string, name: string, { operations }: Edit): Promise<boolean> {
   const path = buildPath(childResource(kind), 'default', name)
   try {
@@ -77,7 +77,7 @@ test.before(async () => {
     ['PodDisruptionBudget', 'pair-mcp'],
   ] as const)
     await eventually(() => get(kind, name).catch(() => undefined), `${kind} ${name}`)
-  // Without pods, whose coming and going at each edit is none of its business.
+  // The server has no pods, so that no pod comes or goes with each edit.
   for (const suffix of ['', '-2', '-3', '-4'])
     for (const [kind, name] of [
       ['deployment', 'web'],
@@ -85,7 +85,7 @@ test.before(async () => {
     ] as const)
       cluster.patch(kind, `${name}${suffix}-mcp`, { spec: { replicas: 0 } }, { subresource: 'scale' })
   await quiet()
-  // Nor are the ReplicaSets that they make for each edit.
+  // The ReplicaSets that each edit would create are left out as well.
   await cluster.plane.stopControllers()
   areStopped = true
 })
@@ -100,7 +100,7 @@ for (const [kind, ...names] of [
   ['ConfigMap', 'front-vmcp-config'],
   ['NetworkPolicy', 'front-vmcp'],
   ['PodDisruptionBudget', 'pair-mcp'],
-  // Several, each of which has its share: the edits of one child are bounded in number.
+  // Several children share the edits, because the operator limits its corrections of one child.
   ['Deployment', 'web-mcp', 'web-2-mcp', 'web-3-mcp', 'web-4-mcp'],
   ['StatefulSet', 'desk-mcp', 'desk-2-mcp', 'desk-3-mcp', 'desk-4-mcp'],
   ['ServiceAccount', 'desk-mcp'],

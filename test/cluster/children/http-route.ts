@@ -1,4 +1,4 @@
-/** HTTPRoutes on a real API server: what is made, what a cluster without the Gateway API says, and what Gateways answer. */
+/** HTTPRoutes on a real API server: the route, a cluster without the Gateway API, and the verdict of Gateways. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { newCluster } from '../support/cluster.ts'
@@ -18,7 +18,7 @@ const condition = (type: string) =>
   cluster.condition('mcpserver', 'web', type) ?? { status: '', reason: '', message: '' }
 const route = () => cluster.read('httproute', 'web-mcp')
 
-/** Says what a controller of the Gateway would. */
+/** Writes the status that a Gateway's controller would write. */
 function answer(accepted: 'True' | 'False'): void {
   const { generation } = route().metadata
   const conditions = [
@@ -40,7 +40,10 @@ test.after(() => cluster.stop())
 
 test('without the Gateway API everything but the route is created, and the condition says what to install', async () => {
   apply({ httpRoute: { parentRefs, hostnames: ['tools.example.com'] } })
-  const said = await eventually(() => condition('Ready').reason === 'KindNotServed' && condition('Ready'), 'it is said')
+  const said = await eventually(
+    () => condition('Ready').reason === 'KindNotServed' && condition('Ready'),
+    'the condition reports it',
+  )
   assert.match(said.message, /HTTPRoute "web-mcp" can’t be made: .*gateway\.networking\.k8s\.io\/v1; install the CRDs/)
   assert.ok(exists('deployment', 'web-mcp'), 'the server runs')
   assert.ok(exists('service', 'mcp-web'))
@@ -54,14 +57,14 @@ test('the route is created once the CRD is installed', async () => {
   assert.equal(spec.parentRefs[0].namespace, 'edge')
   assert.equal(spec.rules[0].backendRefs[0].name, 'mcp-web')
   assert.is(metadata.ownerReferences[0].kind, 'MCPServer')
-  await eventually(() => condition('Ready').reason !== 'KindNotServed', 'nothing is missing any more')
+  await eventually(() => condition('Ready').reason !== 'KindNotServed', 'the kind is served')
   assert.is(live().status.externalUrl, 'https://tools.example.com/mcp')
 })
 
 test('the verdict of Gateways on the route is a condition', async () => {
   await eventually(() => condition('RouteAccepted').reason === 'NoAnswer', 'no answer yet')
   answer('True')
-  await eventually(() => condition('RouteAccepted').status === 'True', 'the route is carried')
+  await eventually(() => condition('RouteAccepted').status === 'True', 'the route is accepted')
   answer('False')
   const refused = await eventually(
     () => condition('RouteAccepted').status === 'False' && condition('RouteAccepted'),
@@ -73,13 +76,13 @@ test('the verdict of Gateways on the route is a condition', async () => {
 test('a deleted route is recreated, and a route that the spec no longer asks for is deleted', async () => {
   const { uid } = route().metadata
   cluster.remove('httproute', 'web-mcp')
-  await eventually(() => exists('httproute', 'web-mcp') && route().metadata.uid !== uid, 'it is made again')
+  await eventually(() => exists('httproute', 'web-mcp') && route().metadata.uid !== uid, 'the route is recreated')
   apply({ httpRoute: { parentRefs } })
   await eventually(() => route().spec.hostnames === undefined, 'no host names')
   await eventually(() => live().status.externalUrl === undefined, 'no public URL')
   apply({})
   await eventually(() => !exists('httproute', 'web-mcp'), 'no route')
-  await eventually(() => condition('RouteAccepted').status === '', 'nothing is said of one')
+  await eventually(() => condition('RouteAccepted').status === '', 'there is no condition')
 })
 
 test('host names with a wildcard are refused when they are applied', () => {

@@ -1,4 +1,4 @@
-/** Children that others hold, own beside us, or take by force. */
+/** Children with finalizers or owners of others, and fields that others take by force. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -44,7 +44,7 @@ test('an owner reference that others add to a child is kept, and deleting that o
   const ownerReferences = [...metadata.ownerReferences, { apiVersion: 'v1', kind: 'ConfigMap', name: 'owner', uid }]
   stage.plane.mergePatch('deployment', 'owned-mcp', { metadata: { ownerReferences } })
   const written = stage.counting('owned-mcp')
-  // Something to do for the operator, behind which it has seen the change.
+  // A change that makes the operator write, which shows that it has seen the other manager's change.
   stage.apply(server('owned', 'server:2'))
   const { metadata: now } = await stage.until('Deployment', 'owned-mcp', ({ spec }) =>
     JSON.stringify(spec.template).includes('"server:2"'),
@@ -53,10 +53,10 @@ test('an owner reference that others add to a child is kept, and deleting that o
     now.ownerReferences.map(({ kind }) => kind),
     ['MCPServer', 'ConfigMap'],
   )
-  // More than one where it had not seen the other's change yet.
+  // The operator writes more than once if it had not yet seen the other manager's change.
   assert.equal([...new Set(written())], ['patch deployments owned-mcp'])
   stage.remove('ConfigMap/owner')
-  // The collector takes the reference alone.
+  // The garbage collector removes only the reference.
   await stage.until('Deployment', 'owned-mcp', (one) => one.metadata.ownerReferences.length === 1)
 })
 

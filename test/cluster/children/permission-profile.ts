@@ -1,4 +1,4 @@
-/** What a server may reach, as its NetworkPolicy on a real API server: builtin profiles, and one that follows its ConfigMap. */
+/** Egress of a server as its NetworkPolicy on a real API server: builtin profiles, and one in a ConfigMap. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { newCluster } from '../support/cluster.ts'
@@ -17,7 +17,7 @@ const profile = (outbound: object) => ({
 const server = (more: object) =>
   manifest('MCPServer', 'web', { image: 'time:test', transport: 'streamable-http', ...more })
 
-/** The policy of the server; undefined where there is none. */
+/** Returns the server's policy, or undefined if there is none. */
 function policy(): { policyTypes: string[]; egress?: unknown } | undefined {
   return cluster.list('networkpolicies').find(({ metadata }) => metadata.name === 'web-mcp')?.spec
 }
@@ -31,9 +31,9 @@ test('the profile none allows no egress, and the profile network allows all', as
   assert.equal(shut.policyTypes, ['Ingress', 'Egress'])
   assert.is(shut.egress, undefined, 'no rule lets anything out')
   apply(server({ permissionProfile: { name: 'network' } }))
-  await eventually(() => JSON.stringify(policy()?.egress) === '[{}]', 'one rule lets all out')
+  await eventually(() => JSON.stringify(policy()?.egress) === '[{}]', 'one rule allows all egress')
   apply(server({}))
-  await eventually(() => policy()?.policyTypes.join() === 'Ingress', 'nothing is said of what goes out')
+  await eventually(() => policy()?.policyTypes.join() === 'Ingress', 'the policy does not restrict egress')
 })
 
 test('a profile in a ConfigMap is followed, and an unusable one changes nothing', async () => {
@@ -46,7 +46,7 @@ test('a profile in a ConfigMap is followed, and an unusable one changes nothing'
   await eventually(() => JSON.stringify(policy()?.egress)?.includes('198.51.100.7/32'), 'another address')
   apply(profile({ allow_host: ['api.example.com'] }))
   const says = () => cluster.read('mcpserver', 'web').status.message
-  await eventually(() => says().includes('a NetworkPolicy can’t use names'), 'it is said')
+  await eventually(() => says().includes('a NetworkPolicy can’t use names'), 'the condition reports it')
   assert.ok(JSON.stringify(policy()?.egress).includes('198.51.100.7/32'), 'the last good policy stays')
 })
 

@@ -1,4 +1,4 @@
-/** Where Services lead by the EndpointSlices of a real control plane, when users name their ports as we name ours. */
+/** Checks that Services lead to the proxy, by EndpointSlices, if users name their ports as we name ours. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { given } from '../../support/given.ts'
@@ -8,13 +8,13 @@ import { newStage } from '../support/stage.ts'
 
 const stage = newStage()
 
-/** Endpoints are of pods on nodes that there are. */
+/** The endpoints controller takes only pods on nodes that exist. */
 const NODE = 'node-of-ports'
 const template = (spec: object) => ({ podTemplateSpec: { spec: { nodeName: NODE, ...spec } } })
 const port = (name: string, containerPort: number) => [{ name, containerPort }]
 const http = { image: 'server:1', transport: 'streamable-http', mcpPort: 8086 }
 
-/** As public manifests have them: the server's port is called as the Service's is, or a helper's. */
+/** Public manifests name a server's port like the Service's port, or like that of a helper. */
 const manifests = {
   renamed: manifest('MCPServer', 'renamed', {
     ...http,
@@ -36,7 +36,7 @@ interface Slice {
   readonly ports: readonly { readonly port: number }[]
 }
 
-/** The ports at which a workload's pods are reached, once its Service has an endpoint. */
+/** Waits until the Service of a workload has an endpoint. Returns the ports at which its pods are reached. */
 const portsBehind = (name: string) =>
   eventually(() => {
     const labels = `kubernetes.io/service-name=mcp-${name}`
@@ -45,7 +45,7 @@ const portsBehind = (name: string) =>
     return found.length > 0 && found.flatMap(({ ports }) => ports.map((one) => one.port))
   }, `endpoints of ${name}`)
 
-/** What a kubelet would do for the pod of a workload: it has an address. */
+/** Gives the pod of a workload an address, as a kubelet does. */
 async function addressed(name: string, address: string): Promise<void> {
   const pod = await eventually(() => stage.podsWith(`app.kubernetes.io/instance=${name}`)[0], `a pod of ${name}`)
   const patch = { status: { phase: 'Running', podIP: address, podIPs: [{ ip: address }] } }

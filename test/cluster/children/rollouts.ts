@@ -1,4 +1,4 @@
-/** Rollouts that fail, and those that come to their end: what the status tells, and what goes on serving. */
+/** Rollouts that fail or complete: what the status reports, and which pods keep serving. */
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
@@ -21,7 +21,7 @@ const container = (name: string, image: string) => ({
   podTemplateSpec: { spec: { containers: [{ name, image }] } },
 })
 
-/** The pod of a workload whose server has this image, once there is one that does not go. */
+/** Waits until a workload has a pod with this image that is not being deleted, and returns it. */
 const podOf = (name: string, image: string): Promise<LiveObject> =>
   eventually(
     () =>
@@ -33,7 +33,7 @@ const podOf = (name: string, image: string): Promise<LiveObject> =>
     `a pod of ${name} with ${image}`,
   )
 
-/** What a kubelet would say of a pod. */
+/** Writes a pod's status as a kubelet would. */
 function kubeletSays({ metadata }: LiveObject, status: object): void {
   const patch = { status: { phase: 'Running', ...status } }
   stage.plane.patch('pod', metadata.name, patch, { subresource: 'status', type: 'strategic' })
@@ -51,13 +51,13 @@ const MOUNTING = [
   ['mounting-web', 'streamable-http'],
 ] as const
 
-/** Pods that wait for a volume, as a kubelet has them; its events are asked for after a while, so they come first. */
+/** Makes pods wait for a volume, as a kubelet reports it. The operator reads events late, so they are written first. */
 async function makeMounting(): Promise<void> {
   for (const [name, transport] of MOUNTING) stage.apply(server(name, { transport }))
   for (const [name] of MOUNTING) {
     const pod = await podOf(name, 'server:1')
     kubeletSays(pod, waitsFor('ContainerCreating', ''))
-    // The cause, and later that it has waited, which tells nothing.
+    // The first event has the cause; the later one, about the wait, says nothing useful.
     for (const [at, reason, message] of [
       ['2026-01-01T00:00:01Z', 'FailedMount', 'MountVolume.SetUp failed for volume "a" : configmap "a" not found'],
       ['2026-01-01T00:00:02Z', 'FailedMount', 'Unable to attach or mount volumes: timed out waiting for the condition'],
@@ -164,7 +164,7 @@ test('a stdio server replaces a pod that does not start when its template change
   stage.apply(stdio('server:2'))
   const next = await podOf('pipe', 'server:2')
   await stage.said('MCPServer', 'pipe', 'Progressing', /^True Progressing: (?!.*no such image)/)
-  // Arguments and volumes, too.
+  // Changes of arguments and volumes replace the pod as well.
   kubeletSays(next, waitsFor('CrashLoopBackOff', 'exit 1'))
   stage.apply(stdio('server:2', { args: ['--right'] }))
   const right = await eventually(
@@ -235,7 +235,7 @@ test('a StatefulSet of an earlier version is replaced while its pod keeps runnin
   const pod = await podOf('kept', 'server:1')
   kubeletSays(pod, isReady)
   await stage.said('MCPServer', 'kept', 'Ready', 'True PodsReady')
-  // Nobody looks after it while it is made as the earlier version did.
+  // The operator is down while the workload is created as the earlier version did.
   stage.plane.mergePatch('mcpserver', 'kept', { metadata: { labels: { [LABEL]: 'nobody' } } })
   const { metadata, apiVersion, kind, spec } = await stage.get('StatefulSet', 'kept-mcp')
   stage.plane.orphan('statefulset', 'kept-mcp')
@@ -256,7 +256,7 @@ test('a StatefulSet of an earlier version is replaced while its pod keeps runnin
   await stage.said('MCPServer', 'kept', 'Ready', 'True PodsReady')
 })
 
-/** Refuses every pod of a namespace, by a webhook in this process; gives what ends it. */
+/** Starts a webhook in this process that refuses every pod of a namespace. Returns the function that ends it. */
 async function refuseByWebhook(name: string, namespace: string, message: string): Promise<() => Promise<void>> {
   const authority = await createAuthority()
   const refuse = async (asked: IncomingMessage, answer: ServerResponse) => {
@@ -331,7 +331,7 @@ test('the reason for which pods are refused is reported word for word, for stdio
   )
   apply(...pair)
   for (const name of ['pipe', 'web']) await told(name, /^FailedCreate: .*exceeded quota: none/)
-  // Another reason takes the place of the first.
+  // Another reason replaces the first.
   stage.plane.remove('resourcequota', 'none', namespace)
   for (const { metadata } of pair) stage.plane.remove('mcpserver', metadata.name, namespace)
   apply(of('LimitRange', 'small', { limits: [{ type: 'Container', max: { memory: '1Mi' } }] }))

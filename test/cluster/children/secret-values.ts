@@ -1,4 +1,4 @@
-/** Pods roll for the values that they use: never for a Secret's metadata or other keys, nor for a restart of the operator. */
+/** Pods roll if values that they use change, not for other keys or metadata of a Secret or an operator's restart. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { newCluster } from '../support/cluster.ts'
@@ -33,7 +33,7 @@ function rolloutOf(name: string): Rollout {
   const { metadata, spec } = cluster.read('Deployment', `${name}-mcp`)
   return { generation: metadata.generation, revision: spec.template.metadata.annotations[REVISION] ?? '' }
 }
-/** Waits until a server has been rolled, and tells what it has become. */
+/** Waits until a server has a new revision, and returns it. */
 const rolled = (name: string, { revision }: Rollout) =>
   eventually(() => {
     const now = rolloutOf(name)
@@ -80,11 +80,11 @@ test('a Secret that is recreated with the same value, or becomes immutable, roll
   const [one, two] = NAMES.map(rolloutOf) as [Rollout, Rollout]
   const reason = () => cluster.condition('MCPServer', 'one', 'Ready')?.reason
   cluster.remove('secret', 'shared')
-  await eventually(() => reason() === 'SecretNotFound', 'it is missed')
+  await eventually(() => reason() === 'SecretNotFound', 'the Secret is missing')
   secret({ one: 'same', two: 'same' })
-  await eventually(() => reason() !== 'SecretNotFound', 'it is back')
+  await eventually(() => reason() !== 'SecretNotFound', 'the Secret is back')
   cluster.mergePatch('secret', 'shared', { immutable: true })
-  // Behind a change that does roll, all before has been seen.
+  // After a change that does roll the pods, the operator has seen everything before it.
   cluster.remove('secret', 'shared')
   secret({ one: 'same', two: 'changed' })
   assert.is((await rolled('two', two)).generation, two.generation + 1, 'for the value alone')

@@ -1,4 +1,4 @@
-/** Services of type LoadBalancer and NodePort: fields of the spec, and what others set where the spec sets nothing. */
+/** Services of type LoadBalancer and NodePort: fields of the spec, and fields that others set. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { newCluster } from '../support/cluster.ts'
@@ -19,7 +19,7 @@ const patch = (spec: object) => cluster.mergePatch('service', 'mcp-web', { spec 
 const writes = () =>
   cluster.plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases').length
 const quiet = () => standsStill(writes)
-/** Waits until the operator has brought a change of its own to the Service. */
+/** Waits until the operator has applied a change of the test's own to the Service. */
 async function reconciled(port: number, more: object): Promise<void> {
   apply({ proxyPort: port, ...more })
   await eventually(() => service().ports[0].port === port, `the Service has port ${port}`)
@@ -88,7 +88,10 @@ test('a refused change of the class is reported, the Service stays, and deleting
   assert.match(told, /Service "mcp-web" is refused: .*loadBalancerClass.*may not change once set/)
   assert.is(cluster.read('service', 'mcp-web').metadata.uid, uid)
   cluster.remove('service', 'mcp-web')
-  await eventually(() => service().loadBalancerClass === 'example.com/outer', 'it is made anew with the other class')
+  await eventually(
+    () => service().loadBalancerClass === 'example.com/outer',
+    'the Service is recreated with the other class',
+  )
   await eventually(() => condition('mcpserver', 'web', 'Ready')?.reason !== 'ChildRefused', 'nothing is refused')
 })
 

@@ -1,4 +1,4 @@
-/** The admission webhook as it ships, asked by a real API server: what kubectl prints, and what happens without it. */
+/** The shipped admission webhook, called by a real API server: what kubectl prints, and what happens without it. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -30,7 +30,7 @@ const cluster = newCluster()
 const { kubectl } = cluster
 let webhook: InstalledWebhook
 
-/** What kubectl says on standard error, where warnings are. Not by a call that waits: some servers run in this process. */
+/** Returns kubectl's standard error, which has the warnings. Asynchronous, because some servers run in this process. */
 async function said(args: readonly string[], ...manifests: Manifest[]): Promise<string> {
   const [program, ...leading] = kubernetes()('kubectl')
   const files = manifests.length > 0 ? ['-f', '-'] : []
@@ -43,7 +43,7 @@ async function said(args: readonly string[], ...manifests: Manifest[]): Promise<
 }
 const applied = (...manifests: Manifest[]) => said(['apply'], ...manifests)
 
-/** The header in which the API server warns of an object, which is not stored; a kubectl takes long to start. */
+/** Returns the warning header of the API server, without storing the object; faster than starting a kubectl. */
 const warningsOf = (object: Manifest) =>
   new Promise<string>((resolve, reject) => {
     const path = buildPath(resourceNamed(object.kind), 'default', object.metadata.name)
@@ -69,7 +69,7 @@ const proxy = (name: string, oidc: string) =>
     oidcConfigRef: { name: oidc, audience: 'tools' },
   })
 
-/** Fingerprint of the certificate at this port; nothing where nobody answers. */
+/** Returns the fingerprint of the certificate at this port, or nothing if nobody answers. */
 const certificateAt = (at: number) =>
   new Promise<string | undefined>((resolve) => {
     const socket = connect({ host: '127.0.0.1', port: at, rejectUnauthorized: false }, () => {
@@ -79,7 +79,7 @@ const certificateAt = (at: number) =>
     socket.on('error', () => resolve(undefined))
   })
 
-/** Why a new connection to this port fails for who trusts these authorities; nothing where it doesn't. */
+/** Returns why a client that trusts these authorities cannot connect to this port, or nothing if it can. */
 const refusal = (at: number, ca: string) =>
   new Promise<string[]>((resolve) => {
     const options = { host: '127.0.0.1', port: at, ca, servername: `${SECRET}.${SYSTEM}.svc` }
@@ -103,7 +103,7 @@ const status = (path: string, body: string) =>
     asked.end(body)
   })
 
-/** Once the API server has heard of the certificate. */
+/** Waits until the API server uses the new certificate. */
 const warns = () =>
   eventually(
     async () => /Warning: /.test(await said(['apply', '--dry-run=server'], proxy('probe', 'nowhere'))),
@@ -165,7 +165,7 @@ test('the operator reports the expiry of its certificate and counts its reviews'
 })
 
 test('there is no warning for valid objects, nor for references to objects earlier in the same files', async () => {
-  // On a busy machine the first objects may get to the operator later than its second look at those that name them.
+  // On a busy machine the operator may see the first objects only after it has looked twice at those that name them.
   let attempts = 0
   await eventually(async () => {
     const name = `together-${attempts++}`
@@ -198,14 +198,14 @@ test('deleting a config warns of the objects that use it', async () => {
   assert.match(stderr, 'Warning: MCPTelemetryConfig "main": still used by VirtualMCPServer "front"\n')
   assert.match(stderr, 'Warning: MCPTelemetryConfig "main" is deleted when no object refers to it any more\n')
   assert.is(await said(['delete', 'vmcp', 'front']), '')
-  await eventually(() => !cluster.exists('mcpotel', 'main'), 'it is gone')
+  await eventually(() => !cluster.exists('mcpotel', 'main'), 'the config is gone')
 })
 
 test('applying the installation again removes nothing, and a second operator shares the certificate', async () => {
   const before = { data: secret(), clientConfig: configuration().webhooks[0].clientConfig }
   assert.equal(Object.keys(before.data).sort(), ['ca.crt', 'tls.crt', 'tls.key', 'token'])
   const shipped = readFileSync(join(cluster.plane.directory, 'deploy/admission/admission.yaml'), 'utf8')
-  // All but the Service and its port, which lead elsewhere here.
+  // Everything but the Service and its port, which lead elsewhere here.
   const file = join(cluster.plane.directory, 'again.yaml')
   writeFileSync(
     file,
@@ -280,7 +280,7 @@ test('two operators fill an empty Secret once and renew an expiring certificate 
     },
   }
   const isSeen = async () => (await warningsOf(group('probe'))).includes('"seen"')
-  // It goes on by steps: how much of it passes from one look to the next must not depend on the machine.
+  // The fake clock advances in steps, so that the machine's speed does not decide what happens between two looks.
   let clock = Date.now()
   const now = () => clock
   const ports = [webhook.port, await freePort()] as const
@@ -306,14 +306,14 @@ test('two operators fill an empty Secret once and renew an expiring certificate 
     clock += times.lifetime * 0.7
     const refused: unknown[] = []
     const look = async () => {
-      // Whoever read the configuration a moment ago.
+      // A reader may have read the configuration a moment ago.
       const trust = Buffer.from(configuration().webhooks[0].clientConfig.caBundle, 'base64').toString()
       for (const at of ports) refused.push(...(await refusal(at, trust)))
       if (!(await isSeen())) refused.push('without a warning')
       return { trusted: trust.split('BEGIN').length - 1, served: await Promise.all(ports.map(certificateAt)) }
     }
     await eventually(async () => (await look()).trusted === 2, 'the next one is trusted')
-    // The API server takes a moment to hear of it.
+    // The API server needs a moment to notice it.
     const heard = performance.now() + times.settle
     await eventually(async () => {
       assert.equal((await look()).served, [first, first], 'the first one is served until it has')

@@ -126,7 +126,7 @@ test('an object of somebody else that no watch shows is left alone, and the othe
   assert.is(read('deployment', 'held-vmcp').metadata.uid, uid)
   cluster.remove('deployment', 'held-vmcp')
   const isOurs = () => exists('deployment', 'held-vmcp') && read('deployment', 'held-vmcp').metadata.uid !== uid
-  await eventually(isOurs, 'it is served once the name is free', 180_000)
+  await eventually(isOurs, 'the gateway is served once the name is free', 180_000)
   await cluster.removeAndWait('vmcp', ['held'])
 })
 
@@ -143,7 +143,7 @@ test('a child that `kubectl replace` has overwritten is fully restored', async (
 })
 
 test('a child with a wrong immutable field is recreated', async () => {
-  // Made while nobody looks, in our place and with all that makes it ours.
+  // An operator is not running, and this object has everything that makes it the operator's own.
   await cluster.operator.stop()
   const instead = async (kind: string, name: string, spec: object) => {
     const { metadata, ...live } = read(kind, name)
@@ -170,7 +170,7 @@ test('a child with a wrong immutable field is recreated', async () => {
   await eventually(() => read('configmap', 'front-vmcp-config').immutable === undefined, 'an immutable ConfigMap')
 })
 
-/** What the controllers do with a new Deployment is done, as far as it goes without a kubelet. */
+/** Tells whether the controllers have processed a new Deployment as far as they can without a kubelet. */
 const isControlled = (name: string) => {
   const { metadata, status } = read('deployment', name)
   return status?.observedGeneration === metadata.generation && status?.updatedReplicas === 1
@@ -222,7 +222,7 @@ test('edits of a status are reverted', async () => {
 })
 
 test('the operator does not fight an admission policy that changes each of its writes', async () => {
-  // Kubernetes has such policies since 1.36.
+  // Kubernetes has mutating admission policies since 1.36.
   if (minorVersion(kubernetes()('kube-apiserver')) < 36) return
   const mutation = (expression: string) => ({ patchType: 'ApplyConfiguration', applyConfiguration: { expression } })
   const policy = {
@@ -256,11 +256,14 @@ test('the operator does not fight an admission policy that changes each of its w
     return containers('front-vmcp') === 'proxy=mesh:1,vmcp=mirror.example/ours:1'
   }, 'the policy is in force')
   apply(gateway('meshed'))
-  await eventually(() => containers('meshed-vmcp') === 'proxy=mesh:1,vmcp=mirror.example/ours:1', 'a new one has it')
+  await eventually(
+    () => containers('meshed-vmcp') === 'proxy=mesh:1,vmcp=mirror.example/ours:1',
+    'a new Deployment has the change',
+  )
   await eventually(() => isControlled('front-vmcp') && isControlled('meshed-vmcp'), 'the Deployments')
   await quiet()
   const before = writes().length
-  // A change of the child itself makes the operator look at it.
+  // A change of the child makes the operator reconcile it.
   for (const name of ['front', 'meshed'])
     cluster.mergePatch('deployment', `${name}-vmcp`, { metadata: { labels: { look: 'again' } } })
   await delay(3000)
@@ -270,7 +273,7 @@ test('the operator does not fight an admission policy that changes each of its w
 })
 
 test('if a policy refuses our finalizer, the status says so, users are served, and the finalizer is set once the policy is gone', async () => {
-  // Kubernetes has such policies by default since 1.30.
+  // Kubernetes has validating admission policies by default since 1.30.
   if (minorVersion(kubernetes()('kube-apiserver')) < 30) return
   const message = 'only the pipeline changes these objects'
   const policy = {
@@ -305,7 +308,7 @@ test('if a policy refuses our finalizer, the status says so, users are served, a
     ready('mcpg', 'held')?.message ?? '',
     /^the finalizer portico\.dev\/in-use can’t be set: .*pipeline changes/,
   )
-  await eventually(() => exists('deployment', 'holding-vmcp'), 'its user is served')
+  await eventually(() => exists('deployment', 'holding-vmcp'), 'the gateway that refers to it is served')
   for (const kind of ['validatingadmissionpolicybinding', 'validatingadmissionpolicy'])
     await cluster.removeAndWait(kind, ['pipeline'])
   await eventually(() => read('mcpg', 'held').metadata.finalizers?.length === 1, 'the finalizer comes', 180_000)
@@ -325,7 +328,7 @@ test('a write that keeps being refused is reported once and retried ever less of
   apply(gateway('refused'))
   await eventually(() => ready('vmcp', 'refused')?.reason === 'ChildRefused', 'ChildRefused')
   assert.match(ready('vmcp', 'refused')?.message ?? '', 'exceeded quota: no-services')
-  // Whatever wakes the workload meanwhile.
+  // Other changes reconcile the workload meanwhile.
   for (let edit = 0; edit < 40; edit++) {
     cluster.mergePatch('vmcp', 'refused', { metadata: { annotations: { 'example.com/edit': `${edit}` } } })
     await delay(100)
@@ -335,7 +338,7 @@ test('a write that keeps being refused is reported once and retried ever less of
     .filter((write) => write.includes('vmcp-refused'))
   assert.ok(refused.length <= 20, refused.join('\n'))
   cluster.remove('quota', 'no-services')
-  await eventually(() => exists('service', 'vmcp-refused'), 'it heals', 180_000)
+  await eventually(() => exists('service', 'vmcp-refused'), 'the Service is created', 180_000)
 })
 
 test('a status that the CRD refuses is reported, and written once the CRD accepts it', async () => {
@@ -357,7 +360,7 @@ test('a status that the CRD refuses is reported, and written once the CRD accept
     groupRef: { name: 'tools' },
   })
   await eventually(async () => {
-    // Until the API server has taken up the changed schema, the list is taken.
+    // The API server accepts the list until it uses the changed schema.
     apply(member)
     const outcome = await eventually(() => {
       const { status } = read('mcpg', 'tools')
@@ -378,7 +381,11 @@ test('a status that the CRD refuses is reported, and written once the CRD accept
   assert.ok(refusals().length <= told + 5, `${refusals().length} refusals`)
   assert.not(cluster.operator.exited)
   bound(10_000)
-  await eventually(() => read('mcpg', 'tools').status?.servers?.includes('member'), 'it comes', 180_000)
+  await eventually(
+    () => read('mcpg', 'tools').status?.servers?.includes('member'),
+    'the member is in the list',
+    180_000,
+  )
 })
 
 test.run()

@@ -1,4 +1,4 @@
-/** The console in a pod, over a real API server: whose rights count, whose token goes where, what a page says of the rest. */
+/** The console in a pod, over a real API server: whose rights apply, where tokens go, and what pages leave out. */
 import { writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -43,7 +43,7 @@ const roleOf = (kind: 'Role' | 'ClusterRole', name: string, namespace: string | 
   metadata: { name, namespace },
   rules: [rule],
 })
-/** Gives a role to an account; without a namespace in all of them. */
+/** Binds a role to an account, in one namespace or, if none is given, in all of them. */
 const bindingOf = (kind: 'Role' | 'ClusterRole', name: string, namespace: string | undefined, account: string) => ({
   apiVersion: 'rbac.authorization.k8s.io/v1',
   kind: namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding',
@@ -205,7 +205,7 @@ test('every request at the API server is the viewer’s own, and none asks for a
       asked.some(({ resource, user }) => resource === 'virtualmcpservers' && user === viewer),
       viewer,
     )
-  // A token that is not accepted has no user.
+  // A request whose token is refused has no user.
   assert.equal(
     asked.filter(({ user, code }) => !VIEWERS.includes(user) && code !== 401),
     [],
@@ -228,7 +228,7 @@ test('the shipped viewer role allows reports and explanations, and usage needs t
     const { cookie } = await logIn(tokenOf(space, user))
     return (await fetch(`${served.url}/ns/team-a/vmcp/gateway-of-team-a/access`, { headers: { cookie } })).text()
   }
-  // The role of ada lets read objects alone.
+  // ada's role only allows reading objects.
   const lacking = await accessPage('team-a', 'ada')
   assert.match(
     lacking,
@@ -294,7 +294,7 @@ test('42: the pod of the shipped console has no token, and its account has no mo
   plane.kubectl(['apply', '-f', SHIPPED])
   plane.apply(serviceAccount('nobody', namespace))
   const pods = () => plane.list('pods', { namespace, labels: 'app.kubernetes.io/name=portico-console' })
-  // What has been admitted: the API server adds a token to every pod that does not refuse it.
+  // The admitted pod, because the API server adds a token to every pod that does not opt out.
   await eventually('the pod is there', () => pods().length === 1)
   const text = JSON.stringify(pods()[0]?.spec)
   assert.match(text, '"serviceAccountName":"portico-console"')

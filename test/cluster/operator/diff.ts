@@ -49,7 +49,7 @@ const OTHER = {
 
 test.before(async () => {
   await cluster.start()
-  // Its annotation is not the author's.
+  // kubectl adds this annotation, not the author.
   kubectl(['apply', '-f', file(...OBJECTS)])
   const rendered = () => cluster.list('deployments,statefulsets', { labels: 'app.kubernetes.io/managed-by=portico' })
   await eventually(() => rendered().length === 2, 'the children are there')

@@ -19,7 +19,7 @@ const { read } = cluster
 
 const names = Array.from({ length: SERVERS }, (_, index) => `server-${String(index).padStart(5, '0')}`)
 
-/** Without its Secret nothing of it is rendered: the lists alone are looked at here. */
+/** The Secret is missing, so that nothing is rendered and the operator only writes the lists. */
 const server = (name: string) =>
   manifest('MCPServer', name, {
     image: 'everything:test',
@@ -31,7 +31,7 @@ const server = (name: string) =>
 
 test.before(async () => {
   await cluster.install()
-  // It would write the lists anew for each server that comes.
+  // The operator would otherwise write the lists again for each new server.
   await cluster.stopOperator()
 })
 

@@ -18,12 +18,12 @@ const status = async () => (await fetch(`${cluster.operator.health}/status`)).js
 test.before(() => cluster.install())
 
 test.after(async () => {
-  // Whoever has the cluster next needs the kind.
+  // The next test file needs the kind.
   if (crd !== undefined && !cluster.exists('crd', CRD)) await putBack(crd)
   await cluster.stop()
 })
 
-/** Creates the CRD anew, and waits until its objects are served. */
+/** Creates the CRD again, and waits until its objects are served. */
 async function putBack({ metadata: _, status: __, ...rest }: LiveObject): Promise<void> {
   cluster.create({ ...rest, metadata: { name: CRD } })
   await eventually(() => cluster.serves('portico.dev', VERSION, [PLURAL]), 'the kind is served')
@@ -33,11 +33,14 @@ test('if the CRD of one kind is missing, a new operator handles the other kinds'
   crd = cluster.read('crd', CRD)
   await cluster.removeAndWait('crd', [CRD])
   await cluster.startOperator()
-  // The API server may list it for a moment after it has gone.
-  await eventually(async () => (await status()).absent.join() === 'mcptelemetryconfigs.portico.dev/v1beta1', 'told')
+  // The API server may list the CRD for a moment after it is deleted.
+  await eventually(
+    async () => (await status()).absent.join() === 'mcptelemetryconfigs.portico.dev/v1beta1',
+    'the status reports the missing CRD',
+  )
   apply(group(), gateway('front'))
   await eventually(() => exists('deployment', 'front-vmcp'), 'a gateway is served')
-  // The API server may word it in two ways while it forgets a kind; each is news once, and of other kinds nothing is asked here.
+  // The API server may have two messages while it drops a kind. Each is logged once; other kinds are not checked here.
   const told = cluster.operator
     .log()
     .split('\n')
@@ -61,9 +64,9 @@ test('if a CRD is deleted while the operator runs, only its objects are affected
   apply(telemetry('held'), gateway('front'))
   cluster.mergePatch('mcpotel', 'main', { metadata: { finalizers: null } })
   await cluster.removeAndWait('crd', [CRD])
-  await eventually(async () => (await status()).absent.length === 1, 'it is noticed')
+  await eventually(async () => (await status()).absent.length === 1, 'the operator has noticed')
   apply(gateway('second'))
-  await eventually(() => exists('deployment', 'second-vmcp'), 'others are looked after')
+  await eventually(() => exists('deployment', 'second-vmcp'), 'other objects are reconciled')
   assert.is((await fetch(`${cluster.operator.health}/readyz`)).status, 200)
 })
 

@@ -53,7 +53,7 @@ for (const round of ['first', 'second'])
       () => cluster.read('mcpotel', 'main', 'team').status?.referencingWorkloads?.length === PROXIES,
       'and told',
     )
-    // What is on its way when a namespace begins to go is refused.
+    // The API server refuses writes that were under way when the namespace began to terminate.
     await standsStill(() => writes().length)
     const [before, told] = [cluster.plane.writes().length, warnings().length]
     cluster.remove('namespace', 'team')
@@ -62,8 +62,8 @@ for (const round of ['first', 'second'])
       .writes()
       .slice(before)
       .filter(({ user, code }) => user === OPERATOR_USER && code >= 400)
-      // A finalizer is taken off the version that was read; while the object is being deleted another one may be there,
-      // and it is read again.
+      // The operator removes a finalizer from the version that it has read. If the object has changed since then, the
+      // write conflicts, and the operator reads it again.
       .filter(({ verb, resource, code }) => !(verb === 'patch' && resource.startsWith('mcp') && code === 409))
       .map(({ verb, resource, subresource, name, code }) => `${verb} ${resource}/${subresource} ${name} ${code}`)
     assert.equal(refused, [])

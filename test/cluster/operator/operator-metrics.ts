@@ -1,6 +1,6 @@
 /**
- * What a running operator tells a real Prometheus, against what the API server itself knows: its objects, and its audit
- * log of the operator's writes and of those that it has refused.
+ * Compares the metrics of a running operator, in a real Prometheus, with the API server: its objects, and its audit log
+ * of the operator's writes and of the refused ones.
  */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -16,13 +16,13 @@ const cluster = newCluster()
 const { kubectl } = cluster
 let prometheus: PrometheusServer
 
-/** Rules that don't wait before they fire. */
+/** The alert rules without their waiting times. */
 const impatient = JSON.stringify({
   groups: ruleGroups.map(({ name, rules }) => ({ name, rules: rules.map((rule) => ({ ...rule, for: '0s' })) })),
 })
 
 const KINDS = { mcpg: 'MCPGroup', mcpserver: 'MCPServer', vmcp: 'VirtualMCPServer', mcpotel: 'MCPTelemetryConfig' }
-// It names a member that the group does not have, and serves the others.
+// The gateway names a member that is not in the group, and serves the others.
 const front = gateway('front', 'main')
 front.spec['config'] = { aggregation: { tools: [{ workload: 'none' }] } }
 const objects = [
@@ -38,7 +38,7 @@ const objects = [
 test.before(async () => {
   await cluster.install()
   cluster.apply(namespaceOf('full'))
-  // No Service can be made there: whoever needs one is tried again and again.
+  // The quota forbids Services, so that the operator retries workloads that need one.
   const quota = {
     apiVersion: 'v1',
     kind: 'ResourceQuota',
@@ -46,7 +46,7 @@ test.before(async () => {
     spec: { hard: { 'count/services': '0' } },
   }
   cluster.apply(quota as Manifest)
-  // Until its controller has seen it, it refuses nothing.
+  // The quota refuses nothing until its controller has seen it.
   const enforced = () => cluster.read('quota', 'none', 'full').status?.['hard'] !== undefined
   await eventually(enforced, 'the quota is in force', 180_000)
   const stuck = manifest('MCPServer', 'stuck', { image: 'x', transport: 'streamable-http' }, 'full')
@@ -68,7 +68,9 @@ async function counts(query: string, ...labels: readonly string[]): Promise<read
 const tally = (keys: readonly string[]): readonly string[] =>
   [...Map.groupBy(keys, (key) => key)].map(([key, all]) => `${key} ${all.length}`).sort()
 
-/** Waits until Prometheus says the same as somebody who knows; a scrape is a second old, and the operator works on. */
+/**
+ * Waits until Prometheus returns the expected value. A scrape is up to a second old, and the operator keeps working.
+ */
 async function agree(what: string, told: () => Promise<readonly string[]>, known: () => readonly string[]) {
   let last: readonly (readonly string[])[] = []
   await eventually(
@@ -146,7 +148,7 @@ test('reconciles are counted by kind and result, and timed', async () => {
   const [before = ''] = await results('MCPToolConfig')
   const count = Number(before.split(' ')[1])
   assert.ok(before.startsWith('ok ') && count >= 3, before)
-  // Nothing else has to do with them: the end of each is one reconcile.
+  // Nothing else refers to these objects, so that the deletion of each is one reconcile.
   await cluster.removeAndWait(
     'mcptoolconfig',
     cluster.list('mcptoolconfigs').map(({ metadata }) => metadata.name),
@@ -160,7 +162,7 @@ test('reconciles are counted by kind and result, and timed', async () => {
     cluster.plane
       .writes()
       .filter(({ user, namespace, code }) => user === OPERATOR_USER && namespace === 'full' && code === 403)
-  // One that was refused lately is not sent again by a reconcile that something else has woken.
+  // If something else triggers a reconcile, the operator does not resend a write that was refused a short time ago.
   await eventually(async () => {
     const again = (await results('MCPServer')).find((line) => line.startsWith('again '))
     return Number(again?.split(' ')[1]) >= refused().length && refused().length > 0
@@ -180,7 +182,7 @@ test('metrics show the queue, the lease and the watches', async () => {
     async () => JSON.stringify(await counts('portico_operator_queue_depth')) === '[" 0"]',
     'nothing waits',
   )
-  // The one that fails waits for its next try, or is at it.
+  // The failing object waits for its next try, or is being reconciled.
   const held = 'portico_operator_queue_delayed + portico_operator_queue_working'
   await eventually(async () => Number((await prometheus.query(held))[0]?.value[1]) >= 1, 'one is tried again')
   assert.equal(await counts('portico_operator_leading'), [' 1'])
@@ -189,7 +191,7 @@ test('metrics show the queue, the lease and the watches', async () => {
 })
 
 const configTimes = () => counts('portico_operator_config_changed_timestamp_seconds', 'kind', 'config')
-/** By the statuses of telemetry configs. */
+/** The times of last changes in the statuses of telemetry configs. */
 const knownTimes = () => {
   const items = cluster.list('mcpotel', { allNamespaces: true })
   const times = items.map(({ status }) => Date.parse(status?.configHashTime ?? ''))
@@ -200,12 +202,12 @@ const change = (kind: string, name: string, spec: object) => cluster.mergePatch(
 
 test('metrics show when configs changed last, and which change is oldest', async () => {
   const [newest = '', oldest = ''] = knownTimes()
-  // Whole seconds are written down.
+  // The status has whole seconds.
   const passed = Number(newest.split(' ')[1]) * 1000 + 1_000
   await eventually(() => Date.now() > passed, 'another second')
   cluster.mergePatch('mcpotel', 'unused', { metadata: { labels: { a: 'b' } } })
   change('mcpotel', 'main', { openTelemetry: { tracing: { enabled: false } } })
-  await eventually(() => knownTimes()[0] !== newest, 'the change is written down')
+  await eventually(() => knownTimes()[0] !== newest, 'the status has the time of the change')
   await agree('times', configTimes, knownTimes)
   assert.is(knownTimes()[1], oldest, 'a label changes nothing')
 })
@@ -231,7 +233,7 @@ test('rollouts are counted by what has caused them', async () => {
   guarded.spec['oidcConfigRef'] = { name: 'idp', audience: 'it' }
   cluster.apply(secret('a'), oidc, sealed, guarded)
   const names = ['sealed-mcp', 'guarded-mcp', 'one-mcp', 'two-mcp']
-  await eventually(() => names.every((name) => cluster.exists('deployment', name)), 'they are there')
+  await eventually(() => names.every((name) => cluster.exists('deployment', name)), 'the Deployments exist')
 
   change('mcpserver', 'one', { image: 'everything:other' })
   await counted('MCPServer/image 1')
@@ -239,12 +241,12 @@ test('rollouts are counted by what has caused them', async () => {
   await counted('MCPServer/spec 1')
   cluster.apply(secret('b'))
   await counted('MCPServer/secret 1')
-  // Its key becomes a mount.
+  // The workload mounts this key.
   change('mcpoidcconfig', 'idp', { inline: { clientId: 'it', clientSecretRef: { name: 'token', key: 'it' } } })
   await counted('MCPServer/reference 1')
   kubectl(['set', 'image', 'deployment/front-vmcp', 'vmcp=evil:1'])
   await counted('VirtualMCPServer/edit 1')
-  // Others may annotate a template, and scale.
+  // Other managers may annotate a template, and scale.
   kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
   cluster.patch('deployment', 'front-vmcp', { spec: { replicas: 3 } }, { subresource: 'scale' })
   change('vmcp', 'front', { podTemplateSpec: { spec: { priorityClassName: 'high' } } })
@@ -266,8 +268,8 @@ test('no panel of the dashboard is empty, and the expected alerts fire', async (
     others.filter((name) => firing.includes(name)),
     [],
   )
-  // A scrape that takes longer than its second is lost.
-  await eventually(async () => (await prometheus.errors()).length === 0, 'scrapes go well')
+  // Prometheus drops a scrape that takes longer than a second.
+  await eventually(async () => (await prometheus.errors()).length === 0, 'scrapes succeed')
 })
 
 test('metrics attribute a rollout to a new operator version that renders differently', async () => {

@@ -13,7 +13,7 @@ const { apply, condition, exists, kubectl, read } = cluster
 
 const referrers = (name: string) => read('mcpotel', name).status?.referencingWorkloads
 
-/** The operator's writes from now on: call the result for what it has written since, Leases and Events left out. */
+/** Returns a function that returns the operator's writes since this call, without Leases and Events. */
 function counting() {
   const before = cluster.plane.writes().length
   return () =>
@@ -26,7 +26,7 @@ function counting() {
       )
 }
 
-/** Events of the operator, of one reason where it is given. */
+/** Returns the operator's Events, optionally only those with one reason. */
 const eventsOf = (reason?: string) =>
   cluster
     .list('events')
@@ -47,7 +47,7 @@ test.after(() => cluster.stop())
 
 test('manifests become Deployments, Services and ConfigMaps, with status', async () => {
   apply(group(), telemetry('main'))
-  await eventually(() => read('mcpotel', 'main').status?.configHash, 'what they refer to is known')
+  await eventually(() => read('mcpotel', 'main').status?.configHash, 'the config is reconciled')
   apply(server('everything', 'main'), proxy('remote', 'main'), gateway('front', 'main'))
   for (const [kind, name] of [
     ['deployment', 'front-vmcp'],
@@ -83,7 +83,7 @@ test('each child takes one write and each status one, without a read before', as
     .requests()
     .filter(({ user, verb, resource }) => user === OPERATOR_USER && resource === 'namespaces' && verb === 'get')
   assert.equal(asked, [], 'namespaces are watched')
-  // The controller of the Deployment tells of its pods a moment later, and that may be another status.
+  // The Deployment's controller reports its pods a moment later, which may cause another status write.
   assert.ok(ofIt.length <= children.length + 2, ofIt.join(', '))
 })
 
@@ -97,7 +97,10 @@ test('if objects are applied together, the status of their group and config is w
     })
     apply(group(name), telemetry(name), ...members)
     await eventually(() => referrers(name)?.length === members.length, 'the config knows all of them')
-    await eventually(() => read('mcpgroup', name).status?.remoteProxyCount === members.length, 'the group, too')
+    await eventually(
+      () => read('mcpgroup', name).status?.remoteProxyCount === members.length,
+      'the group knows all of them',
+    )
     await quiet(since)
     const told = since().filter((write) => /^patch mcp(groups|telemetryconfigs)\/status/.test(write))
     await cluster.removeAndWait(
@@ -108,7 +111,7 @@ test('if objects are applied together, the status of their group and config is w
     assert.equal(told.sort(), [`patch mcpgroups/status ${name}`, `patch mcptelemetryconfigs/status ${name}`])
     return true
   }
-  // On a busy machine one of them may come so late that it isn't together with the others.
+  // On a busy machine one of the objects may arrive too late to be reconciled together with the others.
   let attempts = 0
   await eventually(() => attempt(`together-${attempts++}`), 'one status write each', 300_000)
 })
@@ -158,7 +161,7 @@ test('a deleted config stays while it is in use, and goes once nobody refers to 
   assert.match(blocked.message, 'MCPServer "everything"')
   assert.match(blocked.message, 'VirtualMCPServer "front"')
   apply(server('everything'), gateway('front'))
-  await eventually(() => !exists('mcpotel', 'other'), 'it goes')
+  await eventually(() => !exists('mcpotel', 'other'), 'the config is deleted')
 })
 
 test('a second apply changes no child, and an idle operator writes nothing', async () => {
@@ -171,7 +174,7 @@ test('a second apply changes no child, and an idle operator writes nothing', asy
           `${kind}/${metadata.name}=${metadata.generation}/${JSON.stringify(metadata.annotations)}`,
       )
       .join('\n')
-  // What the proxy had, which is deleted, is collected by the control plane at its leisure.
+  // The garbage collector removes the children of the deleted proxy in its own time.
   await eventually(() => !/remote/.test(versions()), 'the children of the deleted proxy are collected')
   const before = versions()
   const since = counting()
@@ -268,7 +271,7 @@ test('an object of somebody else with the name of a child is left alone', async 
     return found?.reason === 'NameTaken' && found
   }, 'NameTaken')
   assert.match(ready.message, 'ConfigMap "taken-vmcp-config" belongs to somebody else')
-  await eventually(() => eventsOf('NameTaken').length > 0, 'it lasts, and is told')
+  await eventually(() => eventsOf('NameTaken').length > 0, 'the lasting problem has an event')
   assert.equal(read('configmap', 'taken-vmcp-config').data, { mine: 'yes' })
   cluster.remove('configmap', 'taken-vmcp-config')
   await eventually(
@@ -313,10 +316,10 @@ test('a missing Secret is a condition, and its creation is noticed without readi
     () => condition('mcprp', 'secretive', 'Ready')?.message.includes('no key "value"'),
     'the missing key is named',
   )
-  await eventually(() => eventsOf('SecretKeyNotFound').length > 0, 'it lasts, and is told')
+  await eventually(() => eventsOf('SecretKeyNotFound').length > 0, 'the lasting problem has an event')
   cluster.remove('secret', 'key')
   createSecret('key', { value: 'hidden-text' })
-  await eventually(() => exists('deployment', 'secretive-mcprp'), 'it is rendered')
+  await eventually(() => exists('deployment', 'secretive-mcprp'), 'the children are rendered')
   const everything = JSON.stringify(cluster.list('configmaps,deployments,mcprp,events'))
   assert.not.match(everything, 'hidden-text')
   assert.not.match(cluster.operator.log(), 'hidden-text')
@@ -335,12 +338,12 @@ test('a change of an MCPTelemetryConfig reaches every configuration, and no pod 
   cluster.mergePatch('mcpotel', 'moving', { spec: { prometheus: { enabled: true } } })
   const serves = (name: string) =>
     /prometheus:\s*enabled: true/.test(Object.values(read('configmap', name).data).join())
-  for (const name of workloads) await eventually(() => serves(`${name}-config`), `${name} is told`)
+  for (const name of workloads) await eventually(() => serves(`${name}-config`), `${name} has the new configuration`)
   assert.equal(templates(), before.templates)
-  await eventually(() => read('mcpotel', 'moving').status.configHash !== before.hash, 'the hash is another')
+  await eventually(() => read('mcpotel', 'moving').status.configHash !== before.hash, 'the hash has changed')
   assert.equal(told(), all)
   for (const kind of ['mcprp', 'vmcp']) cluster.remove(kind, 'moved')
-  await eventually(() => `${told()}` === 'MCPServer/moved', 'one is left')
+  await eventually(() => `${told()}` === 'MCPServer/moved', 'one workload is left')
   await cluster.removeAndWait('mcpserver', ['moved'])
   await cluster.removeAndWait('mcpotel', ['moving'])
 })

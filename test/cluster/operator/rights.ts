@@ -15,7 +15,7 @@ const taken = (kind: string, name: string) =>
 
 const stdio = (name: string) => manifest('MCPServer', name, { image: 'time:test', transport: 'stdio' })
 
-/** What the operator has created, granted or changed of one name. */
+/** Returns the operator's writes of objects of one name. */
 const written = (name: string) =>
   cluster.plane
     .writes()
@@ -62,7 +62,7 @@ test('no right is granted while the pod that the Role would name belongs to some
 
 test('rights are withdrawn when somebody else’s object takes the place of the pods', async () => {
   apply(stdio('clock'))
-  await eventually(() => exists('rolebinding', 'clock-mcp'), 'the rights')
+  await eventually(() => exists('rolebinding', 'clock-mcp'), 'the rights exist')
   cluster.patch('statefulset', 'clock-mcp', { spec: { replicas: 0 } }, { subresource: 'scale' })
   await cluster.operator.stop()
   await cluster.removeAndWait('statefulset', ['clock-mcp'])
@@ -75,14 +75,17 @@ test('rights are withdrawn when somebody else’s object takes the place of the 
   apply(theirs)
   await cluster.startOperator()
   await taken('mcpserver', 'clock')
-  await eventually(() => !exists('role', 'clock-mcp') && !exists('rolebinding', 'clock-mcp'), 'withdrawn')
+  await eventually(
+    () => !exists('role', 'clock-mcp') && !exists('rolebinding', 'clock-mcp'),
+    'the rights are withdrawn',
+  )
 })
 
 test('a server whose names are free gets its rights after its pods', async () => {
   apply(stdio('free'))
-  await eventually(() => exists('rolebinding', 'free-mcp'), 'the rights')
-  // The audit log comes behind the answer.
-  await eventually(() => written('free-mcp').includes('patch rolebindings'), 'all of them are written down')
+  await eventually(() => exists('rolebinding', 'free-mcp'), 'the rights exist')
+  // The audit log lags behind the answer.
+  await eventually(() => written('free-mcp').includes('patch rolebindings'), 'the audit log has all of them')
   const order = written('free-mcp')
   assert.ok(order.indexOf('patch statefulsets') < order.indexOf('patch roles'), order.join(', '))
 })
@@ -115,7 +118,7 @@ test('the operator’s options decide who reaches admin listeners and what pod t
   await cluster.operator.stop()
   const options = ['--pod-template=any', '--admin-from=monitoring']
   await cluster.startOperator(options, { POD_NAMESPACE: 'tools' })
-  await eventually(() => exists('deployment', 'taking-mcp'), 'the template is taken')
+  await eventually(() => exists('deployment', 'taking-mcp'), 'the template is accepted')
   const { ingress } = read('networkpolicy', 'taking-mcp').spec
   assert.equal(
     ingress[1]?.from.map((peer) => peer.namespaceSelector.matchLabels['kubernetes.io/metadata.name']),

@@ -39,11 +39,11 @@ test('the namespaced variant has all the rights that it needs from its Role alon
   await cluster.removeAndWait('clusterrolebinding', ['portico-operator'])
   kubectl(['apply', '-f', `${cluster.plane.directory}/deploy/namespaced/rbac.yaml`])
   const may = () => cluster.may(OPERATOR_USER, 'watch', 'mcpservers', { namespace: 'portico-system' })
-  await eventually(may, 'the Role is in force')
+  await eventually(may, 'the Role applies')
   await cluster.startOperator(['--namespace', 'portico-system', '--leader-elect'])
   kubectl(['apply', '-n', 'portico-system', '-f', `${root}/${SAMPLES}`])
   const count = rendered().length
-  await eventually(() => managed('portico-system').length === count, 'children are there')
+  await eventually(() => managed('portico-system').length === count, 'the children exist')
   assert.not.match(cluster.operator.log(), 'forbidden')
   await cluster.operator.stop()
 })

@@ -17,7 +17,7 @@ const touches = () =>
     .filter(({ user, resource, verb }) => user === OPERATOR_USER && resource === 'pods' && verb === 'patch')
 const unknown = () => condition('vmcp', 'front', 'PodStatusUnknown')
 
-/** What a kubelet would say of a pod that runs and is ready. */
+/** The status that a kubelet would report for a pod that runs and is ready. */
 function run(name: string): void {
   const status = {
     phase: 'Running',
@@ -36,10 +36,10 @@ const filtered = (tool: string) => {
 
 test.before(async () => {
   await cluster.install()
-  // Outside the cluster, with the rights that it ships with: it may not ask pods.
+  // The operator runs outside the cluster, with the rights that it ships with, which do not let it poll pods.
   await cluster.startOperator()
   apply(group(), server('everything'))
-  // A gateway that is there before its group has the server gets another configuration, behind its pod.
+  // If the gateway existed before the group has the server, its configuration would change after its pod is created.
   await eventually(() => read('mcpgroup', 'tools').status?.serverCount === 1, 'the group has its server')
   apply(gateway('front'))
   for (const instance of ['front', 'everything']) {
@@ -51,7 +51,7 @@ test.before(async () => {
 test.after(() => cluster.stop())
 
 test('pods that started with their configuration are not touched, reachable or not', async () => {
-  await eventually(() => unknown()?.status === 'True', 'it is told that the pods can’t be asked')
+  await eventually(() => unknown()?.status === 'True', 'the status says that the pods can’t be polled')
   assert.equal(touches(), [])
   assert.is(unknown()?.reason, 'PodsNotAsked')
   assert.match(unknown()?.message ?? '', 'forbidden')

@@ -21,7 +21,7 @@ const clash = () => condition('vmcp', 'all', 'AggregationConflict')
 const auditLog = (kind: string, name: string) => () => condition(kind, name, 'AuditLogUnavailable')
 
 const config = (conflictResolution: 'manual' | 'prefix', more: Partial<TestConfig> = {}): TestConfig => ({
-  // Calls of kubectl keep this process, with its backends, from answering in between.
+  // A synchronous kubectl would keep the backends in this process from answering.
   failureHandling: { healthCheckInterval: '10s', healthCheckTimeout: '9900ms', unhealthyThreshold: 1 },
   ...more,
   backends: backends.map(({ url }, index) => ({ name: ['one', 'two'][index] as string, url })),
@@ -40,7 +40,7 @@ test.before(async () => {
     }),
   ]
   cluster.apply(...objects)
-  // As in a cluster: pods are asked at their own addresses.
+  // As in a cluster, the operator polls pods at their own addresses.
   await cluster.startOperator([], IN_CLUSTER)
   backends = [await startMcpServer(), await startMcpServer()]
   gateway = await startGateway(config('manual'))
@@ -58,11 +58,11 @@ test.after(async () => {
 })
 
 test('name conflicts in a running gateway are a condition while they last', async () => {
-  const { status, reason, message } = await eventually(clash, 'the condition')
+  const { status, reason, message } = await eventually(clash, 'the condition exists')
   assert.equal([status, reason], ['True', 'AggregationConflict'])
   assert.match(message, 'is a tool of one and two')
   await gateway.configure(config('prefix'))
-  await eventually(() => clash() === undefined, 'its end')
+  await eventually(() => clash() === undefined, 'the condition is gone')
 })
 
 test('an audit log that pods can’t write is a condition with its cause while it lasts, for each kind', async () => {
@@ -70,13 +70,13 @@ test('an audit log that pods can’t write is a condition with its cause while i
   await gateway.configure(config('prefix', { audit: { enabled: true, logFile } }))
   await postModern(gateway.url, 'tools/list')
   for (const seen of [auditLog('vmcp', 'all'), auditLog('mcpremoteproxy', 'one')]) {
-    const { status, reason, message } = await eventually(seen, 'the condition')
+    const { status, reason, message } = await eventually(seen, 'the condition exists')
     assert.equal([status, reason], ['True', 'AuditLogNotWritten'])
     assert.match(message, /audit\.jsonl can’t be written: ENOENT/)
   }
   await mkdir(join(gateway.directory, 'none'))
-  await eventually(() => auditLog('vmcp', 'all')() === undefined, 'its end')
-  await eventually(() => auditLog('mcpremoteproxy', 'one')() === undefined, 'its end')
+  await eventually(() => auditLog('vmcp', 'all')() === undefined, 'the condition of the gateway is gone')
+  await eventually(() => auditLog('mcpremoteproxy', 'one')() === undefined, 'the condition of the proxy is gone')
 })
 
 test('the status shows the health of backends, and one that goes down is a condition', async () => {

@@ -1,4 +1,4 @@
-/** The kubectl plugin as a process of its own, against a real API server and a gateway that runs. */
+/** Runs the kubectl plugin as a separate process against a real API server and a running gateway. */
 import { execFile } from 'node:child_process'
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
@@ -17,7 +17,7 @@ import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
 
 const programs = temporaryFolder()
 
-/** The folder with what people start: of an installation with the bundle of this test run, or of the checkout without one. */
+/** The folder with the programs: an installation of this test run's bundle, or the checkout if there is no bundle. */
 function installedPrograms(): string {
   const root = join(import.meta.dirname, '../../..')
   const bundle = process.env['PORTICO_TEST_BUNDLE']
@@ -69,7 +69,7 @@ test.before(async () => {
   ]
   cluster.apply(...objects)
   await cluster.startOperator()
-  // Behind the set-up of the cluster, which keeps this process busy for too long for calls between these two.
+  // After the cluster's set-up, which keeps this process too busy to answer calls between these two.
   backend = await startMcpServer()
   guarded = await GuardedGateway.start(
     [{ name: 'web', url: backend.url }],
@@ -88,7 +88,7 @@ test.before(async () => {
     async () => (await guarded.gateway.status()).backends[0]?.health === 'healthy',
     'the backend is known',
   )
-  await eventually(() => cluster.read('mcprp', 'front').status?.message, 'all are looked at')
+  await eventually(() => cluster.read('mcprp', 'front').status?.message, 'all are reconciled')
 })
 
 test.after(async () => {
@@ -129,7 +129,7 @@ interface Shown {
   readonly branches: readonly Shown[]
 }
 
-/** The lines of a tree about objects, without what a pod says of them: the command asks none for several workloads. */
+/** Returns the lines of a tree about objects. For several workloads, the command does not poll pods. */
 const objectLines = ({ text, object, branches }: Shown): readonly string[] => [
   ...(object === undefined && !/^\w+ [\w-]+: missing$/.test(text) ? [] : [text.split('; ')[0] as string]),
   ...branches.flatMap(objectLines),

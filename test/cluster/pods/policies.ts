@@ -1,4 +1,4 @@
-/** Policies on their way through a cluster: kubectl, operator, ConfigMap, mounted volume, the decisions of a running gateway. */
+/** Follows policies from kubectl through operator, ConfigMap and volume to the decisions of a running gateway. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -33,7 +33,7 @@ test.after(async () => {
   await backend?.close()
 })
 
-/** A gateway that runs by the ConfigMap that the operator writes for a VirtualMCPServer, in a volume as a kubelet keeps it. */
+/** Runs a gateway on the operator’s ConfigMap of a VirtualMCPServer, in a volume as a kubelet keeps it. */
 class MountedGateway {
   readonly #name: string
   readonly #volume: MountedVolume
@@ -54,7 +54,7 @@ class MountedGateway {
   }
 
   static async start(name: string): Promise<MountedGateway> {
-    const text = await eventually(() => configOf(name), 'its ConfigMap')
+    const text = await eventually(() => configOf(name), 'the ConfigMap exists')
     const volume = await mountVolume({ 'gateway.yaml': text })
     const served = await serveGateway({
       configFile: `${volume.directory}/gateway.yaml`,
@@ -65,7 +65,7 @@ class MountedGateway {
     return new MountedGateway(name, volume, { served, text })
   }
 
-  /** Does what a kubelet does: brings what the ConfigMap says now. */
+  /** Updates the volume from the ConfigMap, as a kubelet does. */
   async sync(): Promise<void> {
     const text = configOf(this.#name)
     if (text === this.#mounted) return
@@ -73,7 +73,7 @@ class MountedGateway {
     await this.#volume.update({ 'gateway.yaml': text })
   }
 
-  /** Tools that may be called, of both. */
+  /** Returns which of the two tools the caller may call. */
   async allowed(): Promise<string> {
     await this.sync()
     const names = ['read', 'write']
@@ -89,7 +89,7 @@ class MountedGateway {
   }
 }
 
-/** The configuration of a gateway; its server, which the cluster's DNS would name, is here. */
+/** Returns the gateway's configuration, with the address of the server in this process instead of its DNS name. */
 const configOf = (name: string): string =>
   given(read('configmap', `${name}-vmcp-config`).data['gateway.yaml']).replace(
     /http:\/\/mcp-everything\S+/,
@@ -120,11 +120,11 @@ for (const [name, source, authz] of [
     apply(source(only('read')), guarded(name, authz))
     const mounted = await MountedGateway.start(name)
     try {
-      await eventually(async () => (await mounted.allowed()) === 'read', 'the first policies')
+      await eventually(async () => (await mounted.allowed()) === 'read', 'the first policies are in force')
       const session = await openSession(mounted.url)
 
       apply(source(only('write')))
-      await eventually(async () => (await mounted.allowed()) === 'write', 'the second ones')
+      await eventually(async () => (await mounted.allowed()) === 'write', 'the second policies are in force')
       assert.is((await post(mounted.url, rpc('ping'), session)).status, 200, 'sessions live on')
 
       apply(source(BROKEN))
@@ -133,10 +133,10 @@ for (const [name, source, authz] of [
         return found?.status === 'False' && found
       }, 'the condition')
       assert.match(refused.message, /policies\/0: line 2, column 1: /)
-      await eventually(async () => (await mounted.allowed()) === 'write', 'the last good ones are in force')
+      await eventually(async () => (await mounted.allowed()) === 'write', 'the last good policies are in force')
 
       apply(source(`${only('read')}${only('write')}`))
-      await eventually(async () => (await mounted.allowed()) === 'read,write', 'the third ones')
+      await eventually(async () => (await mounted.allowed()) === 'read,write', 'the third policies are in force')
       await eventually(() => condition('vmcp', name, 'ReferencesResolved')?.status === 'True', 'all is well')
       assert.is((await post(mounted.url, rpc('ping'), session)).status, 200)
     } finally {
@@ -146,7 +146,7 @@ for (const [name, source, authz] of [
 
 test('a broken MCPAuthzConfig reports its problem in its own status', async () => {
   apply(authzConfig('broken', only('read'), BROKEN))
-  const valid = await eventually(() => condition('mcpauthz', 'broken', 'Valid'), 'its condition')
+  const valid = await eventually(() => condition('mcpauthz', 'broken', 'Valid'), 'the condition exists')
   assert.is(valid.status, 'False')
   assert.match(valid.message, /policies\/1: line 2, column 1: /)
 })

@@ -19,7 +19,7 @@ const cluster = newCluster()
 const { apply, condition, kubectl, read } = cluster
 let registry: TestRegistry
 let pod: PodAddress
-/** How often the pod was asked. */
+/** Counts the requests to the pod. */
 let asked = 0
 
 const status = () => read('mcpreg', 'catalog').status
@@ -35,17 +35,17 @@ test.before(async () => {
       sources: ['good', 'late'].map((name) => ({
         name,
         file: { path: `${folder.directory}/${name}.json` },
-        // Every look is another time and another count; none of that is news.
+        // Each answer has another time and count, none of which the operator should report.
         syncPolicy: { interval: '1s' },
       })),
       registries: [{ name: 'main', sources: ['good', 'late'] }],
       auth: { mode: 'anonymous' },
     }),
   )
-  // As in a cluster: pods are asked at their own addresses.
+  // As in a cluster, the operator polls pods at their own addresses.
   await cluster.startOperator([], IN_CLUSTER)
 
-  // What a kubelet would do: the pod runs our data plane on the configuration that was rendered for it.
+  // As a kubelet would, runs the data plane with the configuration that was rendered for the pod.
   const config = await eventually(() => read('configmap', 'catalog-mcpreg-config').data, 'the configuration')
   await folder.write('config/registry.yaml', Object.values(config)[0] as string)
   registry = await runRegistry(folder)
@@ -72,10 +72,13 @@ test('the status of an MCPRegistry shows the state of each source', async () => 
 })
 
 test('an unchanged registry is polled without a write', async () => {
-  await eventually(() => cluster.operator.log().includes('configuration is in force'), 'the configuration is known')
+  await eventually(
+    () => cluster.operator.log().includes('configuration is in force'),
+    'the operator knows the configuration',
+  )
   await standsStill(() => cluster.written().length)
   const [before, asks] = [cluster.written().length, asked]
-  await eventually(() => asked >= asks + 2, 'two more looks')
+  await eventually(() => asked >= asks + 2, 'the operator polls the pod twice more')
   assert.equal(cluster.written().slice(before), [])
 })
 
@@ -84,8 +87,8 @@ test('a source that recovers takes one status write', async () => {
   const before = cluster.written().length
   const { lastTransitionTime } = status().sources[0]
   await registry.folder.write('late.json', registryFile([server('com.example/b'), { name: 'bad' }]))
-  // Without a kubectl, which would keep the pod, a part of this process, from answering the operator.
-  await eventually(() => cluster.written().length > before, 'a write')
+  // No synchronous kubectl, which would keep the pod, a part of this process, from answering the operator.
+  await eventually(() => cluster.written().length > before, 'the operator writes')
   await standsStill(() => cluster.written().length)
   assert.equal(
     cluster
@@ -94,7 +97,7 @@ test('a source that recovers takes one status write', async () => {
       .map(({ verb, resource, subresource }) => `${verb} ${resource}/${subresource}`),
     ['patch mcpregistries/status'],
   )
-  await eventually(() => states() === 'good Synced,late Synced', 'the late one')
+  await eventually(() => states() === 'good Synced,late Synced', 'the late source is synced')
   assert.is(synced()?.status, 'True')
   const [good, late] = status().sources
   assert.equal([late?.servers, late?.leftOut, late?.error], [1, 1, undefined])
@@ -106,9 +109,12 @@ test('another operator takes over without a write or an event', async () => {
   const before = cluster.written().length
   await cluster.operator.stop()
   await cluster.startOperator([], IN_CLUSTER)
-  await eventually(() => cluster.operator.log().includes('configuration is in force'), 'it has looked at the pod')
+  await eventually(
+    () => cluster.operator.log().includes('configuration is in force'),
+    'the operator has polled the pod',
+  )
   const asks = asked
-  await eventually(() => asked >= asks + 1, 'it has asked for the sources')
+  await eventually(() => asked >= asks + 1, 'the operator has asked for the sources')
   assert.equal(
     cluster
       .written()
@@ -151,7 +157,7 @@ test('a gateway that uses the registry gets its address and reports its verdict 
     catalogGate?.members?.map(({ backend, uid, url }) => [backend, uid, url]),
     ['known', 'stray'].map((name) => [name, read('mcpserverentry', name).metadata.uid, remoteUrl(name)]),
   )
-  // The Service’s address leads nowhere here; before it is there nothing is served.
+  // The Service's address leads nowhere here; before the Service exists, nothing is served.
   const configOf = (url: string): TestConfig => ({
     ...{ backends, incomingAuth },
     catalogGate: { ...catalogGate, mode: 'enforce', registries: [{ name: 'house', url, registry: 'main' }] },

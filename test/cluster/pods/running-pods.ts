@@ -1,4 +1,4 @@
-/** A change of an MCPTelemetryConfig, and of a registry's own telemetry, reaches what runs in pods, which run on. */
+/** Changed telemetry, of an MCPTelemetryConfig or a registry, reaches running pods without replacing them. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -19,7 +19,7 @@ import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
 import { standsStill } from '../support/stands-still.ts'
 
 const [program, ...options] = porticoProgram
-/** How long a change may take until it is in force in every pod: with all of them on one busy machine. */
+/** The longest time until a change is in force in every pod, because all of them run on one busy machine. */
 const REACHED_MS = 180_000
 const workloads = { everything: 'gateway', remote: 'gateway', front: 'gateway', catalog: 'registry' } as const
 type Workload = keyof typeof workloads
@@ -36,7 +36,7 @@ const list = (kind: string, instance: string) =>
 const configMap = (instance: string) =>
   list('configmaps', instance).find(({ metadata }) => metadata.annotations?.['portico.dev/config-hash'] !== undefined)
 
-/** What runs in the pod of a workload, on this machine; as the kubelet does it, files change when the pod is touched. */
+/** The program of a workload's pod, on this machine. Its files change when the pod is touched, as with a kubelet. */
 class RunningPod {
   readonly uid: string
   readonly url: Promise<string>
@@ -140,7 +140,7 @@ test.before(async () => {
   first = await startOtlpReceiver()
   second = await startOtlpReceiver()
   await cluster.install()
-  // As in a cluster: pods are asked at their own addresses.
+  // As in a cluster, the operator polls pods at their own addresses.
   await cluster.startOperator([], IN_CLUSTER)
   apply(
     config(first),
@@ -183,13 +183,13 @@ test('a changed endpoint is used by all pods without replacing one, and the stat
   const referring = ['MCPRemoteProxy/remote', 'MCPServer/everything', 'VirtualMCPServer/front']
   for (const { metadata, status } of [before, ...seen, after]) {
     assert.equal(status.referencingWorkloads.map(({ kind, name }) => `${kind}/${name}`).sort(), referring)
-    // A hash is that of the generation that the status speaks of.
+    // The hash belongs to the generation that the status reports.
     const isNew = status.observedGeneration === after.metadata.generation
     assert.is(status.configHash, (isNew ? after : before).status.configHash)
     assert.ok(status.observedGeneration <= metadata.generation)
   }
-  // Nothing more goes to the endpoint of before.
-  // What its exporters still had may be on its way while the others send already.
+  // Nothing is sent to the earlier endpoint any more.
+  // An earlier exporter may still be sending its last spans while the new ones already send.
   await standsStill(() => first.spans.length)
   first.spans.length = 0
   second.spans.length = 0

@@ -1,4 +1,4 @@
-/** The life of every config kind, and what it is to all kinds of workload, on a real API server. */
+/** The life of every kind of config, and its effect on every kind of workload, on a real API server. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -8,7 +8,7 @@ import { newStage } from '../support/stage.ts'
 
 interface Config {
   readonly spec: Manifest['spec']
-  /** Another spec, valid as well. */
+  /** Another valid spec. */
   readonly changed: Manifest['spec']
 }
 

@@ -1,4 +1,4 @@
-/** What is written about objects that come in any order, on a real API server. */
+/** Events of objects that are created in any order, on a real API server. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -18,7 +18,7 @@ test.before(() => stage.start())
 test.after(() => stage.stop())
 
 test('a reference that is created a moment later causes no warning, and one that stays missing causes one', async () => {
-  // On a busy machine what is missing may come so late that it was worth a warning.
+  // On a busy machine the referenced object may be created so late that a warning is right.
   for (let attempt = 0; ; attempt++) {
     const name = `late-${attempt}`
     const users: readonly Manifest[] = [gateway(name, name, name), server(name, name, name), proxy(name, name)]
@@ -35,7 +35,10 @@ test('a reference that is created a moment later causes no warning, and one that
     )
     for (const { kind } of users) await stage.said(kind, name, 'ReferencesResolved', 'True')
     const took = performance.now() - asked
-    await eventually(() => `${warnings(`never-${attempt}`)}` === 'ReferenceNotFound', 'a warning of what lasts')
+    await eventually(
+      () => `${warnings(`never-${attempt}`)}` === 'ReferenceNotFound',
+      'a warning about the lasting problem',
+    )
     const told = warnings(name)
     if (told.length === 0) return
     assert.ok(attempt < 5 && took > 2_000, `within ${took} ms: ${told}`)

@@ -1,6 +1,6 @@
 /**
- * Flux’s own library applies a sample, judges it and looks for drift, on a real API server: the short form of `make gitops`,
- * which runs whole controllers on a node.
+ * Applies a sample with Flux's own library, which judges its health and looks for drift, on a real API server.
+ * `make gitops` runs the whole controllers on a node.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -34,10 +34,10 @@ const outcome = (one: FluxResult, action: string) =>
   one.changes.filter((line) => line.endsWith(` ${action}`)).map((line) => line.slice(0, -action.length - 1))
 const ours = () => objects.map(({ kind, metadata }) => stage.plane.find(kind, metadata.name)?.metadata.generation)
 
-/** Enough for a busy machine to ask for everything once; without pods nothing more ever comes. */
+/** Enough for a busy machine to read every object once; without pods nothing changes after that. */
 const EARLY_SECONDS = 8
 
-/** What kubelets would say of all pods, as long as they are asked. */
+/** Reports all pods as ready, as kubelets would, while it runs. */
 async function kubelets(until: Promise<unknown>): Promise<void> {
   let isOver = false
   const end = () => {
@@ -88,7 +88,7 @@ test('a change is healthy only once its pods are, and a broken one says why', as
   assert.equal(outcome(early, 'configured'), [ofClock])
   assert.match(early.failed, `${ofClock} status: 'InProgress'`)
   assert.is((await healthy()).failed, '')
-  // Refused for good it has failed: nobody waits for it.
+  // A refused object has failed for good, so that Flux does not wait for it.
   Object.assign(clock.spec as object, { env: [{ name: 'A=B', value: '1' }] })
   assert.match((await applied(120)).failed, `${ofClock} status: 'Failed'`)
   assert.equal(outcome(await applied(), 'unchanged').sort(), subjects.toSorted())

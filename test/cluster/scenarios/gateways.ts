@@ -145,7 +145,7 @@ test('a change of objects that a gateway does not refer to causes no write for i
   assert.is(since().length, settled, since().join(', '))
   stage.apply(gateway({ config: { compositeToolRefs: [{ name: 'other' }] } }))
   await configured('name: other')
-  await eventually(() => since().length > settled, 'a write is counted')
+  await eventually(() => since().length > settled, 'the audit log has a write')
 })
 
 test('elicitation steps and audit settings reach the configuration unchanged', async () => {
@@ -202,7 +202,7 @@ test('a gateway that is applied before its members creates its pods once', async
     const { metadata } = await stage.until('Deployment', `${name}-vmcp`, ({ spec }) => mounts(spec.template))
     return metadata.generation
   }
-  // On a busy machine a member may come so late that it is not together with the others.
+  // On a busy machine a member may arrive too late to be reconciled together with the others.
   for (let count = 1; (await attempt(`gathered-${count}`)) !== 1; count++) assert.ok(count < 6, 'made once')
 })
 

@@ -1,4 +1,4 @@
-/** Pod templates, and what else goes into pods as it is written, that a real API server does not take. */
+/** Pod templates, and other parts of pods that are copied as they are, that a real API server refuses. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -11,7 +11,7 @@ const server = (name: string, spec: object = {}): Manifest =>
   manifest('MCPServer', name, { image: 'everything:1', transport: 'streamable-http', ...spec })
 const template = (spec: object, metadata: object = {}) => ({ podTemplateSpec: { metadata, spec } })
 
-/** What is wrong, and the field that the condition names. */
+/** The error, and the field that the condition names. */
 const odd: Readonly<Record<string, readonly [object, string]>> = {
   'text-for-a-number': [template({ terminationGracePeriodSeconds: 'soon' }), 'terminationGracePeriodSeconds'],
   'number-for-a-text': [template({}, { labels: { tier: 5 } }), 'tier'],

@@ -1,4 +1,4 @@
-/** The life of an MCPPin and of the servers that are held to it, on a real API server. */
+/** The life of an MCPPin, and of the servers whose definitions it pins, on a real API server. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

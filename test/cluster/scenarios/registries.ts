@@ -20,7 +20,7 @@ const registry = (name: string, source: object, spec: object = {}): Manifest =>
   })
 const said = (name: string, type: string, text: string) => stage.said('MCPRegistry', name, type, text)
 
-/** Whether a ServiceAccount of the namespace may do something. */
+/** Tells whether a ServiceAccount of the namespace has a right. */
 const may = (account: string, verb: string, kind: string): boolean =>
   stage.plane.may(`system:serviceaccount:default:${account}`, verb, kind)
 
@@ -40,7 +40,7 @@ test('several registries of a namespace have their own children, and only the on
   await stage.until('RoleBinding', 'cluster-mcpreg')
   for (const kind of ['ServiceAccount', 'Role', 'RoleBinding'])
     assert.is(await stage.find(kind, 'files-mcpreg'), undefined, kind)
-  await eventually(() => may('cluster-mcpreg', 'watch', 'mcpservers'), 'the right is in force')
+  await eventually(() => may('cluster-mcpreg', 'watch', 'mcpservers'), 'the right applies')
   for (const [verb, what] of [
     ['get', 'secrets'],
     ['get', 'configmaps'],

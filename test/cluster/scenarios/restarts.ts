@@ -1,4 +1,4 @@
-/** What becomes of pods that somebody restarts, and of those whose transport changes, on a real API server. */
+/** Pods that somebody restarts, and pods whose transport changes, on a real API server. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -11,7 +11,7 @@ const memory = (limit: string) => ({ resources: { limits: { memory: limit } } })
 const server = (name: string, transport: string, spec: object = {}) =>
   manifest('MCPServer', name, { image: 'everything:1', transport, ...spec })
 
-/** Each kind of workload, by the object that makes its pods. */
+/** The object that makes the pods, for each kind of workload. */
 const workloads: readonly (readonly ['Deployment' | 'StatefulSet', string, (limit: string) => Manifest])[] = [
   ['Deployment', 'web-mcp', (limit) => server('web', 'streamable-http', memory(limit))],
   ['StatefulSet', 'pipe-mcp', (limit) => server('pipe', 'stdio', memory(limit))],

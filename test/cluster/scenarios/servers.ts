@@ -1,4 +1,4 @@
-/** The life of an MCPServer on a real API server: what its pods are made of, what makes them anew, and what doesn't. */
+/** The life of an MCPServer on a real API server: the pods, and which changes replace them. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -14,7 +14,7 @@ const stage = newStage()
 const server = (name: string, spec: object = {}): Manifest =>
   manifest('MCPServer', name, { image: 'everything:1', transport: 'streamable-http', ...spec })
 
-/** Waits until the template of a server's pods is as wanted, and gives it. */
+/** Waits until the template of a server's pods is as wanted, and returns it. */
 async function pods(
   name: string,
   wanted: (template: LivePodTemplate) => unknown = () => true,
@@ -80,7 +80,7 @@ test('fields that a pod template adds are not reverted, and fields that it drops
   stage.apply(server('shaped', { args: ['--http'] }))
   const template = await pods('shaped', ({ spec }) => spec.nodeSelector === undefined)
   assert.not.ok(container(template, 'mcp').env?.some(({ name }) => name === 'MODE'))
-  await eventually(() => since().length > settled, 'a write is counted')
+  await eventually(() => since().length > settled, 'the audit log has a write')
 })
 
 test('pods are replaced for another image, other pull secrets and a changed Secret, and for nothing else', async () => {

@@ -6,33 +6,33 @@ import { eventually } from './eventually.ts'
 import { resourceNamed } from './resources.ts'
 import { waitFor } from './waited-for.ts'
 
-/** Selects objects of a kind: those of one namespace (`default` where none is named) or of all, with these labels. */
+/** Selects objects of a kind by labels, in one namespace (`default` if none is given) or in all. */
 export interface Selection {
   readonly namespace?: string
   readonly allNamespaces?: boolean
-  /** As `kubectl --selector` takes them. */
+  /** Labels in the syntax of `kubectl --selector`. */
   readonly labels?: string
 }
 
 /**
- * Does as the cluster's administrator, without a kubectl, what tests do again and again: a kubectl takes longer to start
- * than the API server to answer. Kinds are named as kubectl takes them.
+ * Frequent requests of the cluster's administrator, sent without kubectl, which takes longer to start than the API
+ * server to answer. Kinds have the names that kubectl accepts.
  */
 export interface Admin {
-  /** An object; undefined where there is none, or no such kind. */
+  /** Returns an object, or undefined if it or its kind does not exist. */
   find(kind: string, name: string, namespace?: string): LiveObject | undefined
-  /** The same of what has to be there: throws as kubectl does. */
+  /** Returns an object; throws, as kubectl does, if it does not exist. */
   read(kind: string, name: string, namespace?: string): LiveObject
   exists(kind: string, name: string, namespace?: string): boolean
-  /** Objects of several kinds, separated by commas; none of a kind that is not served. */
+  /** Lists objects of several kinds, separated by commas; a kind that is not served has none. */
   list(kinds: string, which?: Selection): LiveObject[]
-  /** The same, of the metadata alone: all CRDs at once are megabytes. */
+  /** Lists only the metadata: all CRDs together are megabytes. */
   listMetadata(kinds: string, which?: Selection): LiveMetadata[]
-  /** Applies objects as `kubectl apply` does, its annotation included; throws with what the API server refuses. */
+  /** Applies objects as `kubectl apply` does, with its annotation. Throws the API server's error. */
   apply(...objects: readonly object[]): void
   /**
-   * Applies as `kubectl apply --server-side` does, and returns the objects as they are then; throws with what the API
-   * server refuses, conflicts among it.
+   * Applies objects as `kubectl apply --server-side` does, and returns the result. Throws the API server's error, such
+   * as a conflict.
    */
   applyOnServer(
     objects: readonly object[],
@@ -43,12 +43,12 @@ export interface Admin {
       readonly validation?: 'Strict' | 'Ignore'
     },
   ): LiveObject[]
-  /** What the API server says against an object that would be created; nothing where it would take it. */
+  /** Returns the API server's error for an object that would be created, or nothing if it would accept the object. */
   refusalOf(object: object): string | undefined
-  /** Creates objects; throws where one is there. */
+  /** Creates objects; throws if one exists. */
   create(...objects: readonly object[]): void
   mergePatch(kind: string, name: string, patch: object, namespace?: string): void
-  /** The same with another type of patch, or of the status. */
+  /** Patches with another type of patch, or the status. */
   patch(
     kind: string,
     name: string,
@@ -59,30 +59,30 @@ export interface Admin {
       readonly subresource?: 'status' | 'scale'
     },
   ): void
-  /** Tells whether a ServiceAccount may do something to a kind, or to the object of it that is named, in a namespace. */
+  /** Tells whether a ServiceAccount may use a verb on a kind, or on one named object of it, in a namespace. */
   may(
     account: Account,
     verb: string,
     kind: string,
     where?: { readonly namespace?: string; readonly name?: string; readonly subresource?: string },
   ): boolean
-  /** Deletes an object without waiting for it to go; one that is gone is as good. */
+  /** Deletes an object, if it exists, without waiting until it is gone. */
   remove(kind: string, name: string, namespace?: string): void
-  /** The same, and a pod gets no time to end: one whose node is only a name stays for a minute otherwise. */
+  /** Deletes a pod without grace period; a pod on a node that does not exist would stay for a minute. */
   removeAtOnce(kind: string, name: string, namespace?: string): void
-  /** The same, and what it owns stays. */
+  /** Deletes an object without the objects that it owns. */
   orphan(kind: string, name: string, namespace?: string): void
   /** Deletes objects of a kind and waits until they are gone, as `kubectl delete` does. */
   removeAndWait(kind: string, names: readonly string[], namespace?: string): Promise<void>
-  /** Returns a token of a ServiceAccount: for two hours and the API server, where nothing else is asked for. */
+  /** Returns a token of a ServiceAccount, by default for the API server and two hours. */
   token(name: string, namespace: string, asked?: { readonly audience?: string; readonly seconds?: number }): string
-  /** Tells whether resources of a group, by their plurals, are served. */
+  /** Tells whether the API server serves these resources (plurals) of a group. */
   serves(group: string, version: string, plurals: readonly string[]): boolean
-  /** Tells whether the API server is ready; not while it does not answer. */
+  /** Tells whether the API server is ready; false if it does not answer. */
   isReady(): boolean
 }
 
-/** A ServiceAccount, as the API server names it: `system:serviceaccount:NAMESPACE:NAME`. */
+/** The API server's name of a ServiceAccount: `system:serviceaccount:NAMESPACE:NAME`. */
 export type Account = `system:serviceaccount:${string}:${string}`
 
 interface Named {
@@ -99,7 +99,6 @@ const PATCHES = {
   json: 'application/json-patch+json',
 } as const
 const MERGE_PATCH = { contentType: PATCHES.merge }
-// JSON is YAML.
 const SERVER_SIDE = { contentType: 'application/apply-patch+yaml' }
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
 const isFields = (value: unknown): value is Fields =>
@@ -112,7 +111,10 @@ function withAnnotation(object: object): Fields {
   return { ...copy, metadata: { ...copy.metadata, annotations } }
 }
 
-/** The merge patch (RFC 7386) that makes of what is there what is wanted: fields that were applied and are no more go. */
+/**
+ * Returns the merge patch (RFC 7386) from the live to the desired object. Fields that are no longer applied are
+ * removed.
+ */
 function changes(last: Fields, wanted: Fields, live: Fields): Fields {
   const gone = Object.keys(last).filter((key) => wanted[key] === undefined && live[key] !== undefined)
   const patch: Record<string, unknown> = Object.fromEntries(gone.map((key) => [key, null]))
@@ -130,7 +132,7 @@ function changes(last: Fields, wanted: Fields, live: Fields): Fields {
 }
 
 export function adminOf(server: string, token: string): Admin {
-  // What it prints is looked through for secrets, as that of kubectl is.
+  // Answers are searched for leaked secrets, like kubectl's output.
   const watch = outputWatch('kubectl-stdout')
   const request = (
     method: string,
@@ -158,7 +160,7 @@ export function adminOf(server: string, token: string): Admin {
     try {
       told = JSON.parse(text)
     } catch {
-      // Not everything that it says is a Status.
+      // Not every error body is a Status.
     }
     throw new Error(told.message ?? `${status} ${text}`)
   }
@@ -171,7 +173,7 @@ export function adminOf(server: string, token: string): Admin {
     const answer = request('GET', pathTo(kind, namespace, name))
     return answer.status === 404 ? undefined : succeed(answer)
   }
-  /** Objects of several kinds, with their kind, which lists leave out. */
+  /** Lists objects of several kinds and adds their kind, which lists leave out. */
   const listAs = (accept: string, kinds: string, which: Selection = {}): LiveObject[] => {
     const { namespace = 'default', allNamespaces = false, labels } = which
     const query = labels === undefined ? '' : `?labelSelector=${encodeURIComponent(labels)}`
@@ -180,7 +182,7 @@ export function adminOf(server: string, token: string): Admin {
       const answer = request('GET', path + query, undefined, { accept })
       if (answer.status === 404) return []
       const { kind: ofItems } = resourceNamed(kind)
-      // A list of metadata that is empty is null.
+      // An empty list of metadata is null.
       return ((succeed(answer).items ?? []) as LiveObject[]).map((item) => ({ ...item, kind: ofItems }))
     })
   }
@@ -261,7 +263,7 @@ export function adminOf(server: string, token: string): Admin {
       const uids = names.map((name) => find(kind, name, namespace)?.metadata.uid)
       for (const name of names) remove(kind, name, namespace, {})
       const stays = () => names.filter((name, at) => uids[at] && find(kind, name, namespace)?.metadata.uid === uids[at])
-      await eventually(() => stays().length === 0, `${kind} ${names.join(' ')} goes`)
+      await eventually(() => stays().length === 0, `${kind} ${names.join(' ')} is deleted`)
     },
     token(name, namespace, { audience, seconds = 7_200 } = {}) {
       const path = `${pathTo('serviceaccount', namespace, name)}/token`

@@ -10,11 +10,14 @@ export const WEBHOOK_SERVICE = 'portico-operator-admission'
 /** The webhook of an operator that runs on loopback. */
 export interface InstalledWebhook {
   readonly port: number
-  /** What the operator is started with to serve it. */
+  /** The operator's arguments that make it serve the webhook. */
   readonly options: readonly string[]
 }
 
-/** Installs the webhook as it ships, behind `installOperator`. There is no Service network: the Service leads to a port of loopback. */
+/**
+ * Installs the shipped webhook, after `installOperator`. There is no Service network, so the Service leads to a local
+ * port.
+ */
 export async function installWebhook({ kubectl, patch, directory }: ControlPlane): Promise<InstalledWebhook> {
   const port = await freePort()
   kubectl(['apply', '-f', join(directory, 'deploy/admission/admission.yaml')])
@@ -22,7 +25,7 @@ export async function installWebhook({ kubectl, patch, directory }: ControlPlane
   patch('service', WEBHOOK_SERVICE, externalName, { namespace: 'portico-system', type: 'strategic' })
   const toPort = [
     { op: 'replace', path: '/webhooks/0/clientConfig/service/port', value: port },
-    // The longest there may be: where a busy machine takes longer than what is shipped, nobody is warned.
+    // The longest allowed timeout: on a busy machine the shipped one may pass, and then there are no warnings.
     { op: 'replace', path: '/webhooks/0/timeoutSeconds', value: 30 },
   ]
   patch('validatingwebhookconfiguration', WEBHOOK, toPort, { type: 'json' })

@@ -1,16 +1,16 @@
 /**
- * The Kubernetes components that tests run: from the folder KUBEBUILDER_ASSETS (the envtest convention; one file a
- * component), or the program that set-up builds of ./kube.
+ * Finds the Kubernetes components that tests run: in the folder KUBEBUILDER_ASSETS (the envtest convention, one file
+ * for each component), or in the program that set-up builds from ./kube.
  */
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { goProgram } from '../../setup/go-program.ts'
 import { assetsWith, CONTROL_PLANE } from '../../setup/needs.ts'
 
-/** Program and leading arguments that start a component such as `kube-apiserver`. */
+/** The program and leading arguments that start a component such as `kube-apiserver`. */
 export type Component = (name: string) => readonly [program: string, ...args: string[]]
 
-/** The components. Throws where set-up has not run. */
+/** Returns the components. Throws if set-up has not run. */
 export function kubernetes(needed: readonly string[] = CONTROL_PLANE): Component {
   const assets = assetsWith(needed)
   if (assets) return (name) => [join(assets, name)]
@@ -18,7 +18,7 @@ export function kubernetes(needed: readonly string[] = CONTROL_PLANE): Component
   return (name) => [binary, name]
 }
 
-/** The minor version of Kubernetes 1 that a component is of. */
+/** Returns the minor version of a component, such as 36 for Kubernetes 1.36. */
 export function minorVersion([program, ...leading]: ReturnType<Component>): number {
   const told = execFileSync(program, [...leading, '--version'], {
     encoding: 'utf8',

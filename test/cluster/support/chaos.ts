@@ -1,7 +1,7 @@
 /**
- * Cuts, freezes and refuses the operator's connections at random, and kills it, the API server and etcd, while manifests
- * come, change and go; then everything must be as if nothing had happened. Settles with what was done; throws with what
- * is not as it should be.
+ * Cuts, freezes and refuses the operator's connections at random, and kills the operator, the API server and etcd,
+ * while manifests are created, changed and deleted. Afterwards every object must be as the manifests say. Returns what
+ * was disturbed; throws an Error that lists the differences.
  */
 
 import { setTimeout as delay } from 'node:timers/promises'
@@ -19,7 +19,7 @@ const GATEWAYS = resourceNamed('vmcp')
 
 const pick = <T>(items: readonly T[]): T => items[Math.floor(Math.random() * items.length)] as T
 
-/** What should be there: for each gateway its telemetry config and the tool that its filter lets through. */
+/** The expected gateways: for each, its telemetry config and the tool that its filter allows. */
 type Wanted = Map<string, { config: string; tool: string }>
 
 const manifestOf = (name: string, { config, tool }: { config: string; tool: string }): Manifest => {
@@ -28,14 +28,14 @@ const manifestOf = (name: string, { config, tool }: { config: string; tool: stri
   return manifest
 }
 
-/** What is disturbed, and who starts an operator anew. */
+/** The parts that are disturbed, and a function that restarts the operator. */
 export interface Disturbed {
   readonly plane: ControlPlane
   readonly relay: CutProxy
   readonly killOperator: () => Promise<void>
 }
 
-/** Makes one change, and again until the API server has taken it: that may be down, and have taken it all the same. */
+/** Makes one change, and repeats it until the API server confirms it; a change without an answer may have been made. */
 async function change(api: ApiServer, wanted: Wanted, step: number): Promise<void> {
   const name = pick(NAMES)
   const isDeleted = wanted.has(name) && Math.random() < 0.3
@@ -69,18 +69,18 @@ async function disturb(kind: Disturbance, { plane, relay, killOperator }: Distur
       relay[kind]()
       if (kind !== 'cut') await delay(200 + Math.random() * 2500)
       relay.thaw()
-      // A frozen connection that is thawed goes on; now and then it is cut instead.
+      // A frozen connection usually continues when it is thawed, and is sometimes cut instead.
       if (kind === 'freeze' && Math.random() < 0.5) relay.cut()
   }
 }
 
-/** Connections are cut far more often than processes are killed; each kind comes once at least. */
+/** Connections are cut far more often than processes are killed; each kind of disturbance comes once at least. */
 function* sequence(): Generator<Disturbance, never> {
   yield* [...DISTURBANCES].sort(() => Math.random() - 0.5)
   while (true) yield Math.random() < 0.8 ? pick(DISTURBANCES.slice(0, 3)) : pick(DISTURBANCES.slice(3))
 }
 
-/** For `seconds` at least, and longer on a machine on which less than `leastChanges` have been made by then. */
+/** Runs for `seconds` at least, and longer if a slow machine has made fewer than `leastChanges` by then. */
 export async function chaos(
   disturbed: Disturbed,
   { seconds, leastChanges }: { readonly seconds: number; readonly leastChanges: number },
@@ -89,7 +89,7 @@ export async function chaos(
   plane.apply(group(), ...CONFIGS.map(telemetry))
   const wanted: Wanted = new Map()
   const config = loadKubeConfig(plane.kubeconfig)
-  // Without keeping this process: it starts what was killed, and what an API server waits for before it answers.
+  // Asynchronous, because this process restarts what was killed, which the API server waits for before it answers.
   const api = new ApiServer(config, 'test')
   const end = Date.now() + seconds * 1000
   const disturbances = new Map<Disturbance, number>()
@@ -115,8 +115,8 @@ export async function chaos(
   await disturbing
   await config.closePool()
   relay.thaw()
-  // Kubernetes' garbage collector looks away from kinds that an API server which has just started does not list yet: owners
-  // that are deleted meanwhile stay in what it knows, and their children in the cluster, until it is started anew.
+  // The garbage collector of Kubernetes ignores kinds that an API server does not list yet after its start. It keeps
+  // owners that are deleted meanwhile in its graph, and their children in the cluster, until it is restarted.
   await plane.restartControllers()
   await converged(plane, wanted)
   return { changes, disturbances }

@@ -3,7 +3,7 @@ import { childKinds } from '../../../operator/cluster/kubernetes/resource.ts'
 import type { ControlPlane } from './control-plane.ts'
 import { eventually } from './operator-process.ts'
 
-/** Kubernetes itself keeps these in every namespace. */
+/** Objects that Kubernetes itself keeps in every namespace. */
 const ITS_OWN = new Set(['services/kubernetes', 'configmaps/kube-root-ca.crt', 'serviceaccounts/default'])
 const OURS = Object.values(kinds).map(({ plural }) => plural)
 const OTHERS = ['secrets', 'pods', 'resourcequotas', 'persistentvolumeclaims', 'events', 'leases']
@@ -11,8 +11,8 @@ const PLURALS = [...OURS, ...childKinds.map(({ plural }) => plural), ...OTHERS]
 const KUBERNETES = /^(default|portico-system|kube-.*)$/
 
 /**
- * Deletes what a test file has left in the namespace `default`, objects of our kinds everywhere, and other namespaces;
- * throws where something stays.
+ * Deletes the objects of a test file in the namespace `default`, objects of our kinds everywhere, and other namespaces.
+ * Throws if an object stays.
  */
 export async function cleared({ listMetadata, remove, removeAtOnce, mergePatch }: ControlPlane): Promise<void> {
   for (const { name, labels: all } of listMetadata('namespaces')) {
@@ -22,12 +22,12 @@ export async function cleared({ listMetadata, remove, removeAtOnce, mergePatch }
       mergePatch('namespace', 'default', { metadata: { labels: Object.fromEntries(labels.map((key) => [key, null])) } })
     }
   }
-  /** Deletes what there is of a kind; tells whether there was anything. */
+  /** Deletes the objects of a kind; tells whether there were any. */
   const hasAny = (plural: string): boolean => {
     const all = listMetadata(plural, { allNamespaces: OURS.includes(plural) })
     const found = all.filter(({ name }) => !ITS_OWN.has(`${plural}/${name}`))
     for (const { name, namespace, finalizers } of found) {
-      // Whoever would take it off may not run any more.
+      // The program that would remove the finalizer may no longer run.
       if (finalizers) mergePatch(plural, name, { metadata: { finalizers: null } }, namespace)
       removeAtOnce(plural, name, namespace)
     }
@@ -38,7 +38,7 @@ export async function cleared({ listMetadata, remove, removeAtOnce, mergePatch }
     const isWhole = left === PLURALS
     left = left.filter(hasAny)
     if (left.length > 0) return false
-    // What was deleted last may have had something made of a kind that was clear before.
+    // The last deletions may have created objects of a kind that was already clear.
     left = PLURALS
     return isWhole
   }, 'nothing of the test file before is there any more')

@@ -1,4 +1,4 @@
-/** A control plane with the operator at work under its own rights: what most test files here set up, and say of it. */
+/** A control plane with an operator that has its own rights: the usual set-up of test files here, and its queries. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Condition } from '../../support/operator/live-object.ts'
 import type { Admin } from './admin.ts'
@@ -13,14 +13,14 @@ import {
   startOperator,
 } from './operator-process.ts'
 
-/** The environment of an operator that asks pods at their own addresses, as it does in a cluster. */
+/** The environment of an operator that polls pods at their own addresses, as it does in a cluster. */
 export const IN_CLUSTER = { KUBERNETES_SERVICE_HOST: '127.0.0.1' } as const
 
-/** Its functions stand alone: a test file takes those that it needs out of the object before anything is started. */
+/** Its functions need no `this`: a test file can destructure them before anything is started. */
 export interface Cluster extends Admin {
-  /** With the writes since `install`. Throws before that. */
+  /** The control plane with its writes since `install`. Throws before `install`. */
   readonly plane: ControlPlane
-  /** The operator that was started last; throws before there was one. */
+  /** The operator that was started last. Throws before the first. */
   readonly operator: OperatorProcess
   /** Starts a control plane, without CRDs. */
   bare(options?: ControlPlaneOptions): Promise<ControlPlane>
@@ -30,26 +30,26 @@ export interface Cluster extends Admin {
   startOperator(args?: readonly string[], env?: Readonly<Record<string, string>>): Promise<OperatorProcess>
   /** `install`, then `startOperator` without options. */
   start(): Promise<void>
-  /** Ends the operator that is still at work for another file. */
+  /** Ends an operator that another file has left running. */
   stopOperator(): Promise<void>
-  /** Ends operators and control plane, as far as they run. */
+  /** Ends the operators and the control plane that run. */
   stop(): Promise<void>
   kubectl: ControlPlane['kubectl']
-  /** A condition of an object, which has to be there. */
+  /** Returns a condition of an object; throws if the object does not exist. */
   condition(kind: string, name: string, type: string): Condition | undefined
-  /** What operators have written so far, Leases and Events left out. */
+  /** Returns the operators' writes so far, without Leases and Events. */
   written(): readonly AuditedRequest[]
 }
 
 /**
- * The test files that are loaded into this process one behind the other have one control plane: the first starts it, the
- * last stops it, and each clears it for the next.
+ * Test files that are loaded into one process share one control plane: the first file starts it, the last stops it, and
+ * each clears it for the next.
  */
 const shared: {
   users: number
   plane: ControlPlane | undefined
   options: ControlPlaneOptions
-  /** Goes on to work for the next file, where that asks for one with the same options. */
+  /** Keeps running for the next file if that asks for the same options. */
   operator: { readonly given: string; readonly process: OperatorProcess } | undefined
 } = { users: 0, plane: undefined, options: {}, operator: undefined }
 
@@ -58,7 +58,7 @@ function withLogFromNow(operator: OperatorProcess): OperatorProcess {
   return Object.create(operator, { log: { value: () => operator.log().slice(before) } })
 }
 
-/** A cluster that nothing is started of yet. */
+/** A cluster in which nothing is started yet. */
 export function newCluster(): Cluster {
   shared.users += 1
   let plane: ControlPlane | undefined
@@ -98,7 +98,7 @@ export function newCluster(): Cluster {
         operators.push(withLogFromNow(running.process))
         return operators.at(-1) as OperatorProcess
       }
-      // Two would write the same.
+      // Two operators would make the same writes.
       await running.process.stop()
     }
     const process = await startOperator(operatorKubeconfig(started()), args, env)

@@ -19,28 +19,28 @@ export interface ControlPlane extends Admin {
   readonly kubeconfig: string
   readonly server: string
   readonly directory: string
-  /** Runs kubectl as administrator and gives its standard output; throws with its standard error. */
+  /** Runs kubectl as administrator and returns its standard output; throws with its standard error. */
   kubectl(args: readonly string[], options?: { input?: string; kubeconfig?: string }): string
-  /** Writes a kubeconfig for a bearer token, towards this server or another address (a proxy before it). */
+  /** Writes a kubeconfig for a bearer token, for this server or another address (such as a proxy in front of it). */
   kubeconfigFor(name: string, token: string, server?: string): string
-  /** Every write that the API server has answered, with who made it, from its audit log. */
+  /** Returns every write that the API server has answered, with its user, from the audit log. */
   writes(): readonly AuditedRequest[]
-  /** The same with the reads of `auditReadsOf`; a watch counts when it ends. */
+  /** Returns the writes and the reads of `auditReadsOf`; a watch counts when it ends. */
   requests(): readonly AuditedRequest[]
   stopApiServer(signal?: NodeJS.Signals): Promise<void>
-  /** With the issuers of before, or with others. */
+  /** Starts the API server with its earlier issuers, or with others. */
   startApiServer(issuers?: readonly string[]): Promise<void>
-  /** Ends the controllers; what happens meanwhile they see once they are started. */
+  /** Ends the controllers. They see changes that are made meanwhile when they are started again. */
   stopControllers(): Promise<void>
   startControllers(): void
-  /** Ends the controllers, and starts them anew: what they know is what they list then. */
+  /** Restarts the controllers, which then list everything anew. */
   restartControllers(): Promise<void>
-  /** Ends etcd as it stands, and starts it again on what it has written. */
+  /** Kills etcd, and starts it again on its data. */
   killEtcd(): Promise<void>
   stop(): Promise<void>
 }
 
-/** A request as the audit log has it. */
+/** A request in the audit log. */
 export interface AuditedRequest {
   readonly verb: string
   readonly user: string
@@ -62,7 +62,7 @@ const auditPolicy = (readers: readonly string[]) => ({
   omitStages: ['RequestReceived', 'ResponseStarted'],
   rules: [
     { level: 'Metadata', verbs: WRITES },
-    // An empty list of users would be everybody.
+    // An empty list of users would match everybody.
     ...(readers.length > 0 ? [{ level: 'Metadata', users: readers }] : []),
     { level: 'None' },
   ],
@@ -101,20 +101,20 @@ async function ended(child: ChildProcess): Promise<void> {
   await new Promise((resolve) => child.once('exit', resolve))
 }
 
-/** Go collects garbage a third as often as it does by default: a sixth of an API server's CPU time went into it. */
+/** Makes Go collect garbage a third as often as by default, which took a sixth of the API server's CPU time. */
 const GOGC = '300'
 
-/** Milliseconds until a process that has ended by itself, or was killed, is started again. */
+/** Milliseconds until a process that was killed or has ended by itself is restarted. */
 const RESTART_AFTER = 500
 
-/** Child processes by name, each with a log of its own and the file `<name>.pid` in the folder. */
+/** Child processes by name, each with its own log and a file `<name>.pid` in the folder. */
 export class Processes {
   readonly #component: Component
   readonly #directory: string
   readonly #supervised: boolean
   readonly #running = new Map<string, ChildProcess>()
 
-  /** @param supervised whether what ends unasked is started again, as a machine's init does it */
+  /** @param supervised restarts processes that end unasked, as a machine's init does */
   constructor(component: Component, directory: string, supervised = false) {
     this.#component = component
     this.#directory = directory
@@ -158,17 +158,19 @@ export class Processes {
 
 export interface ControlPlaneOptions {
   readonly controllers?: boolean
-  /** Where pods reach the API server, which then listens on every address; without it, on loopback alone. */
+  /**
+   * An address at which pods reach the API server, which then listens on every address; by default on loopback only.
+   */
   readonly address?: string
-  /** `--service-account-issuer`, in this order: the first signs, tokens of all are accepted. */
+  /** `--service-account-issuer`, in this order: the first signs, and tokens of all are accepted. */
   readonly issuers?: readonly string[]
-  /** Users whose reads are in the audit log too. */
+  /** Users whose reads are audited too. */
   readonly auditReadsOf?: readonly string[]
-  /** Whether components that end unasked are started again. */
+  /** Restarts components that end unasked. */
   readonly supervised?: boolean
 }
 
-/** Starts a control plane; the caller stops it. State lives in a folder of the system's temporary one and goes with it. */
+/** Starts a control plane, which the caller stops. Its state is in a temporary folder that is removed with it. */
 export async function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
   const component = kubernetes()
   const directory = mkdtempSync(join(tmpdir(), 'portico-control-plane-'))
@@ -255,7 +257,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
       `--advertise-client-urls=http://127.0.0.1:${client}`,
       `--listen-peer-urls=http://127.0.0.1:${peer}`,
       '--unsafe-no-fsync',
-      // What is not in the database yet is in the log before it.
+      // Data that is not yet in the database is in the write-ahead log.
       '--backend-batch-interval=10s',
       '--backend-batch-limit=100000',
       '--log-level=error',

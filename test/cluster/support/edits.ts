@@ -1,6 +1,8 @@
 import type { KubernetesObject } from '../../../operator/model/view.ts'
 
-/** Every edit that a hand could make to an object, as JSON patches: each field and item changed, removed, added. */
+/**
+ * Makes every edit of an object that a person could make, as JSON patches: fields and items changed, removed and added.
+ */
 export interface Edit {
   readonly what: string
   readonly operations: readonly { op: 'add' | 'replace' | 'remove'; path: string; value?: unknown }[]
@@ -10,7 +12,7 @@ type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
 
 const escaped = (key: string) => key.replaceAll('~', '~0').replaceAll('/', '~1')
 
-/** Another value of the same type. */
+/** Returns another value of the same type. */
 function another(value: Json, path: string): Json {
   if (typeof value === 'number') return value + 1
   if (typeof value === 'boolean') return !value
@@ -19,7 +21,7 @@ function another(value: Json, path: string): Json {
   return value
 }
 
-/** An item that can stand beside another one: its names, ports and paths are others. */
+/** Returns an item with other names, ports and paths, which can be beside the given one. */
 function sibling(item: Json): Json {
   if (typeof item !== 'object' || item === null || Array.isArray(item)) return another(item, '')
   const entries = Object.entries(item).map(([key, value]): [string, Json] => {
@@ -48,16 +50,16 @@ function* walk(value: Json, path: string): Generator<Edit> {
   } else yield { what: `change ${path}`, operations: [{ op: 'replace', path, value: another(value, path) }] }
 }
 
-/** Fields that the server fills in and that are nobody's. */
+/** Fields that the API server fills in and that no manager owns. */
 const SERVERS = new Set(['/spec/clusterIP', '/spec/clusterIPs', '/spec/ipFamilies', '/spec/ipFamilyPolicy'])
-/** Left to others. */
+/** Fields that the operator leaves to other managers. */
 const LEFT = ['/spec/replicas', '/spec/template/metadata']
 
 const withoutServers = ({ what, operations }: Edit) =>
   !operations.some(({ path }) => [...SERVERS, ...LEFT].some((left) => path.startsWith(left))) &&
   !/terminationMessage|imagePullPolicy|dnsPolicy|schedulerName|restartPolicy|revisionHistoryLimit$/.test(what)
 
-/** What nobody renders, and somebody may add. */
+/** Fields that the operator never renders, and that others may add. */
 const ADDITIONS: Readonly<Record<string, readonly Edit['operations'][]>> = {
   Service: [
     [{ op: 'add', path: '/spec/externalIPs', value: ['192.0.2.7'] }],
@@ -83,7 +85,7 @@ const ADDITIONS: Readonly<Record<string, readonly Edit['operations'][]>> = {
   ],
 }
 
-/** All edits of a live child. The API server may refuse some. */
+/** Returns all edits of a live child, some of which the API server may refuse. */
 export function editsOf(live: object): readonly Edit[] {
   const {
     metadata,

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Waits until `check` gives something, or fails with what it said last. Deadline in milliseconds. */
+/** Waits until `check` returns a true value, or fails with its last error after a deadline in milliseconds. */
 export async function eventually<T>(
   check: () => T | Promise<T>,
   what: string,

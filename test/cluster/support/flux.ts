@@ -1,16 +1,16 @@
-/** What Flux does with the objects of a folder, by its own library, which set-up builds of ../flux. */
+/** Applies a folder's objects with Flux's own library, which set-up builds from ../flux. */
 import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 import { goProgram } from '../../setup/go-program.ts'
 
 export interface FluxResult {
-  /** What became of each object, such as `MCPServer/default/clock configured`. */
+  /** The result for each object, such as `MCPServer/default/clock configured`. */
   readonly changes: readonly string[]
-  /** What kept it from applying, or objects from being healthy in time. */
+  /** The error that kept Flux from applying, or objects from becoming healthy in time. */
   readonly failed: string
 }
 
-/** Applies manifests as kustomize-controller does, and where `seconds` are given waits so long for all to be healthy. */
+/** Applies manifests as kustomize-controller does. With `seconds`, waits that long for all of them to be healthy. */
 export async function fluxApplies(kubeconfig: string, manifests: string, seconds = 0): Promise<FluxResult> {
   const child = spawn(goProgram('flux-apply'), [`--kubeconfig=${kubeconfig}`, `--wait=${seconds}s`])
   child.stdin.end(manifests)

@@ -4,7 +4,7 @@ import { eventually } from './eventually.ts'
 /** Name of the CRD of HTTPRoutes. */
 const HTTP_ROUTES = 'httproutes.gateway.networking.k8s.io'
 
-/** The CRD of the Gateway API, as far as its structure matters here. */
+/** The CRD of the Gateway API with the part of its structure that matters here. */
 export async function installGatewayApi(plane: ControlPlane): Promise<void> {
   const anything = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
   const crd = {

@@ -1,9 +1,9 @@
-/** The real Helm, which set-up builds of ../helm. */
+/** Runs the real Helm, which set-up builds from ../helm. */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { goProgram } from '../../setup/go-program.ts'
 
-/** The chart as it is committed. */
+/** The committed chart. */
 export const CHART = join(import.meta.dirname, '../../../operator/deploy/helm/portico')
 
 export interface HelmResult {

@@ -2,7 +2,8 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * The program. Like a kubelet it connects to the pod at ADDRESS, and it prints its arguments for all other commands.
+ * The program's source. `port-forward` connects to the pod at ADDRESS, as a kubelet does; all other commands print
+ * their arguments.
  */
 const program = (address: string) => `#!${process.execPath}
 const { connect, createServer } = require('node:net')

@@ -50,9 +50,9 @@ export const gateway = (name: string, config?: string, groupName = 'tools') =>
     ...withTelemetry(config),
   })
 
-/** What a key of a CA bundle may hold: the operator looks at its form alone. */
+/** A value for the key of a CA bundle; the operator only checks its form. */
 export const CERTIFICATE = '-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n'
 
-/** Documents of YAML, told as such by their first line: an older kubectl takes a text that begins with `{` for JSON alone. */
+/** Returns YAML documents with a leading `---`: an older kubectl takes a text that begins with `{` for JSON only. */
 export const yaml = (...manifests: readonly object[]) =>
   manifests.map((one) => `---\n${JSON.stringify(one)}\n`).join('')

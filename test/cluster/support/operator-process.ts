@@ -1,4 +1,4 @@
-/** The operator as a separate process, with the permissions that it ships with, against a real control plane. */
+/** Runs the operator as a separate process, with its shipped permissions, against a real control plane. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -50,7 +50,7 @@ export interface OperatorProcess {
   readonly pid: number
   readonly health: string
   readonly metrics: string
-  /** Its log so far, as JSON lines. */
+  /** The log so far, as JSON lines. */
   log(): string
   readonly exited: boolean
   /** Resolves once every watch has returned its first list. */

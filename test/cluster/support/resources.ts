@@ -3,7 +3,7 @@ import { childKinds, type Resource } from '../../../operator/cluster/kubernetes/
 
 interface NamedResource extends Resource {
   readonly shortNames?: readonly string[]
-  /** Its objects are the cluster's, and in no namespace. */
+  /** Whether objects of the kind are cluster-scoped. */
   readonly isClusters?: true
 }
 
@@ -46,7 +46,10 @@ const resources: readonly NamedResource[] = [
   { ...ADMISSION, plural: 'mutatingadmissionpolicybindings', kind: 'MutatingAdmissionPolicyBinding' },
 ]
 
-/** The resource that kubectl takes a word for: its plural, its kind in any case, a short name. Throws for others. */
+/**
+ * Returns the resource for a name that kubectl accepts: its plural, its kind in any case, a short name. Throws for
+ * others.
+ */
 export function resourceNamed(word: string): NamedResource {
   const lower = word.toLowerCase()
   const found = resources.find(

@@ -1,4 +1,4 @@
-/** A control plane with the operator at work under its own rights, and the few words in which a test speaks of both. */
+/** A control plane with an operator that has its own rights, and short functions that tests use on both. */
 
 import { given } from '../../support/given.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
@@ -10,32 +10,33 @@ import { eventually, OPERATOR_USER } from './operator-process.ts'
 type Texts = Readonly<Record<string, string>>
 
 export interface Stage {
-  /** Throws before `start`. */
+  /** The control plane. Throws before `start`. */
   readonly plane: ControlPlane
   start(): Promise<void>
   apply(...manifests: readonly Manifest[]): void
-  /** Puts Secrets or ConfigMaps there, by name, each with its texts. */
+  /** Applies Secrets or ConfigMaps: a map of names to their data. */
   put(kind: 'Secret' | 'ConfigMap', texts: Readonly<Record<string, Texts>>): void
   /** Deletes objects, as `kind/name`, without waiting for them to go. */
   remove(...names: readonly string[]): void
-  /** An object of one of our kinds or of a kind of child, as the API server has it; undefined where there is none. */
+  /** Returns an object of our kinds or of a kind of child, or undefined if it does not exist. */
   find(kind: string, name: string, namespace?: string): Promise<LiveObject | undefined>
-  /** As `find`, of what has to be there. */
+  /** Returns an object as `find` does; throws if it does not exist. */
   get(kind: string, name: string): Promise<LiveObject>
-  /** Pods with a label. */
   podsWith(labels: string): LiveObject[]
-  /** Waits until an object is as wanted, and gives it; without `wanted`, until it is there. */
+  /** Waits until an object satisfies `wanted`, or without `wanted` until it exists, and returns it. */
   until(kind: string, name: string, wanted?: (object: LiveObject) => unknown, namespace?: string): Promise<LiveObject>
   gone(kind: string, name: string): Promise<void>
-  /** The data plane's configuration file, from the ConfigMap of a workload's children. */
+  /** Returns the data plane's configuration file from the ConfigMap of a workload. */
   configOf(child: string): Promise<string>
-  /** Waits until the configuration file reads so. */
+  /** Waits until the configuration file matches. */
   configured(child: string, pattern: RegExp | string): Promise<void>
-  /** Waits until a condition says so (`True Reason: message`), and gives what it says; nothing is the empty text. */
+  /** Waits until a condition (`True Reason: message`; empty if there is none) matches, and returns it. */
   said(kind: string, name: string, type: string, pattern: RegExp | string): Promise<string>
-  /** Waits until so many events have been written about an object for a reason. */
+  /** Waits until `count` events about an object have been written for a reason. */
   events(kind: string, name: string, reason: string, count: number): Promise<void>
-  /** What the operator has written to objects of these names since, but for Events. */
+  /**
+   * Returns a function that returns the operator's writes to objects of these names since this call, without Events.
+   */
   counting(...names: readonly string[]): () => readonly string[]
   stop(): Promise<void>
 }
@@ -80,7 +81,7 @@ export function newStage(): Stage {
         throw new Error(JSON.stringify({ ...rest, metadata: { ...metadata, managedFields: undefined } }))
       }, `${kind} ${name}: ${wanted}`),
     async gone(kind, name) {
-      await eventually(async () => (await find(kind, name)) === undefined, `${kind} ${name} goes`)
+      await eventually(async () => (await find(kind, name)) === undefined, `${kind} ${name} is deleted`)
     },
     configOf,
     async configured(child, pattern) {

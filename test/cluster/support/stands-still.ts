@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** How far apart the steps of one change are at most, on a busy machine. */
+/** The longest time between two steps of one change on a busy machine, in milliseconds. */
 const QUIET_MS = 5_000
 
-/** Waits until `count`, of what the operator has written, or another value, has stood still for a while. */
+/** Waits until a value, such as the number of the operator's writes, has stopped changing for a while. */
 export async function standsStill(count: () => number | string): Promise<void> {
   let last = count()
   for (let since = performance.now(); performance.now() - since < QUIET_MS; await delay(250)) {

@@ -9,7 +9,7 @@ const agent = new Agent({ keepAlive: true, rejectUnauthorized: false })
 
 function answerTo({ method, url, headers, body }: WaitedForRequest): Promise<WaitedForAnswer> {
   return new Promise((resolve, reject) => {
-    // Node would send the body of a DELETE without its length: it would be read as the next request.
+    // Node would send the body of a DELETE without a length, and the server would take it for the next request.
     const length = { 'content-length': String(Buffer.byteLength(body ?? '')) }
     const all = { ...headers, ...(body === undefined ? {} : length) }
     const asked = ask(url, { method, headers: all, agent, timeout: TIMEOUT_MS }, (response) => {
@@ -22,7 +22,7 @@ function answerTo({ method, url, headers, body }: WaitedForRequest): Promise<Wai
       response.on('error', reject)
     })
     asked.on('timeout', () => asked.destroy(new Error(`nothing within ${TIMEOUT_MS} ms`)))
-    // A connection that was kept may have ended meanwhile, with the API server: nobody has read the request then.
+    // A kept-alive connection may have ended with the API server; the request was then not read.
     asked.on('error', (error: NodeJS.ErrnoException) => {
       if (asked.reusedSocket && error.code === 'ECONNRESET')
         answerTo({ method, url, headers, ...(body === undefined ? {} : { body }) }).then(resolve, reject)

@@ -1,4 +1,4 @@
-/** Objects of every kind for an operator to look after, each file of them in a namespace of its own. */
+/** Objects of every kind for an operator to reconcile, each file of them in its own namespace. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
@@ -7,7 +7,7 @@ import type { Manifest } from '../support/manifests.ts'
 
 const SUFFIX = '.in.yaml'
 
-/** What the inputs of the golden files of a checkout hold, but for what stands there in the place of a cluster. */
+/** Returns the inputs of a checkout's golden files, without the documents that stand for a cluster. */
 export function objectsOf(checkout: string): readonly Manifest[] {
   const folder = join(checkout, 'test/operator/golden')
   const files = readdirSync(folder).filter((file) => file.endsWith(SUFFIX))

@@ -1,6 +1,6 @@
 /**
- * An upgrade: the operator of another checkout, such as a worktree of the commit before, with its CRDs, looks after
- * objects of every kind; then this one takes over. Fails where a pod template changes, and so pods would be restarted.
+ * Tests an upgrade: the operator of another checkout, such as a worktree of the previous commit, reconciles objects of
+ * every kind with its CRDs; then this operator takes over. Fails if a pod template changes, which would restart pods.
  * Usage: run.ts DIR, where DIR has its own node_modules.
  */
 import { execFileSync } from 'node:child_process'
@@ -15,7 +15,7 @@ import { installOperator, OPERATOR_USER, operatorKubeconfig, startOperator } fro
 import { differences } from './differences.ts'
 import { objectsOf } from './objects.ts'
 
-/** The image of both: that another version has another one is what an upgrade is for. */
+/** Both versions use this image, so that the image alone does not change a pod template. */
 const OPTIONS = ['--image=portico:upgrade']
 const QUIET_MS = 5_000
 const DEADLINE_MS = 300_000
@@ -35,13 +35,13 @@ interface Workload {
 
 const titleOf = ({ kind, metadata }: Workload) => `${kind} ${metadata.namespace}/${metadata.name}`
 
-/** The pod templates of all workloads, by title. */
+/** Returns the pod templates of all workloads, by title. */
 function templatesOf(plane: ControlPlane): ReadonlyMap<string, unknown> {
   const list = plane.kubectl(['get', 'deployments,statefulsets', '-A', '-o', 'json'])
   return new Map((JSON.parse(list).items as Workload[]).map((one) => [titleOf(one), one.spec.template]))
 }
 
-/** Runs an operator until it writes no more; gives how many writes it took, Leases and Events left out. */
+/** Runs an operator until it stops writing. Returns the number of its writes, without Leases and Events. */
 async function settle(plane: ControlPlane, checkout: string): Promise<number> {
   const from = plane.writes().length
   const writes = () =>
@@ -65,7 +65,7 @@ async function settle(plane: ControlPlane, checkout: string): Promise<number> {
   }
 }
 
-/** CRDs and rights of the other checkout. */
+/** Installs the CRDs and rights of the other checkout. */
 function installBefore(plane: ControlPlane): void {
   const crds = join(plane.directory, 'crds-before.yaml')
   writeFileSync(crds, execFileSync(process.execPath, [join(before, 'cli/main.ts'), 'crds'], { maxBuffer: 1 << 28 }))
@@ -84,13 +84,13 @@ function isTaken(plane: ControlPlane, object: Manifest): boolean {
   }
 }
 
-/** Gives the number of pod templates that have changed. */
+/** Returns the number of changed pod templates. */
 async function upgrade(plane: ControlPlane): Promise<number> {
   installBefore(plane)
   const objects = objectsOf(before)
   for (const namespace of new Set(objects.map(({ metadata }) => metadata.namespace)))
     plane.kubectl(['create', 'namespace', namespace])
-  // One by one: some are there to be refused, by CRDs already where the API server can tell.
+  // One by one, because the CRDs already refuse some of them, where the API server can check the rule.
   const taken = objects.filter((object) => isTaken(plane, object))
   console.log(`before: ${taken.length} of ${objects.length} objects, ${await settle(plane, before)} writes`)
   const templates = templatesOf(plane)
