@@ -1,7 +1,8 @@
 /**
- * The programs that are built from Go modules of ours: `kube` (a Kubernetes control plane and node in one file), `helm`,
- * `dns` (CoreDNS), `pause`, `flux-apply` (Flux's library by which it applies and judges), and what `make gitops` syncs with:
- * `flux` (its kustomize-controller) and `argo-cd` (its application controller and repository server in one file).
+ * The programs that are built from Go modules of ours: `kube` (a Kubernetes control plane and node in one file),
+ * `helm`, `dns` (CoreDNS), `pause`, `flux-apply` (Flux's library by which it applies and judges), and what `make
+ * gitops` syncs with: `flux` (its kustomize-controller) and `argo-cd` (its application controller and repository server
+ * in one file).
  */
 import { existsSync, globSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

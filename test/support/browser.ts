@@ -4,11 +4,11 @@ import { BROWSERS } from '../setup/needs.ts'
 import { programPath } from '../setup/program.ts'
 
 export interface Look {
-  /** The document as the browser has it, after it was laid out. */
+  /** The document after its layout. */
   readonly dom: string
-  /** What the browser says in its console: refused content and errors of scripts among it. */
+  /** The browser's console messages, such as refused content and errors of scripts. */
   readonly console: string
-  /** PNG. */
+  /** A screenshot as PNG. */
   readonly picture: Buffer
 }
 
@@ -16,9 +16,9 @@ export interface LookOptions {
   readonly width?: number
   readonly height?: number
   readonly dark?: boolean
-  /** Where the picture is kept for people to look at. */
+  /** The file for the screenshot, if people should see it. */
   readonly keep?: string
-  /** The browser of the file; absent: one is started for this look alone. */
+  /** The browser to use; by default one is started for this page. */
   readonly browser?: Browser
 }
 
@@ -42,7 +42,7 @@ async function lookIn(
   try {
     const said: string[] = []
     page.on('console', (message) => {
-      // The status of the page itself is no news.
+      // The status of the page itself is checked elsewhere.
       if (message.location().url !== url || !message.text().startsWith('Failed to load')) said.push(message.text())
     })
     page.on('pageerror', (error) => said.push(String(error)))
@@ -59,7 +59,7 @@ async function lookIn(
 
 const browserPath = (): string => BROWSERS.map(programPath).find((path) => path !== undefined) ?? 'chromium'
 
-/** Starts a Chromium that a test drives. What it keeps is gone when it is closed. */
+/** Starts a Chromium for a test. Its data is removed when it is closed. */
 export const startBrowser = (...args: readonly string[]): Promise<Browser> =>
   launch({
     executablePath: browserPath(),

@@ -1,14 +1,14 @@
-/** The machine's own, also where a test stops the clock. */
+/** The real clock, also if a test stops its clock. */
 const now = performance.now.bind(performance)
 
-/** Between two tries, for the first time and at most. */
+/** The first and the longest pause between two tries. */
 const FIRST_MS = 5
 const LONGEST_MS = 50
 
 /**
- * Waits until `condition` holds, trying it every few milliseconds, and less often the longer it takes: most conditions ask a
- * server, which shares the processor with what is waited for. Throws what it was waiting for after `ms`: enough for a busy
- * machine by default; given where it is waited for in vain.
+ * Waits until `condition` holds. Tries every few milliseconds, and less often the longer it takes, because most
+ * conditions ask a server that shares the processor with the work. After `ms` throws an Error that names `what`; the
+ * default is enough for a busy machine.
  */
 export async function eventually(
   what: string,

@@ -1,13 +1,13 @@
 import { Session } from 'node:inspector/promises'
 
-/** Runs before it is counted: what is loaded, compiled or remembered once is no part of the way. */
+/** Runs before the measured ones: work that is done once, such as loading and compiling, does not count. */
 const WARM = 5
-/** What also runs by chance, as a timer's, does not run in each of so many. */
+/** Measured runs. A function that runs by chance, as a timer's does, is not in all of them. */
 const COUNTED = 5
 
 /**
- * Source files of the project with a function that runs each time that `run` does, by V8's precise coverage; sorted.
- * `root` is the project's folder, as a URL that ends in a slash.
+ * Returns the source files of the project in which a function runs each time that `run` does, by V8's precise coverage,
+ * sorted. `root` is the URL of the project's folder and ends in a slash.
  */
 export async function filesRun(root: URL, run: () => unknown): Promise<readonly string[]> {
   const session = new Session()

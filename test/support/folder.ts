@@ -4,12 +4,12 @@ import { dirname, join } from 'node:path'
 
 export interface TemporaryFolder {
   readonly path: string
-  /** Writes a file below the folder; returns its path. */
+  /** Writes a file below the folder, and returns its path. */
   write(name: string, content: string): string
   [Symbol.dispose](): void
 }
 
-/** A folder of its own, with these files in it; `using` removes it. */
+/** Creates a temporary folder with these files; `using` removes it. */
 export function temporaryFolder(files: Readonly<Record<string, string>> = {}): TemporaryFolder {
   const path = mkdtempSync(join(tmpdir(), 'portico-'))
   const write = (name: string, content: string) => {
@@ -22,6 +22,6 @@ export function temporaryFolder(files: Readonly<Record<string, string>> = {}): T
   return { path, write, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
 
-/** Has `npx` find in a folder what is installed here: it would ask the package registry for it. */
+/** Makes `npx` find the installed packages from a folder, so that it does not ask the package registry. */
 export const linkPackages = ({ path }: TemporaryFolder): void =>
   symlinkSync(join(import.meta.dirname, '../../node_modules'), join(path, 'node_modules'))

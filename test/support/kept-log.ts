@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { createLog } from '../../dataplane/server/log.ts'
 import { outputWatch } from '../secrets/watch.ts'
 
-/** A real log whose lines are kept instead of written. */
+/** A real log that keeps its lines instead of writing them. */
 export function keptLog(): {
   readonly log: Logger
   readonly lines: Record<string, unknown>[]

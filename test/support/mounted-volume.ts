@@ -6,7 +6,7 @@ import { join } from 'node:path'
 /** A folder that behaves as a ConfigMap or Secret volume in a pod (kubelet's AtomicWriter). */
 export interface MountedVolume {
   readonly directory: string
-  /** Replaces the whole content: a new timestamped folder, and the `..data` link renamed over the old one. */
+  /** Replaces the whole content: writes a new timestamped folder, and renames the `..data` link over the old one. */
   update(files: Readonly<Record<string, string>>): Promise<void>
   remove(): Promise<void>
 }

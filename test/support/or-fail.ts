@@ -1,4 +1,4 @@
-/** An async function for places that take no promise: what it rejects with ends the test file, as a thrown error does. */
+/** Wraps an async function for callers that take no promise. Its rejection ends the test file, like a thrown error. */
 export const orFail =
   <A extends unknown[]>(run: (...args: A) => Promise<unknown>) =>
   (...args: A): void => {

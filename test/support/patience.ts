@@ -1,11 +1,11 @@
-/** The machine's own. */
+/** The real `setTimeout`. */
 const timeout = AbortSignal.timeout
 
 const TIMES = 20
 
 /**
- * Makes this process wait twenty times as long for answers, of servers and of threads, until it is disposed of: for tests
- * that ask for so much that a busy machine takes longer for it than a request is given.
+ * Makes this process wait twenty times as long for answers of servers and threads, until it is disposed of. For tests
+ * whose load makes a busy machine slower than the product's time limits.
  */
 export function bePatient(): Disposable {
   AbortSignal.timeout = (ms) => timeout.call(AbortSignal, ms * TIMES)

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 
 const root = join(import.meta.dirname, '../..')
 
-/** Writes the bundle into a new folder: a copy of that of the run of the tests, or one that is made now. */
+/** Writes the bundle into a new folder: a copy of the test run's bundle, or a new one. */
 export function writeBundle(folder: string): void {
   const made = process.env['PORTICO_TEST_BUNDLE']
   if (made === undefined) execFileSync(process.execPath, ['build/bundle.ts', folder], { cwd: root, stdio: 'ignore' })
@@ -12,12 +12,12 @@ export function writeBundle(folder: string): void {
 }
 
 /**
- * The script of the `portico` command for processes that tests start: the bundle that the runner of the tests has made
- * (setup/runner/bundle.ts), which is what ships and starts in a fifth of the processor time, or the sources as they are.
+ * The script of the `portico` command for processes that tests start: the runner's bundle (setup/runner/bundle.ts), which
+ * ships and starts in a fifth of the processor time, or the sources.
  */
 export const porticoScript = process.env['PORTICO_TEST_BUNDLE'] ?? join(root, 'cli', 'main.ts')
 
-/** Program and arguments that run `portico`; what it is to do comes after them. */
+/** The program and arguments that run `portico`; its own arguments come after them. */
 export const porticoProgram: readonly [string, ...string[]] = [
   process.execPath,
   '--disable-warning=ExperimentalWarning',

@@ -14,7 +14,7 @@ export interface PythonRun {
   readonly answers: readonly string[]
 }
 
-/** Lists the tools of an endpoint and calls some, with Python's SDK in a process of its own. */
+/** Lists the tools of an endpoint and calls some, with the Python SDK in a separate process. */
 export async function pythonClient(
   set: PythonSet,
   url: string,
@@ -31,7 +31,7 @@ export interface FastMcpServer {
   close(): Promise<void>
 }
 
-/** A FastMCP server in a process of its own. */
+/** Runs a FastMCP server in a separate process. */
 export async function startFastMcp(): Promise<FastMcpServer> {
   const port = await freePort()
   const python = pythonWith('sdk2')

@@ -1,4 +1,4 @@
-/** Numbers from 0 to 1, the same for the same seed (Mulberry32). */
+/** Returns a generator of numbers from 0 to 1, the same for the same seed (Mulberry32). */
 export function randomOf(seed: number): () => number {
   let state = seed
   return () => {
@@ -9,7 +9,7 @@ export function randomOf(seed: number): () => number {
   }
 }
 
-/** Whole numbers below `most`, the same for the same seed. */
+/** Returns a generator of whole numbers below `most`, the same for the same seed. */
 export function numbersOf(seed: number): (most: number) => number {
   const random = randomOf(seed)
   return (most) => Math.floor(random() * most)

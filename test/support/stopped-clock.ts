@@ -1,12 +1,12 @@
-/** Time as this process reads it, which stands still until it is moved. Timers run on. */
+/** This process's clock, which stands still until a test advances it. Timers keep running. */
 export interface StoppedClock {
   pass(ms: number): void
   [Symbol.dispose](): void
 }
 
 /**
- * Stops `performance.now()` and `Date`, so that what may happen only so often in a time does not depend on how fast the
- * machine is; `using` sets them going again. Whoever has read a time that was moved is not to be used after that: time goes back.
+ * Stops `performance.now()` and `Date`, so that rate limits in a test do not depend on the machine's speed; `using`
+ * restores them. Do not use an object that has read an advanced time after that, because time goes back.
  */
 export function stoppedClock(): StoppedClock {
   const RealDate = globalThis.Date

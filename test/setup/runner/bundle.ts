@@ -16,8 +16,8 @@ const LEAST_STARTERS = 5
 const LEAST_FILES = 10
 
 /**
- * Bundles this checkout where enough of the files start it, and writes the modules that test files load in place of others
- * (modules.ts); the environment names both.
+ * Bundles this checkout where enough of the files start it, and writes the modules that test files load in place of
+ * others (modules.ts); the environment names both.
  */
 export async function makeFor(files: readonly string[]): Promise<void> {
   const starters = files.filter((file) => withImports([file]).has(STARTER))

@@ -41,8 +41,8 @@ function timesOf(pid: number | 'self'): Times | undefined {
 let counted = timesOf('self')?.ofChildren ?? 0
 
 /**
- * CPU seconds of the children of this process that have ended since the last call, and of those that they have waited for;
- * undefined where that is unknown. To be called each time one has ended.
+ * CPU seconds of the children of this process that have ended since the last call, and of those that they have waited
+ * for; undefined where that is unknown. To be called each time one has ended.
  */
 export function takeEnded(): number | undefined {
   const now = timesOf('self')?.ofChildren

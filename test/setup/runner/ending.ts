@@ -1,4 +1,6 @@
-/** Not a test of its own: a test file that doesn't end, or has others compute, as PORTICO_ENDING says (runner.test.ts). */
+/**
+ * Not a test of its own: a test file that doesn't end, or has others compute, as PORTICO_ENDING says (runner.test.ts).
+ */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'

@@ -1,7 +1,7 @@
 /**
- * Loaded before each test file (test/run.ts): tells what keeps it alive when it is asked by SIGUSR2, and the errors of hooks
- * that uvu leaves out. Its runner returns in `finally`: what `before` throws is lost, and what `after.each` throws behind a
- * test that has failed, with that test. What `before.each` throws is lost where it is no Error.
+ * Loaded before each test file (test/run.ts): tells what keeps it alive when it is asked by SIGUSR2, and the errors of
+ * hooks that uvu leaves out. Its runner returns in `finally`: what `before` throws is lost, and what `after.each`
+ * throws behind a test that has failed, with that test. What `before.each` throws is lost where it is no Error.
  */
 import { test } from 'uvu'
 

@@ -36,7 +36,7 @@ export interface Audited {
   }
 }
 
-/** The file that an audit log is written to, in a folder of its own. */
+/** An audit log in its own temporary folder. */
 export class AuditFile {
   readonly path: string
   readonly directory: string
@@ -51,7 +51,7 @@ export class AuditFile {
     return new AuditFile(await mkdtemp(join(tmpdir(), 'portico-audit-')))
   }
 
-  /** All of it; empty where there is none yet. */
+  /** The whole text; empty if there is no file yet. */
   get text(): string {
     return existsSync(this.path) ? readFileSync(this.path, 'utf8') : ''
   }
@@ -63,7 +63,7 @@ export class AuditFile {
       .map((line) => JSON.parse(line))
   }
 
-  /** The events since this was asked last, once there are so many of them. */
+  /** Waits for `count` more events, and returns all events since the last call. */
   async next(count: number): Promise<readonly Audited[]> {
     await eventually(`${count} events`, () => this.all.length >= this.#passed + count)
     const events = this.all.slice(this.#passed)
@@ -71,12 +71,12 @@ export class AuditFile {
     return events
   }
 
-  /** Passes over what is there. */
+  /** Skips the events that are already in the file. */
   skip(): void {
     this.#passed = this.all.length
   }
 
-  /** No secret may be in it: that is looked at now. */
+  /** Removes the file after it has been searched for secrets. */
   remove(): Promise<void> {
     outputWatch('audit')(this.text)
     return rm(this.directory, { recursive: true, force: true })

@@ -11,7 +11,7 @@ export interface ClientOptions {
 
 const init = ({ headers = {} }: ClientOptions) => ({ requestInit: { headers: { ...headers } } })
 
-/** SDK 2, pinned to an era or finding it out. */
+/** Connects SDK 2, pinned to an era or with its own detection. */
 export async function connect(
   url: string,
   era: 'modern' | 'legacy' | 'auto',
@@ -24,7 +24,7 @@ export async function connect(
   return { client, transport }
 }
 
-/** SDK 1: the legacy era as most clients in use speak it. */
+/** Connects SDK 1, which speaks the legacy era as most clients in use do. */
 export async function connectV1(
   url: string,
   options: ClientOptions = {},
@@ -35,6 +35,6 @@ export async function connectV1(
   return { client, transport }
 }
 
-/** The text of a tool's answer. */
+/** Returns the text of a tool's answer. */
 export const textOf = (result: unknown): string =>
   ((result as { content: { text?: string }[] }).content ?? []).map(({ text = '' }) => text).join('')

@@ -1,6 +1,7 @@
 /**
- * The program that the conformance suite starts for a client: hands the suite's server over to the test that has started
- * the suite, and waits for its end there. Usage: conformance-command.ts <url of the test> <url of the suite's server>
+ * The program that the conformance suite starts as a client. It passes the URL of the suite's server to the test that
+ * started the suite, and waits until the test is done. Usage: conformance-command.ts <URL of the test> <URL of the
+ * suite's server>
  */
 const [test = '', url] = process.argv.slice(2)
 const context: unknown = JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}')

@@ -2,7 +2,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { eventually } from '../eventually.ts'
 import { type GatewayUnderTest, startGateway } from './gateway.ts'
 
-/** What the suite tells a client of a scenario. */
+/** The suite's settings for the client of a scenario. */
 export interface ClientContext {
   readonly toolCalls?: readonly { readonly name: string; readonly arguments: Record<string, unknown> }[]
 }
@@ -15,8 +15,8 @@ function argumentsFor(schema: unknown): Record<string, unknown> {
 }
 
 /**
- * Starts a gateway with a server of the suite as its only backend, and waits until it knows that: on a busy machine a
- * first try may take longer than it may.
+ * Starts a gateway with a server of the suite as its only backend, and waits until the gateway knows it. On a busy
+ * machine the first try may time out.
  */
 export async function startBefore(url: string, role: 'gateway' | 'proxy'): Promise<GatewayUnderTest> {
   const gateway = await startGateway({ role, backends: [{ name: 'suite', url }] })
@@ -28,8 +28,8 @@ export async function startBefore(url: string, role: 'gateway' | 'proxy'): Promi
 }
 
 /**
- * Does what the conformance suite wants of a client: starts a gateway with the suite's server as its only backend, and
- * does through it whatever there is to do.
+ * Acts as the client that the conformance suite tests: starts a gateway with the suite's server as its only backend, and
+ * uses everything through it.
  */
 export async function driveGateway(url: string, context: ClientContext): Promise<void> {
   const gateway = await startBefore(url, 'proxy')
@@ -48,7 +48,7 @@ export async function driveGateway(url: string, context: ClientContext): Promise
       const asked = (context.toolCalls ?? []).filter((call) => call.name === name).map((call) => call.arguments)
       const schema = tools.find((tool) => tool.name !== name)?.inputSchema
       const own = { ...argumentsFor(inputSchema), ...(name === 'json_schema_echo' ? { schema } : {}) }
-      // The suite judges by what its server sees: some of its tools are there to fail.
+      // The suite judges by the requests that its server sees; some of its tools fail on purpose.
       for (const args of asked.length > 0 ? asked : [own])
         await client.callTool({ name, arguments: args }).catch(() => {})
     }

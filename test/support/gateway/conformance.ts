@@ -10,14 +10,14 @@ import { fileURLToPath } from 'node:url'
 import { orFail } from '../or-fail.ts'
 import type { ClientContext } from './conformance-driver.ts'
 
-/** One check of a scenario, as the suite has written it. */
+/** A check of a scenario in the suite's results. */
 export interface Check {
   readonly id: string
   readonly status: 'SUCCESS' | 'FAILURE' | 'WARNING' | 'INFO' | 'SKIPPED'
   readonly errorMessage?: string
 }
 
-/** What the suite asks of a client (conformance-command.ts). */
+/** The request of the suite's client program (conformance-command.ts). */
 interface Asked {
   readonly url: string
   readonly context: ClientContext
@@ -27,7 +27,7 @@ interface Asked {
 /** The checks of each scenario that ran. */
 export type ConformanceResult = ReadonlyMap<string, readonly Check[]>
 
-/** What is wrong in a scenario: a line for each check that failed. */
+/** Returns a line for each failed check of a scenario. */
 export const failuresOf = (checks: readonly Check[]): string[] =>
   checks.filter(({ status }) => status === 'FAILURE').map(({ id, errorMessage = '' }) => `${id}: ${errorMessage}`)
 
@@ -43,7 +43,7 @@ export async function runConformance(url: string, requirements: string): Promise
   return runSuite(['server', '--url', url, '--requirements', requirements])
 }
 
-/** Runs server scenarios of extensions, which no revision requires, each against an MCP endpoint; in the same order. */
+/** Runs server scenarios of extensions, which no revision requires, each against its MCP endpoint. Keeps the order. */
 export async function runExtensionScenarios(
   runs: readonly { readonly url: string; readonly scenario: string }[],
 ): Promise<readonly (readonly Check[])[]> {
@@ -54,7 +54,7 @@ export async function runExtensionScenarios(
   return results.map((found, index) => found.get(runs[index]?.scenario ?? '') ?? [...found.values()].flat())
 }
 
-/** Tells whether a server scenario is one of an extension, which no revision requires. */
+/** Tells whether a server scenario belongs to an extension, which no revision requires. */
 export const isOfExtension = (scenario: string): boolean => /^(tasks|sep-2640)-/.test(scenario)
 
 /** Returns the names of all server scenarios of the installed suite. */
@@ -67,8 +67,8 @@ export async function serverScenarios(): Promise<readonly string[]> {
 }
 
 /**
- * Runs client scenarios of the suite, all at once. `drive` is the client: it gets the URL of the suite's server of one
- * scenario, what the suite tells a client of it, and the name of the scenario.
+ * Runs client scenarios of the suite, all at once. `drive` is the client. It gets the URL of the suite's server for one
+ * scenario, the suite's settings, and the name of the scenario.
  */
 export async function runClientScenarios(
   scenarios: readonly string[],
@@ -86,7 +86,7 @@ export async function runClientScenarios(
   )
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
-  // The suite has no list to choose from: for all other scenarios the shell does nothing.
+  // The suite cannot run a list of scenarios: for the others, the shell command does nothing.
   const command = `exec ${process.execPath} ${COMMAND} http://127.0.0.1:${port} "$0"`
   const chosen = `sh -c 'case $MCP_CONFORMANCE_SCENARIO in ${scenarios.join('|')}) ${command} ;; esac'`
   try {
@@ -98,7 +98,7 @@ export async function runClientScenarios(
 
 /**
  * Runs the suite's scenarios for authorization servers with a public client, whose redirect URI is
- * `http://127.0.0.1:PORT/callback`. `visit` is the person at the browser, who is sent to a URL.
+ * `http://127.0.0.1:PORT/callback`. `visit` stands for the person at the browser and gets a URL.
  */
 export function runAuthorizationScenarios(
   { issuer, clientId, resource, port }: Readonly<Record<'issuer' | 'clientId' | 'resource', string>> & { port: number },
@@ -111,7 +111,7 @@ export function runAuthorizationScenarios(
   })
 }
 
-/** Runs one command line of the suite. `onLine` gets each line that it prints. */
+/** Runs one command line of the suite, and calls `onLine` with each line of its output. */
 async function runSuite(suiteArgs: readonly string[], onLine?: (line: string) => void): Promise<ConformanceResult> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-conformance-'))
   try {
@@ -135,7 +135,7 @@ async function runSuites(commands: readonly (readonly string[])[]): Promise<read
   }
 }
 
-/** Runs Node to its end; gives what it prints as errors. */
+/** Runs Node to its end, and returns its standard error. */
 async function runNode(args: readonly string[], onLine?: (line: string) => void): Promise<string> {
   const flags = ['--disable-warning=ExperimentalWarning']
   const child = spawn(process.execPath, [...flags, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
@@ -148,7 +148,7 @@ async function runNode(args: readonly string[], onLine?: (line: string) => void)
   return said
 }
 
-/** Reads the results in a folder. Throws `said` where there are none. */
+/** Reads the results in a folder. Throws `said` if there are none. */
 async function readResults(directory: string, said: string): Promise<ConformanceResult> {
   const results = new Map<string, readonly Check[]>()
   for (const file of await readdir(directory, { recursive: true }).catch(() => [])) {

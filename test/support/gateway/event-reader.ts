@@ -1,14 +1,14 @@
 import { BASE_HEADERS, modern } from './post.ts'
 import type { RpcMessage } from './rpc-message.ts'
 
-/** One event as a client has it. */
+/** One server-sent event. */
 export interface ReadEvent {
   readonly id: string | undefined
-  /** Undefined where the event has no data. */
+  /** Undefined if the event has no data. */
   readonly message: RpcMessage | undefined
 }
 
-/** Reads a stream of events as they come, until it ends or is left. */
+/** Reads a stream of events as they arrive, until it ends or is closed. */
 export class EventReader {
   readonly events: ReadEvent[] = []
   readonly status: number
@@ -24,19 +24,19 @@ export class EventReader {
     this.#reading = this.#read(response).catch(() => {})
   }
 
-  /** Sends a request; resolves as soon as its answer begins. */
+  /** Sends a request, and resolves when its answer begins. */
   static async open(url: string, init: RequestInit): Promise<EventReader> {
     const leaving = new AbortController()
     return new EventReader(await fetch(url, { ...init, signal: leaving.signal }), leaving)
   }
 
-  /** Opens a session's GET stream: behind the event `after`, of whichever stream that is, or a new one. */
+  /** Opens a session's GET stream: after the event `after`, whichever stream that belongs to, or a new one. */
   static listen(url: string, session: Readonly<Record<string, string>>, after?: string): Promise<EventReader> {
     const resuming = after === undefined ? {} : { 'last-event-id': after }
     return EventReader.open(url, { headers: { ...session, accept: 'text/event-stream', ...resuming } })
   }
 
-  /** Opens a modern client's stream of the updates of resources. */
+  /** Opens a modern client's stream of resource updates. */
   static watch(url: string, resourceSubscriptions: readonly string[]): Promise<EventReader> {
     const { body, headers } = modern('subscriptions/listen', { notifications: { resourceSubscriptions } })
     return EventReader.open(url, { method: 'POST', headers: { ...BASE_HEADERS, ...headers }, body })
@@ -62,18 +62,18 @@ export class EventReader {
       this.events.push({ id, message: data === undefined || data === '' ? undefined : JSON.parse(data) })
   }
 
-  /** Breaks the connection after a test. */
+  /** Adds the closing of the connection to the functions that run after a test. */
   leftBy(cleanups: (() => unknown)[]): this {
     cleanups.push(() => this.leave())
     return this
   }
 
-  /** Messages without the events that have none. */
+  /** The messages of events that have one. */
   get messages(): readonly RpcMessage[] {
     return this.events.flatMap(({ message }) => (message === undefined ? [] : [message]))
   }
 
-  /** What each message says: a log message its data, a result the text of its content, an error its message. */
+  /** The payload of each message: a log message's data, the text of a result, or an error's message. */
   get texts(): unknown[] {
     return this.messages.map(({ params, result, error }) => params?.data ?? result?.content[0].text ?? error?.message)
   }
@@ -84,7 +84,7 @@ export class EventReader {
     return id
   }
 
-  /** Breaks the connection. */
+  /** Closes the connection. */
   async leave(): Promise<void> {
     this.#leaving.abort()
     await this.#reading

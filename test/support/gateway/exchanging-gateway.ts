@@ -6,20 +6,20 @@ import { startTokenEndpoint, type TestTokenEndpoint } from '../network/token-end
 import { type GatewayUnderTest, startGateway, type TestConfig } from './gateway.ts'
 
 export const AUDIENCE = 'https://gateway.example/mcp'
-/** Has characters that must be form-encoded before they go into HTTP Basic. */
+/** Contains characters that must be form-encoded in HTTP Basic. */
 export const CLIENT = { id: 'the:gateway', secret: 'p%ss w:rd+ü' } as const
 
-/** A gateway whose callers come with tokens of `idp`, and whose backends get tokens of `endpoint`. */
+/** A gateway whose callers have tokens of `idp`, and which exchanges them at `endpoint` for its backends. */
 export interface ExchangingGateway extends GatewayUnderTest {
   readonly idp: IdentityProvider
   readonly endpoint: TestTokenEndpoint
-  /** The header of a caller; one token a subject. */
+  /** Returns the header of a caller, with one token for each subject. */
   bearer(subject: string): Promise<{ readonly authorization: string }>
 }
 
 type Exchange = NonNullable<BackendConfig['credential']>['tokenExchange']
 
-/** A backend that gets exchanged tokens; its name is their audience. */
+/** A backend that gets exchanged tokens, with its name as their audience. */
 export const exchanging = (
   name: string,
   url: string,

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A row of a gate as a test writes it. */
+/** A row of a gate in a test's notation. */
 export interface GateRow {
   readonly name: string
   readonly version?: string
@@ -12,17 +12,17 @@ export interface GateRow {
   readonly kubernetes?: object
 }
 
-/** A registry that tells what a test wants, page by page, and waits as a real one does. */
+/** A registry that answers as a test wants, page by page, and supports long polling as a real one does. */
 export interface GateRegistry {
   readonly url: string
   readonly port: number
-  /** Requests so far. */
+  /** The requests so far. */
   readonly requests: { readonly path: string; readonly headers: IncomingMessage['headers'] }[]
   mode: string
   claims: object
-  /** Rows of a page; all on one where there is none. */
+  /** The most rows of a page; by default all rows are on one. */
   pageSize: number
-  /** Answers in its place where it gives true. */
+  /** Answers a request itself and returns true, or returns false for the usual answer. */
   intercept: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined
   set(rows: readonly GateRow[]): void
   close(): Promise<void>

@@ -8,28 +8,28 @@ import { serveGateway } from '../../../dataplane/gateway/index.ts'
 import { keptLog } from '../kept-log.ts'
 
 export interface GatewayUnderTest {
-  /** Ends in `/mcp`. */
+  /** The URL of the MCP endpoint, which ends in `/mcp`. */
   readonly url: string
   readonly base: string
   readonly adminUrl: string
   readonly directory: string
-  /** Lines of the log so far. */
+  /** The lines of the log so far. */
   readonly lines: Record<string, unknown>[]
   status(): Promise<GatewayStatus>
-  /** Replaces the configuration, as the kubelet does: by rename. */
+  /** Replaces the configuration by a rename, as the kubelet does. */
   configure(config: TestConfig | string): Promise<void>
   close(): Promise<void>
 }
 
-/** Telemetry is sent sooner than usual, so that nobody waits for it. */
+/** Telemetry is exported sooner than by default, so that tests do not wait for it. */
 const EXPORTS = { spansAfterMs: 30, metricsEveryMs: 60 }
 
-/** A configuration without what a test need not say. */
+/** A configuration whose usual fields may be left out. */
 export type TestConfig = Partial<GatewayConfig> & Pick<GatewayConfig, 'backends'>
 
 /**
- * Serves a gateway in this process. `prepare` may put files beside the configuration before it starts; `listen` is the
- * address of its MCP endpoint, `memoryBytes` what its process may take.
+ * Serves a gateway in this process. `prepare` may write files beside the configuration before it starts; `listen` is the
+ * address of its MCP endpoint, and `memoryBytes` the memory limit of its process.
  */
 export async function startGateway(
   config: TestConfig,

@@ -9,7 +9,7 @@ export const AUDIENCE = 'https://gateway.example/mcp'
 export type Claims = Readonly<Record<string, unknown>>
 export type Ask = (claims: Claims, method: string, params?: Record<string, unknown>) => Promise<RpcAnswer>
 
-/** A gateway whose callers have tokens of a real issuer, with policies. */
+/** A gateway with policies, whose callers have tokens of a real issuer. */
 export class GuardedGateway {
   readonly idp: IdentityProvider
   readonly gateway: GatewayUnderTest
@@ -42,7 +42,7 @@ export class GuardedGateway {
     return this.gateway.url
   }
 
-  /** Replaces the policies, and waits until they are in force. Those in force already stay. */
+  /** Replaces the policies, and waits until they are in force. Does nothing if they already are. */
   async enforce(authz: AuthzConfig | undefined): Promise<void> {
     const wanted = JSON.stringify(authz ?? {})
     if (wanted === this.#inForce) return
@@ -56,11 +56,11 @@ export class GuardedGateway {
     return { authorization: `Bearer ${await this.idp.mint({ aud: AUDIENCE, ...claims })}` }
   }
 
-  /** One request of the modern era. */
+  /** Sends one request of the modern era. */
   readonly modern: Ask = async (claims, method, params = {}) =>
     postModern(this.url, method, params, await this.bearer(claims))
 
-  /** One request in a session of its own. */
+  /** Sends one request in a new session. */
   readonly legacy: Ask = async (claims, method, params = {}) =>
     post(this.url, rpc(method, params), await openSession(this.url, await this.bearer(claims)))
 

@@ -1,4 +1,4 @@
-/** Clients of both eras that keep their connections, as ingresses and load balancers do, and send nothing twice. */
+/** Clients of both eras that keep their connections, as ingresses and load balancers do, and never retry. */
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -10,7 +10,7 @@ export interface KeptAnswer {
   readonly body: string
 }
 
-/** A client of one kept connection. */
+/** A client with one kept-alive connection. */
 export class KeptClient {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 })
   readonly #url: string
@@ -44,7 +44,7 @@ export const initialize = rpc('initialize', {
 
 export type ToolCall = { readonly name: string; readonly arguments: Record<string, unknown> }
 
-/** One session of a client, or one call of the modern era; a session whose replica has gone is opened anew (404). */
+/** Makes a call, of the modern era or in a session. If the session's replica is gone (404), opens a new session. */
 export async function visit(client: KeptClient, isModern: boolean, call: ToolCall): Promise<KeptAnswer> {
   if (isModern) {
     const { body, headers } = modern('tools/call', call)
@@ -63,12 +63,12 @@ interface Crowd {
   readonly clients: number
   /** Milliseconds between two visits of a client. */
   readonly pause: number
-  /** Each fifth client makes the slow one. */
+  /** Every fifth client makes the slow call. */
   readonly call: (slow: boolean) => ToolCall
   readonly isAnswer: (body: string) => boolean
 }
 
-/** Has clients, each second one of the modern era, ask all the time; what ends it tells how often, and what was lost. */
+/** Runs clients, every second one of the modern era. The returned function ends them and returns counts and losses. */
 export function keepAsking({ url, clients, pause, call, isAnswer }: Crowd) {
   const over = new AbortController()
   let visits = 0

@@ -13,25 +13,25 @@ import { type GatewayUnderTest, startGateway, type TestConfig } from './gateway.
 type Refresh = NonNullable<Parameters<typeof storedUpstreamTokens>[1]['refresh']>
 
 interface LoginGatewayOptions {
-  /** Absent: one in memory, which is empty. */
+  /** The storage; by default an empty one in memory. */
   readonly store?: UpstreamTokenStore
-  /** Issues the callers' tokens, in the place of the gateway's own authorization server; absent: one of its own. */
+  /** Issues the callers' tokens in place of the gateway's own authorization server; by default a new issuer. */
   readonly idp?: IdentityProvider
   readonly refresh?: Refresh
   readonly prepare?: (directory: string) => Promise<void>
 }
 
-/** A gateway whose callers have logged in, as tokens with the claim of a login say, at providers whose tokens a test stores. */
+/** A gateway whose callers' tokens carry a login's claim, and a store for the tokens of those logins' providers. */
 export interface LoginGateway extends GatewayUnderTest {
   readonly idp: IdentityProvider
   readonly store: UpstreamTokenStore
-  /** The header of a caller in a login of theirs. */
+  /** Returns the header of a caller in one of their logins. */
   bearer(
     subject: string,
     login?: string,
     claims?: Readonly<Record<string, unknown>>,
   ): Promise<{ readonly authorization: string }>
-  /** Stores the access token that a provider gave; gives the version. */
+  /** Stores the access token of a provider, and returns its version. */
   logIn(
     who: { readonly subject: string; readonly login: string; readonly provider: string },
     accessToken: string,
@@ -68,7 +68,7 @@ export async function startLoginGateway(config: TestConfig, options: LoginGatewa
   }
 }
 
-/** A backend that gets the access token of a provider. */
+/** A backend that gets a provider's access token. */
 export const injecting = (name: string, url: string, providerName = 'github'): TestConfig['backends'][number] => ({
   name,
   url,

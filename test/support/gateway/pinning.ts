@@ -4,7 +4,7 @@ import type { Shows } from '../servers/changing-server.ts'
 
 type Pins = NonNullable<PinningConfig['pins']>
 
-/** Pins of all that a server shows now. */
+/** Returns pins of everything that a server shows now. */
 export function pinsOf(shows: Shows): Pins {
   const byKey = (texts: readonly string[], key: string) =>
     Object.fromEntries(texts.map((text) => [JSON.parse(text)[key] as string, [definitionDigest(text) as string]]))
@@ -19,8 +19,9 @@ export function pinsOf(shows: Shows): Pins {
 }
 
 /**
- * Health checks as often as a configuration may have them, so that a test needs not wait for polls. On a busy machine some
- * take longer than they may: the backend is none the worse for it, and a client finds no list before one was in time.
+ * Settings for health checks as often as a configuration may have them, so that a test does not wait for polls. On a
+ * busy machine some checks time out, which does not mark the backend unhealthy; a client finds no list until one check
+ * has succeeded.
  */
 export const OFTEN = {
   healthCheckInterval: '200ms',

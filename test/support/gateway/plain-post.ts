@@ -2,10 +2,10 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 
 const agent = new Agent({ keepAlive: true })
 
-/** An answer as far as it has come. */
+/** An answer as far as it has arrived. */
 export interface PlainAnswer {
   readonly status: number
-  /** Empty where there is none. */
+  /** Empty if there is none. */
   readonly type: string
   readonly text: string
 }
@@ -14,13 +14,13 @@ interface PlainPost {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
-  /** Leaves when it is over, whatever has come. Absent: leaves streams as soon as they have begun. */
+  /** Closes the connection after this time, whatever has arrived. By default, streams are closed once they have begun. */
   readonly leaveAfterMs?: number
 }
 
 /**
- * POSTs for tests that do it thousands of times: `fetch` takes three times as long for a request. Undefined where no
- * answer has begun.
+ * Sends a POST, for tests that send thousands: `fetch` takes three times as long. Resolves to undefined if no answer has
+ * begun.
  */
 export function postPlainly({ url, headers, body, leaveAfterMs }: PlainPost): Promise<PlainAnswer | undefined> {
   return new Promise((resolve) => {

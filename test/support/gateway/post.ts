@@ -1,4 +1,4 @@
-/** Raw requests to an MCP endpoint, for what no well-behaved client sends. */
+/** Sends raw requests to an MCP endpoint, also ones that no well-behaved client sends. */
 import type { RpcMessage } from './rpc-message.ts'
 
 export const MODERN = '2026-07-28'
@@ -14,11 +14,11 @@ export interface RpcAnswer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** Undefined where the answer is no JSON; a list where it is that of a batch (`batchOf`). */
+  /** Undefined if the answer is not JSON; a list if it answers a batch (`batchOf`). */
   readonly json: RpcMessage
 }
 
-/** The messages of an answer to a batch. */
+/** Returns the messages of an answer to a batch. */
 export function batchOf({ text }: RpcAnswer): readonly RpcMessage[] {
   const messages = JSON.parse(text)
   if (!Array.isArray(messages)) throw new Error(`no batch: ${text}`)
@@ -36,7 +36,7 @@ export async function answerOf(response: Response): Promise<RpcAnswer> {
   return { status: response.status, headers: response.headers, text, json }
 }
 
-/** A whole modern request; `edit` may change its parts. */
+/** Builds a whole modern request; `edit` may change its parts. */
 export function modern(
   method: string,
   params: Record<string, unknown> = {},
@@ -66,7 +66,7 @@ export async function postModern(
 export const rpc = (method: string, params: object = {}, id: unknown = 1): string =>
   JSON.stringify({ jsonrpc: '2.0', id, method, params })
 
-/** Opens a session of the legacy era; gives the headers that its requests carry. */
+/** Opens a session of the legacy era, and returns the headers for its requests. */
 export async function openSession(
   url: string,
   headers: Record<string, string> = {},

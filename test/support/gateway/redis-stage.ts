@@ -6,9 +6,9 @@ import { type RedisServer, startRedis } from '../network/redis-server.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from './gateway.ts'
 import { GatewayReplica } from './replica.ts'
 
-/** A Redis for all tests of a file, and on it the replicas of gateways with one backend, which is called `b`. */
+/** A Redis for all tests of a file, with replicas of gateways that have one backend, `b`. */
 export class RedisStage {
-  /** Called after the test, the last one first. */
+  /** Functions that are called after the test, the last one first. */
   readonly cleanups: (() => unknown)[] = []
   readonly #backendUrl: () => string
   #redis: RedisServer | undefined
@@ -29,7 +29,7 @@ export class RedisStage {
     return this.#redis as RedisServer
   }
 
-  /** The configuration of a gateway that there has not been yet: all replicas that are given it are of one gateway. */
+  /** Returns the configuration of a new gateway. All replicas with the same configuration belong to one gateway. */
   config(more: Partial<TestConfig> = {}): TestConfig {
     return {
       name: `g${++this.#gateways}`,
@@ -39,19 +39,21 @@ export class RedisStage {
     }
   }
 
-  /** Two replicas of a gateway of their own, which both are ready and know the backend's tools. */
+  /** Starts two replicas of a new gateway, and waits until both are ready and know the backend's tools. */
   async twoReplicas(more: Partial<TestConfig> = {}): Promise<[GatewayUnderTest, GatewayUnderTest]> {
     const config = this.config(more)
     const replicas: [GatewayUnderTest, GatewayUnderTest] = [await startGateway(config), await startGateway(config)]
     this.cleanups.push(() => Promise.all(replicas.map((replica) => replica.close())))
     for (const replica of replicas) {
-      await eventually('it is ready', async () => (await fetch(`${replica.adminUrl}/readyz`)).ok)
-      await eventually('its tools', async () => (await replica.status()).backends.every(({ tools }) => tools > 0))
+      await eventually('the replica is ready', async () => (await fetch(`${replica.adminUrl}/readyz`)).ok)
+      await eventually('the replica knows the tools', async () =>
+        (await replica.status()).backends.every(({ tools }) => tools > 0),
+      )
     }
     return replicas
   }
 
-  /** The same, of which the first is a process of its own: it may be killed. */
+  /** As `twoReplicas`, but the first replica is a separate process that a test may kill. */
   async oneToKill(more: Partial<TestConfig> = {}): Promise<[GatewayReplica, GatewayUnderTest]> {
     const config = this.config(more)
     const standard = { namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' } }

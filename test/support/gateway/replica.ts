@@ -5,7 +5,7 @@ import { porticoProgram } from '../portico-program.ts'
 
 const [program, ...options] = porticoProgram
 
-/** `portico serve gateway` as a process of its own, which may be killed. */
+/** Runs `portico serve gateway` as a separate process that a test may kill. */
 export class GatewayReplica {
   readonly #child: ChildProcess
   readonly port: number
@@ -24,7 +24,7 @@ export class GatewayReplica {
     })
   }
 
-  /** Starts one and waits until it is ready; on other ports where somebody has taken its own meanwhile. */
+  /** Starts a replica and waits until it is ready. If one of its ports is taken meanwhile, uses others. */
   static async start(configFile: string, tries = 3): Promise<GatewayReplica> {
     const replica = new GatewayReplica(configFile, await freePort(), await freePort())
     const settled = async () => !replica.running || (await replica.readiness()) === 200
@@ -38,10 +38,10 @@ export class GatewayReplica {
     return `http://127.0.0.1:${this.port}/mcp`
   }
 
-  /** HTTP status of the readiness probe; 0 where nobody answers. */
+  /** Returns the HTTP status of the readiness probe; 0 if nobody answers. */
   async readiness(): Promise<number> {
     try {
-      // Before it listens its port may be somebody's who does not answer.
+      // Until the replica listens, another process that never answers may have its port.
       const signal = AbortSignal.timeout(5_000)
       return (await fetch(`http://127.0.0.1:${this.adminPort}/readyz`, { signal })).status
     } catch {
@@ -59,7 +59,7 @@ export class GatewayReplica {
     return this.#child.exitCode === null && this.#child.signalCode === null
   }
 
-  /** Sends the signal and waits for the end. */
+  /** Sends the signal and waits until the process has ended. */
   async end(signal: NodeJS.Signals = 'SIGKILL'): Promise<number | null> {
     if (this.running) this.#child.kill(signal)
     await eventually('the replica ends', () => !this.running)

@@ -1,6 +1,6 @@
 /**
- * Messages of MCP as a test has them: of the fields of every kind of message those that tests read. None is optional, and
- * lists have a first item: who reads what isn't there fails by it.
+ * MCP messages as tests read them: the fields of all kinds of messages in one type. No field is optional and lists have a
+ * first item, so that a test that reads a missing one fails.
  */
 
 import * as assert from 'uvu/assert'
@@ -30,15 +30,15 @@ interface Block {
   readonly text: string
 }
 
-/** What a tool gives beside its text. */
+/** Fields of a tool's result besides its text. */
 export interface RpcStructured {
   readonly [field: string]: unknown
-  /** Of tool search. */
+  /** The results of tool search. */
   readonly tools: NonEmpty<RpcTool>
   readonly retryAfterSeconds: number
 }
 
-/** What a backend asks of the client. */
+/** A backend's request to the client. */
 export interface RpcRequest {
   readonly method: string
   readonly params: RpcParams
@@ -101,7 +101,7 @@ export interface RpcMessage extends RpcRequest {
   readonly error: RpcError
 }
 
-/** The one question of a result that asks the client, with its key. */
+/** Returns the only question of a result that asks the client, with its key. */
 export function questionOf({ inputRequests }: RpcResult): readonly [key: string, question: RpcRequest] {
   const [question, ...others] = Object.entries(inputRequests)
   assert.ok(question)

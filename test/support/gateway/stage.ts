@@ -4,7 +4,7 @@ import { answer, OK_RESULT, type RawRequest, type RawServer, startRawServer } fr
 import { EventReader } from './event-reader.ts'
 import { BASE_HEADERS, rpc } from './post.ts'
 
-/** A backend whose calls and GET streams a test writes on as it likes. */
+/** A backend whose calls and GET streams a test writes to. */
 export class Stage {
   readonly calls: { readonly request: RawRequest; readonly res: ServerResponse }[] = []
   readonly gets: ServerResponse[] = []
@@ -29,12 +29,12 @@ export class Stage {
     return stage
   }
 
-  /** A log message before the answer to the newest call. */
+  /** Sends a log message before the answer to the newest call. */
   log(text: string): void {
     this.calls.at(-1)?.res.write(`data: ${logged(text)}\n\n`)
   }
 
-  /** Calls the tool as a client of a session, and waits until its answer has begun with a log message, `first`. */
+  /** Calls the tool in a session, and waits until the answer has begun with the log message `first`. */
   async beginCall(
     url: string,
     session: Readonly<Record<string, string>>,
@@ -47,10 +47,10 @@ export class Stage {
       headers: { ...BASE_HEADERS, ...session },
       body: rpc('tools/call', { name, arguments: {} }, id),
     })
-    await eventually('the call', () => this.calls.length > before)
+    await eventually('the call reaches the backend', () => this.calls.length > before)
     this.log('first')
     const reader = await opening
-    await eventually('its first message', () => reader.messages.length > 0)
+    await eventually('the first message has arrived', () => reader.messages.length > 0)
     return reader
   }
 
@@ -60,6 +60,6 @@ export class Stage {
   }
 }
 
-/** A log message as a backend sends it. */
+/** A backend's log message. */
 export const logged = (text: string) =>
   JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: text } })

@@ -1,4 +1,4 @@
-/** JSON texts of every type and of the kinds that trip programs up. */
+/** JSON texts of every type, including values that programs often mishandle. */
 export const WRONG_VALUES: readonly string[] = [
   'null',
   'true',
@@ -15,12 +15,12 @@ export const WRONG_VALUES: readonly string[] = [
   '[null]',
   '[[1]]',
   '{}',
-  // No string and no number can be made of it.
+  // Cannot be converted to a string or a number.
   '{"toString":1,"valueOf":1,"then":1,"length":-1}',
   '{"__proto__":{"method":"x"},"constructor":{"prototype":1}}',
   `${'['.repeat(1_000)}${']'.repeat(1_000)}`,
   `${'{"a":'.repeat(1_000)}1${'}'.repeat(1_000)}`,
-  // Deeper than anything that walks values by calling itself gets.
+  // Deeper than recursive code can walk.
   `${'['.repeat(20_000)}${']'.repeat(20_000)}`,
   `${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`,
 ]
@@ -28,13 +28,13 @@ export const WRONG_VALUES: readonly string[] = [
 export interface Variant {
   /** JSON text of the message. */
   readonly text: string
-  /** Which field is wrong, and how. */
+  /** The wrong field, and what is wrong with it. */
   readonly what: string
 }
 
 const MARK = '\u0001'
 
-/** The message with one wrong value in it, for each of its fields and each value; and without each of its fields. */
+/** Returns the message with one wrong value for each field and value, and without each field. */
 export function variantsOf(message: object): Variant[] {
   const variants: Variant[] = []
   for (const path of pathsIn(message)) {
@@ -62,10 +62,10 @@ function withValue(value: unknown, [key, ...rest]: readonly string[], put: unkno
   return copy
 }
 
-/** A fifth of them, the same each time: every field with some of the values, and all values with some of the fields. */
+/** Returns the same fifth of them each time: every field with some values, and every value with some fields. */
 export const sampleOf = (variants: readonly Variant[]): Variant[] =>
   variants.filter(({ what }) => digest(what) % 5 === 0)
 
-/** A number that a text always has. */
+/** Returns a number that is always the same for a text. */
 export const digest = (text: string): number =>
   Math.abs([...text].reduce((sum, char) => (sum * 31 + char.charCodeAt(0)) | 0, 7))

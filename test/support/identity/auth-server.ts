@@ -8,7 +8,7 @@ import { freePort } from '../network/free-port.ts'
 import { type LoginProvider, startLoginProvider } from './login-provider.ts'
 import { UserAgent } from './user-agent.ts'
 
-/** A gateway with an authorization server, and the provider that its users log in at. */
+/** A gateway with an authorization server, and the provider where its users log in. */
 export interface AuthServerUnderTest {
   readonly issuer: string
   readonly resource: string
@@ -16,7 +16,7 @@ export interface AuthServerUnderTest {
   readonly upstream: LoginProvider
   /** All providers, in order; the first is `upstream`. */
   readonly upstreams: readonly LoginProvider[]
-  /** Its configuration with changes. */
+  /** Returns its configuration with changes. */
   config(more?: Partial<AuthServerConfig>, gateway?: Partial<TestConfig>): TestConfig
   close(): Promise<void>
 }
@@ -27,22 +27,21 @@ export const REDIRECT = 'http://127.0.0.1:7777/callback'
 interface StartOptions {
   readonly authServer?: Partial<AuthServerConfig>
   readonly gateway?: Partial<TestConfig>
-  /** Path of the issuer. */
   readonly path?: string
-  /** Where a proxy in front of it is reached, such as `https://localhost:1`; absent: where it listens itself. */
+  /** The origin of a proxy in front of it, such as `https://localhost:1`; by default its own. */
   readonly origin?: string
-  /** Memory of the gateway, where it is limited. */
+  /** Memory limit of the gateway, if it has one. */
   readonly memoryBytes?: number
-  /** Names of the providers that users log in at; absent: `corp`. */
+  /** Names of the providers where users log in; default `corp`. */
   readonly providers?: readonly string[]
-  /** Those of them that a login does not visit. */
+  /** Providers that a login does not visit. */
   readonly onDemand?: readonly string[]
-  /** Changes the configuration, each time that one is made. */
+  /** Changes each configuration that is made. */
   change?(config: TestConfig): void
   prepare?(directory: string): Promise<void>
 }
 
-/** Somebody else may take the port between its choice and its use: then another one is tried. */
+/** Starts the gateway; tries another port if another process has taken the chosen one meanwhile. */
 export async function startAuthServer(options: StartOptions = {}): Promise<AuthServerUnderTest> {
   for (let left = 4; ; left--)
     try {
@@ -120,25 +119,25 @@ async function startOnce(options: StartOptions): Promise<AuthServerUnderTest> {
 
 const secretFileOf = (index: number): string => (index === 0 ? 'upstream-secret' : `upstream-secret-${index + 1}`)
 
-/** The answer of a token endpoint. */
+/** An answer of a token endpoint. */
 export interface Tokens {
   readonly access_token: string
   readonly refresh_token: string
   readonly scope: string
   readonly expires_in: number
   readonly id_token?: string
-  /** Of a token exchange. */
+  /** Members of an answer to a token exchange. */
   readonly issued_token_type?: string
 }
 
-/** A client of an authorization server that says exactly what a test wants. */
+/** A client of an authorization server that sends exactly what a test wants. */
 export class TestClient {
   readonly issuer: string
   readonly agent = new UserAgent()
   verifier = secret(randomBytes(32).toString('base64url'))
   id: string
   secret: string | undefined
-  /** Pages so far that told of a fault at a provider, as HTML. */
+  /** Pages so far that reported a provider's fault, as HTML. */
   readonly faults: string[] = []
 
   constructor(issuer: string, id = '') {
@@ -156,7 +155,7 @@ export class TestClient {
     return client
   }
 
-  /** Posts to an endpoint: a text as JSON, fields as a form. */
+  /** Posts a text as JSON, or fields as a form. */
   post(
     endpoint: string,
     body: string | Record<string, string> | [string, string][],
@@ -170,7 +169,7 @@ export class TestClient {
     })
   }
 
-  /** An authorization request; undefined takes a parameter out. */
+  /** Returns an authorization request; undefined removes a parameter. */
   authorizeUrl(changes: Record<string, string | undefined> = {}): string {
     const url = new URL(`${this.issuer}/oauth/authorize`)
     const parameters = {
@@ -187,7 +186,7 @@ export class TestClient {
     return url.href
   }
 
-  /** Logs in; gives the parameters that the client was answered with. */
+  /** Logs in, and returns the parameters of the redirect to the client. */
   async authorize(changes: Record<string, string | undefined> = {}): Promise<URLSearchParams> {
     const target = changes['redirect_uri'] ?? REDIRECT
     const url = this.authorizeUrl(changes)
@@ -199,7 +198,7 @@ export class TestClient {
     return searchParams
   }
 
-  /** Where a page of a fault leads on to; it is kept. Throws where the login has ended at another page. */
+  /** Keeps a page that reports a fault, and returns the link on it. Throws if the login ended at another page. */
   async #faulty({ url, response }: { url: string; response: Response | undefined }, target: string): Promise<string> {
     const page = (await response?.text()) ?? ''
     const link = /<a href="([^"]+)">Go back/.exec(page)?.[1]?.replaceAll('&amp;', '&')
@@ -208,7 +207,7 @@ export class TestClient {
     return link
   }
 
-  /** Asks the token endpoint, with the client's own credentials. */
+  /** Sends a request to the token endpoint with the client's own credentials. */
   token(fields: Record<string, string>): Promise<Response> {
     const own = { client_id: this.id, ...(this.secret === undefined ? {} : { client_secret: this.secret }) }
     return this.post('token', { ...own, ...fields })
@@ -233,7 +232,7 @@ export class TestClient {
   }
 }
 
-/** The tokens of an answer; throws where it is none. */
+/** Returns the tokens of an answer; throws if it has none. */
 export async function tokensOf(response: Response): Promise<Tokens> {
   const answer = (await response.json()) as Tokens
   if (response.status !== 200) throw new Error(`the token endpoint: ${response.status} ${JSON.stringify(answer)}`)
@@ -242,7 +241,7 @@ export async function tokensOf(response: Response): Promise<Tokens> {
   return answer
 }
 
-/** Status and `error` of an answer. */
+/** Returns status and `error` of an answer. */
 export async function refusal(pending: Response | Promise<Response>): Promise<string> {
   const response = await pending
   const { error } = (await response.json()) as { error?: string }

@@ -1,7 +1,7 @@
 import { openRedis } from '../network/open-clients.ts'
 import type { RedisServer } from '../network/redis-server.ts'
 
-/** Has Redis forget answers to refreshes that are repeated: as if ten seconds had passed. */
+/** Removes from Redis the answers that it keeps for repeated refreshes, as if ten seconds had passed. */
 export async function dropAnswers({ port }: Pick<RedisServer, 'port'>): Promise<void> {
   const commands = openRedis(port)
   for (const kind of ['rotated', 'rotating'])

@@ -2,7 +2,7 @@ import { given } from '../given.ts'
 import { openLink } from './linking.ts'
 import type { UserAgent } from './user-agent.ts'
 
-/** The link to the page of a key in an answer of any kind. */
+/** Returns the link to a key's page in any kind of answer. */
 export function keyLinkIn(answer: unknown): string {
   const text = JSON.stringify(answer).replaceAll('&amp;', '&')
   const url = /http[^\s"\\]+\/oauth\/key\?provider=\w+&for=[\w-]+/.exec(text)?.[0]
@@ -10,7 +10,7 @@ export function keyLinkIn(answer: unknown): string {
   return url
 }
 
-/** Opens the page of a key as its user does, who signs in where that is needed. */
+/** Opens a key's page as its user, who signs in if necessary. */
 export async function openKey(agent: UserAgent, url: string) {
   const first = await openLink(agent, url)
   if (first.form === undefined || first.form.fields['provider'] !== undefined) return first
@@ -19,7 +19,7 @@ export async function openKey(agent: UserAgent, url: string) {
   return openLink(agent, end)
 }
 
-/** Enters a key; gives the page that comes then. */
+/** Enters a key, and returns the next page. */
 export async function enterKey(agent: UserAgent, url: string, key: string) {
   const { form } = await openKey(agent, url)
   const sent = await agent.post(given(form).action, { ...given(form).fields, key })
@@ -29,7 +29,7 @@ export async function enterKey(agent: UserAgent, url: string, key: string) {
   return { status: page.status, text: await page.text() }
 }
 
-/** Deletes the first key of whoever is signed in; gives where that leads, undefined if there is none. */
+/** Deletes the first key of the signed-in user. Returns the next page, or undefined if there is no key. */
 export async function deleteKey(agent: UserAgent, issuer: string): Promise<string | undefined> {
   const text = await (await agent.get(`${issuer}/oauth/sessions`)).text()
   const [, token = ''] = /name="token" value="([^"]+)"/.exec(text) ?? []

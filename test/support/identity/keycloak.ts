@@ -8,7 +8,7 @@ import { keycloakFolder } from '../../setup/keycloak.ts'
 import { eventually } from '../eventually.ts'
 import { freePort } from '../network/free-port.ts'
 
-/** Where an entry asks for a client's own token, or for one of a user. */
+/** Asks for a user's token, or without `user` for the client's own. */
 interface TokenRequest {
   readonly user?: string
   readonly scope?: string
@@ -16,23 +16,23 @@ interface TokenRequest {
 
 /** Keycloak in development mode on loopback, with a realm of its own. */
 export interface Keycloak {
-  /** Of the realm. */
+  /** The realm's issuer. */
   readonly issuer: string
   /** A confidential client that may exchange tokens (RFC 8693). */
   readonly client: { readonly id: string; readonly secret: string }
-  /** Who logs in at its page. */
+  /** The user who logs in at its page. */
   readonly user: { readonly name: string; readonly password: string }
-  /** A scope that tokens can be asked for; it puts `audience` into them. */
+  /** A scope that clients may request; it adds `audience` to tokens. */
   readonly scope: string
   readonly audience: string
-  /** Another server, for which the client may exchange tokens: its audience, and the scope that gives it. */
+  /** Another server for which the client may exchange tokens: its audience, and the scope for it. */
   readonly backend: { readonly audience: string; readonly scope: string }
   token(request?: TokenRequest): Promise<string>
   /** POSTs a form to an endpoint of the realm with the client's credentials. */
   post(endpoint: string, fields: Readonly<Record<string, string>>): Promise<Response>
   /** POSTs to the realm as its administrator; `path` is below the realm's. */
   administer(path: string, body: object): Promise<void>
-  /** New signing keys; those of before stay published. */
+  /** Adds new signing keys; the earlier ones stay published. */
   rotateKeys(): Promise<void>
   close(): Promise<void>
 }
@@ -43,13 +43,13 @@ const MOST_START_MS = 180_000
 const password = () => secret<string>(randomBytes(18).toString('base64url'))
 
 interface KeycloakOptions {
-  /** Address that it listens at; default 127.0.0.1, which is asked where it is 0.0.0.0 for all of them. */
+  /** Address to listen at; default 127.0.0.1, which is also used to reach it if this is 0.0.0.0. */
   readonly host?: string
-  /** Where users may be sent back to. */
+  /** Allowed redirect URIs. */
   readonly redirectUris?: readonly string[]
 }
 
-/** Starts it and makes its realm; takes half a minute. */
+/** Starts Keycloak and creates the realm, in about half a minute. */
 export async function startKeycloak(
   audience: string,
   { host = '127.0.0.1', redirectUris = ['https://gateway.example/oauth/callback'] }: KeycloakOptions = {},
@@ -79,14 +79,14 @@ function startProcess(
   { host, port }: { host: string; port: number },
   admin: { user: string; password: string },
 ): ChildProcess {
-  // Both are needed to redeem ID-JAGs, and neither is on by itself.
+  // Redeeming ID-JAGs needs both features, which are off by default.
   const features = '--features=jwt-authorization-grant,identity-assertion-jwt'
   const args = ['start-dev', '--db=dev-mem', `--http-host=${host}`, `--http-port=${port}`, features]
   const env = {
     ...process.env,
     KC_BOOTSTRAP_ADMIN_USERNAME: admin.user,
     KC_BOOTSTRAP_ADMIN_PASSWORD: admin.password,
-    // It starts a third faster without the second compiler.
+    // The start is a third faster without the second compiler.
     JAVA_OPTS_APPEND: '-XX:TieredStopAtLevel=1',
   }
   const child = spawn(join(home, 'bin/kc.sh'), args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
@@ -125,7 +125,7 @@ async function checked(response: Response): Promise<Response> {
 const tokenOf = async (response: Response) =>
   secret(((await (await checked(response)).json()) as { access_token: string }).access_token)
 
-/** The administrator's way to the realm; each call with a token of its own, which lives for a minute. */
+/** Sends requests to the realm as administrator, each with a new token, because a token expires after a minute. */
 function administration({ origin, admin }: RealmOptions) {
   return async (path: string, body: object): Promise<void> => {
     const fields = { grant_type: 'password', client_id: 'admin-cli', username: admin.user, password: admin.password }
@@ -147,7 +147,7 @@ async function makeRealm(options: RealmOptions): Promise<Omit<Keycloak, 'close'>
   await administer('', { realm: REALM, enabled: true, sslRequired: 'none' })
   await administer(`/${REALM}/client-scopes`, scopeWithAudience(scope, audience))
   await administer(`/${REALM}/client-scopes`, scopeWithAudience(backend.scope, backend.audience))
-  // An audience that is asked for has to be a client.
+  // A requested audience has to be a client.
   await administer(`/${REALM}/clients`, { clientId: backend.audience, bearerOnly: true })
   await administer(`/${REALM}/clients`, {
     clientId: client.id,
@@ -155,12 +155,12 @@ async function makeRealm(options: RealmOptions): Promise<Omit<Keycloak, 'close'>
     serviceAccountsEnabled: true,
     directAccessGrantsEnabled: true,
     redirectUris,
-    // Where optional ones are named, the usual ones must be too: without `basic` a token has no subject.
+    // With optional scopes, the default ones must be listed too: without `basic`, a token has no subject.
     defaultClientScopes: ['basic', 'profile', 'email'],
     optionalClientScopes: [scope, backend.scope],
     attributes: {
       'standard.token.exchange.enabled': 'true',
-      // The audience of tokens is a resource, and not the client that asks about them.
+      // The audience of tokens is a resource, not the client that introspects them.
       'allow.token.introspection.without.audience.check': 'true',
     },
   })

@@ -1,20 +1,20 @@
 import { secret } from '../../secrets/watch.ts'
 import type { UserAgent } from './user-agent.ts'
 
-/** A page that a browser has come to. */
+/** A page that a browser has reached. */
 export interface Shown {
   readonly status: number
   readonly text: string
   readonly headers: Headers
 }
 
-/** The form of the page of a link; undefined where the page has none. */
+/** The form of a link's page; undefined if the page has none. */
 export interface LinkForm {
   readonly action: string
   readonly fields: Record<string, string>
 }
 
-/** The link in an answer of any kind. */
+/** Returns the link in any kind of answer. */
 export function linkIn(answer: unknown): string {
   const url = /http[^\s"\\]+\/oauth\/link\?ticket=[\w.-]+/.exec(JSON.stringify(answer))?.[0]
   if (url === undefined) throw new Error(`no link in ${JSON.stringify(answer)}`)
@@ -28,7 +28,7 @@ const shown = async (response: Response): Promise<Shown> => ({
   headers: response.headers,
 })
 
-/** Opens a link; gives the page and its form. */
+/** Opens a link, and returns the page and its form. */
 export async function openLink(
   agent: UserAgent,
   url: string,
@@ -40,7 +40,7 @@ export async function openLink(
   return { ...page, form: action === undefined ? undefined : { action: new URL(action, url).href, fields } }
 }
 
-/** Sends the form, and goes wherever that leads until `isEnd`, or to the last page. */
+/** Sends the form, and follows redirects until `isEnd` holds or to the last page. */
 export async function sendForm(
   agent: UserAgent,
   form: LinkForm | undefined,
@@ -57,7 +57,7 @@ export async function sendForm(
     : { ...(await shown(response)), url }
 }
 
-/** Does all that a link asks for. */
+/** Completes all steps of a link. */
 export async function follow(agent: UserAgent, url: string): Promise<Shown> {
   const { form, ...page } = await openLink(agent, url)
   return form === undefined ? page : sendForm(agent, form)

@@ -1,13 +1,13 @@
 import { REDIRECT, type TestClient, type Tokens, tokensOf } from './auth-server.ts'
 
-/** How an attempt to log in has ended: with tokens, or with an answer after which its user can begin anew. */
+/** The result of a login: tokens, or an answer after which the user can try again. */
 export type Attempt = { readonly tokens: Tokens; readonly code: string } | { readonly sent: string }
 
 /**
- * Logs in while storage comes and goes, and redeems the code at the token endpoints in turn for as long as they say
- * that they can't at the moment. Throws where an answer is none that tells people, or clients, what to do.
+ * Logs in while storage fails now and then. Redeems the code at the token endpoints in turn, as long as they answer that
+ * they are unavailable. Throws if an answer does not tell people or clients what to do.
  *
- * @param from where the browser goes: the authorization request, or where another attempt has come to
+ * @param from the URL of the authorization request, or the page that an earlier attempt has reached
  */
 export async function attemptLogin(
   client: TestClient,

@@ -2,38 +2,38 @@ import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { exportJWK, SignJWT } from 'jose'
-// @ts-expect-error: it brings no types, and a package with them would bring thirty more.
+// @ts-expect-error: the package has no types, and @types would add thirty packages.
 import Provider, { errors } from 'oidc-provider'
 import { secret } from '../../secrets/watch.ts'
 import { nextRsaPair } from './rsa-pairs.ts'
 
-/** The npm package `oidc-provider` on loopback, where a browser logs in without being asked. */
+/** The npm package `oidc-provider` on loopback, which logs a browser in without asking. */
 export interface LoginProvider {
   readonly issuer: string
   readonly client: { readonly id: string; readonly secret: string }
-  /** With it clients may register themselves. */
+  /** The initial access token for clients that register themselves. */
   readonly initialAccessToken: string
-  /** Who logs in from now on, or at this request; undefined: the person refuses. */
+  /** The user of the next logins, or of one request; undefined if the person refuses. */
   user: string | undefined | ((request: IncomingMessage) => string)
-  /** When it says that people have logged in, in seconds since 1970; undefined: when they did. */
+  /** The `auth_time` that it reports, in seconds since 1970; undefined for the real one. */
   loggedInAt: number | undefined
-  /** What it says of its users' e-mail addresses as `email_verified`; undefined: nothing. */
+  /** The `email_verified` of its users; undefined leaves it out. */
   isEmailVerified: boolean | string | undefined
-  /** What it says of its users as `groups`; undefined: nothing. */
+  /** The `groups` of its users; undefined leaves them out. */
   groups: unknown
   /** Whether clients may register themselves without the initial access token. */
   isOpen: boolean
-  /** Further claims of access tokens that are for a resource (RFC 8707); undefined: there are no resources. */
+  /** More claims of access tokens for a resource (RFC 8707); undefined if there are no resources. */
   resourceClaims: Readonly<Record<string, unknown>> | undefined
-  /** How long its access tokens live, in seconds. */
+  /** Lifetime of its access tokens, in seconds. */
   accessTokenS: number
-  /** Requests so far, as `METHOD path`. */
+  /** The requests so far, as `METHOD path`. */
   readonly requests: string[]
   /** The authorization requests so far. */
   readonly authorizations: URLSearchParams[]
-  /** Signs claims as it signs ID tokens; `iss`, `iat`, `exp` and `jti` are its own unless given. */
+  /** Signs claims as it signs ID tokens. `iss`, `iat`, `exp` and `jti` are its own unless given. */
   mint(claims: Readonly<Record<string, unknown>>, typ?: string): Promise<string>
-  /** Changes what a request is answered; true where it has answered itself. */
+  /** Changes the answer to a request; returns true if it has answered itself. */
   before: ((request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>) | undefined
   close(): Promise<void>
 }

@@ -7,11 +7,11 @@ import type { OAuth2UpstreamConfig, UpstreamProviderConfig } from '../../../data
 import { secret } from '../../secrets/watch.ts'
 import { orFail } from '../or-fail.ts'
 
-/** What the token endpoint was asked. */
+/** A request to the token endpoint. */
 export interface AskedForTokens {
   readonly form: Readonly<Record<string, string>>
   readonly headers: IncomingMessage['headers']
-  /** How the client authenticated itself. */
+  /** The client's authentication method. */
   readonly way: 'basic' | 'post' | 'none'
 }
 
@@ -27,32 +27,32 @@ interface Reply {
   readonly body: unknown
 }
 
-/** How a provider differs from the standard. */
+/** The provider's differences from the standard. */
 export interface Flavour {
-  /** Which ways of client authentication it takes; absent: both. */
+  /** The accepted methods of client authentication; default both. */
   readonly ways?: readonly AskedForTokens['way'][]
-  /** What the token endpoint answers with tokens; absent: RFC 6749 section 5.1. */
+  /** The token endpoint's answer with tokens; default as in RFC 6749 section 5.1. */
   tokens?(given: GivenTokens, asked: AskedForTokens): Reply
-  /** What it answers with an error. */
+  /** The token endpoint's answer for an error. */
   error?(code: string, asked: AskedForTokens): Reply
-  /** What is answered at /user. */
+  /** The answer at /user. */
   user?(name: string, request: IncomingMessage): Reply
-  /** What goes back to the gateway besides code and state. */
+  /** The redirect's parameters besides code and state. */
   readonly callback?: Readonly<Record<string, string>>
 }
 
-/** A provider of OAuth 2 alone, on loopback, where a browser logs in without being asked. It insists on PKCE (S256). */
+/** A plain OAuth 2 provider on loopback, which logs a browser in without asking. It requires PKCE (S256). */
 export interface OAuth2Provider {
   readonly url: string
   readonly client: { readonly id: string; readonly secret: string }
-  /** Who logs in from now on; undefined: the person refuses. */
+  /** The user of the next logins; undefined if the person refuses. */
   user: string | undefined
   flavour: Flavour
   readonly authorizations: URLSearchParams[]
   readonly asked: AskedForTokens[]
-  /** Requests at /user. */
+  /** The requests at /user. */
   readonly userRequests: { readonly method: string; readonly headers: IncomingMessage['headers'] }[]
-  /** Access tokens that it gave, the last one last. */
+  /** Issued access tokens, the newest last. */
   readonly given: string[]
   close(): Promise<void>
 }
@@ -63,10 +63,10 @@ interface Login {
   readonly redirectUri: string
 }
 
-/** File that a gateway's secret at a provider is in. */
+/** File with a gateway's client secret for a provider. */
 const SECRET_FILE = 'oauth2-secret'
 
-/** The provider as a gateway is configured with it. */
+/** A gateway's configuration for the provider. */
 export const oauth2Upstream = (
   name: string,
   { url, client }: OAuth2Provider,
@@ -83,7 +83,7 @@ export const oauth2Upstream = (
   },
 })
 
-/** Puts the secret where `oauth2Upstream` says that it is. */
+/** Writes the secret to the file that `oauth2Upstream` names. */
 export const writeSecret = (directory: string, { client }: OAuth2Provider): Promise<void> =>
   writeFile(join(directory, SECRET_FILE), client.secret)
 
@@ -177,7 +177,7 @@ export async function startOAuth2Provider(flavour: Flavour = {}): Promise<OAuth2
     return login?.challenge === challenge && login.redirectUri === redirectUri ? login.user : undefined
   }
 
-  /** Each refresh token is good once. */
+  /** Each refresh token works once. */
   function refreshing({ refresh_token: token = '' }: Record<string, string>): string | undefined {
     const who = refreshTokens.get(token)
     refreshTokens.delete(token)
@@ -202,7 +202,7 @@ function send(response: ServerResponse, { status = 200, type = 'application/json
   response.writeHead(status, { 'content-type': type }).end(typeof body === 'string' ? body : JSON.stringify(body))
 }
 
-/** GitHub: numbers for ids, forms unless JSON is asked for, errors at 200. */
+/** Behaves like GitHub: numeric ids, forms unless JSON is requested, errors with status 200. */
 export const github: Flavour = {
   ways: ['post'],
   tokens: ({ accessToken, refreshToken }, { headers }) => {
@@ -223,7 +223,7 @@ export const github: Flavour = {
   user: (name) => ({ body: { id: Number(name), login: `user-${name}`, name: null, email: `${name}@example.com` } }),
 }
 
-/** Slack: the user's token is inside the answer, which has another one for the app. */
+/** Behaves like Slack: the user's token is nested in the answer, beside another one for the app. */
 export const slack: Flavour = {
   tokens: ({ user, accessToken, refreshToken }) => ({
     body: {

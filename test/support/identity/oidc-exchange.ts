@@ -1,13 +1,13 @@
 import { type CryptoKey, jwtVerify } from 'jose'
-// @ts-expect-error: it brings no types.
+// @ts-expect-error: the package has no types.
 import { errors } from 'oidc-provider'
 import { secret } from '../../secrets/watch.ts'
 
-/** The package brings no types. */
+/** The package has no types. */
 // biome-ignore lint/suspicious/noExplicitAny: as its import is.
 type Untyped = any
 
-/** What the grant needs of the provider that it is registered at. */
+/** The provider's functions that the grant needs. */
 interface ExchangeOptions {
   readonly provider: Untyped
   readonly publicKey: CryptoKey
@@ -16,7 +16,7 @@ interface ExchangeOptions {
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
 
-/** The token exchange (RFC 8693), which the package leaves to whoever wants it (`registerGrantType`): JWTs of its own for others. */
+/** Adds token exchange (RFC 8693) to the package, which leaves it to its user (`registerGrantType`); issues JWTs. */
 export const exchangeGrant = {
   name: 'urn:ietf:params:oauth:grant-type:token-exchange',
   parameters: ['subject_token', 'subject_token_type', 'requested_token_type', 'audience', 'scope'],

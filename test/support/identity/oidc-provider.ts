@@ -2,30 +2,30 @@ import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { exportJWK } from 'jose'
-// @ts-expect-error: it brings no types, and a package with them would bring thirty more.
+// @ts-expect-error: the package has no types, and @types would add thirty packages.
 import Provider from 'oidc-provider'
 import { secret } from '../../secrets/watch.ts'
 import { exchangeGrant } from './oidc-exchange.ts'
 import { nextRsaPair } from './rsa-pairs.ts'
 
-/** The npm package `oidc-provider` on loopback: a certified OpenID provider of somebody else's hand. */
+/** The npm package `oidc-provider` on loopback, a certified OpenID provider. */
 export interface OidcProvider {
   readonly issuer: string
   readonly tokenUrl: string
-  /** May exchange tokens that are meant for a server into ones for another (RFC 8693). */
+  /** A client that may exchange tokens for one server into tokens for another (RFC 8693). */
   readonly client: { readonly id: string; readonly secret: string }
-  /** A token of a person who has logged in, for a resource. */
+  /** Returns a token for a resource, of a person who has logged in. */
   userToken(subject: string, resource: string, scope?: string): Promise<string>
-  /** A token for a resource, by the client's own credentials. */
+  /** Returns a token for a resource by client credentials. */
   token(resource: string, scope?: string): Promise<string>
   revoke(token: string): Promise<void>
   close(): Promise<void>
 }
 
 interface OidcProviderOptions {
-  /** Form of the access tokens for a resource. */
+  /** Format of the access tokens for a resource. */
   formatOf(resource: string): 'jwt' | 'opaque'
-  /** Scopes that clients may ask for. */
+  /** Scopes that clients may request. */
   readonly scopes?: readonly string[]
   readonly redirectUris?: readonly string[]
 }

@@ -5,15 +5,15 @@ import { startGateway } from '../gateway/gateway.ts'
 import { postModern } from '../gateway/post.ts'
 import { registryFile, server, startRegistry } from '../registry/registry.ts'
 
-/** How a server answers to a request with these credentials. */
+/** A server's answer to a request with these credentials. */
 interface Answer {
   readonly status: number
-  /** `WWW-Authenticate`; empty without one. */
+  /** `WWW-Authenticate`; empty if there is none. */
   readonly challenge: string
   readonly text: string
 }
 
-/** A gateway or registry that lets in callers with a token. */
+/** A gateway or registry that requires a token. */
 export interface ProtectedServer {
   readonly kind: 'gateway' | 'registry'
   readonly base: string
@@ -22,18 +22,18 @@ export interface ProtectedServer {
   /** Realm of its challenges. */
   readonly realm: string
   ask(authorization?: string, headers?: Record<string, string>): Promise<Answer>
-  /** All of its log so far. */
+  /** The whole log so far. */
   log(): string
   close(): Promise<void>
 }
 
-/** Whose tokens are let in; the same for both kinds of server. */
+/** The accepted issuer, in the same form for both kinds of server. */
 export interface TestIssuer {
   readonly issuer: string
   readonly audience: string
   readonly jwksUrl?: string
   readonly allowPrivateIP?: boolean
-  /** PEM file of the CA of its endpoints. */
+  /** PEM file of the CA for the issuer's endpoints. */
   readonly caFile?: string
   readonly client?: { readonly id: string; readonly secret: string; readonly url?: string }
 }
@@ -46,7 +46,7 @@ async function answerOf(pending: Promise<Response>): Promise<Answer> {
   return { status: response.status, challenge, text: await response.text() }
 }
 
-/** A gateway that has no backends and lets in callers of one issuer; `more` are settings of `incomingAuth.oidc`. */
+/** Starts a gateway without backends that accepts callers of one issuer. `more` are settings of `incomingAuth.oidc`. */
 export async function protectedGateway(
   { issuer, audience, jwksUrl, allowPrivateIP = false, caFile, client }: TestIssuer,
   more: Partial<OidcConfig> = {},
@@ -86,7 +86,7 @@ export async function protectedGateway(
   }
 }
 
-/** A registry in auth-only mode that lets in callers of these issuers. */
+/** Starts a registry in auth-only mode that accepts callers of these issuers. */
 export async function protectedRegistry(...issuers: readonly TestIssuer[]): Promise<ProtectedServer> {
   const resource = 'https://registry.example/catalog'
   const providers = issuers.map(({ issuer, audience, jwksUrl, allowPrivateIP, caFile, client }, index) => ({

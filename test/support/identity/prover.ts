@@ -1,13 +1,13 @@
 import { hash, randomUUID } from 'node:crypto'
 import { calculateJwkThumbprint, exportJWK, type GenerateKeyPairResult, generateKeyPair, type JWK, SignJWT } from 'jose'
 
-/** What a proof differs in from the right one; undefined drops a member. */
+/** Changes to a correct proof; undefined removes a member. */
 export interface OddProof {
   readonly header?: Readonly<Record<string, unknown>>
   readonly claims?: Readonly<Record<string, unknown>>
 }
 
-/** A key of a client, made with jose, and the proofs of possession that it signs (RFC 9449). */
+/** A client's key, made with jose, and the proofs of possession that it signs (RFC 9449). */
 export class Prover {
   readonly jkt: string
   readonly alg: string
@@ -27,7 +27,7 @@ export class Prover {
     return new Prover(alg, privateKey, publicJwk, await calculateJwkThumbprint(publicJwk))
   }
 
-  /** A proof for one request; `token`: the access token that goes with it. */
+  /** Returns a proof for one request; `token` is the access token that is sent with it. */
   async prove(method: string, url: string, token?: string, { header, claims }: OddProof = {}): Promise<string> {
     const ath = token === undefined ? undefined : hash('sha256', token, 'base64url')
     const content = { jti: randomUUID(), htm: method, htu: url, iat: Math.floor(Date.now() / 1000), ath, ...claims }
@@ -37,7 +37,7 @@ export class Prover {
       .sign(this.privateKey)
   }
 
-  /** The headers of a request with a token that is bound to this key. */
+  /** Returns the headers of a request with a token that is bound to this key. */
   async headers(method: string, url: string, token: string, odd?: OddProof): Promise<Record<string, string>> {
     return { authorization: `DPoP ${token}`, dpop: await this.prove(method, url, token, odd) }
   }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { exportJWK, type GenerateKeyPairResult, generateKeyPair, importJWK, type JWK } from 'jose'
 import { cacheFolder } from '../../setup/cache.ts'
 
-/** So many are used in turn: providers that stand beside each other in a test have different ones. */
+/** The number of pairs, which are used in turn: providers of the same test have different ones. */
 const PAIRS = 8
 
 let kept: Promise<readonly JWK[]> | undefined
@@ -11,8 +11,8 @@ const pairs: Promise<GenerateKeyPairResult>[] = []
 let taken = 0
 
 /**
- * Returns the next of a few RSA pairs for RS256, which are extractable. To make one costs a fifth of a second: all runs of
- * the tests on a machine use the same ones, from the folder of what set-up makes.
+ * Returns the next of a few extractable RSA pairs for RS256. Making one takes a fifth of a second, so that all test
+ * runs of a machine share those in set-up's folder.
  */
 export async function nextRsaPair(): Promise<GenerateKeyPairResult> {
   kept ??= readPairs()

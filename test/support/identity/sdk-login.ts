@@ -8,11 +8,11 @@ interface Kept {
   client?: OAuthClientInformationMixed
   tokens?: OAuthTokens
   verifier?: string
-  /** The parameters with which the login came back. */
+  /** The parameters of the redirect after the login. */
   answer?: URLSearchParams
 }
 
-/** Keeps what a client of the SDKs is given, and logs in where it is sent to. */
+/** Stores what an SDK client saves, and logs in at the URL to which the client redirects. */
 export function loginProvider(redirect = REDIRECT) {
   const kept: Kept = {}
   return {

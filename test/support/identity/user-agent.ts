@@ -1,23 +1,22 @@
-/** As much of a browser as a login needs: it follows redirects one by one, and keeps the cookies of each host. */
+/** The part of a browser that a login needs: it follows redirects one by one, and keeps cookies for each host. */
 export class UserAgent {
-  /** Sent with each request, as an extension of the browser does. */
+  /** Headers of each request, as a browser extension may add them. */
   readonly headers: Record<string, string> = {}
   readonly #jars = new Map<string, Map<string, string>>()
-  /** Where it was, in order. */
+  /** The visited URLs, in order. */
   readonly visited: string[] = []
-  /** Consent pages so far, as HTML. */
+  /** The consent pages so far, as HTML. */
   readonly questions: string[] = []
-  /** What the person answers there; undefined: the page stays open. */
+  /** The person's answer on consent pages; undefined leaves the page open. */
   answer: 'allow' | 'deny' | undefined = 'allow'
-  /** What the person answers on pages that ask where to log in, in this order; when used up, such a page stays open. */
+  /** The person's answers on pages that ask where to log in, in order. When they are used up, such a page stays open. */
   readonly choices: Record<string, string>[] = []
 
-  /** Sends one request and follows nothing. */
+  /** Sends one request and follows no redirect. */
   get(url: string, headers: Record<string, string> = {}): Promise<Response> {
     return this.#send(url, { headers })
   }
 
-  /** Sends a form. */
   post(url: string, fields: Record<string, string>): Promise<Response> {
     return this.#send(url, { method: 'POST', body: new URLSearchParams(fields) })
   }
@@ -42,7 +41,7 @@ export class UserAgent {
     return response
   }
 
-  /** Follows redirects from `url` until one leads to an address that `isEnd` names, or to an answer that is none. */
+  /** Follows redirects from `url` to an address for which `isEnd` holds, or to an answer that is no redirect. */
   async follow(
     url: string,
     isEnd: (url: string) => boolean,
@@ -61,7 +60,7 @@ export class UserAgent {
     throw new Error('too many redirects')
   }
 
-  /** Answers a consent page; gives what that is answered, or the page where it is none or stays open. */
+  /** Answers a consent page. Returns the answer to that, or the page if it is another one or stays open. */
   async #answered(at: string, response: Response): Promise<Response> {
     const page = await response.clone().text()
     const question = consentOf(page, at)
@@ -73,35 +72,35 @@ export class UserAgent {
     return this.post(action, { token, decision: this.answer })
   }
 
-  /** Answers a page that asks where to log in, with the next choice. */
+  /** Answers a page that asks where to log in with the next choice. */
   async #chosen(at: string, response: Response): Promise<Response> {
     const { token = '' } = consentOf(await response.text(), at) ?? {}
     return this.post(new URL('choose', at).href, { token, ...this.choices.shift() })
   }
 
-  /** Sends the cookies of one host to another one too: two replicas behind one name. */
+  /** Sends the cookies of one host to another as well, like two replicas behind one name. */
   share(host: string, other: string): void {
     const jar = this.#jars.get(host) ?? new Map<string, string>()
     for (const one of [host, other]) this.#jars.set(one, jar)
   }
 
-  /** Drops the cookies of a host: whoever is logged in there is not any more. */
+  /** Deletes the cookies of a host, which logs the user out there. */
   forget(host: string): void {
     this.#jars.delete(host)
   }
 
-  /** What it sends a host in the header `Cookie`. */
+  /** Returns the header `Cookie` for a host. */
   cookies(host: string): string {
     return [...(this.#jars.get(host) ?? [])].map(([name, value]) => `${name}=${value}`).join('; ')
   }
 
-  /** Value of a cookie that a host has set. */
+  /** Returns the value of a host's cookie. */
   cookie(host: string, name: string): string | undefined {
     return this.#jars.get(host)?.get(name)
   }
 }
 
-/** Where the form of a consent page is posted to, and its token; undefined where there is no such form. */
+/** Returns the URL and the token of a consent page's form, or undefined if there is none. */
 export function consentOf(page: string, at: string): { readonly action: string; readonly token: string } | undefined {
   const token = /name="token" value="([\w.-]+)"/.exec(page)?.[1]
   const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1]

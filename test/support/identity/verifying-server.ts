@@ -5,19 +5,19 @@ interface VerifyingServerOptions {
   readonly era: 'modern' | 'legacy'
   readonly issuer: string
   readonly jwksUrl: string
-  /** What tokens have to be meant for. */
+  /** Required audience of tokens. */
   readonly audience: string
-  /** Address that it listens at; default 127.0.0.1. */
+  /** Address to listen at; default 127.0.0.1. */
   readonly host?: string
 }
 
-/** A backend that takes tokens of an issuer, meant for it, and nothing else. */
+/** A backend that only accepts an issuer's tokens that are meant for it. */
 export interface VerifyingServer extends RawServer {
-  /** Claims of the tokens that were let in. */
+  /** Claims of the accepted tokens. */
   readonly admitted: JWTPayload[]
 }
 
-/** Its tool `t` says whose token it was called with. */
+/** Starts the backend. Its tool `t` returns the subject of the token. */
 export async function startVerifyingServer(options: VerifyingServerOptions): Promise<VerifyingServer> {
   const { era, issuer, jwksUrl, audience, host } = options
   const keys = createRemoteJWKSet(new URL(jwksUrl))

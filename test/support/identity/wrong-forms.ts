@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert'
 /** The media type of forms. */
 export const FORM = 'application/x-www-form-urlencoded'
 
-/** Values as they stand in a form, encoded or not. */
+/** Values as they are in a form, encoded or not. */
 export const VALUES: Readonly<Record<string, string>> = {
   nothing: '',
   'a NUL, encoded': '%00',
@@ -28,7 +28,7 @@ export const VALUES: Readonly<Record<string, string>> = {
   'twenty thousand bytes that are no UTF-8': '%FF'.repeat(6_000),
 }
 
-/** What does not depend on the fields: not one of these is the form of anything. */
+/** Bodies that are no valid form, whatever the fields. */
 const BODIES: Readonly<Record<string, string>> = {
   nothing: '',
   'only separators': '&'.repeat(10_000),
@@ -40,14 +40,14 @@ const BODIES: Readonly<Record<string, string>> = {
   'fields in brackets': 'token[]=x&token[a]=y&grant_type[]=refresh_token&client_id[__proto__]=z',
 }
 
-/** A form with right fields, as it is sent for one test. */
+/** A correct form for one test. */
 export interface Target {
   readonly url: string
   readonly fields: Readonly<Record<string, string>>
   readonly headers?: Readonly<Record<string, string>>
-  /** Fields in which some wrong values mean something else that is right, such as none where there may be none. */
+  /** Fields for which some wrong values are valid with another meaning, such as no value where none is allowed. */
   readonly free?: readonly string[]
-  /** Fields that may be absent, or empty, which is the same. */
+  /** Fields that may be absent or empty, with the same meaning. */
   readonly optional?: readonly string[]
 }
 
@@ -58,7 +58,7 @@ interface Attempt {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Fields as a form, some of them by values that are encoded as they are. */
+/** Encodes fields as a form, some of them with values that are already encoded. */
 export const encoded = (fields: Readonly<Record<string, string>>, raw: Readonly<Record<string, string>> = {}): string =>
   Object.keys({ ...fields, ...raw })
     .map((name) => `${name}=${raw[name] ?? encodeURIComponent(fields[name] as string)}`)
@@ -86,7 +86,7 @@ function attemptsAt({ fields, free = [], optional = [] }: Target): Attempt[] {
   return attempts
 }
 
-/** Sends them all, some at a time; gives those that were not refused as `isRefused` wants. */
+/** Sends all forms, some at a time, and returns those that `isRefused` does not accept as refused. */
 export async function notRefused(
   target: Target,
   isRefused: (response: Response, text: string) => boolean,
@@ -115,7 +115,7 @@ const ERRORS = new Set([
   'invalid_scope',
   'unsupported_grant_type',
 ])
-/** An answer of RFC 6749 section 5.2. */
+/** Tells whether an answer is an error of RFC 6749 section 5.2. */
 export function isOAuthError({ status, headers }: Response, text: string): boolean {
   const { error, error_description: description } = JSON.parse(text) as { error: string; error_description: string }
   const isFramed = headers.get('content-type') === 'application/json' && headers.get('cache-control') === 'no-store'

@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 
 export interface Authority {
-  /** Folder with `ca.pem`, `key.pem` and `cert.pem`. */
+  /** Contains `ca.pem`, `key.pem` and `cert.pem`. */
   readonly directory: string
   readonly ca: string
   readonly key: string
@@ -16,7 +16,7 @@ export interface Authority {
   remove(): Promise<void>
 }
 
-/** A private certificate authority with one certificate for loopback. Needs the command openssl. */
+/** Creates a private certificate authority with one certificate for loopback. Needs the command openssl. */
 export async function createAuthority(): Promise<Authority> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-ca-'))
   const openssl = (...args: readonly string[]) => run('openssl', args, { cwd: directory })

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 
-/** Cuts a connection both of whose ends are closing, and ends. */
+/** Cuts a connection whose ends are both closing, and ends. */
 const CUT_WHILE_CLOSING = `
   const { connect, createServer } = await import('node:net')
   const { startCutProxy } = await import(${JSON.stringify(new URL('cut-proxy.ts', import.meta.url))})

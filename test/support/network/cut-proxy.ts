@@ -1,11 +1,11 @@
 import { connect, createServer, type Socket } from 'node:net'
 
-/** A TCP relay on loopback whose connections can be cut, frozen or refused: a network that fails. */
+/** A TCP relay on loopback that simulates a failing network: it cuts, freezes or refuses connections. */
 export interface CutProxy {
   readonly port: number
-  /** Resets every connection there is; new ones are relayed. */
+  /** Resets all open connections; new ones are relayed. */
   cut(): void
-  /** Relays nothing any more and says nothing about it, until `thaw`. */
+  /** Stops relaying without closing anything, until `thaw`. */
   freeze(): void
   thaw(): void
   /** Refuses new connections and resets the old ones, until `thaw`. */
@@ -14,8 +14,8 @@ export interface CutProxy {
 }
 
 /**
- * Resets a connection. One whose end is under way is destroyed instead: `resetAndDestroy` fails on it (EINVAL), Node takes
- * the handle for closing all the same, and at its exit waits for that without end.
+ * Resets a connection, or destroys it if one of its ends is closing. For such a connection `resetAndDestroy` fails
+ * (EINVAL), but Node believes that the handle is closing and waits for it forever at exit.
  */
 function reset(socket: Socket): void {
   if (socket.writableEnded) socket.destroy()

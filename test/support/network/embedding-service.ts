@@ -9,25 +9,25 @@ export interface EmbeddingRequest {
   readonly texts: readonly string[]
 }
 
-/** What texts mean: each list is one meaning, whichever of its words is said. */
+/** The meanings of texts: each list is one meaning, expressed by any of its words. */
 export type Meanings = readonly (readonly string[])[]
 
 export interface EmbeddingService {
   readonly url: string
   readonly port: number
   readonly seen: EmbeddingRequest[]
-  /** Answers in place of the service; true where it has. */
+  /** Answers in place of the service; returns true if it has. */
   answer: ((request: EmbeddingRequest, res: ServerResponse) => boolean) | undefined
-  /** All that it was asked about. */
+  /** The texts of all requests. */
   readonly texts: readonly string[]
-  /** Its next answers have vectors of so many numbers more. */
+  /** Makes the vectors of its next answers longer by this many numbers. */
   more: number
   close(): Promise<void>
 }
 
 /**
- * An embedding service with a model of very few words, by the protocols of text-embeddings-inference (`/embed`) and of
- * OpenAI (`/v1/embeddings`, in no order).
+ * Starts an embedding service with a tiny model. It speaks the protocols of text-embeddings-inference (`/embed`) and of
+ * OpenAI (`/v1/embeddings`, with its answers out of order).
  */
 export async function startEmbeddingService(meanings: Meanings, host = '127.0.0.1'): Promise<EmbeddingService> {
   const seen: EmbeddingRequest[] = []
@@ -66,7 +66,7 @@ export async function startEmbeddingService(meanings: Meanings, host = '127.0.0.
   return service
 }
 
-/** One number for each meaning, one that all texts have a little of, and so many more. */
+/** Returns one number for each meaning, one that every text has a little of, and `more` others. */
 function vectorOf(text: string, meanings: Meanings, more: number): readonly number[] {
   const lower = text.toLowerCase()
   const said = meanings.map((words) => words.filter((word) => lower.includes(word)).length)

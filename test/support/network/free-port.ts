@@ -4,16 +4,16 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * Below those that the system hands out by itself (from 32768 on by default), to outgoing connections and to who listens
- * at port 0: nobody gets one of these between its choice and its use, nor while a server that is to come back is away.
+ * The range is below the ephemeral ports (from 32768 on by default), so that the system gives none of these ports to
+ * outgoing connections or to servers on port 0, between choice and use or while a server restarts.
  */
 const [FIRST, END] = [10_000, 30_000]
-/** `fetch` refuses to ask at this port, the only one of ours that it blocks (https://fetch.spec.whatwg.org/#port-blocking). */
+/** The only port of the range that `fetch` blocks (https://fetch.spec.whatwg.org/#port-blocking). */
 const BLOCKED = 10_080
 
 /**
- * A TCP port on loopback that is free, and that no other test takes for as long as this process lives: its number is held
- * as a UDP port, which is in nobody's way.
+ * Returns a free TCP port on loopback. No other test takes it while this process lives, because a UDP socket with the
+ * same number, which disturbs nobody, reserves it.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -37,7 +37,7 @@ async function isFree(port: number): Promise<boolean> {
   return true
 }
 
-/** Whether it takes its port; throws where it can't for another reason than that it is taken. */
+/** Tells whether it could reserve its port. Throws for errors other than that the port is taken. */
 function came(one: NodeJS.EventEmitter, event: string): Promise<boolean> {
   return once(one, event).then(
     () => true,

@@ -6,28 +6,27 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 
-/** A repository behind git's own smart HTTP backend, on loopback. */
+/** A repository that git's own smart HTTP backend serves on loopback. */
 export interface GitServer {
   /** URL of the repository. */
   readonly url: string
-  /** The same repository by the file system. */
+  /** Path of the same repository. */
   readonly fileUrl: string
-  /** Serves it as plain files (the dumb protocol), too; kept up by each commit. */
+  /** Serves it as plain files (the dumb protocol) too; each commit updates them. */
   plain(): Promise<{ readonly url: string; close(): Promise<void> }>
   /** `path?query` of each request so far. */
   readonly requests: string[]
-  /** Bytes of all answers so far. */
+  /** Number of bytes of all answers so far. */
   served(): number
   /** Sets an option of the repository, such as `uploadpack.allowFilter`. */
   set(key: string, value: string): void
-  /** Runs git in the work tree, with a commit's author, and gives what it says. */
+  /** Runs git in the work tree as a commit's author, and returns its output. */
   run(...args: readonly string[]): string
-  /** The work tree. */
   readonly folder: string
-  /** Makes a commit of these files on a branch and gives its id. */
+  /** Commits these files on a branch, and returns the commit's id. */
   commit(files: Readonly<Record<string, string>>, branch?: string): string
   tag(name: string, commit: string): void
-  /** From then on only `user:password` is let in; undefined: everybody. */
+  /** Requires `user:password` from now on; undefined allows everybody. */
   protect(credentials: string | undefined): void
   close(): Promise<void>
 }

@@ -9,15 +9,15 @@ import { freePort } from './free-port.ts'
 export interface IdentityProviderOptions {
   /** Path of the issuer, such as `/tenants/a`; default none. */
   readonly path?: string
-  /** Which discovery document is served; default the OpenID Connect one. `none`: keys alone. */
+  /** The kind of discovery document; default OpenID Connect's. `none` serves only keys. */
   readonly discovery?: 'suffixed' | 'oauth-inserted' | 'openid-inserted' | 'none'
-  /** What the discovery document names as its issuer; default the issuer. */
+  /** The issuer in the discovery document; default the issuer. */
   readonly namedIssuer?: string
-  /** Where the discovery document says the keys are; default here. */
+  /** The `jwks_uri` in the discovery document; default its own. */
   readonly jwksUri?: string
   /** Token that its endpoints require. */
   readonly requireBearer?: string
-  /** Port, to come back where an earlier one was; default any. */
+  /** Port of an earlier provider that this one replaces; default any. */
   readonly port?: number
 }
 
@@ -25,13 +25,13 @@ export type Algorithm = 'RS256' | 'ES256'
 
 export interface MintOptions {
   readonly algorithm?: Algorithm
-  /** Protected header fields that replace the usual ones; undefined drops one. */
+  /** Protected header fields that replace the usual ones; undefined removes one. */
   readonly header?: Readonly<Record<string, unknown>>
   /** Seconds from now; default 300. */
   readonly expiresIn?: number
 }
 
-/** How the provider answers: as it should, with an error, with rubbish, not at all, or by a redirect. */
+/** The provider's answers: correct, an error, invalid, none, a redirect, or huge. */
 export type Behaviour = 'fine' | 'error' | 'rubbish' | 'hangs' | 'redirects' | 'huge'
 
 interface SigningKey {
@@ -41,29 +41,32 @@ interface SigningKey {
   readonly publicJwk: JWK
 }
 
-/** A real identity provider on loopback: discovery, keys, tokens. For tests; it logs nobody in. */
+/** A real identity provider on loopback: discovery, keys and tokens. It has no login. */
 export interface IdentityProvider {
   readonly issuer: string
   readonly jwksUrl: string
   readonly port: number
-  /** Requests so far, by path. */
+  /** Number of requests so far, by path. */
   readonly requests: ReadonlyMap<string, number>
   behaviour: Behaviour
-  /** Answers in its place where it gives true. */
+  /** Answers in place of the provider; returns true if it has. */
   intercept: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined
-  /** A signed token; `iss`, `sub`, `iat` and `exp` are filled in unless `claims` has them (undefined drops one). */
+  /**
+   * Returns a signed token. `iss`, `sub`, `iat` and `exp` are filled in unless `claims` has them; undefined removes
+   * one.
+   */
   mint(claims?: Readonly<Record<string, unknown>>, options?: MintOptions): Promise<string>
-  /** Where opaque tokens are asked about (RFC 7662), by `introspectionClient` alone. */
+  /** The introspection endpoint (RFC 7662), for `introspectionClient` only. */
   readonly introspectionUrl: string
-  /** An opaque token; `claims` are what introspection answers beside `active`, `iss`, `sub` and `exp`. */
+  /** Returns an opaque token; introspection answers with `claims`, `active`, `iss`, `sub` and `exp`. */
   grant(claims?: Readonly<Record<string, unknown>>): string
   revoke(token: string): unknown
-  /** New signing keys; the old ones are no longer published unless `keepOld`. */
+  /** Makes new signing keys; the old ones are no longer published unless `keepOld` is set. */
   rotate(options?: { readonly keepOld?: boolean }): Promise<void>
   close(): Promise<void>
 }
 
-/** Has characters that must be form-encoded before they go into HTTP Basic. */
+/** Contains characters that must be form-encoded in HTTP Basic. */
 export const introspectionClient = { id: 'the:registry', secret: secret('p%ss w:rd+ü12') } as const
 
 export async function startIdentityProvider(options: IdentityProviderOptions = {}): Promise<IdentityProvider> {
@@ -85,7 +88,7 @@ export async function startIdentityProvider(options: IdentityProviderOptions = {
     if (url === `${path}/introspect`) return introspect(request, response, granted)
     return json(response, 404, { error: 'not_found' })
   })
-  // One that comes back finds its port free.
+  // The server may be started again on this port.
   const chosen = options.port ?? (await freePort())
   await new Promise<void>((resolve) => server.listen(chosen, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
@@ -185,7 +188,7 @@ function misbehave(behaviour: Exclude<Behaviour, 'fine'>, request: IncomingMessa
   }
 }
 
-/** Answers only to the client that has the secret, in HTTP Basic with both parts form-encoded (RFC 6749 section 2.3.1). */
+/** Answers only the client with the secret, in HTTP Basic with both parts form-encoded (RFC 6749 section 2.3.1). */
 async function introspect(
   request: IncomingMessage,
   response: ServerResponse,

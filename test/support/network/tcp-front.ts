@@ -1,19 +1,19 @@
 import { connect, createServer, type Socket } from 'node:net'
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls'
 
-/** A load balancer: one address in front of several ports, each new connection to the one that is chosen. */
+/** A load balancer with one address for several ports; new connections go to the chosen ones. */
 export interface TcpFront {
   readonly port: number
-  /** Where new connections go, to each in turn. Old ones stay. */
+  /** The ports for new connections, which they use in turn. Old connections stay. */
   choose(...ports: number[]): void
-  /** Connections that went to a port. */
+  /** Number of connections to a port so far. */
   connections(port: number): number
-  /** Those of them that have not ended. */
+  /** Number of open connections to a port. */
   open(port: number): number
   close(): Promise<void>
 }
 
-/** @param tls where clients speak TLS, which ends here */
+/** @param tls terminates the clients' TLS */
 export async function startTcpFront(first: number, tls?: TlsOptions): Promise<TcpFront> {
   let chosen = [first]
   const sent: number[] = []

@@ -2,24 +2,24 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { orFail } from '../or-fail.ts'
 
-/** What came to a token endpoint. */
+/** A request to a token endpoint. */
 export interface TokenRequest {
   readonly path: string
   readonly headers: IncomingMessage['headers']
   readonly form: Readonly<Record<string, string>>
 }
 
-/** A token endpoint that records what it is asked and answers as a test says. */
+/** A token endpoint that records requests and answers as a test wants. */
 export interface TestTokenEndpoint {
   readonly url: string
   readonly port: number
   readonly requests: TokenRequest[]
-  /** Answers a request; the default exchanges a token, see `exchanged`. */
+  /** Answers a request; by default with an exchanged token, see `exchanged`. */
   answer: (request: TokenRequest, response: ServerResponse) => void | Promise<void>
   close(): Promise<void>
 }
 
-/** What an exchange answers, as RFC 8693 (section 2.2.1) has it. */
+/** Returns the answer to an exchange, as in RFC 8693 section 2.2.1. */
 export const exchanged = (token: string, more: Readonly<Record<string, unknown>> = {}): object => ({
   access_token: token,
   issued_token_type: 'urn:ietf:params:oauth:token-type:access_token',
@@ -28,11 +28,11 @@ export const exchanged = (token: string, more: Readonly<Record<string, unknown>>
   ...more,
 })
 
-/** The claims of a JWT, unverified. */
+/** Returns the claims of a JWT without verifying it. */
 export const claimsOf = (token = ''): { readonly iss?: string; readonly sub?: string } =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString() || '{}')
 
-/** The subject of a JWT, unverified. */
+/** Returns the subject of a JWT without verifying it. */
 export const subjectOf = (token = ''): string => claimsOf(token).sub ?? ''
 
 export function respond(response: ServerResponse, status: number, body: unknown): void {
@@ -40,7 +40,9 @@ export function respond(response: ServerResponse, status: number, body: unknown)
   response.end(typeof body === 'string' ? body : JSON.stringify(body))
 }
 
-/** By default each exchange gives a token that names its subject, the audience and how many there were before. */
+/**
+ * Starts the endpoint. By default each exchanged token names its subject, its audience and the number of earlier ones.
+ */
 export async function startTokenEndpoint(port = 0): Promise<TestTokenEndpoint> {
   const requests: TokenRequest[] = []
   const endpoint = { requests } as unknown as TestTokenEndpoint

@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** An HTTP server that answers as it is told. */
+/** An HTTP server with a handler that a test chooses. */
 export interface Upstream {
   readonly url: string
   readonly requests: { readonly url: URL; readonly headers: IncomingMessage['headers']; readonly at: number }[]
-  /** Takes the place of the handler. */
+  /** Replaces the handler. */
   answer: (url: URL, response: ServerResponse, request: IncomingMessage) => void
   close(): Promise<void>
 }
@@ -34,14 +34,14 @@ export function json(response: ServerResponse, body: unknown, headers: Record<st
 
 const OFFICIAL = 'io.modelcontextprotocol.registry/official'
 
-/** One version that an upstream holds. */
+/** One version in an upstream registry. */
 export interface Held {
   readonly server: { readonly name: string; readonly version: string }
   readonly status?: string
   readonly updatedAt?: string
 }
 
-/** Answers lists as a registry of the API v0.1 does, in pages of two, out of what `held` gives at the time. */
+/** Answers lists as a registry with API v0.1 does, in pages of two, from the current result of `held`. */
 export function listOf(held: () => readonly Held[]): Upstream['answer'] {
   return (url, response) => {
     const since = url.searchParams.get('updated_since')

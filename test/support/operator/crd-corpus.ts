@@ -1,4 +1,4 @@
-/** Reads `test/crds/corpus`: objects and the verdict on each. */
+/** Reads `test/crds/corpus`: objects, each with the expected verdict. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
@@ -7,7 +7,7 @@ import { DEFAULT_GROUP, formatApiVersion } from '../../../crds/index.ts'
 export interface CorpusCase {
   readonly title: string
   readonly object: { apiVersion: string; kind: string; metadata: { name: string }; spec: object }
-  /** Pointer and a part of the message of every finding; empty for a valid object. */
+  /** The pointer and a part of the message of every finding; empty for a valid object. */
   readonly refused: readonly (readonly [pointer: string, message: string])[]
 }
 
@@ -18,7 +18,7 @@ interface CorpusFile {
     readonly title: string
     readonly name?: string
     readonly set?: object
-    /** How often the one item of a list of the spec stands there, each time with a number behind its name. */
+    /** Lists of the spec whose only item is repeated this many times, each with a number after its name. */
     readonly many?: Readonly<Record<string, number>>
     readonly spec?: unknown
     readonly refused?: Record<string, string> | [string, string][]
@@ -28,7 +28,7 @@ interface CorpusFile {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   value !== null && typeof value === 'object' && !Array.isArray(value)
 
-/** RFC 7386. */
+/** Applies a merge patch (RFC 7386). */
 function merge(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch
   const result: Record<string, unknown> = isObject(target) ? { ...target } : {}

@@ -5,7 +5,7 @@ import type { SchemaNode } from '../../../crds/walk.ts'
 export const declarations: readonly KindDeclaration[] = Object.values(kinds)
 
 export interface Place {
-  /** For people: `MCPServer.spec.env[].name`. */
+  /** A readable path: `MCPServer.spec.env[].name`. */
   readonly path: string
   readonly node: SchemaNode
   readonly parent?: SchemaNode

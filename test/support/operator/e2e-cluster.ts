@@ -16,14 +16,14 @@ import type { LiveObject } from './live-object.ts'
 
 const root = join(import.meta.dirname, '..', '..', '..')
 const OPERATOR_NAMESPACE = 'portico-system'
-/** What a kubectl that waits is given, in milliseconds: images are there, but two cores start every pod. */
+/** Timeout of a waiting kubectl in milliseconds. The images are on the node, but two cores start every pod. */
 const PATIENCE = 240_000
 const POLL_MS = 250
 
 const kubeconfig = process.env['KUBECONFIG']
 if (!kubeconfig) throw new Error('these tests run on the node that test/e2e/run.ts starts')
 
-/** A pod as far as tests look at it. */
+/** The fields of a pod that tests read. */
 export interface Pod {
   readonly metadata: { readonly name: string; readonly uid: string; readonly deletionTimestamp?: string }
   readonly status: {
@@ -48,10 +48,10 @@ const { clusters, users } = JSON.parse(readFileSync(kubeconfig, 'utf8')) as {
   readonly users: readonly [{ readonly user: { readonly token: string } }]
 }
 
-/** The node's administrator, who asks the API server without a kubectl for each look. */
+/** The node's administrator, without starting a kubectl for each request. */
 export const admin: Admin = adminOf(clusters[0].cluster.server, users[0].user.token)
 
-/** Runs kubectl as administrator and gives its standard output; throws with its standard error. */
+/** Runs kubectl as administrator and returns its standard output; throws with its standard error. */
 export function kubectl(args: readonly string[], input?: string): string {
   const [program, ...leading] = kubernetes(['kubectl'])('kubectl')
   return execFileSync(program, [...leading, ...args], {
@@ -63,18 +63,18 @@ export function kubectl(args: readonly string[], input?: string): string {
   })
 }
 
-/** What kubectl prints as JSON: of kinds of others, which resources.ts does not know. */
+/** Returns kubectl's JSON, for kinds of others, which resources.ts does not know. */
 export const get = <T>(...args: string[]): T => JSON.parse(kubectl(['get', ...args, '--output', 'json'])) as T
 
 const config = loadKubeConfig(kubeconfig)
 
-/** The same administrator beside what else the test does; to be closed at the end where it was asked. */
+/** A client of the administrator that works beside the test; close it at the end if it was used. */
 export const beside = {
   api: new ApiServer(config, 'test'),
   close: () => config.closePool(),
 }
 
-/** Objects of several kinds, separated by commas, asked for beside what else the test does, for no longer than ten seconds. */
+/** Lists objects of several kinds, separated by commas, asynchronously and within ten seconds. */
 export async function listBeside(kinds: string, namespace: string): Promise<LiveObject[]> {
   const lists = kinds.split(',').map(async (word) => {
     const resource = resourceNamed(word)
@@ -91,24 +91,24 @@ export const apply = (namespace: string, ...objects: readonly object[]) =>
     JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }),
   )
 
-/** A namespace that takes only pods of the restricted Pod Security Standard. */
+/** Creates a namespace that enforces the restricted Pod Security Standard. */
 export function createNamespace(name: string): string {
   const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' }
   apply('default', { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } })
   return name
 }
 
-/** All pods of a namespace, or those with labels. */
+/** Returns the pods of a namespace, all or those with labels. */
 export const podsIn = (namespace: string, labels?: string): Pod[] =>
   admin.list('pods', { namespace, ...(labels === undefined ? {} : { labels }) }) as unknown as Pod[]
 
-/** Pods of a workload that aren't on their way out. */
+/** Returns the pods of a workload that are not being deleted. */
 export const podsOf = (namespace: string, kind: string, name: string): Pod[] =>
   podsIn(namespace, `app.kubernetes.io/name=${kind.toLowerCase()},app.kubernetes.io/instance=${name}`).filter(
     ({ metadata }) => !metadata.deletionTimestamp,
   )
 
-/** Names of the objects of several kinds, separated by commas, in a namespace. */
+/** Returns the names of a namespace's objects of several kinds, separated by commas. */
 export const namesIn = (namespace: string, kinds: string): string[] =>
   admin
     .listMetadata(kinds, { namespace })
@@ -123,7 +123,7 @@ export const containersOf = ({ status }: Pod): readonly ContainerStatus[] => [
   ...(status.containerStatuses ?? []),
 ]
 
-/** Pods of a namespace and what they say: for the message of a failed test. */
+/** Describes the pods of a namespace and their logs, for the message of a failed test. */
 function explain(namespace: string): string {
   const logs = podsIn(namespace).map(({ metadata: { name } }) => {
     const given = ['logs', name, '--namespace', namespace, '--all-containers', '--prefix', '--tail', '60']
@@ -156,8 +156,8 @@ export async function until(
 }
 
 /**
- * Waits until an object's latest generation is Ready, and until this node reaches its `status.url`, which is returned:
- * kube-proxy writes the rules of a Service some time after its pods are ready, and refuses connections until then.
+ * Waits until an object's latest generation is Ready and this node reaches its `status.url`, which is returned.
+ * kube-proxy writes the rules of a Service some time after its pods are ready, and connections are refused until then.
  */
 export async function untilReady(namespace: string, kind: string, name: string): Promise<string> {
   let url = ''
@@ -185,14 +185,14 @@ async function acceptsConnection({ hostname, port, protocol }: URL): Promise<boo
   }
 }
 
-/** Ends the process of a container, as a crash does. The tests see the node's processes: they share its sandbox. */
+/** Kills the process of a container. The tests see the node's processes, because they run in the same sandbox. */
 export function killContainer({ containerID = '' }: ContainerStatus): void {
   const id = containerID.replace('containerd://', '')
   const groups = (process: string) => {
     try {
       return readFileSync(join('/proc', process, 'cgroup'), 'utf8')
     } catch {
-      return '' // It has ended meanwhile.
+      return '' // The process has ended meanwhile.
     }
   }
   const found = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && id !== '' && groups(name).includes(id))
@@ -202,7 +202,7 @@ export function killContainer({ containerID = '' }: ContainerStatus): void {
 
 /**
  * Applies one of the two installations of operator/deploy with this checkout's image, the namespaced one in the given
- * namespace; both replicas are Ready after it. Gives what takes it away again, with the CRDs (`all`) or without them.
+ * namespace, and waits until both replicas are Ready. The returned function removes it, with the CRDs (`all`) or without.
  */
 export async function installOperator(
   variant: 'cluster' | 'namespaced',

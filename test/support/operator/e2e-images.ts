@@ -8,12 +8,12 @@ import type { TarEntry } from '../../../build/image/tar.ts'
 const root = join(import.meta.dirname, '..', '..', '..')
 const everything = join(root, 'node_modules', '@modelcontextprotocol', 'server-everything', 'dist')
 
-/** The image that the operator and the data planes run on the node. */
+/** The image of the operator and the data planes on the node. */
 export const PORTICO_IMAGE = 'localhost/portico:e2e'
 
 const file = (path: string, content: Uint8Array): TarEntry => ({ path, type: 'file', mode: 0o644, content })
 
-/** A program's sources as few files that need no node_modules. */
+/** Bundles a program into a few files that need no node_modules. */
 async function bundle(folder: string, options: BuildOptions): Promise<TarEntry[]> {
   const { outputFiles = [] } = await build({
     bundle: true,
@@ -48,7 +48,7 @@ const serverImage = (
   compress: false,
 })
 
-/** The reference server as its published image has it: the whole command line is given as arguments. */
+/** The reference server as its published image has it, which takes the whole command line as arguments. */
 async function everythingImage(node: readonly TarEntry[]): Promise<ImageOptions> {
   const program = await bundle('app/dist', { entryPoints: { index: join(everything, 'index.js') } })
   const docs = readdirSync(join(everything, 'docs')).map((name) =>
@@ -62,7 +62,7 @@ async function clockImage(node: readonly TarEntry[]): Promise<ImageOptions> {
   return serverImage('portico-samples/clock:1.0.0', node, program, [`/${NODE_PATH}`, 'clock-server.js'])
 }
 
-/** Portico from dist/, and the images that samples/quickstart names. */
+/** Portico from dist/, and the images of samples/quickstart. */
 export async function nodeImages(): Promise<ImageOptions[]> {
   const node = nodeLayer()
   const portico = await porticoImage({ name: PORTICO_IMAGE, compress: false, node })

@@ -1,4 +1,4 @@
-/** One world in which every field that somebody reads is set: what tests of all fields start from. */
+/** Manifests in which every field that the code reads is set; tests of all fields start from them. */
 
 const pods = `
   podTemplateSpec: {spec: {nodeSelector: {a: b}}}
@@ -36,7 +36,7 @@ const digest = (letter: string) => `"sha256:${letter.repeat(64)}"`
 const filling = '{maxTokens: 5, refillPeriod: 10s}'
 const limiting = `{shared: ${filling}, perUser: ${filling}, tools: [{name: a, shared: ${filling}, perUser: ${filling}}]}`
 
-/** The block `audit`, with the event of its filters. */
+/** The block `audit`, with an event for its filters. */
 const auditing = (event: string, more = '') =>
   `{enabled: true, logFile: /var/log/audit/a, eventTypes: [${event}], excludeEventTypes: [${event}], includeRequestData: true, includeResponseData: true, maxDataSize: 10, trustedProxies: [10.0.0.0/8]${more}}`
 
@@ -74,7 +74,7 @@ const key = '{name: secret, key: key}'
 const timeouts = 'dialTimeout: 4s, readTimeout: 2s, writeTimeout: 2s'
 const tls = `{caCertSecretRef: ${key}, insecureSkipVerify: true}`
 
-/** The ways to Redis that exclude each other, each in an object of its own. */
+/** The mutually exclusive connections to Redis, each in its own object. */
 const redisWays = [
   `{addr: "redis:6379", clusterMode: true, aclUserConfig: {usernameSecretRef: ${key}, passwordSecretRef: ${key}}, tls: ${tls}, ${timeouts}}`,
   `{sentinelConfig: {masterName: m, sentinelAddrs: ["redis:26379"], db: 1}, sentinelTls: ${tls}}`,
@@ -114,11 +114,11 @@ spec: {${required}, disruption: {minAvailable: 50%}}
 const failures =
   '{healthCheckInterval: 20s, healthCheckTimeout: 5s, unhealthyThreshold: 2, partialFailureMode: fail, circuitBreaker: {enabled: true, failureThreshold: 2, timeout: 10s}}'
 
-/** Policies on who users are at one provider. */
+/** Policies for the users of one provider. */
 const judging =
   'authzConfig: {type: inline, inline: {policies: ["permit(principal, action, resource);"], primaryUpstreamProvider: corp}}'
 
-/** Who may redeem assertions of an issuer, but for bindings. */
+/** Policies for the assertions of an issuer, without bindings. */
 const redemption = `
 acceptedAssertionTypes: [jwt_bearer, id_jag]
 replay: reusable
@@ -128,7 +128,7 @@ tenants: {claim: tid, allowed: [t]}
 audTenant: t
 claims: {name: name, email: email, groups: groups, groupsKept: ["g*"]}`
 
-/** The issuers of other tokens, in the form of each issuer's own policies. */
+/** The issuers of other tokens, each with its own policies. */
 const ownPolicies = `
     delegateClients: [{clientId: d, clientSecretRef: ${key}, audiences: [x], scopes: [s]}]
     spiffeTrustDomains:
@@ -176,7 +176,7 @@ const ownPolicies = `
       - issuerUrl: https://idp.example.com
         jwtBearerGrant: {maxAssertionAge: 5m, subjectBindings: [{subject: s, allowedResources: [x]}], linkTo: corp}`
 
-/** The same in the form of grants. */
+/** The same issuers, with their policies as grants. */
 const grants = (linkTo: string) => `
     trustedIssuers: [{issuerUrl: https://outside.example.com, name: outside, keySource: cluster}, {issuerUrl: https://idp.example.com, name: corp}]
     inboundGrants:
@@ -199,7 +199,7 @@ const grants = (linkTo: string) => `
             subjectBindings: [{subject: s, allowedResources: [x]}]${redemption.replaceAll('\n', '\n            ')}
           - {issuerRef: corp, maxAssertionAge: 5m, subjectRules: [{name: all, matcher: "true", allowedResources: [x]}]${linkTo}}`
 
-/** Who may come to an authorization server without having registered. */
+/** Policies for clients that have not registered at an authorization server. */
 const delegation = (index: number) => `
     cimd: {enabled: true, cacheMaxSize: 10, cacheFallbackTtl: 5m}${index === 0 ? ownPolicies : grants(index === 1 ? '' : ', linkTo: corp')}
     dpop: {mode: required, nonce: required}
@@ -211,7 +211,7 @@ metadata: {name: logging-in}
 spec: {remoteUrl: "https://example.com/mcp", oidcConfigRef: {name: logging-in, audience: a}, authServerRef: {name: logging-in-0}, ${judging}}
 ---`
 
-/** Authorization servers, one for each way to Redis: of a gateway, and of a proxy. */
+/** Authorization servers of a gateway and of a proxy, one for each connection to Redis. */
 const loggingIn = redisWays
   .map((redis, index) => {
     const server = `
@@ -325,7 +325,7 @@ spec: {image: x, transport: streamable-http, oidcConfigRef: {name: logging-in, a
   })
   .join('')
 
-/** Policies in each form, but for those that have a place in the larger objects below. */
+/** Policies in each form that is not in one of the larger objects below. */
 const guarded = Object.entries({
   MCPServer: ['image: x, transport: streamable-http', ''],
   MCPRemoteProxy: ['remoteUrl: "https://example.com/mcp"', ''],
@@ -358,7 +358,7 @@ const asking = {
 }
 const stepping = { condition: 'true', timeout: '10s', defaultResults: { text: 'a' }, onError: failing }
 
-/** A workflow with every field that one can have; `prefix` in the names of it and of its tools keeps two of them apart. */
+/** A workflow with all fields; `prefix` in its names and in those of its tools distinguishes two workflows. */
 const workflow = (prefix: string) =>
   JSON.stringify({
     name: `${prefix}-flow`,
@@ -394,7 +394,7 @@ const workflow = (prefix: string) =>
     },
   })
 
-/** Manifests that set every field of every kind that somebody reads, all served. */
+/** Returns manifests that set every field of every kind that the code reads, all of which are served. */
 export const fieldCorpus = `${onRedis}${loggingIn}${guarded}${budgets}
 kind: MCPAuthzConfig
 metadata: {name: policies}

@@ -1,4 +1,4 @@
-/** The fields that an object sets, and other values for them: for tests that change one field after the other. */
+/** Finds the fields that an object sets, and other values for them, for tests that change one field after another. */
 import { at, isObject } from '../../../crds/settings/json.ts'
 import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import type { ClusterView, KubernetesObject } from '../../../operator/model/index.ts'
@@ -6,10 +6,10 @@ import { reconcile } from '../../../operator/reconcile/index.ts'
 import { canonicalJson } from '../../../operator/render/object/canonical.ts'
 import { context, nameOf } from './plans.ts'
 
-/** A leaf that is set: where, by which schema, and how its parent sees it. */
+/** A leaf that is set: its pointer, its schema, and its key in its parent. */
 export interface Leaf {
   readonly pointer: string
-  /** Property names with `*` for list items and map keys: the field, whatever it is in. */
+  /** Property names, with `*` for list items and map keys, so that a field has one path in all of them. */
   readonly field: string
   readonly schema: SchemaNode
   readonly value: unknown
@@ -28,7 +28,7 @@ export function* leavesOf(schema: SchemaNode, value: unknown, pointer: string, f
   } else yield { pointer, field, schema, value }
 }
 
-/** Every leaf that a schema has and that somebody reads. */
+/** Returns every leaf of a schema that the code reads. */
 export function* fieldsOf(schema: SchemaNode, field: string): Generator<string> {
   const isRaw = schema['x-kubernetes-preserve-unknown-fields'] === true
   const { properties = {}, items, additionalProperties } = schema
@@ -42,7 +42,7 @@ export function* fieldsOf(schema: SchemaNode, field: string): Generator<string> 
   if (typeof additionalProperties === 'object') yield* fieldsOf(additionalProperties, `${field}/*`)
 }
 
-/** Another value that the field may have and that is served; undefined where there is only the one. */
+/** Returns another valid value for the field that is served; undefined if there is none. */
 export function another({ schema, value }: Leaf): unknown {
   if (schema.enum) {
     const { enum: values, refusedValues = {} } = schema
@@ -50,7 +50,7 @@ export function another({ schema, value }: Leaf): unknown {
   }
   if (typeof value === 'boolean') return !value
   if (typeof value === 'number') return value + 1
-  // There or not there: what it changes shows in what is refused without it.
+  // Its presence alone matters: tests of refused objects cover what it changes.
   if (isObject(value) && Object.keys(value).length === 0) return undefined
   if (isObject(value)) return { spec: { nodeSelector: { other: 'x' } } }
   const text = String(value)
@@ -70,13 +70,13 @@ const stepsOf = (pointer: string): string[] =>
     .slice(1)
     .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
 
-/** The value that a pointer names; undefined where there is none. */
+/** Returns the value at a pointer; undefined if there is none. */
 export const valueAt = (object: unknown, pointer: string): unknown =>
   stepsOf(pointer).reduce<unknown>((value, step) => (value as Record<string, unknown> | undefined)?.[step], object)
 
 type Container = Record<string, unknown>
 
-/** A copy of an object in which a place was edited. What is not on the way there is the original's: to copy all of it takes longer. */
+/** Returns a copy with one place edited. Only the objects on the path are copied, because a deep copy takes longer. */
 function edited(value: unknown, steps: readonly string[], edit: (parent: Container, last: string) => void): unknown {
   const copy = (Array.isArray(value) ? [...value] : { ...(value as Container) }) as Container
   const [first = '', ...rest] = steps
@@ -85,20 +85,20 @@ function edited(value: unknown, steps: readonly string[], edit: (parent: Contain
   return copy
 }
 
-/** A copy of an object in which the place that the pointer names has another value. */
+/** Returns a copy of an object with another value at the pointer. */
 export const set = (object: unknown, pointer: string, value: unknown): unknown =>
   edited(object, stepsOf(pointer), (parent, last) => {
     parent[last] = value
   })
 
-/** A copy of an object without what the pointer names. */
+/** Returns a copy of an object without the value at the pointer. */
 export const remove = (object: unknown, pointer: string): unknown =>
   edited(object, stepsOf(pointer), (parent, last) => {
     if (Array.isArray(parent)) parent.splice(Number(last), 1)
     else delete parent[last]
   })
 
-/** A view that notes the names of the objects that are read from it. */
+/** Returns a view that records the names of the objects that are read from it. */
 function notingView(view: ClusterView, read: Set<string>): ClusterView {
   return {
     get(kind, namespace, name) {
@@ -122,7 +122,7 @@ function notingView(view: ClusterView, read: Set<string>): ClusterView {
   }
 }
 
-/** By the name of an object, the others whose plans are made of it: these alone can change with it. */
+/** Maps the name of an object to the objects whose plans depend on it: only these can change with it. */
 export function readersAmong(
   objects: readonly KubernetesObject[],
   view: ClusterView,
@@ -136,7 +136,7 @@ export function readersAmong(
   return readers
 }
 
-/** What is planned for an object, but the hash of its own spec. */
+/** Returns the plan of an object, without the hash of its own spec. */
 export function planned(object: KubernetesObject, view: ClusterView): string {
   const plan = reconcile(object, view, context)
   return canonicalJson({

@@ -6,20 +6,20 @@ import { eventually } from '../eventually.ts'
 
 export interface Kubelet {
   readonly url: string
-  /** Paths with their queries that were attached to. */
+  /** The attach requests so far, as paths with their queries. */
   readonly attached: string[]
-  /** How often the container was started. */
+  /** Number of the container's starts. */
   readonly starts: number
-  /** What the Authorization header must be. */
+  /** The required Authorization header. */
   token: string
-  /** Cuts the connection, as a node that dies does. */
+  /** Cuts the connection, like a node that fails. */
   cut(): void
   close(): Promise<void>
 }
 
 /**
- * What an API server and a kubelet do for `pods/attach` over WebSocket (`v5.channel.k8s.io`), with a process as the
- * container: `stdinOnce`, so that the process's input ends with the connection, and it is started anew when it exits.
+ * Acts as an API server and a kubelet for `pods/attach` over WebSocket (`v5.channel.k8s.io`), with a process as the
+ * container. As with `stdinOnce`, the process's input ends with the connection. The process is restarted when it exits.
  */
 export async function startKubelet(command: readonly [string, ...string[]]): Promise<Kubelet> {
   const attached: string[] = []
@@ -103,7 +103,7 @@ export async function startKubelet(command: readonly [string, ...string[]]): Pro
   }
 }
 
-/** A whole binary frame, unmasked (RFC 6455, section 5.2). */
+/** A whole unmasked binary frame (RFC 6455, section 5.2). */
 function frameOf(payload: Buffer): Buffer {
   const head = Buffer.alloc(10)
   head[0] = 0x82

@@ -1,6 +1,6 @@
 /**
- * Kubernetes objects as a test reads them: of the fields of all kinds those that tests look into. None is optional, and lists
- * have a first item: who reads what isn't there fails by it.
+ * Kubernetes objects as tests read them: the fields of all kinds in one type. No field is optional and lists have a first
+ * item, so that a test that reads a missing one fails.
  */
 
 type NonEmpty<T> = [T, ...T[]]
@@ -20,7 +20,7 @@ export interface LiveMetadata {
   ownerReferences: NonEmpty<{ kind: string; name: string; uid: string; controller: boolean }>
 }
 
-/** What a status tells under `conditions`. */
+/** An item of a status's `conditions`. */
 export interface Condition {
   readonly type: string
   readonly status: string
@@ -74,12 +74,12 @@ export interface LiveSpec {
   egress: unknown
   selector: { matchLabels: Texts }
   strategy: { type: string }
-  /** Of an HTTPRoute. */
+  /** Fields of an HTTPRoute. */
   parentRefs: NonEmpty<{ namespace: string }>
   rules: NonEmpty<{ backendRefs: NonEmpty<{ name: string }> }>
-  /** Of a CustomResourceDefinition. */
+  /** Fields of a CustomResourceDefinition. */
   versions: NonEmpty<{ name: string; schema: object }>
-  /** Of a workload of ours. */
+  /** Fields of our kinds. */
   authzConfig: { inline: { policies: string[] } }
 }
 
@@ -132,13 +132,13 @@ export interface LiveObject {
   spec: LiveSpec
   status: LiveStatus
   data: Texts
-  /** Of a Role. */
+  /** Fields of a Role. */
   rules: NonEmpty<{ apiGroups: NonEmpty<string>; resources: string[]; verbs: string[]; resourceNames: string[] }>
-  /** Of a binding. */
+  /** Fields of a binding. */
   subjects: NonEmpty<Named & { namespace: string }>
-  /** Of a ValidatingWebhookConfiguration. */
+  /** Fields of a ValidatingWebhookConfiguration. */
   webhooks: NonEmpty<LiveWebhook>
-  /** Of an Event: `regarding` in `events.k8s.io`, `involvedObject` in the core group. */
+  /** Fields of an Event: `regarding` in `events.k8s.io`, `involvedObject` in the core group. */
   type: string
   reason: string
   regarding?: Named

@@ -1,4 +1,4 @@
-/** Manifests in a text, planned as the operator would: for tests of reconcile and render. */
+/** Plans manifests in a text as the operator would, for tests of reconcile and render. */
 import { createHash } from 'node:crypto'
 import { parseAllDocuments } from 'yaml'
 import { applyDefaults, kindNamed } from '../../../crds/index.ts'
@@ -25,22 +25,22 @@ type Document = KubernetesObject & {
   readonly observation?: { readonly kind: string; readonly replicas: number; readonly readyReplicas: number }
 }
 
-/** An object as the API server hands it out: with defaults. */
+/** Returns an object as the API server does: with defaults. */
 export function defaulted(object: KubernetesObject): KubernetesObject {
   const declaration = kindNamed(object.kind)
   if (!declaration) throw new TypeError(`not a kind of ours: ${object.kind}`)
   return applyDefaults(declaration, object)
 }
 
-/** Kind, namespace and name. */
+/** Kind, namespace and name of an object. */
 export const nameOf = ({ kind, metadata: { namespace, name } }: KubernetesObject) => `${kind} ${namespace} ${name}`
 
 const digest = (value: unknown) => createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 8)
 
 /**
- * The world of the documents in a YAML text: our kinds, Secrets, ConfigMaps, and `kind: Observation` for what runs
+ * Reads a world from YAML documents: our kinds, Secrets, ConfigMaps, `kind: Observation` for the state of pods
  * (`observation: {kind, replicas, readyReplicas, reason, message}` under the workload's name), and `kind: Sources` for
- * how a registry's sources stand.
+ * the state of a registry's sources.
  */
 export function worldContent(text: string): Required<WorldContent> {
   const documents = parseAllDocuments(text).map((document) => document.toJS() as Document | null)
@@ -68,7 +68,7 @@ export const worldOf = (text: string): World => fillWorld(worldContent(text))
 
 export type Plans = ReadonlyMap<string, Plan>
 
-/** A world in which one object after the other takes another form: to fill a world for each form takes longer. */
+/** A world whose objects can be replaced one at a time; building a world for each replacement takes longer. */
 export class ChangedWorld {
   readonly #world: World
   readonly #originals: ReadonlyMap<string, KubernetesObject>
@@ -79,12 +79,12 @@ export class ChangedWorld {
     this.#originals = new Map([...content.objects].map((object) => [nameOf(object), object]))
   }
 
-  /** The view of everything as it was given. */
+  /** Returns the view of the original objects. */
   get view(): World['view'] {
     return this.with(undefined)
   }
 
-  /** The view of everything, with this form in the place of its object until the next call. */
+  /** Returns the view with this form of an object in place of the original, valid until the next call. */
   with(form: KubernetesObject | undefined): World['view'] {
     if (this.#placed === form) return this.#world.view
     if (this.#placed !== undefined)
@@ -95,20 +95,20 @@ export class ChangedWorld {
   }
 }
 
-/** All plans of a world, by `Kind/name`, for worlds of one namespace. */
+/** Returns all plans of a world by `Kind/name`, for worlds of one namespace. */
 export const plansOf = (world: World, given: ReconcileContext = context): Plans =>
   new Map(planAll(world.view, given).map(({ object, plan }) => [`${object.kind}/${object.metadata.name}`, plan]))
 
-/** All plans of the manifests in a YAML text, by `Kind/name`. */
+/** Returns all plans of the manifests in a YAML text, by `Kind/name`. */
 export const plansOfText = (text: string): Plans => plansOf(worldOf(text))
 
-/** One condition of a plan as `Status Reason: message`. */
+/** Returns a condition of a plan as `Status Reason: message`. */
 export function condition(plan: Plan | undefined, type: string): string | undefined {
   const found = plan?.status.conditions.find((candidate) => candidate.type === type)
   return found && `${found.status} ${found.reason}${found.message === '' ? '' : `: ${found.message}`}`
 }
 
-/** A child of a plan by kind; fails where the children are held. */
+/** Returns a plan's child by kind; fails if the plan keeps its live children. */
 export function childOf(plan: Plan | undefined, kind: string): KubernetesObject {
   const children = plan?.children
   const found = Array.isArray(children) ? children.find((child) => child.kind === kind) : undefined
@@ -116,7 +116,7 @@ export function childOf(plan: Plan | undefined, kind: string): KubernetesObject 
   return found as KubernetesObject
 }
 
-/** The data-plane configuration text among a plan's children. */
+/** Returns the data-plane configuration among a plan's children. */
 export function configText(plan: Plan | undefined): string {
   const { data } = childOf(plan, 'ConfigMap') as unknown as { data: Record<string, string> }
   const [text] = Object.values(data)

@@ -1,4 +1,4 @@
-/** Pods, each with one thing that the Pod Security level `baseline` forbids or allows. */
+/** Pods, each with one setting that the Pod Security level `baseline` forbids or allows. */
 
 type Fields = Record<string, unknown>
 
@@ -6,7 +6,7 @@ export interface PodCase {
   readonly name: string
   readonly metadata?: Fields
   readonly spec: Fields
-  /** The minor version of Kubernetes 1 that gives this verdict first, where the oldest that we run on gives another. */
+  /** The first minor version of Kubernetes 1 with this verdict, if the oldest supported version has another one. */
   readonly since?: number
 }
 

@@ -1,4 +1,4 @@
-/** Pod templates of an MCPServer that the API server refuses, by what is said of them; and sisters that it takes. */
+/** Pod templates of an MCPServer that the API server refuses, by its message, and similar ones that it accepts. */
 const mcp = (container: object) => ({ spec: { containers: [{ name: 'mcp', ...container }] } })
 const helper = (container: object, spec: object = {}) => ({
   spec: { containers: [{ name: 'helper', image: 'helper:1', ...container }], ...spec },

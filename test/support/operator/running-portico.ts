@@ -26,7 +26,7 @@ export interface Report {
 const repository = join(import.meta.dirname, '..', '..', '..')
 const [program, ...options] = porticoProgram
 
-/** `portico run --output json` as a process of its own. */
+/** Runs `portico run --output json` as a separate process. */
 export class RunningPortico {
   readonly #child: ChildProcess
   readonly reports: Report[] = []
@@ -61,7 +61,7 @@ export class RunningPortico {
     return this.#child.exitCode
   }
 
-  /** The first report, of those from the `after`th on, that satisfies the condition. */
+  /** Waits for the first report, from the `after`th on, that satisfies the condition. */
   async report(what: string, condition: (report: Report) => boolean, after = 0): Promise<Report> {
     let found: Report | undefined
     const look = () => {
@@ -87,9 +87,9 @@ export class RunningPortico {
     this.#child.kill(signal)
   }
 
-  /** Waits for its end, and for the last of its output; returns how it ended. */
+  /** Waits until the process has ended and its output is read, and returns how it ended. */
   async ended(): Promise<string> {
-    await eventually('it ends', () => this.#isClosed)
+    await eventually('the process has ended', () => this.#isClosed)
     return String(this.#child.exitCode ?? this.#child.signalCode)
   }
 
@@ -99,7 +99,10 @@ export class RunningPortico {
   }
 }
 
-/** Command lines of live processes (no zombies) in whose environment or command line the mark stands. Linux only. */
+/**
+ * Returns the command lines of live processes (no zombies) with the mark in their environment or command line. Linux
+ * only.
+ */
 export function processesMarked(mark: string): string[] {
   const found: string[] = []
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
@@ -109,7 +112,7 @@ export function processesMarked(mark: string): string[] {
       const environment = readFileSync(`/proc/${pid}/environ`, 'utf8')
       if (Number(pid) !== process.pid && (commandLine + environment).includes(mark)) found.push(`${pid} ${commandLine}`)
     } catch {
-      // It ended meanwhile, or isn't ours.
+      // The process has ended meanwhile, or belongs to another user.
     }
   }
   return found

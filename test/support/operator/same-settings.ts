@@ -1,4 +1,4 @@
-/** Compares what a kind's schema takes at each of its places with what the configuration file takes there. */
+/** Compares which values a kind's schema and the configuration file accept at the same places. */
 import { type KindName, kinds, validateObject } from '../../../crds/index.ts'
 import { isInFiles, nameInFile } from '../../../crds/settings/file-form.ts'
 import { at, isObject } from '../../../crds/settings/json.ts'
@@ -13,13 +13,13 @@ export interface Block {
   readonly object: KubernetesObject
   /** Pointer of the block in the object. */
   readonly from: string
-  /** The block, where it is not all that stands there. */
+  /** The schema of the block, if the place in the object has more fields than the block. */
   readonly schema?: SchemaNode
-  /** The configuration that holds the block, rendered of the object. */
+  /** The configuration that is rendered from the object, with the block. */
   readonly file: unknown
   /** Pointer of the block in the configuration. */
   readonly to: string
-  /** Parsers of the configuration: by its schema alone, and with the rules across fields. */
+  /** Parsers of the configuration: one with only the schema, one with the rules across fields. */
   readonly parse: Parse
   readonly parseWithRules?: Parse
 }
@@ -30,7 +30,7 @@ type Parse = (text: string) => unknown
 interface PlaceOfBoth {
   readonly pointer: string
   readonly filePointer: string
-  /** The place in any list or map: property names, and `*` for items and keys. */
+  /** The place in any list or map: property names, with `*` for items and keys. */
   readonly field: string
   readonly node: SchemaNode
   readonly value: unknown
@@ -73,7 +73,7 @@ const TEXTS = [
 ]
 const OTHER_TYPES = ['x', 0, 1.5, true, [], ['x'], {}, { x: 'x' }]
 
-/** Texts of exactly a length, in the forms that patterns ask for. */
+/** Returns texts of exactly this length, in the forms that patterns require. */
 const ofLength = (length: number) =>
   ['', 'https://a.example/', '/'].filter((start) => start.length <= length).map((start) => start.padEnd(length, 'a'))
 
@@ -86,7 +86,7 @@ const many = (count: number, item: unknown) => Array.from({ length: count }, (_,
 const keyed = (count: number, value: unknown) =>
   Object.fromEntries(Array.from({ length: count }, (_, index) => [`a${index}`, value]))
 
-/** At, below and above each limit of a schema, of each wrong form and type. */
+/** Returns values at, below and above each limit of a schema, of wrong forms and of wrong types. */
 function valuesFor(node: SchemaNode, value: unknown): readonly unknown[] {
   const { minimum, maximum, enum: choices = [], maxItems = 0, maxProperties = 0 } = node
   const { minLength = 0, maxLength = 0 } = node as { minLength?: number; maxLength?: number }
@@ -154,7 +154,7 @@ function findingsOf(parse: Parse, value: unknown): readonly Finding[] {
   }
 }
 
-/** Rules that are about one value alone: of a map or a list. What is across fields is not compared. */
+/** Tells whether a schema has rules for a whole map or list. Rules across fields are not compared. */
 const hasRules = (node: SchemaNode) =>
   node.properties === undefined &&
   (node['x-kubernetes-validations'] !== undefined || ['set', 'map'].includes(node['x-kubernetes-list-type'] ?? ''))
@@ -164,12 +164,12 @@ const shown = (value: unknown) => {
   return text.length > 60 ? `${text.slice(0, 50)}… (${text.length})` : text
 }
 
-/** One that stands in many places of a manifest is looked at in the first of them. */
+/** Returns the first place of each field. */
 const firstOfEach = (places: Iterable<PlaceOfBoth>): readonly PlaceOfBoth[] => [
   ...new Map([...places].reverse().map((place) => [place.field, place])).values(),
 ]
 
-/** A value as a file has it: with paths in place of references. */
+/** Converts a value to its form in a file: with paths in place of references. */
 function inFileForm(node: SchemaNode, value: unknown): unknown {
   if (Array.isArray(value)) return value.map((item) => inFileForm(node.items ?? {}, item))
   if (!isObject(value)) return value
@@ -186,8 +186,8 @@ const withValue = (root: unknown, pointer: string, value: unknown) =>
   value === undefined ? remove(root, pointer) : set(root, pointer, value)
 
 /**
- * Every value at every place of a block that either the kind takes and the file refuses, or the other way round. `left`
- * names fields that are known to differ, with the reason.
+ * Returns every value at every place of a block that only one of the kind and the file accepts. `left` names fields that
+ * are known to differ, with the reason.
  */
 export function differences(block: Block, left: Readonly<Record<string, string>> = {}): readonly string[] {
   const { object, from, file, to, parse, parseWithRules = parse } = block

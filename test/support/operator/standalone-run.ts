@@ -6,7 +6,7 @@ import type { TemporaryFolder } from '../folder.ts'
 import { ownHost } from '../gateway/own-host.ts'
 import { porticoProgram } from '../portico-program.ts'
 
-/** Standalone over the manifests of a folder, with every report that it gives. */
+/** Standalone mode over the manifests of a folder, with all its reports. */
 export class StandaloneRun {
   readonly reports: { readonly report: Report; readonly changes: readonly string[] }[] = []
   readonly lines: string[] = []
@@ -46,24 +46,24 @@ export class StandaloneRun {
     return this.now as Report
   }
 
-  /** Does something and waits for the report of what it changed. */
+  /** Calls a function, and waits for the report of what it changed. */
   async changesAfter(edit: () => void): Promise<readonly string[]> {
     const before = this.reports.length
     edit()
     const changed = () => this.reports.slice(before).flatMap(({ changes }) => changes)
-    await eventually('something changes', () => changed().length > 0)
+    await eventually('a report has changed', () => changed().length > 0)
     return changed()
   }
 }
 
-/** A manifest of one of our kinds; `rest` follows the name. */
+/** Returns a manifest of one of our kinds; `rest` follows the name. */
 export const object = (kind: string, name: string, rest: string) =>
   `apiVersion: portico.dev/v1beta1\nkind: ${kind}\nmetadata:\n  name: ${name}\n${rest}`
 
-/** A script of a server that answers, though not as an MCP server would. */
+/** A script of an HTTP server that answers, but not as an MCP server would. */
 export const listening = `require('http').createServer((q, r) => r.writeHead(405).end()).listen(process.env.PORT, process.env.HOST)`
 
-/** An MCPServer that starts a command on this machine; `spec` follows its other fields. */
+/** Returns an MCPServer that starts a command on this machine; `spec` follows its other fields. */
 export const server = (name: string, command: string, spec = '') =>
   object(
     'MCPServer',

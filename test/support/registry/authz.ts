@@ -41,19 +41,19 @@ const roles = {
 export interface Reply {
   readonly status: number
   readonly headers: Headers
-  // biome-ignore lint/suspicious/noExplicitAny: of any shape, of dozens of routes; tests look into it.
+  // biome-ignore lint/suspicious/noExplicitAny: the answers of dozens of routes, which tests read.
   readonly body: any
 }
 
 export interface AuthzRegistry {
   readonly registry: TestRegistry
   readonly idp: IdentityProvider
-  /** A request of a caller; undefined: without a token; `Bearer …`: with this header. */
+  /** Sends a request as a caller; undefined for no token, `Bearer …` for this header. */
   as(caller: CallerName | string | undefined, method: string, path: string, body?: unknown): Promise<Reply>
   tokenOf(caller: CallerName): Promise<string>
   /**
-   * Takes out all that was made, while anybody may, and configures it anew. Gives a function that tells what is logged
-   * from its call on: of a mode when it becomes another.
+   * Deletes everything that tests have published, without authorization, and applies a new configuration. Returns a
+   * function for the log lines since this call, which include a change of the mode.
    */
   restart(options: AuthzOptions): Promise<() => Record<string, unknown>[]>
   close(): Promise<void>
@@ -126,7 +126,7 @@ export async function startAuthzRegistry(options: AuthzOptions = {}): Promise<Au
   }
 }
 
-/** A configuration over the fixture. */
+/** Returns a configuration over the fixture. */
 function configWith(idp: IdentityProvider, options: AuthzOptions): object {
   const { mode = 'full' } = options
   const { sources, ...rest } = configOf({ shared: 'shared.json', platform: 'platform.json', data: 'data.json' })
@@ -158,7 +158,7 @@ function configWith(idp: IdentityProvider, options: AuthzOptions): object {
   }
 }
 
-/** Path of a server in the consumer API. */
+/** Returns the path of a server in the consumer API. */
 export const serverPath = (registry: string, name: string) =>
   `/registry/${registry}/v0.1/servers/${encodeURIComponent(name)}`
 

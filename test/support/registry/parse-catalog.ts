@@ -1,7 +1,7 @@
 import { createBudget } from '../../../dataplane/registry/sources/format/budget.ts'
 import { type Catalog, readCatalog } from '../../../dataplane/registry/sources/format/catalog-reader.ts'
 
-/** All of what a registry file holds, read in pieces of so many bytes. */
+/** Parses a whole registry file in pieces of this many bytes. */
 export async function parseCatalog(bytes: Buffer, piece = 64 * 1024): Promise<Catalog> {
   const pieces: Buffer[] = []
   for (let at = 0; at < bytes.length; at += piece) pieces.push(bytes.subarray(at, at + piece))

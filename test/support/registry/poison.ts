@@ -1,7 +1,7 @@
 /**
- * Loaded with `--import`: stands for a fault in whatever reads what a source gives. In a worker thread a text with
- * `POISON-STALL` is parsed without end, one with `POISON-WAIT` is waited at without end, which takes no processor, and one
- * with `POISON-MEMORY` takes all the memory that there is.
+ * Simulates faults in the code that reads a source's data; loaded with `--import`. In a worker thread, parsing a text
+ * with `POISON-STALL` never ends, one with `POISON-WAIT` blocks forever without using the processor, and one with
+ * `POISON-MEMORY` allocates all memory.
  */
 import { isMainThread } from 'node:worker_threads'
 

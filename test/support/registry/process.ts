@@ -1,6 +1,6 @@
 /**
- * A registry as a process of its own, for tests that kill it. Prints its URLs as one line of JSON; SIGTERM ends it. Its
- * last argument, if there is one, are more options in JSON.
+ * Runs a registry as a separate process that tests may kill. Prints its URLs as one line of JSON; SIGTERM ends it. An
+ * optional last argument has more options as JSON.
  */
 import { serveRegistry } from '../../../dataplane/registry/index.ts'
 import { createLog } from '../../../dataplane/server/log.ts'

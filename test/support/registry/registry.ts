@@ -7,7 +7,7 @@ import type { Observe } from '../../../dataplane/telemetry/observe.ts'
 import { eventually } from '../eventually.ts'
 import { keptLog } from '../kept-log.ts'
 
-/** A server document of the smallest kind that clients accept. */
+/** Returns the smallest server document that clients accept. */
 export interface Server {
   readonly name: string
   readonly description: string
@@ -20,14 +20,14 @@ export function server(name: string, version = '1.0.0', rest: Partial<Server> = 
   return { name, description: `About ${name}`, version, ...rest }
 }
 
-/** The text of a registry file. */
+/** Returns the text of a registry file. */
 export function registryFile(servers: readonly unknown[], skills?: readonly unknown[]): string {
   return JSON.stringify({ version: '1.0.0', meta: { last_updated: '2026-01-01T00:00:00Z' }, data: { servers, skills } })
 }
 
 const OFFICIAL = 'io.modelcontextprotocol.registry/official'
 
-/** One version as the consumer API answers. */
+/** A version in an answer of the consumer API. */
 export interface Listed {
   readonly server: Server
   readonly _meta: Record<string, unknown> & {
@@ -47,13 +47,13 @@ export interface List {
   readonly metadata: { readonly count: number; readonly nextCursor?: string }
 }
 
-/** The official block of a listed version. */
+/** Returns the official block of a listed version. */
 export const official = (listed: Listed) => listed._meta[OFFICIAL]
 
-/** `name@version` of each listed version. */
+/** Returns `name@version` of each listed version. */
 export const labels = ({ servers }: List) => servers.map(({ server: { name, version } }) => `${name}@${version}`)
 
-/** A folder with a configuration and catalogs, each file replaced as a whole. */
+/** A folder with a configuration and catalogs, whose files are replaced as a whole. */
 export interface RegistryFolder {
   readonly directory: string
   readonly configFile: string
@@ -81,12 +81,14 @@ export async function registryFolder(): Promise<RegistryFolder> {
   }
 }
 
-/** A configuration with these file sources (`name: file in the folder`) and one registry `main` over all of them. */
+/**
+ * Returns a configuration with these file sources (`name: file in the folder`) and a registry `main` over all of them.
+ */
 export function configOf(files: Readonly<Record<string, string>>, rest: object = {}) {
   const sources = Object.entries(files).map(([name, file]) => ({
     name,
     file: { path: `../${file}` },
-    // Far away: what a test sees, it sees because the file was followed.
+    // So long that only a change of the file can cause a sync during a test.
     syncPolicy: { interval: '1h' },
   }))
   return {
@@ -109,24 +111,24 @@ export interface TestRegistry {
   readonly url: string
   readonly adminUrl: string
   readonly log: ReturnType<typeof keptLog>
-  /** GET below `/registry/main/v0.1`. */
+  /** Sends a GET below `/registry/main/v0.1`. */
   get(path: string, headers?: Record<string, string>): Promise<Response>
-  /** The body of a GET that must succeed. */
+  /** Returns the body of a GET; throws unless its status is 200. */
   list(path: string): Promise<List>
   one(path: string): Promise<Listed>
   status(): Promise<Status>
-  /** How a source stands. */
+  /** Returns the sync state of a source. */
   source(name: string): Promise<SyncState>
   ready(): Promise<void>
-  /** Ends it; the folder stays. */
+  /** Ends the registry; the folder stays. */
   stop(): Promise<void>
-  /** Ends it and removes the folder. */
+  /** Ends the registry and removes the folder. */
   close(): Promise<void>
 }
 
 export interface RunOptions {
   readonly observe?: Observe
-  /** By this the times between the syncs of a source are divided. */
+  /** Divides the times between the syncs of a source. */
   readonly syncsHastenedBy?: number
 }
 
@@ -139,7 +141,7 @@ export async function runRegistry(folder: RegistryFolder, options: RunOptions = 
     listen: '127.0.0.1:0',
     adminListen: '127.0.0.1:0',
     log: log.log,
-    // Telemetry is sent sooner than usual, so that nobody waits for it.
+    // Telemetry is exported sooner than by default, so that tests do not wait for it.
     exports: { spansAfterMs: 30, metricsEveryMs: 60 },
     ...options,
   })
@@ -175,7 +177,7 @@ export async function runRegistry(folder: RegistryFolder, options: RunOptions = 
   }
 }
 
-/** Configures a registry otherwise, and waits until that is in force. Throws where it is refused. */
+/** Replaces a registry's configuration, and waits until the new one is in force. Throws if it is refused. */
 export async function reconfigure({ folder, status }: TestRegistry, config: object): Promise<void> {
   const before = await status()
   await folder.configure(config)
@@ -187,7 +189,7 @@ export async function reconfigure({ folder, status }: TestRegistry, config: obje
   })
 }
 
-/** Waits until each source has been synced once, well or not. */
+/** Waits until a sync of each source has succeeded or failed. */
 export const allTried = ({ status }: TestRegistry): Promise<void> =>
   eventually('each source was tried', async () => (await status()).sources.every(({ tried }) => tried))
 

@@ -1,6 +1,6 @@
 import { allTried, configOf, NOTHING, reconfigure, registryFolder, runRegistry, type TestRegistry } from './registry.ts'
 
-/** A test would wait for whole seconds: no source may be set to be synced more often. */
+/** Divides the sync intervals, whose minimum is a second, so that tests do not wait for whole seconds. */
 const HASTENED_BY = 8
 
 interface SourceOptions {
@@ -12,14 +12,14 @@ interface SourceOptions {
 let shared: TestRegistry | undefined
 
 /**
- * A registry over one source, `own`, that is configured so; `own` need not have been synced when it resolves. The tests of a
- * file share one, which `close` empties: to start one costs more than most of them. An interval of a second is an eighth of
- * one.
+ * Runs a registry over one source `own` with this configuration, without waiting for its first sync. The tests of a file
+ * share one registry, which `close` empties, because starting one costs more than most of them. An interval of a second
+ * becomes an eighth of a second.
  */
 export const registryOf = (source: object, options: SourceOptions = {}): Promise<TestRegistry> =>
   share(options.files ?? {}, configWith(source, options))
 
-/** The same over these catalogs (source name: text of its file), in a registry `main`; each source has been synced. */
+/** Runs the registry over these catalogs (source name: text of its file) in `main`, and waits until each is synced. */
 export async function registryOver(catalogs: Readonly<Record<string, string>>): Promise<TestRegistry> {
   const paths = Object.fromEntries(Object.keys(catalogs).map((name) => [name, `${name}.json`]))
   const files = Object.fromEntries(Object.entries(catalogs).map(([name, text]) => [`${name}.json`, text]))
@@ -49,14 +49,14 @@ async function share(files: Readonly<Record<string, string>>, config: object): P
   }
 }
 
-/** The same as a registry of its own, which is started with it. Throws where the configuration won't do. */
+/** Starts a registry that is not shared over the source. Throws if the configuration is refused. */
 export async function ownRegistryOf(source: object, options: SourceOptions = {}): Promise<TestRegistry> {
   const folder = await registryFolder()
   await folder.configure(configWith(source, options))
   return runRegistry(folder)
 }
 
-/** To be called after all tests of a file. */
+/** Ends the shared registry; call it after all tests of a file. */
 export async function endRegistry(): Promise<void> {
   await shared?.close()
 }

@@ -9,9 +9,9 @@ import { startPostgres, type TestPostgres } from '../network/postgres.ts'
 
 export interface TestStore {
   readonly kind: Kind
-  /** Empty when a test begins. */
+  /** The store, which is empty when a test begins. */
   readonly store: Store
-  /** Opens the same store once more, as another replica or after a restart. */
+  /** Opens the same store again, like another replica or a restart. */
   again(): Promise<Store>
 }
 
@@ -51,7 +51,7 @@ async function closeShared(kind: Kind): Promise<void> {
   await closing?.close()
 }
 
-/** Takes everything out of a store. */
+/** Empties a store. */
 async function empty({ applySettings, reader, writer }: Store): Promise<void> {
   await applySettings({ sources: [], registries: [] })
   for (const { name } of await reader.registries()) await writer.removeRegistry({ name })
@@ -60,13 +60,13 @@ async function empty({ applySettings, reader, writer }: Store): Promise<void> {
 
 interface StoreTestOptions {
   readonly kinds?: readonly Kind[]
-  /** In a database that holds nothing of the tests before, what was removed neither. */
+  /** A database without data of earlier tests, including removed entries. */
   readonly fresh?: boolean
 }
 
 /**
- * Registers a test of the whole store, with its thread that writes, once for each database (or for some). The tests of a
- * file share one store of each kind: to start the thread costs more than most of them.
+ * Registers a test of the whole store, with its writer thread, for each database or for some. The tests of a file share
+ * one store of each kind, because starting the thread costs more than most of them.
  */
 export function onBothStores(
   name: string,
@@ -88,7 +88,7 @@ export function onBothStores(
         await run({ kind, store: its.store, again })
         await empty(its.store)
       } catch (error) {
-        // The next test is not to meet what this one has left.
+        // The next test starts with an empty store.
         await closeShared(kind)
         throw error
       } finally {
@@ -97,13 +97,13 @@ export function onBothStores(
     })
 }
 
-/** To be called after all tests of a file. */
+/** Closes the shared stores; call it after all tests of a file. */
 export async function endStores(): Promise<void> {
   for (const kind of shared.keys()) await closeShared(kind)
   await postgres?.close()
 }
 
-/** What is published, by `name@version`. */
+/** Returns the published entries by `name@version`. */
 export function publication(label: string, rest: Partial<Publication> = {}): Publication {
   const [name = '', version = '1.0.0'] = label.split('@')
   return {
@@ -120,7 +120,7 @@ export function publication(label: string, rest: Partial<Publication> = {}): Pub
   }
 }
 
-/** A managed source `own` in a registry `main`, beside others that are synced. */
+/** A managed source `own` in a registry `main`, beside synced sources. */
 export async function manage(store: Store, others: readonly string[] = []): Promise<void> {
   await store.applySettings({
     sources: [

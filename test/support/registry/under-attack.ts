@@ -1,4 +1,4 @@
-/** A registry in a process of its own, under the flags and the heap that a rendered pod has, and what its memory was. */
+/** Runs a registry as a separate process with a rendered pod's flags and heap, and measures its memory. */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
@@ -8,9 +8,9 @@ import { eventually } from '../eventually.ts'
 import { type RegistryFolder, registryFolder, type Status, server } from './registry.ts'
 import { startRegistryProcess } from './registry-process.ts'
 
-/** What Node takes by itself for the old generation in a container of 512 MiB, which is the rendered limit. */
+/** Node's default old generation in a container of 512 MiB, the rendered limit. */
 const HEAP_MIB = 256
-/** What the operator renders for a registry's container. */
+/** The memory limit that the operator renders for a registry's container. */
 export const LIMIT_MIB = 512
 
 export interface AttackedRegistry {
@@ -18,22 +18,22 @@ export interface AttackedRegistry {
   readonly port: number
   /** Highest resident set size since the start. */
   peakMib(): number
-  /** How its sources stand. */
+  /** Returns the sync state of its sources. */
   states(): Promise<Status['sources']>
-  /** Waits until somebody else can read and publish, and sees what was published. */
+  /** Waits until another client can read and publish, and sees what it published. */
   serves(): Promise<void>
-  /** Opens a connection and writes; nothing is read but the status of the first answer. */
+  /** Opens a connection and sends a request; reads only the status of the first answer. */
   open(text: string): Promise<Held>
   close(): Promise<void>
 }
 
 export interface Held {
   readonly socket: Socket
-  /** Of the first answer; undefined where the connection ended without one. */
+  /** Status of the first answer; undefined if the connection ended without one. */
   readonly status: Promise<number | undefined>
 }
 
-/** `sources` come beside a managed one, `own`; the registry `main` is over all. */
+/** `sources` are added to a managed one, `own`; the registry `main` is over all of them. */
 export async function startAttackedRegistry(
   sources: readonly { readonly name: string }[],
   prepare: (folder: RegistryFolder) => Promise<void> = async () => {},
@@ -71,7 +71,7 @@ export async function startAttackedRegistry(
     port,
     peakMib: () => Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024,
     states: async () => ((await (await fetch(`${adminUrl}/status`)).json()) as Status).sources,
-    serves: () => eventually('somebody else is served', () => isServed().catch(() => false), 60_000),
+    serves: () => eventually('another client is served', () => isServed().catch(() => false), 60_000),
     async open(text) {
       const socket = connect({ port, host: '127.0.0.1' })
       held.push(socket)
@@ -97,7 +97,7 @@ export async function startAttackedRegistry(
   }
 }
 
-/** It lives, serves somebody else, and took no more than its container has. */
+/** Asserts that the process lives, serves others, and used no more memory than its container has. */
 export async function assertHolds(registry: AttackedRegistry, what: string): Promise<void> {
   await registry.serves()
   const peak = registry.peakMib()

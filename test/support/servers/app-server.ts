@@ -7,25 +7,25 @@ export const SHOWS_APPS = { extensions: { [APPS]: { mimeTypes: [HTML] } } }
 
 export interface AppServerOptions {
   readonly era: 'modern' | 'legacy'
-  /** URI of the page; nobody lists it. */
+  /** URI of the page, which is not listed. */
   readonly page: string
-  /** Declared by the server itself. */
+  /** The server's own declaration. */
   readonly extension?: object
 }
 
-/** What a client has declared, as far as servers of apps look into it. */
+/** The part of a client's capabilities that servers of apps read. */
 interface Capabilities {
   readonly extensions?: Readonly<Record<string, { readonly mimeTypes?: readonly string[] }>>
 }
 
 export interface AppServer extends RawServer {
-  /** What clients have declared, by the tool that was then called. */
+  /** The clients' capabilities, by the tool that was then called. */
   readonly declared: Map<string, Capabilities>
-  /** The contents of the page as they are given. */
+  /** The contents of the page. */
   readonly contents: string
 }
 
-/** A server with an app, as SEP-1865 has it: what it lists depends on what its client can show. */
+/** A server with an app (SEP-1865), whose lists depend on what its client can show. */
 export async function startAppServer({ era, page, extension }: AppServerOptions): Promise<AppServer> {
   const declared = new Map<string, Capabilities>()
   const sessions = new Map<unknown, Capabilities>()

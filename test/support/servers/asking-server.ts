@@ -2,16 +2,16 @@ import type { ServerResponse } from 'node:http'
 import type { RpcMessage } from '../gateway/rpc-message.ts'
 import { type RawRequest, type RawServer, startRawServer } from './raw-server.ts'
 
-/** The stream of a call whose backend has asked something. */
+/** The stream of a call in which the backend asks something. */
 export interface AskingCall {
   readonly request: RawRequest
-  /** Everything that has been answered to its questions, as whole messages. */
+  /** All answers to its questions, as whole messages. */
   readonly answers: RpcMessage[]
-  /** The backend no longer has the client of the call. */
+  /** Whether the backend has lost the client of the call. */
   readonly isClosed: boolean
-  /** Bytes that nobody has taken from it yet. */
+  /** Number of bytes that nobody has read yet. */
   readonly unread: number
-  /** Puts one message on the stream. */
+  /** Sends one message on the stream. */
   say(message: object): void
   /** Answers the call with this result and ends the stream. */
   finish(result: object): void
@@ -24,14 +24,14 @@ export interface AskingServer extends RawServer {
 export interface AskingServerOptions {
   readonly method?: string
   readonly params?: object
-  /** Told with each answer to a question. */
+  /** Called with each answer to a question. */
   onAnswer?(call: AskingCall, message: RpcMessage): void
 }
 
-/** The field `name` of a form that the client has sent as its answer. */
+/** Returns the field `name` of a form that the client has sent as its answer. */
 export const nameIn = ({ result }: RpcMessage): unknown => (result['content'] as { name?: unknown }).name
 
-/** A legacy backend by hand whose one tool, `t`, asks something; the test says what comes then. */
+/** A hand-written legacy backend whose one tool, `t`, asks something; the test writes the messages. */
 export async function startAskingServer(options: AskingServerOptions = {}): Promise<AskingServer> {
   const { method = 'elicitation/create', params = { message: 'Who?', requestedSchema: { type: 'object' } } } = options
   const asking: AskingCall[] = []

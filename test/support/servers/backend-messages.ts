@@ -1,4 +1,4 @@
-/** What an orderly backend says, for tests that put wrong values in its places. */
+/** Correct messages of a backend, into which tests put wrong values. */
 
 export const CAPABILITIES = {
   tools: { listChanged: true },
@@ -65,7 +65,7 @@ const params = {
   requestedSchema: { type: 'object' },
   _meta: { 'io.modelcontextprotocol/related-task': { taskId: 'x' } },
 }
-/** What a backend says before an answer, or outside of any request. */
+/** Messages of a backend before an answer, or outside of any request. */
 export const UNASKED: readonly object[] = [
   { jsonrpc: '2.0', id: 'q', method: 'elicitation/create', params },
   { jsonrpc: '2.0', id: 1, method: 'sampling/createMessage', params: { messages: [], maxTokens: 1 } },

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { answer, type RawRequest, type RawServer, startRawServer } from './raw-server.ts'
 
-/** What a server shows, as JSON texts; a test changes it while the server runs. */
+/** A server's lists as JSON texts, which a test changes while the server runs. */
 export interface Shows {
   tools: string[]
   prompts: string[]
@@ -10,19 +10,19 @@ export interface Shows {
   instructions: string | undefined
   /** JSON text of `contents`, by URI. */
   pages: Record<string, string>
-  /** The most items of a page of a list. */
+  /** The most items on a page of a list. */
   pageSize: number
-  /** More headers of lists, reads and the like. */
+  /** More headers of lists and reads. */
   headers: Record<string, string>
-  /** The tools that a request of these headers is shown in the place of `tools`. */
+  /** The tools for a request with these headers, in place of `tools`. */
   toolsFor?: (headers: RawRequest['headers']) => string[]
   /** JSON text of the apps extension that it declares. */
   apps: string
   /** The entries of its skills; undefined if it does not declare them. */
   skills: string[] | undefined
-  /** JSON text of more members of every result of its own making, each with a comma behind it. */
+  /** JSON text of more members for every result, each with a comma after it. */
   more: string
-  /** The text of the error by which it answers every list; undefined if it answers them. */
+  /** The text of the error with which it answers every list; undefined if it answers them. */
   failure: string | undefined
 }
 
@@ -34,7 +34,7 @@ export interface ChangingServer extends RawServer {
   notify(text: string): number
 }
 
-/** A server of one era that shows what the test says, byte for byte, and answers every call and read. */
+/** A server of one era that sends the test's texts byte for byte, and answers every call and read. */
 export async function startChangingServer(
   era: 'modern' | 'legacy',
   first: Partial<Shows>,

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { orFail } from '../or-fail.ts'
 
-/** A request, notification or answer as the gateway has written it. */
+/** A request, notification or answer of the gateway. */
 export type Heard = {
   readonly id?: unknown
   readonly method?: string
@@ -17,17 +17,17 @@ export interface ChannelServer {
   readonly transport: BackendConfig['transport']
   readonly config: Pick<BackendConfig, 'transport' | 'url' | 'stdio'>
   readonly heard: Heard[]
-  /** Says something wherever the gateway is listening, byte for byte. */
+  /** Sends a text byte for byte on every channel on which the gateway listens. */
   say(text: string): void
   /** Ends all channels. */
   cut(): void
   close(): Promise<void>
 }
 
-/** Takes a message; `say` writes on the channel that it came on. */
+/** Handles a message; `say` writes to the channel on which it arrived. */
 export type Take = (message: Heard, say: (text: string) => void) => void
 
-/** A program that passes both of its channels on to a port of loopback. It has no types: to strip them takes as long again. */
+/** A program that relays its input and output to a loopback port. It has no types, because stripping them takes long. */
 const PASS_ON = `
 const socket = require('node:net').connect(Number(process.argv[1]), '127.0.0.1')
 process.stdin.pipe(socket)
@@ -36,7 +36,7 @@ socket.on('error', () => process.exit(1))
 socket.on('close', () => process.exit(0))
 `
 
-/** A server on standard input and output: a child that passes both on to this process. */
+/** A server on standard input and output: a child that relays both to this process. */
 export async function startStdioServer(take: Take): Promise<ChannelServer> {
   const heard: Heard[] = []
   const sockets = new Set<Socket>()
@@ -69,7 +69,7 @@ export async function startStdioServer(take: Take): Promise<ChannelServer> {
   }
 }
 
-/** A server of 2024-11-05 (HTTP+SSE): each session has a stream, and what is posted is answered there. */
+/** A server of 2024-11-05 (HTTP+SSE): each session has a stream, on which posted messages are answered. */
 export async function startSseChannel(take: Take): Promise<ChannelServer> {
   const heard: Heard[] = []
   const streams = new Map<string, ServerResponse>()

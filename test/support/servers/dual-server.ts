@@ -7,7 +7,7 @@ import { z } from 'zod'
 import { freePort } from '../network/free-port.ts'
 import { orFail } from '../or-fail.ts'
 
-/** One request that a backend has seen. */
+/** A request that a backend has received. */
 export interface SeenRequest {
   readonly method: string
   readonly headers: IncomingMessage['headers']
@@ -17,11 +17,11 @@ export interface SeenRequest {
 export interface McpTestServer {
   readonly url: string
   readonly port: number
-  /** Requests so far; may be emptied. */
+  /** The requests so far; a test may empty the list. */
   readonly seen: SeenRequest[]
-  /** POSTs so far that called this method. */
+  /** Returns the POSTs so far that called this method. */
   calls(method: string): readonly SeenRequest[]
-  /** Adds a tool and tells sessions. */
+  /** Adds a tool and notifies sessions. */
   addTool(name: string): void
   /** Forgets all sessions, as a restart does. */
   forget(): void
@@ -30,7 +30,7 @@ export interface McpTestServer {
 
 export interface McpTestServerOptions {
   readonly name?: string
-  /** `dual` (default): both eras, the legacy one stateless. `sessions`: the legacy era alone, with sessions. */
+  /** `dual` (default): both eras, the legacy one stateless. `sessions`: only the legacy era, with sessions. */
   readonly mode?: 'dual' | 'sessions'
   readonly port?: number
 }
@@ -76,7 +76,7 @@ export async function startMcpServer(options: McpTestServerOptions = {}): Promis
       await transport.handleRequest(req, res, parsed)
     }),
   )
-  // One that comes back finds its port free.
+  // The server may be started again on this port.
   const chosen = options.port ?? (await freePort())
   await new Promise<void>((resolve) => server.listen(chosen, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo

@@ -1,6 +1,6 @@
 import type { EventStore } from '@modelcontextprotocol/server'
 
-/** Keeps what an SDK server says on its streams, so that a client that has lost one gets what it has missed. */
+/** Stores the events of an SDK server's streams, so that a client that has lost one gets the missed events. */
 export function createEventStore(): EventStore {
   const events: { readonly stream: string; readonly message: object }[] = []
   return {

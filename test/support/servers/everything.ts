@@ -12,7 +12,7 @@ const SCRIPT = fileURLToPath(
   new URL('../../../node_modules/@modelcontextprotocol/server-everything/dist/index.js', import.meta.url),
 )
 
-/** Starts the reference server of the legacy era, as its package ships it. */
+/** Starts the reference server of the legacy era from its npm package. */
 export async function startEverything(): Promise<EverythingServer> {
   const port = await freePort()
   const child = spawn(process.execPath, [SCRIPT, 'streamableHttp'], {

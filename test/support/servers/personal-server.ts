@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { answer, type RawRequest, type RawServer, startRawServer } from './raw-server.ts'
 
-/** A stream of updates, and whose it is. */
+/** A stream of updates, and its owner. */
 interface Stream {
   readonly owner: string
   readonly res: ServerResponse
@@ -11,29 +11,29 @@ interface PersonalServerOptions {
   /** Scheme of its URIs. */
   readonly name: string
   readonly era: 'modern' | 'legacy'
-  /** Gets a line for each request in which one owner meets what is another's. */
+  /** Gets a line for each request in which one owner reaches something of another. */
   readonly faults: string[]
 }
 
 export interface PersonalServer extends RawServer {
-  /** Notifies an owner's streams of a resource that has changed; gives how many these are. */
+  /** Notifies an owner's streams of a changed resource, and returns their number. */
   notify(owner: string, uri: string): number
-  /** Values of `Authorization` that it does not take any more. */
+  /** Values of `Authorization` that it no longer accepts. */
   readonly revoked: Set<string>
   /** Ends an owner's streams. */
   cut(owner: string): void
 }
 
-/** Whose credential is none: what the gateway itself asks, and what all do where no credential is sent. */
+/** The owner of requests without credentials: those of the gateway itself, or all if no credential is sent. */
 export const NOBODY = 'nobody'
 
-/** Whose credential a request carries: `of-OWNER-for-…`. */
+/** Returns the owner of a request's credential, `of-OWNER-for-…`. */
 const ownerOf = ({ headers }: Pick<RawRequest, 'headers'>): string =>
   /^Bearer of-(\w+)-for-\w+$/.exec(headers.authorization ?? '')?.[1] ?? NOBODY
 
 /**
- * A backend that shows each owner a tool, a prompt and a resource named after the owner, beside `common` ones that answer
- * with the owner's name, and whose sessions and streams have one owner each. A read notifies the owner's streams.
+ * A backend with one owner for each session and stream. It shows each owner a tool, a prompt and a resource that are
+ * named after the owner, and `common` ones that answer with the owner's name. A read notifies the owner's streams.
  */
 export async function startPersonalServer({ name, era, faults }: PersonalServerOptions): Promise<PersonalServer> {
   const owners = new Map<string, string>()
@@ -79,7 +79,7 @@ export async function startPersonalServer({ name, era, faults }: PersonalServerO
     res.write(event('notifications/subscriptions/acknowledged', { notifications }))
   }
 
-  /** What is called, got or read has to be the owner's own, for whom it is done. */
+  /** Checks that a called, fetched or read item belongs to the owner. */
   function checkUse(owner: string, { message: { method, params = {} } }: RawRequest): void {
     const of = String(params['name'] ?? params['uri'])
     const { who } = (params['arguments'] ?? {}) as { who?: string }

@@ -3,15 +3,15 @@ import type { AddressInfo } from 'node:net'
 import { freePort } from '../network/free-port.ts'
 import { orFail } from '../or-fail.ts'
 
-/** What a hand-written backend got. */
+/** A request that a hand-written backend has received. */
 export interface RawRequest {
   readonly method: string
-  /** With its query. */
+  /** The path with its query. */
   readonly path: string
   readonly headers: IncomingMessage['headers']
   readonly rawHeaders: readonly string[]
   readonly body: string
-  /** The parsed body, where there is one. */
+  /** The parsed body, if there is one. */
   readonly message: {
     readonly id?: unknown
     readonly method?: string
@@ -21,7 +21,7 @@ export interface RawRequest {
   }
 }
 
-/** Bytes of a JSON answer, or whatever the function writes by itself. */
+/** Bytes of a JSON answer, or a function that writes the answer. */
 export type RawAnswer = string | undefined
 
 export interface RawServer {
@@ -29,7 +29,7 @@ export interface RawServer {
   readonly port: number
   readonly seen: RawRequest[]
   calls(method: string): readonly RawRequest[]
-  /** Answers no ping any more in the session that this request came in. */
+  /** Stops answering pings in the session of this request. */
   forget(request: RawRequest): void
   close(): Promise<void>
 }
@@ -40,10 +40,10 @@ export interface RawServerOptions {
   readonly tools?: readonly string[]
   /** Answers a call; a string is sent as the whole JSON body. */
   call(request: RawRequest, res: ServerResponse): RawAnswer
-  /** Answers anything before the usual; true where it has. */
+  /** Answers any request before the usual handler; returns true if it has. */
   before?(request: RawRequest, res: ServerResponse): boolean | Promise<boolean>
   readonly port?: number
-  /** Address that it listens at; default 127.0.0.1. */
+  /** Address to listen at; default 127.0.0.1. */
   readonly host?: string
 }
 
@@ -114,7 +114,7 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
       }
     }),
   )
-  // One that comes back finds its port free.
+  // The server may be started again on this port.
   const chosen = options.port ?? (await freePort())
   await new Promise<void>((resolve) => server.listen(chosen, host, resolve))
   const { port } = server.address() as AddressInfo
@@ -131,11 +131,11 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
   }
 }
 
-/** JSON text of a tool with this name. */
+/** Returns the JSON text of a tool with this name. */
 export const tool = (name: string, more = ''): string =>
   `{"name":${JSON.stringify(name)},"inputSchema":{"type":"object"}${more === '' ? '' : `,${more}`}}`
 
-/** JSON text of an answer to this request. */
+/** Returns the JSON text of an answer to this request. */
 export const answer = (request: RawRequest, result: string): string =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(request.message.id)},"result":${result}}`
 

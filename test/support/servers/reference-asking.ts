@@ -24,7 +24,7 @@ const question = (message: string, property: string, type: 'string' | 'boolean' 
 const sampling = (prompt: string, maxTokens: number) =>
   inputRequired.createMessage({ messages: [{ role: 'user', content: { type: 'text', text: prompt } }], maxTokens })
 
-/** What comes of asking; a failure is the tool's answer. */
+/** Returns the answer's text; a failure becomes the tool's answer. */
 async function answered(what: string, asking: () => Promise<string>) {
   try {
     return text(await asking())
@@ -33,13 +33,13 @@ async function answered(what: string, asking: () => Promise<string>) {
   }
 }
 
-/** Tools and a prompt of the reference that ask something of the client. */
+/** Adds the reference's tools and prompt that ask the client something. */
 export function registerAsking(server: McpServer, state: RequestStateCodec<string>): void {
   registerSimple(server)
   registerModern(server, state)
 }
 
-/** Asked by a request in the middle of the call, as the SDK's own server does it: nothing but the session era has that. */
+/** Asks by a request in the middle of a call, as the SDK's own server does; only the legacy era has such requests. */
 function registerSimple(server: McpServer): void {
   server.registerTool(
     'test_sampling',

@@ -8,7 +8,7 @@ const WAV = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA='
 export const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] })
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** Tools, resources and prompts of the reference that ask nothing of the client. */
+/** Adds the reference's tools, resources and prompts that ask the client nothing. */
 export function registerContent(server: McpServer, changes: Changes): void {
   registerTools(server, changes)
   registerResources(server)
@@ -142,13 +142,13 @@ function registerResources(server: McpServer): void {
   )
 }
 
-/** A prompt that comes and goes. */
+/** A prompt that can be added and removed. */
 export const registerExtraPrompt = (server: McpServer) =>
   server.registerPrompt('test_extra_prompt', { description: 'Comes and goes' }, async () => ({
     messages: [{ role: 'user' as const, content: { type: 'text' as const, text: 'extra' } }],
   }))
 
-/** A tool that comes and goes. */
+/** A tool that can be added and removed. */
 export const registerExtraTool = (server: McpServer) =>
   server.registerTool('test_extra_tool', { description: 'Comes and goes' }, async () => text('extra'))
 

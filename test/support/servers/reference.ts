@@ -13,7 +13,7 @@ export interface ReferenceServer {
   close(): Promise<void>
 }
 
-/** What one server of the reference can change for all of its clients: one tool and one prompt come and go. */
+/** Changes of a reference server for all of its clients: one tool and one prompt are added and removed. */
 export interface Changes {
   readonly extra: { tool: boolean; prompt: boolean }
   tools(): void
@@ -24,12 +24,12 @@ interface Registered {
   remove(): void
 }
 
-/** `sessions`: the legacy era alone, as a backend that has not been upgraded. */
+/** `sessions`: only the legacy era, like a backend that has not been upgraded. */
 export type ReferenceEras = 'both' | 'sessions'
 
 /**
- * The reference for the conformance suite: an MCP server on the SDK that has everything the suite calls for, in both
- * eras, the legacy one with sessions.
+ * The reference for the conformance suite: an MCP server on the SDK with everything that the suite needs, in both eras,
+ * the legacy one with sessions.
  */
 export async function startReference(eras: ReferenceEras = 'both'): Promise<ReferenceServer> {
   const state = createRequestStateCodec<string>({ key: randomBytes(32) })
@@ -37,7 +37,7 @@ export async function startReference(eras: ReferenceEras = 'both'): Promise<Refe
   const servers = new Set<McpServer>()
   const tools = new WeakMap<McpServer, Registered>()
   const prompts = new WeakMap<McpServer, Registered>()
-  /** The SDK tells each session of it. */
+  /** The SDK notifies each session. */
   const change = (
     of: WeakMap<McpServer, Registered>,
     isThere: boolean,

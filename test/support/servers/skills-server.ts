@@ -7,9 +7,9 @@ import { memorySkillFiles, type SkillCatalogOptions, SkillsExtension } from '@mo
 import { orFail } from '../or-fail.ts'
 
 export interface SkillsServerOptions {
-  /** The files by their paths: `refunds/SKILL.md`. A change of this object is shown after `reload`. */
+  /** The files by path, such as `refunds/SKILL.md`. Call `reload` after a change. */
   readonly files: Record<string, string>
-  /** `sessions`: the legacy era alone. */
+  /** `sessions`: only the legacy era. */
   readonly eras?: 'both' | 'sessions'
   readonly catalog?: SkillCatalogOptions
   readonly port?: number
@@ -17,7 +17,7 @@ export interface SkillsServerOptions {
   readonly register?: (server: McpServer) => void
 }
 
-/** A request that a server of skills got. */
+/** A request that the server has received. */
 interface Seen {
   readonly method: string
   readonly uri: unknown
@@ -27,14 +27,14 @@ export interface SkillsServer {
   readonly url: string
   readonly port: number
   readonly seen: Seen[]
-  /** Reads the files anew, and tells clients where the list has changed. */
+  /** Reads the files again, and notifies clients if the list has changed. */
   reload(): Promise<void>
-  /** Tells clients with sessions that a resource has changed. */
+  /** Notifies clients with sessions that a resource has changed. */
   update(uri: string): Promise<void>
   close(): Promise<void>
 }
 
-/** The text of a SKILL.md. */
+/** Returns the text of a SKILL.md. */
 export const skillText = (name: string, description = `How to do ${name}.`, body = `Do ${name}.`): string =>
   `---\nname: ${name}\ndescription: ${description}\n---\n\n${body}\n`
 

@@ -8,30 +8,30 @@ import { z } from 'zod'
 import { orFail } from '../or-fail.ts'
 
 export interface SseServer {
-  /** Of the stream. */
+  /** URL of the stream. */
   readonly url: string
   /** `METHOD path authorization` of each request. */
   readonly seen: string[]
   /** Headers of each request. */
   readonly headers: IncomingMessage['headers'][]
-  /** Streams that are open. */
+  /** Number of open streams. */
   readonly streams: number
-  /** What is asked for in `Authorization`; undefined: nothing. */
+  /** The required `Authorization`; undefined for none. */
   token: string | undefined
-  /** The status that a message of a forgotten session gets; 404 at first. */
+  /** The status for a message of a forgotten session; 404 by default. */
   forgottenStatus: number
-  /** The error that tool calls are answered with, at 500; undefined: none. */
+  /** The error with which tool calls are answered, with status 500; undefined for none. */
   refusal: { readonly code: number; readonly message: string } | undefined
-  /** Whether a new stream's session is forgotten at once: its messages get `forgottenStatus`. */
+  /** Whether a new stream's session is forgotten at once, so that its messages get `forgottenStatus`. */
   isForgetful: boolean
-  /** Forgets all sessions without ending their streams, as a server behind a load balancer does. */
+  /** Forgets all sessions without ending their streams, as a server behind a load balancer may. */
   forget(): void
   /** Ends all streams. */
   cut(): void
   close(): Promise<void>
 }
 
-/** A real server of revision 2024-11-05, on the SDK of its time. */
+/** A real server of revision 2024-11-05, on an SDK of that time. */
 export async function startSseServer(tls?: { readonly key: string; readonly cert: string }): Promise<SseServer> {
   const transports = new Map<string, SSEServerTransport>()
   const seen: string[] = []

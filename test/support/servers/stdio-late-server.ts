@@ -1,6 +1,6 @@
 /**
- * A server on standard input and output that has the modern era alone, as a program. It is up only after the probe was
- * given up, as a slow one is: what it answers first is `initialize`.
+ * A program that serves only the modern era on standard input and output. Like a slow server, it answers only after the
+ * probe has timed out: its first answer is to `initialize`.
  */
 import { createInterface } from 'node:readline'
 

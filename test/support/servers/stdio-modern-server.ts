@@ -1,4 +1,4 @@
-/** A server of the SDK on standard input and output, as a program: it speaks whichever era is spoken to it first. */
+/** A program with the SDK's server on standard input and output, which speaks the era of the first message. */
 import { McpServer } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { z } from 'zod'

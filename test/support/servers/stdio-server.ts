@@ -1,7 +1,7 @@
 /**
- * A server on standard input and output as they are met in the wild: legacy, prints a banner, and misbehaves on demand.
- * Started as a program; `MODE` chooses how it takes the probe: `ends` ends on it, `silent` says nothing. With `forgets` it is
- * a bridge to a server that loses its session after the tool `noise`.
+ * A typical program on standard input and output: legacy, prints a banner, and misbehaves on demand. `MODE` decides
+ * what it does at the probe: `ends` exits, `silent` does not answer. With `forgets` it is a bridge to a server that
+ * loses its session after the tool `noise`.
  */
 import { createInterface } from 'node:readline'
 
@@ -38,7 +38,7 @@ function call(id: unknown, name: string, args: Record<string, unknown>, meta: { 
       write(`{"jsonrpc":"2.0","method":"x","params":{"fill":"${'x'.repeat(17 * 1024 * 1024)}"}}`)
       break
     case 'giant':
-      // As the SDK writes it: the id comes last.
+      // The SDK writes the id last.
       write(JSON.stringify({ result: text('x'.repeat(17 * 1024 * 1024)), jsonrpc: '2.0', id }))
       return
     case 'ask':

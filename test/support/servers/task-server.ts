@@ -1,17 +1,17 @@
 import type { ServerResponse } from 'node:http'
 import { answer, type RawRequest, type RawServer, startRawServer, tool } from './raw-server.ts'
 
-/** What a hand-written server says to a request: a JSON body, or undefined where the function writes by itself. */
+/** A hand-written server's answer to a request: a JSON body, or undefined if the function writes it itself. */
 export type TaskAnswer = (request: RawRequest, res: ServerResponse) => string | undefined
 
 export interface TaskServer extends RawServer {
-  /** Answers in the place of the usual ones, by method. */
+  /** Answers in place of the usual ones, by method. */
   readonly answers: Map<string, TaskAnswer>
-  /** Ids of all tasks, whoever has begun them. */
+  /** Ids of all tasks, of all clients. */
   readonly tasks: string[]
-  /** How many tasks stand on a page of the list. */
+  /** Number of tasks on a page of the list. */
   pageSize: number
-  /** Says something on every stream that is open for it. */
+  /** Sends a text on every open stream. */
   say(message: object): void
   listening(): number
 }
@@ -23,8 +23,8 @@ export const RELATED = 'io.modelcontextprotocol/related-task'
 export const related = (taskId: string) => ({ [RELATED]: { taskId } })
 
 /**
- * A server of 2025-11-25 that runs every call as a task and, as one does that knows callers by one shared credential,
- * lists all tasks to everybody.
+ * A server of 2025-11-25 that runs every call as a task. It lists all tasks to every client, as a server does that sees
+ * one shared credential for all of them.
  */
 export async function startTaskServer(tools: readonly string[] = ['job']): Promise<TaskServer> {
   const answers = new Map<string, TaskAnswer>()

@@ -46,7 +46,7 @@ export function startTasksServer(): Promise<RawServer> {
     ...(task.status === 'input_required' && { inputRequests: task.inputRequests }),
   })
 
-  /** Returns the task of a tool that runs as a task; undefined for another tool. */
+  /** Returns the task of a tool that runs as a task, or undefined for another tool. */
   function taskOf(name: unknown, args: Record<string, unknown>): Task | undefined {
     switch (name) {
       case 'slow_compute': {

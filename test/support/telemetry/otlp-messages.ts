@@ -1,6 +1,6 @@
 /** Reads the protobuf messages of OTLP by their field numbers (opentelemetry-proto), without the exporter's own code. */
 
-/** How a field is read, or the message that it holds. */
+/** The decoding of a field, or the message type that it contains. */
 type Kind = 'text' | 'bytes' | 'varint' | 'fixed64' | 'double' | 'packed64' | Fields
 interface Fields {
   readonly [number: number]: readonly [name: string, kind: Kind, repeated?: 'repeated']
@@ -55,14 +55,14 @@ const metrics: Fields = {
   ],
 }
 
-/** In the shape of the tables above. */
-// biome-ignore lint/suspicious/noExplicitAny: the tables are data, from which no type follows.
+/** Decodes into the shape of the tables above. */
+// biome-ignore lint/suspicious/noExplicitAny: the types do not follow from the tables, which are data.
 export type Decoded = any
 
 export const decodeTraces = (bytes: Buffer): Decoded => decode(bytes, traces)
 export const decodeMetrics = (bytes: Buffer): Decoded => decode(bytes, metrics)
 
-/** Attributes as a plain object. */
+/** Returns attributes as a plain object. */
 export const plain = (attributes: Decoded[] = []): Record<string, unknown> =>
   Object.fromEntries(
     attributes.map(({ key, value }) => [key, value?.text ?? value?.double ?? value?.integer ?? value?.flag === 1]),

@@ -15,7 +15,7 @@ export interface ReceivedSpan {
   readonly kind: number
   readonly failed: boolean
   readonly ms: number
-  /** Ids of the spans that it goes on from. */
+  /** Ids of the spans to which it links. */
   readonly links: readonly string[]
   readonly attributes: Record<string, unknown>
   readonly resource: Record<string, unknown>
@@ -27,21 +27,21 @@ export interface Point {
   readonly sum: number
 }
 
-/** An endpoint of OTLP over HTTP that keeps what it is sent. */
+/** An endpoint for OTLP over HTTP that stores what it receives. */
 export interface OtlpReceiver {
   readonly url: string
   readonly spans: ReceivedSpan[]
-  /** Headers of each export, and its path. */
+  /** Headers and path of each export. */
   readonly exports: { readonly path: string; readonly headers: IncomingHttpHeaders }[]
-  /** Of the last export of metrics: points by name. */
+  /** The points of the last export of metrics, by name. */
   readonly metrics: Map<string, Point[]>
-  /** Of the last export of metrics. */
+  /** The resource of the last export of metrics. */
   metricsResource: Record<string, unknown>
-  /** What is answered from now on. */
+  /** The answer from now on. */
   status: number
-  /** Waits for so many spans. */
+  /** Waits until this many spans have arrived. */
   received(count: number): Promise<ReceivedSpan[]>
-  /** The points of a metric, once they hold so many counts together. */
+  /** Waits until the points of a metric have this total count, and returns them. */
   counted(metric: string, count: number): Promise<Point[]>
   close(): Promise<void>
 }

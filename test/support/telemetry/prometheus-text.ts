@@ -1,6 +1,6 @@
 import { outputWatch } from '../../secrets/watch.ts'
 
-/** One line of what Prometheus fetches. */
+/** One line of the metrics. */
 interface Sample {
   readonly name: string
   readonly labels: Readonly<Record<string, string>>
@@ -11,14 +11,17 @@ export interface Scraped {
   readonly text: string
   readonly contentType: string
   readonly samples: readonly Sample[]
-  /** The value of the one series with this name and these labels, among others; undefined where there is none or several. */
+  /**
+   * Returns the value of the only series with this name and these labels (and maybe others); undefined if there is none
+   * or several.
+   */
   value(name: string, labels?: Readonly<Record<string, string>>): number | undefined
 }
 
 const LINE = /^([A-Za-z_][A-Za-z0-9_]*)(?:\{(.*)\})? (\S+)$/
 const PAIR = /([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"(?:,|$)/gy
 
-/** Fetches the metrics of an admin listener. Throws where they are not served, and at a line that is none. */
+/** Fetches the metrics of an admin listener. Throws if they are not served, or at a malformed line. */
 export async function scrape(adminUrl: string, accept = 'text/plain'): Promise<Scraped> {
   const response = await fetch(`${adminUrl}/metrics`, { headers: { accept } })
   const text = await response.text()

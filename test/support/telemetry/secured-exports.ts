@@ -6,14 +6,14 @@ import { type OtlpReceiver, startOtlpReceiver } from './otlp-receiver.ts'
 
 type OpenTelemetry = NonNullable<TelemetrySettings['openTelemetry']>
 
-/** A server that sends what is observed over TLS, with a CA and a secret in files of its own. */
+/** A server that exports telemetry over TLS, with a CA and a secret in files. */
 export interface SecuredSender {
   readonly lines: readonly Readonly<Record<string, unknown>>[]
   /** Does something that is traced. */
   act(): Promise<unknown>
   /** Writes a file beside its configuration. */
   write(file: string, text: string): Promise<void>
-  /** Puts other settings in force. */
+  /** Applies other settings. */
   configure(openTelemetry: OpenTelemetry): Promise<void>
 }
 
@@ -21,9 +21,9 @@ export interface SecuredSender {
 export const SECURED = { ca: 'ca.crt', token: 'token' } as const
 
 /**
- * Tells whether a server sends what it should to whom it trusts alone, and goes on so when CA and secret are replaced while
- * it runs. `start`: starts it with these settings and files; `end`: is told what is to be ended at last. Gives where it
- * sends in the end.
+ * Checks that a server exports only to an endpoint that it trusts, and keeps exporting when CA and secret are replaced
+ * while it runs. `start` starts it with these settings and files; `end` gets what has to be closed at the end. Returns
+ * the last endpoint.
  */
 export async function assertSecured<Sender extends SecuredSender>(
   start: (openTelemetry: OpenTelemetry, files: Readonly<Record<string, string>>) => Promise<Sender>,
@@ -58,7 +58,7 @@ export async function assertSecured<Sender extends SecuredSender>(
   )
   assert.equal(second.exports, [])
   await sender.write(SECURED.ca, other.ca)
-  await eventually('it is trusted', async () => {
+  await eventually('the endpoint is trusted', async () => {
     await sender.act()
     return second.spans.length > 0
   })

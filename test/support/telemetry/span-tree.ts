@@ -3,8 +3,8 @@ import type { ReceivedSpan } from './otlp-receiver.ts'
 const KINDS = ['unspecified', 'internal', 'server', 'client']
 
 /**
- * Spans as lines of kind and name, each below the one that it is a part of, and those of one in the order of their lines.
- * `attributes`: those that are told as well, where a span has them.
+ * Returns spans as lines of kind and name, children below their parent and siblings in the order of their lines.
+ * `attributes` are shown as well, if a span has them.
  */
 export function spanTree(spans: readonly ReceivedSpan[], attributes: readonly string[] = []): readonly string[] {
   const ids = new Set(spans.map(({ spanId }) => spanId))
