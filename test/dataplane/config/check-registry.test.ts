@@ -172,7 +172,7 @@ test('every member whose name says that it is a path is declared as one', () => 
     for (const [child, inner] of Object.entries(node.properties ?? {})) walk(inner, `${at}/${child}`, child)
   }
   walk(registryConfigSchema as SchemaNode, '', '')
-  // A file in a repository, paths of URLs, and a file that is written.
+  // These are a path in a repository, paths of URLs, and a file that is written.
   assert.equal(undeclared.sort(), ['/audit/logFile', '/auth/publicPaths', '/sources/git/path'])
 })
 

@@ -1,4 +1,4 @@
-/** The check of a configuration as the bundle has it says the same as the one that is made at run time. */
+/** Checks that the bundle's compiled configuration check gives the same results as the one built at run time. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -12,13 +12,13 @@ import { acceptor } from '../../../dataplane/config/schema-violations.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 import { childOf, plansOfText } from '../../support/operator/plans.ts'
 
-/** As accepts-gateway.ts makes it, which test files may load compiled (setup/runner/modules.ts). */
+/** Built as in accepts-gateway.ts, which test files may load compiled (setup/runner/modules.ts). */
 const acceptsGateway = acceptor(gatewayConfigSchema)
 const root = join(import.meta.dirname, '../../..')
 const goldens = join(root, 'test/operator/golden')
 const WRONG: readonly unknown[] = [null, true, 7, 'text', 'https://a.example', '', [], {}, [[]], [null], { a: 1 }]
 
-/** The configurations of all gateways among the golden files. */
+/** Yields the gateway configurations in the golden files. */
 function* rendered(): Generator<object> {
   for (const name of readdirSync(goldens).filter((file) => file.endsWith('.in.yaml')))
     for (const [, plan] of plansOfText(readFileSync(join(goldens, name), 'utf8'))) {
@@ -28,7 +28,7 @@ function* rendered(): Generator<object> {
     }
 }
 
-/** Each value with one place in it changed: left out, replaced by something else, with a field too many. */
+/** Yields each value with one change: a member left out, replaced or added. */
 function* changed(value: object): Generator<unknown> {
   yield structuredClone(value)
   const places: (readonly string[])[] = [[]]

@@ -1,4 +1,4 @@
-/** Credentials that can't work, or would go where they must not, are found before anything is sent. */
+/** Checks that credentials that can't work, or would be sent to the wrong server, are reported before anything is sent. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
@@ -9,7 +9,7 @@ type Exchange = NonNullable<Credential['tokenExchange']>
 
 const oidc = { type: 'oidc' as const, oidc: { issuer: 'https://i.example', audience: 'a' } }
 
-/** What is found, without the pointer to the credential. */
+/** Returns the findings without the pointer to the credential. */
 function findings(credential: unknown, incomingAuth: GatewayConfig['incomingAuth'] = oidc): readonly string[] {
   const backend = { name: 'api', url: 'https://b.example/mcp', credential: credential as Credential }
   const config: GatewayConfig = { name: 'g', namespace: 'n', role: 'gateway', incomingAuth, backends: [backend] }

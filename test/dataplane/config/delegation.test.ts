@@ -1,4 +1,4 @@
-/** What is wrong with the clients and issuers by which tokens are exchanged, before anything is served by them. */
+/** Checks that mistakes in the clients and issuers for token exchange are reported before anything is served. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'

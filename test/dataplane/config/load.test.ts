@@ -16,7 +16,7 @@ import { Policies } from '../../../dataplane/policy/index.ts'
 
 const parse = configParser(gatewayConfigSchema, checkGateway)
 
-/** Loads a file as a data plane does that starts, and does not follow it. */
+/** Loads a file as a starting data plane does, without watching it. */
 const load = (file: string) =>
   watchConfig(file, {
     read: (text, path) => readGateway(text, path),
@@ -57,7 +57,7 @@ test('a file is loaded with defaults, its hash and its folder', async () => {
   await rm(`${folder}-link`)
 })
 
-/** Turns of the event loop in which others are served until something is done. */
+/** Counts the event loop turns, in which others are served, until a promise settles. */
 async function turnsUntil(done: Promise<unknown>): Promise<number> {
   let turns = 0
   let isDone = false
@@ -263,7 +263,7 @@ test('the time for many keys is linear', () => {
   for (const [what, text] of Object.entries(texts)) {
     const before = process.cpuUsage().user
     assert.ok(findings(text).length > 0, what)
-    // Each key beside each other takes ten seconds and more.
+    // Comparing every key with every other takes more than ten seconds.
     assert.ok(process.cpuUsage().user - before < 5_000_000, `${what} take too long`)
   }
 })
@@ -279,7 +279,7 @@ test('a few aliases are followed, and many are refused', () => {
 test('a key that is a map or a list is refused before it is written out', () => {
   for (const key of ['? '.repeat(200), '{? ['.repeat(60), '[{'.repeat(60)]) {
     const closed = [...key].reverse().join('').replaceAll('{', '}').replaceAll('[', ']').replaceAll('?', '')
-    // Each level doubles what the library writes out.
+    // Each level doubles the library's output.
     assert.equal(findings(`${good}more:\n  ${key}a${key.includes('{') ? closed : ''}\n`), [
       'gateway.yaml:8: a key must be text, not a map or a list',
     ])

@@ -1,4 +1,4 @@
-/** Templates of composite tools: what they give, what is wrong with them, and that nobody can make them cost much. */
+/** Tests templates of composite tools: their values, their findings, and their cost, which nobody can make high. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { compileWorkflow } from '../../../dataplane/config/workflow/compile.ts'
@@ -75,7 +75,7 @@ test('the time to read a template is linear in its length', () => {
     } catch (error) {
       assert.instance(error, TemplateError)
     }
-  // Quadratic work would take minutes.
+  // Quadratic time would take minutes.
   assert.ok(performance.now() - from < 20_000)
 })
 

@@ -28,7 +28,7 @@ interface Config {
   value: number
 }
 
-/** Writes that are so close to each other are seen as one. */
+/** Writes this close together are seen as one. */
 const CLOSE_MS = 20
 
 const cleanups: (() => unknown)[] = []
@@ -36,7 +36,7 @@ test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-/** Writes to what is followed are in one step: a writer that is held up in the middle may be read there. */
+/** Follows a file. Tests write it in one step, since a writer that pauses may be read halfway. */
 const follow = async (file: string, options: Partial<WatchOptions<Config>> = {}) => {
   const values: number[] = []
   const refusals: (readonly Finding[])[] = []
@@ -54,7 +54,7 @@ const follow = async (file: string, options: Partial<WatchOptions<Config>> = {})
 const arrives = (values: readonly number[], value: number) =>
   eventually(`${value} is in force`, () => values.at(-1) === value)
 
-/** Watches that the kernel keeps for this process (proc(5), fdinfo). */
+/** Returns the number of kernel watches of this process (proc(5), fdinfo). */
 const inotifyWatches = async (): Promise<number> => {
   const infos = await Promise.all(
     (await readdir('/proc/self/fdinfo')).map((fd) => readFile(`/proc/self/fdinfo/${fd}`, 'utf8').catch(() => '')),
@@ -96,7 +96,7 @@ test('a file that is written in place, in pieces', async () => {
   await writeFile(file, 'value: 1')
   const { values, refusals } = await follow(file)
   let [value, tookMs] = [1, 0]
-  // Pieces that are far apart may be read apart: where the machine has held the second one up, it is tried again.
+  // Writes that are far apart may be read separately; if the machine has delayed the second one, the test repeats.
   do {
     refusals.length = 0
     const began = performance.now()
@@ -147,7 +147,7 @@ test('an invalid file is reported once with all findings, the old one stays in f
   const { values, refusals } = await follow(join(volume.directory, 'c.yaml'))
   await volume.update({ 'c.yaml': 'value: x\nother: 1' })
   await eventually('the refusal is reported', () => refusals.length > 0)
-  // The same bytes again: a kubelet writes whole volumes anew when another key has changed.
+  // The same bytes again: a kubelet rewrites whole volumes when another key has changed.
   const before = await readlink(join(volume.directory, '..data'))
   await volume.update({ 'c.yaml': 'value: x\nother: 1', 'd.yaml': 'x' })
   assert.is.not(await readlink(join(volume.directory, '..data')), before)
@@ -195,7 +195,7 @@ test('a change during an apply is applied after it', async () => {
   writeFileSync(file, 'value: 2')
   await arrives(values, 2)
   writeFileSync(file, 'value: 3')
-  // Nothing may happen now: there is no condition to wait for but the time in which it would.
+  // Nothing may happen now, so there is no condition to wait for, only time.
   await new Promise((resolve) => setTimeout(resolve, 600))
   assert.equal(values, [2])
   release()

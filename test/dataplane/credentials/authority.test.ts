@@ -1,4 +1,4 @@
-/** Whose tokens get one credential together: those of a user that are good for the same, and no others. */
+/** Checks which tokens share a cached credential: those of one user with the same rights, and no others. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { CredentialConfig } from '../../../dataplane/config/credential.ts'
@@ -70,7 +70,7 @@ for (const config of configs({ subjectProviderName: 'corp' }))
     const ofActors = different.filter(({ act }) => act !== undefined)
     const variantsOf = (all: typeof different) => new Set(all.map((claims) => strategy.variant?.({ claims })))
     assert.is(variantsOf(ofPeople).size, 1)
-    // Who acts for a user does not reach all that the user has linked.
+    // A token that acts for a user has no access to the user's linked accounts.
     assert.is(variantsOf(ofActors).size, 1)
     assert.is(variantsOf(different).size, 2)
     assert.is(new Set(different.map((claims) => strategy.digest?.({ claims }))).size, 1)

@@ -1,4 +1,4 @@
-/** The subject of an exchange where it is a token that an upstream provider gave at login, against a store in memory. */
+/** Exchanges tokens that an upstream provider issued at login, with a token store in memory. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { storedUpstreamTokens } from '../../../dataplane/credentials/stored-upstream-tokens.ts'

@@ -1,4 +1,4 @@
-/** The clients that both stores keep: whoever registers many of them pushes out none that somebody has logged in with. */
+/** Tests how both stores keep clients: registering many evicts none that a user has logged in with. */
 import { randomBytes } from 'node:crypto'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -92,7 +92,8 @@ for (const [kind, open] of Object.entries(stores)) {
     for (const [index, name] of wide.entries()) await add(name, `2001:db8:1:2${index}00::1`)
     for (const name of ['few-0', 'few-1', 'few-2']) await add(name, '192.0.2.1')
     await add('one', '2001:db8:2::1')
-    // Full. Others get room at once, of the network that has most; it does not, of its own youngest.
+    // The store is full. Other networks get room at the cost of the largest one, which gets none at the cost of its own
+    // newest clients.
     await add('other-0', '198.51.100.7')
     await add('other-1', '2001:db8:1:201::1')
     assert.equal(await left(many), many.slice(2))
@@ -215,7 +216,7 @@ test('redis: the records of their age expire with the clients', async () => {
   const keys = await client.keys(`${own.replace(/[{}]/g, '?')}*`)
   assert.is(keys.length, 7)
   for (const key of keys) assert.ok((await client.ttl(key)) > 50)
-  // Those that have ended count no more.
+  // Expired clients no longer count.
   now += 61_000
   for (const name of ['b', 'c', 'd']) await store.addClient(name, name, 60)
   assert.is(await client.hlen(`${own}as:newClient:holders`), 3)

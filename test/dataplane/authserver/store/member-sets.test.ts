@@ -1,4 +1,4 @@
-/** Sets of both stores of records: what is in them, for how long, and how much. */
+/** Tests the sets of both record stores: their members, lifetimes and bounds. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
@@ -140,7 +140,7 @@ test('redis: a user’s endless logins and clients evict only that user’s own'
   assert.is(await left('ada', ['hers'], true), 'ada hers')
   assert.is(await tokens.get({ login: 'his-0', provider: 'corp' }), undefined)
   assert.ok(revocations.has('his-0'))
-  // A login that is under way is not ended by another one.
+  // Ending one login does not end another that is in progress.
   await grants.keep('begun', { accountId: 'mallory', clientId: 'c', iat: Math.floor(Date.now() / 1000) })
   await logIn('mallory', 'his-9')
   assert.ok(await grants.find('begun'))

@@ -7,7 +7,7 @@ import { memoryParts } from '../../../../dataplane/authserver/store/memory-store
 import { observeNothing } from '../../../../dataplane/telemetry/observe.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
 
-/** What an authorization server may keep in memory follows from how much there is. */
+/** Checks that an authorization server's memory bounds follow from the memory of its container. */
 
 const MIB = 1024 * 1024
 
@@ -40,7 +40,7 @@ test('a small container keeps less, and a large one no more than is useful', () 
   assert.is(inAll(), 320)
 })
 
-/** How many records of a kibibyte, and sets of tokens, are still there of 60 MiB that have been kept. */
+/** Stores 60 MiB of 1 KiB records and 60 MiB of token sets, and returns how many of each remain. */
 async function kept(memoryBytes: number | undefined): Promise<readonly number[]> {
   const issuer = 'https://gateway.example'
   using folder = temporaryFolder()

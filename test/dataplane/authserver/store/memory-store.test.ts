@@ -1,4 +1,4 @@
-/** The store in memory: what has ended is gone, and what must not be forgotten makes no room for others. */
+/** Tests the store in memory: expired records are gone, and marks of used assertions are not evicted. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
@@ -40,7 +40,7 @@ test('records of used assertions evict neither grants nor each other', async () 
   assert.instance(refused, PublicError)
   assert.is((refused as PublicError).status, 503)
   assert.ok(used.length > 10 && used.length < 30, String(used.length))
-  // None that was used once is good again.
+  // No used assertion is accepted again.
   for (const name of used) assert.is(await store.add('assertion', name, '1', 60), false)
   assert.is(await store.get('grant', 'alice'), 'granted')
   now += MINUTE_MS + 1

@@ -1,4 +1,4 @@
-/** What one user, issuer or network has Redis keep has bounds, and takes nothing from others. */
+/** Checks that the data of one user, issuer or network in Redis is bounded and evicts no one else's. */
 import { randomBytes } from 'node:crypto'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -33,7 +33,7 @@ test.after(async () => {
   ofOther.disconnect()
   await redis.stop()
 })
-// Each test looks at how many keys there are.
+// Each test counts the keys.
 test.before.each(async () => void (await client.flushall()))
 
 const random = (bytes: number) => randomBytes(bytes).toString('base64url')
@@ -58,7 +58,7 @@ test('consents of one user are limited; the newest stay, and so do those of othe
   // Bob has his consent and two marks.
   assert.ok((await count('consent')) <= 1_003, String(await count('consent')))
   assert.is(await consents.find({ id: 'bobs' }, asked), 'bob')
-  // The marks that all of them need are used each time, and stay.
+  // The marks that all of them need are used each time, so they stay.
   assert.is(await consents.find({ id: 'browser-1099' }, asked), 'mallory')
   assert.is(await consents.find({ id: 'browser-200' }, asked), 'mallory')
   assert.is(await consents.find({ id: 'browser-0' }, asked), undefined)
@@ -71,7 +71,7 @@ test('consents have a limit in bytes', async () => {
   await each(300, (index) => store.set('consent', `c${index}`, 'x'.repeat(10_000), { ttlS: TTL_S, by: ['mallory'] }))
   const kept = await count('consent')
   assert.ok(kept * 10_000 <= MIB && kept > 90, String(kept))
-  // What takes the place of another counts once.
+  // A replaced record counts once.
   await each(300, () => store.set('consent', 'same', 'x'.repeat(10_000), { ttlS: TTL_S, by: ['alice'] }))
   await store.set('consent', 'other', 'x', { ttlS: TTL_S, by: ['alice'] })
   assert.is(await store.get('consent', 'other'), 'x')
@@ -83,7 +83,7 @@ test('used assertions of one subject or issuer leave room for others, and none i
   const mark = (name: string, issuer: string, subject: string) =>
     store.add('assertion', name, '1', { ttlS: 300, by: [issuer, subject] })
   const lists = async () => (await client.keys('p:?gateway?:as:share:assertion:*')).sort()
-  /** Marks all the lists that there are as often as that, until then. */
+  /** Adds this many marks, with this expiry, to every list. */
   const fill = async (times: number, until: number) => {
     for (const list of await lists())
       await client.eval(
@@ -105,7 +105,7 @@ test('used assertions of one subject or issuer leave room for others, and none i
   assert.is(await refusal(mark('c0', 'a', 'carol')), 'unavailable')
   assert.ok(await mark('c0', 'b', 'carol'))
   assert.is(await mark('b0', 'a', 'bob'), false)
-  // Those that have ended make room, and are gone bit by bit.
+  // Expired marks make room and are removed step by step.
   await fill(100_000, Date.now() - 1)
   assert.ok(await mark('c1', 'a', 'carol'))
   assert.is(await mark('c1', 'a', 'carol'), false)
@@ -146,7 +146,7 @@ test('provider tokens of one user are limited; longer-lived keys and those of ot
     { login: 'm999', provider: 'other' },
   ])
     assert.ok(await tokens.get(place), place.login)
-  // A login with several providers is one; what is removed counts no more.
+  // A login with several providers counts once; a removed one no longer counts.
   await each(1_000, (index) => tokens.removeLogin(`m${index}`))
   await tokens.remove({ login: 'key', provider: 'own' })
   assert.is((await client.keys('p:?gateway?:upstream-share:*')).length, 2, 'the list of bob, and its bytes')
@@ -181,7 +181,7 @@ test('logins of an IPv6 /64 leave room for its neighbours, and those of a /48 fo
     })
   await put('others', '198.51.100.1')
   await put('neighbours', '2001:db8:0:1::1')
-  // A /64 has 16 MiB, each of these takes 85 KiB.
+  // A /64 may have 16 MiB, and each of these takes 85 KiB.
   await each(300, (index) => put(`m${index}`, '2001:db8:0:2::1'))
   const kept = (await client.keys('p:?gateway?:upstream:*')).length
   assert.ok(kept > 100 && kept < 210, String(kept))
@@ -192,7 +192,7 @@ test('logins of an IPv6 /64 leave room for its neighbours, and those of a /48 fo
   assert.equal(await client.keys('p:*'), [], 'what is counted is gone with them')
 })
 
-/** What a login of a user whom nobody knows makes replicas keep, by the parts that keep it. */
+/** Stores what replicas keep for a login of a new user, by part. */
 function logins(replicas: readonly RecordStore[]) {
   const { log } = keptLog()
   const providers = ['corp']

@@ -15,7 +15,7 @@ import { PublicError } from '../../../../dataplane/server/errors.ts'
 import { networkHolder } from '../../../../dataplane/server/network-of.ts'
 import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
 
-/** What one network or one user has the memory keep takes nothing from others. */
+/** Checks that what one network or user stores in memory evicts no one else's. */
 
 const MIB = 1024 * 1024
 const TTL_S = 30 * 24 * 60 * 60
@@ -28,7 +28,7 @@ const refused = async (pending: Promise<unknown>) =>
     (error) => error instanceof PublicError && error.status === 503,
   )
 
-/** An authorization server’s memory in a container of 128 MiB. */
+/** The authorization server's memory in a container of 128 MiB. */
 function start() {
   let now = Date.now()
   const parts = memoryParts(128 * MIB)
@@ -44,7 +44,7 @@ function start() {
   const consents = createConsents(store, () => keyed)
   const accounts = createAccountSessions(store, () => keyed)
 
-  /** A login as the endpoints keep it; gives its name. `by`: whoever makes us keep it. */
+  /** Stores a login as the endpoints do and returns its grant id. `by`: the holders that it counts for. */
   async function logIn(subject: string, by?: readonly string[]): Promise<string> {
     const [grantId, browser] = [random(32), { id: random(32) }]
     const asked = { clientId: 'c', redirectUri: 'https://c.example/cb', resource: 'r', scopes: ['s'] }
@@ -58,7 +58,7 @@ function start() {
     return grantId
   }
 
-  /** Whether all that a login needs is there still. */
+  /** Returns whether everything that a login needs is still stored. */
   async function lives(grantId: string): Promise<boolean> {
     const found = [await store.get('grant', grantId), await store.get('refresh', grantId)]
     return ![...found, await tokens.get({ login: grantId, provider: 'corp' })].includes(undefined)
@@ -86,7 +86,7 @@ test('one registration a second from a network leaves room for everybody else', 
   assert.ok(isFull, 'nothing was full: the test needs more registrations')
   const late = await Promise.all(Array.from({ length: 150 }, (_, index) => register(`203.0.113.${index}`)))
   for (const id of [early, used, ...late]) assert.ok(await clients.find(id), id)
-  // Its own old ones go, as long as they are not of the last hour.
+  // Its own older logins are evicted, except those of the last hour.
   pass(60 * 60_000)
   assert.ok(await clients.find(await register('192.0.2.1')))
   assert.ok(store.size < 6_000)
@@ -157,7 +157,7 @@ test('used assertions of one subject leave room for those of others', async () =
   assert.ok(used > 1_000, String(used))
   for (let count = 0; count < 500; count++) assert.ok(await mark(`b${count}`, 'bob'))
   assert.ok(await refused(mark('another', 'mallory')))
-  // None that was used is good again.
+  // No used assertion is accepted again.
   assert.is(await mark('m0', 'mallory'), false)
 })
 

@@ -1,4 +1,4 @@
-/** Assertions admitted by rules: many people by one rule, what their tokens carry, and once over two replicas. */
+/** Tests rules for assertions: one rule for many users, the claims of their tokens, and single use over two replicas. */
 
 import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -37,7 +37,7 @@ const agentSecret = secret(randomBytes(24).toString('base64url'))
 const signing = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' })
 const hmac = secret(randomBytes(32).toString('base64url'))
 
-/** Groups that may do anything, but for those of interns. */
+/** Policies that allow everything to the group `eng` and to one boss, and nothing to `interns`. */
 const POLICIES = [
   'permit(principal in Group::"eng", action, resource);',
   'forbid(principal in Group::"interns", action, resource);',
@@ -154,7 +154,7 @@ test.after(async () => {
   await Promise.all([raw.close(), redis.stop(), ...[idp, other, shared, workloads].map((one) => one.close())])
 })
 
-/** What the first replica is configured with. */
+/** The configuration of the first replica. */
 let inForce: Partial<AuthServerConfig> = {}
 async function configure(gateway: GatewayUnderTest, more: Partial<AuthServerConfig>): Promise<void> {
   if (gateway === server.gateway) inForce = more
@@ -169,14 +169,14 @@ const jag = (claims: object = {}, from = idp, options: MintOptions = ID_JAG) =>
   from.mint({ sub: 'user-eng-1', aud: server.issuer, client_id: 'agent', ...claims }, options)
 const redeem = (assertion: string, more: Record<string, string> = {}) =>
   agent.token({ grant_type: BEARER, assertion, ...more })
-/** The token of an assertion, or how it was refused. `portico explain` has to say the same. */
+/** Redeems an assertion and returns its token's claims, or how it was refused. `portico explain` must agree. */
 async function outcome(claims: object, more: Record<string, string> = {}, from = idp) {
   const assertion = await jag(claims, from)
   const response = await redeem(assertion, more)
   const told = explained(assertion, more)
   if (response.status !== 200) {
     const refused = await refusal(response)
-    // It does not know who brings an assertion.
+    // `explain` does not know which client redeems the assertion.
     if (told.redeemable) assert.is.not(told.client, 'agent', `explained as redeemable: ${JSON.stringify(claims)}`)
     else assert.is(refused, `400 ${told.error}`, JSON.stringify(claims))
     return refused
@@ -188,7 +188,7 @@ async function outcome(claims: object, more: Record<string, string> = {}, from =
   const found = { aud: token.aud, scope: tokens.scope, sub: token.sub, groups: token['groups'] }
   assert.ok(told.redeemable, JSON.stringify([claims, told]))
   const { resources, scopes, subject: sub, claims: kept } = told
-  // A token lists no groups where there are none.
+  // A token without groups has no such claim.
   const groups = kept.groups?.length === 0 ? undefined : kept.groups
   assert.equal({ aud: resources[0], scope: scopes.join(' '), sub, groups }, found, JSON.stringify(claims))
   return found
@@ -231,7 +231,7 @@ test('all matching rules count: the resources of all, and the scopes of those wi
   })
   const third = await outcome({ sub: 'user-eng-7', scope, resource: THIRD })
   assert.equal([(third as { aud: string }).aud, (third as { scope: string }).scope], [THIRD, 'admin'])
-  // Two resources are allowed and none is named.
+  // Two resources are allowed and the request names none.
   assert.is(await outcome({ sub: 'user-eng-7', scope }), '400 invalid_grant')
   assert.is(await outcome({ scope, resource: THIRD }), '400 invalid_grant')
 })
@@ -272,7 +272,7 @@ test('groups, name and e-mail of the assertion reach policies, which allow and d
 
 test('groups are copied as they are or not at all', async () => {
   const eng = { sub: 'anna', scope: 'tools:call' }
-  // Those that no pattern keeps take no room.
+  // Groups that no pattern matches take no room.
   const dropped = Array.from({ length: 500 }, (_, index) => `other-${index}`)
   assert.equal(((await outcome({ ...eng, groups: ['eng', ...dropped] })) as { groups: unknown }).groups, ['eng'])
   const many = Array.from({ length: 500 }, (_, index) => `eng-${index}`)
@@ -350,11 +350,11 @@ test('a public client with a metadata document redeems an assertion only if any 
   const claims = { sub: 'anna', groups: ['eng'], client_id: document }
   const tokens = await tokensOf(await app.token({ grant_type: BEARER, assertion: await jag(claims) }))
   assert.is(decodeJwt(tokens.access_token)['client_id'], document)
-  // Its id in the assertion, and nobody else’s.
+  // The assertion must contain its id, and no other client's.
   assert.is(await refusal(app.token({ grant_type: BEARER, assertion: await jag() })), '400 invalid_grant')
   assert.is(await refusal(agent.token({ grant_type: BEARER, assertion: await jag(claims) })), '400 invalid_grant')
   assert.is(await refusal(app.token({ grant_type: BEARER, assertion: await jag(claims, other) })), '401 invalid_client')
-  // One that has registered itself is known to no identity provider.
+  // No identity provider knows a client that registered itself.
   const open = await TestClient.register(server.issuer)
   const own = await jag({ ...claims, client_id: open.id })
   assert.is(await refusal(open.token({ grant_type: BEARER, assertion: own })), '401 invalid_client')
@@ -376,7 +376,7 @@ test('the tenant is a part of a person’s identity, and an unlisted tenant is r
     { tid: 't1', aud_tenant: 'theirs' },
   ])
     assert.is(await sub(claims), '400 invalid_grant', JSON.stringify(claims))
-  // The same name at two issuers is two people.
+  // The same name at two issuers is two users.
   assert.is(((await outcome({ sub: 'anna' }, {}, other)) as { sub: string }).sub, `${other.issuer}#anna`)
 })
 
@@ -408,7 +408,7 @@ test('a new key works at its first use, and a thousand unknown ones cause at mos
   const before = other.requests.get('/keys') ?? 0
   assert.is(((await outcome({ sub: 'anna' }, {}, other)) as { sub: string }).sub, `${other.issuer}#anna`)
   const claims = decodeJwt(await jag({}, other))
-  // However long a busy machine takes for a thousand: after half a minute the keys may be fetched once more.
+  // Without a stopped clock, a busy machine may take so long that the keys may be fetched once more.
   using _ = stoppedClock()
   for (let index = 0; index < 1000; index++) {
     const header = {
@@ -469,7 +469,7 @@ test('a value of any kind in any claim is refused or ignored, and breaks nothing
         const found = await outcome(odd, {}, from)
         const isAnswered = typeof found !== 'string' || found === '400 invalid_grant'
         assert.ok(isAnswered, `${claim} ${JSON.stringify(value)?.slice(0, 40)}: ${found}`)
-        // What is no text, or not one of the group’s own, lets nobody in.
+        // If a token is issued, its groups are a list or missing.
         if (typeof found !== 'string') assert.ok(found.groups === undefined || Array.isArray(found.groups))
       }
 })
@@ -506,7 +506,7 @@ test('an issuer or rule that is taken out ends its tokens at both replicas, and 
       [200, 200],
     ],
   )
-  // Another rule more, and another one changed.
+  // One more rule, and one that changed.
   const added = { name: 'added', subject: 'nobody', allowedResources: [OTHER] }
   await use(
     corp((rules) => [added, ...rules.map((rule) => (rule.name === 'more' ? { ...rule, scopes: ['x'] } : rule))]),

@@ -1,4 +1,7 @@
-/** Assertions of trusted issuers as a grant (RFC 7523): for whom, at which server, and once, over each kind of storage. */
+/**
+ * Tests assertions of trusted issuers as a grant (RFC 7523): their subject, audience and single use, over each kind of
+ * storage.
+ */
 
 import { createHash, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -116,7 +119,7 @@ for (const type of ['memory', 'redis'] as const) {
 
   test('an assertion works once, at whichever replica', async () => {
     const token = await mint()
-    // A request that is refused uses nothing up.
+    // A refused request does not use the assertion up.
     assert.is(await refusal(redeem(token, { resource: 'https://evil.example' })), '400 invalid_target')
     assert.is(await refusal(redeem(token, { scope: 'all' })), '400 invalid_scope')
     const post = (base: string) =>
@@ -126,14 +129,14 @@ for (const type of ['memory', 'redis'] as const) {
     assert.equal(all.map(({ status }) => status).sort(), [200, ...Array(9).fill(400)])
     for (const one of all.filter(({ status }) => status === 200)) await tokensOf(one)
     assert.is(await refusal(redeem(token)), '400 invalid_grant')
-    // The same name in another assertion.
+    // Another assertion with the same `jti`.
     const { jti } = decodeJwt(token)
     assert.is(await refusal(redeem(await mint({ jti, nonce: 1 }))), '400 invalid_grant')
     for (const jti of [undefined, 7, '']) {
       const nameless = await mint({ jti, nonce: String(jti) }, { algorithm: 'ES256' })
       assert.is((await redeem(nameless)).status, 200)
       assert.is(await refusal(redeem(nameless)), '400 invalid_grant')
-      // The other signature that fits the same text (ECDSA is malleable).
+      // The other valid signature of the same text (ECDSA is malleable).
       const [head, body, signature] = nameless.split('.') as [string, string, string]
       const bytes = Buffer.from(signature, 'base64url')
       const order = BigInt('0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551')
@@ -234,7 +237,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.is(await refusal(open.token(fields(await jag({ client_id: open.id })))), '401 invalid_client')
     for (const client_id of [undefined, ['agent'], 'Agent'])
       assert.is(await refusal(agent.token(fields(await jag({ client_id })))), '400 invalid_grant')
-    // Whoever names a client proves to be it, for other assertions too.
+    // A request that names a client must authenticate it, for other assertions too.
     assert.is(await refusal(redeem(await mint(), { client_id: 'agent' })), '401 invalid_client')
     assert.is((await open.token(fields(await mint()))).status, 200)
     const revoke = { client_id: 'agent', client_secret: agentSecret, token: tokens.access_token }
@@ -284,7 +287,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.is(await jag(stated), `${OTHER} tools:call`)
     assert.is(await jag(stated, { scope: 'tools:read tools:call openid' }), `${OTHER} tools:call`)
     assert.is(await jag(stated, { scope: 'tools:read' }), '400 invalid_grant')
-    // What it does not state itself is in `defaultScopes`.
+    // Scopes that the assertion does not state come from `defaultScopes`.
     assert.is(await jag({}, { scope: 'tools:call' }), '400 invalid_grant')
     const two = { sub: 'deploy', resource: [OTHER, 'https://third.example'] }
     assert.is(await jag(two, { resource: 'https://third.example' }), 'https://third.example tools:read')

@@ -1,4 +1,4 @@
-/** Clients that act for themselves (`client_credentials`), by secret and by key; at two replicas. */
+/** Tests clients that act for themselves (`client_credentials`), with a secret and with a key, at two replicas. */
 
 import { randomBytes, randomUUID } from 'node:crypto'
 import { rename, writeFile } from 'node:fs/promises'
@@ -45,7 +45,7 @@ const setOf = async (name: keyof typeof keys) => ({
 
 let redis: RedisServer
 let raw: RawServer
-/** Calls that reached the backend. */
+/** The number of calls that reached the backend. */
 let calls = 0
 let server: AuthServerUnderTest
 let replica: GatewayUnderTest
@@ -133,7 +133,7 @@ const ask = (fields: Record<string, string>, headers: Record<string, string> = {
 const askAs = (id: 'job' | 'other', fields: Record<string, string> = {}) =>
   ask({ client_id: id, client_secret: secrets[id], ...fields })
 
-/** An assertion of a client with a key. */
+/** Returns an assertion of a client with a key. */
 async function proof(name: keyof typeof keys, claims: Record<string, unknown> = {}) {
   const usual = { iss: name, sub: name, aud: server.issuer, jti: randomUUID(), iat: now(), exp: now() + 300 }
   const alg = name === 'robot' ? 'ES256' : 'EdDSA'
@@ -202,7 +202,7 @@ test('clients of the SDK get tokens and call tools, by secret, by key and by an 
   }
   await use({}, { inboundGrants: grants, trustedIssuers: [{ issuerUrl: platform.issuer, jwtBearerGrant }] })
   const assertion = secret(await platform.mint({ sub: 'workload', aud: issuer }))
-  /** A workload with a token of its platform (workload identity federation): no client, no registration. */
+  /** A workload with a token of its platform (workload identity federation): it has no client and no registration. */
   const workload = new ClientCredentialsProvider({ clientId: 'unused', clientSecret: 'unused', expectedIssuer: issuer })
   workload.prepareTokenRequest = () =>
     new URLSearchParams({ grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion })
@@ -315,7 +315,7 @@ test('policies see the client as the subject, which no person can have', async (
     assert.not.match(String(decodeJwt(token).sub), '#')
     assert.is((await call(token)).status, 403, user)
   }
-  // Where policies judge by the login at a provider, its users can not have the name of a client either.
+  // If policies use the login at a provider, its users can't have the name of a client either.
   await use({ authz: { policies: [rule], primaryUpstreamProvider: 'corp' } })
   server.upstream.user = 'client#job'
   client.agent.forget(new URL(server.upstream.issuer).host)
@@ -389,7 +389,7 @@ test('secrets and keys are read again when their files change', async () => {
 
 const SPIFFE = 'urn:ietf:params:oauth:client-assertion-type:jwt-spiffe'
 
-/** An SVID as an agent of SPIFFE gives it to a workload: without `iss`, `jti` and `iat`. */
+/** Returns an SVID as a SPIFFE agent issues it to a workload: without `iss`, `jti` and `iat`. */
 async function svid(
   sub: unknown,
   claims: object = {},

@@ -1,4 +1,4 @@
-/** What the end of a login takes with it. */
+/** Checks what is removed when a login ends. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { CarriedTokens } from '../../../../dataplane/authserver/login/carried-tokens.ts'
@@ -74,7 +74,7 @@ test('a process that is killed in the middle leaves no grant that its user canâ€
   assert.ok(await failed(grants.keep('unwritten', grant('x'))))
   Object.assign(store, { set })
   assert.equal(await idsOf(grants), [])
-  // Ended, and still a member: it is shown to nobody, and can be ended again.
+  // An ended grant that is still a member is shown to nobody and can be ended again.
   await grants.keep('ended', grant('x'))
   Object.assign(store, { removeMember: away })
   assert.ok(await failed(grants.end('ended')))
@@ -100,7 +100,7 @@ test('revoking everything of a user ends unlisted logins and tokens without a lo
   assert.not(revocations.hasEnded({ sub: 'us', iat: after }))
   await grants.keep('later', { ...before, iat: after })
   assert.ok(await grants.find('later'))
-  // The last end counts, also where they are read in another order.
+  // The last end counts, even if the ends are read in another order.
   const { log } = keptLog()
   await store.revoke('before:us:5', 60)
   const late = new Revocations(store, 60, log)

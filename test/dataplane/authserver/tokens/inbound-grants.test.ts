@@ -1,4 +1,4 @@
-/** Grants in the form of `inboundGrants`, at a server where nobody logs in. */
+/** Tests grants in the form of `inboundGrants`, at a server where nobody logs in. */
 
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -116,7 +116,7 @@ test('a policy of the grant lets an assertion be redeemed, by keys behind a priv
 })
 
 test('maxAssertionAge bounds both the age and the life of an assertion, and the token endpoint is no audience', async () => {
-  // The widely used operator bounds `exp - iat`; a grant with its issuer here bounds the age alone.
+  // The widely used operator bounds `exp - iat`; a grant that names its issuer here bounds only the age.
   const iat = now()
   assert.is(await refusal(redeem(await mint({ iat, exp: iat + 121 }))), '400 invalid_grant')
   assert.is((await redeem(await mint({ iat, exp: iat + 120 }))).status, 200)

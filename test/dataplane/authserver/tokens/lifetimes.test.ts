@@ -1,4 +1,4 @@
-/** What logins leave in Redis: each key ends by itself, and nothing is there after the time that docs name for it. */
+/** Checks what logins leave in Redis: each key expires by itself, within the time that the documentation gives for it. */
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -20,12 +20,12 @@ import { asked } from '../../../support/network/redis-sets.ts'
 const [ACCESS_S, REFRESH_S, CODE_S] = [60, 3600, 300]
 const LOGIN_S = 600
 const DAY_S = 24 * 60 * 60
-/** A clock of Redis that is a little ahead costs nothing. */
+/** Allows for a clock of Redis that is slightly ahead. */
 const MARGIN_S = 30
-/** A client on another computer: consent is remembered for no other. */
+/** A client on another computer: consent is remembered only for these. */
 const AWAY = { redirect_uri: 'https://app.example/cb' }
 
-/** The longest that a key of a kind may have to live. */
+/** The longest lifetime of each kind of key. */
 const LONGEST_S: Readonly<Record<string, number>> = {
   newClient: 30 * DAY_S,
   client: 30 * DAY_S,
@@ -42,14 +42,14 @@ const LONGEST_S: Readonly<Record<string, number>> = {
   rotating: 5,
   rotated: 10,
   revoked: DAY_S + 3600,
-  // What providers gave at a login, and what the next login goes on from.
+  // The providers' tokens of a login, and those with which the user's next login continues.
   upstream: Math.max(CODE_S + REFRESH_S, LOGIN_S + MARGIN_S),
 }
 
 let redis: RedisServer
 let server: AuthServerUnderTest
 let client: TestClient
-/** A client, and what Redis has of it: a network may register few of them at a time. */
+/** A client and its value in Redis: a network may register few clients at a time. */
 let registered: { readonly id: string; readonly kept: readonly [string, string] }
 
 test.before(async () => {
@@ -72,7 +72,7 @@ test.before(async () => {
   assert.equal(await keptKinds(), ['newClient'])
   await new TestClient(server.issuer, id).login()
   const kept = await asked(redis, async (commands) => {
-    // Beside it stands who was the first to use it.
+    // A second key names the first user of it.
     const [key = '', ...others] = (await commands.keys('*lient:*')).filter((name) => !/:(first|share):/.test(name))
     assert.is(kindOf(key), 'client')
     assert.equal(others, [], 'it is new no more')
@@ -94,20 +94,20 @@ test.after(async () => {
   await redis.stop()
 })
 
-/** The kind of a key, or of the records that a share is of. */
+/** Returns the kind of a key, or of the records that a share counts. */
 const kindOf = (key: string) => /\}:(?:as:)?(?:share:)?(\w+)/.exec(key)?.[1] ?? key
 
-/** Tells whether a key is of what one user, issuer or network may have. */
+/** Returns whether a key counts the share of a user, issuer or network. */
 const isShare = (key: string) => /[:-]share:/.test(key)
 
-/** How long keys have to live, in milliseconds; throws where one has no end, or a later one than is documented. */
+/** Returns the remaining lifetimes of all keys in milliseconds; throws if a key has none, or a longer one than documented. */
 const lifetimes = (): Promise<ReadonlyMap<string, number>> =>
   asked(redis, async (commands) => {
     const found = new Map<string, number>()
     for (const key of await commands.keys('*')) {
       const ttl = await commands.pttl(key)
       const longest = LONGEST_S[kindOf(key)]
-      // It has ended since it was listed.
+      // It expired after it was listed.
       if (ttl === -2) continue
       if (ttl < 0) throw new Error(`${key} never ends`)
       if (longest === undefined) throw new Error(`nothing is documented of ${key}`)
@@ -119,7 +119,7 @@ const lifetimes = (): Promise<ReadonlyMap<string, number>> =>
 
 const keptKinds = async () => [...new Set([...(await lifetimes()).keys()].map(kindOf))].sort()
 
-/** Has Redis be so much later: all that is there is so much nearer to its end, and what is at its end is gone. */
+/** Moves Redis forward in time: shortens the lifetimes of all keys, and deletes those that expire. */
 async function later(seconds: number): Promise<readonly string[]> {
   const found = await lifetimes()
   await asked(redis, async (commands) => {
@@ -132,7 +132,7 @@ async function later(seconds: number): Promise<readonly string[]> {
 
 const follow = (agent: UserAgent, url: string, part: string) => agent.follow(url, (at) => at.includes(part))
 
-/** Ways to give up a login, and what is there at once besides the client. */
+/** Ways to abandon a login, and the kinds of keys that each leaves besides the client. */
 const ABANDONED: Readonly<Record<string, { leave(): Promise<unknown>; left: readonly string[] }>> = {
   'at the question': {
     async leave() {
@@ -167,12 +167,12 @@ test('a code that is never redeemed leaves nothing once its tokens would have ex
   await client.authorize(AWAY)
   assert.ok((await keptKinds()).includes('grant'))
   const left = await later(LOGIN_S + MARGIN_S + 1)
-  // A later login of the user may need the refresh tokens that providers gave at this one.
+  // A later login of the user may need the refresh tokens that providers issued for this one.
   assert.equal(left, ['client', 'consent', 'upstream'])
   const keys = [...(await lifetimes()).keys()]
-  // The consent has two marks of its user beside it.
+  // The consent has two marks of its user.
   assert.is(keys.filter((key) => !isShare(key)).length, 5)
-  // A list and its bytes: of the user's consents, and of what providers gave.
+  // A list and its byte count, for the user's consents and for the providers' tokens.
   assert.is(keys.filter(isShare).length, 4)
   assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent'])
   assert.equal(await later(30 * DAY_S), [])
@@ -184,7 +184,8 @@ test('tokens that are minted, refreshed and revoked leave no key behind', async 
   await lifetimes()
   const second = await tokensOf(await client.refresh(first.refresh_token))
   assert.is((await client.post('revoke', { token: second.refresh_token, client_id: client.id })).status, 200)
-  // Grant and refresh token are gone, and so is what providers gave at this login; what is left of a provider is whose it was.
+  // Grant, refresh token and the providers' tokens of this login are gone; only the owner of the provider's account is
+  // left.
   const passing = ['rotated', 'rotating']
   assert.equal(
     (await keptKinds()).filter((kind) => !passing.includes(kind)),

@@ -1,4 +1,4 @@
-/** A person has one subject, whether they log in by a browser or a client brings an assertion of them. */
+/** Checks that a user has one subject, whether they log in with a browser or a client redeems an assertion about them. */
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -38,7 +38,7 @@ const linkedTo = (linkTo: string | undefined, { issuer }: LoginProvider) => ({
   },
 })
 
-/** Serves another configuration; gives what is wrong with it. */
+/** Applies another configuration; returns its problems. */
 async function use(...[authServer, gateway]: Parameters<AuthServerUnderTest['config']>) {
   const before = await server.gateway.status()
   await server.gateway.configure(server.config(authServer, gateway))
@@ -110,7 +110,7 @@ test('an equal e-mail address, the same name elsewhere, and an issuer without a 
   const elsewhere = subOf(await byAssertion(partner, { sub: 'alice', email, email_verified: true }))
   assert.is(elsewhere, `${partner.issuer}#alice`)
   assert.is.not(subOf(await byLogin(partner, 'alice')), alice)
-  // A name that is made of parts can’t be that of another one.
+  // A name composed of parts can't equal that of another user.
   assert.is.not(subOf(await byAssertion(corp, { sub: `${corp.issuer}#alice` })), alice)
   assert.is.not(subOf(await byAssertion(corp, { sub: alice })), alice)
   assert.is(alice, deriveSubject(server.issuer, 'corp', corp.issuer, 'alice'))

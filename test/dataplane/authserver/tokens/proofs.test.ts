@@ -1,4 +1,4 @@
-/** Access tokens that are bound to a key of the client (DPoP, RFC 9449), from the token endpoint to the gateway. */
+/** Tests access tokens bound to a client's key (DPoP, RFC 9449), from the token endpoint to the gateway. */
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -94,7 +94,7 @@ for (const type of ['memory', 'redis'] as const) {
   const tokenUrl = () => `${server.issuer}/oauth/token`
   const proofOf = (prover: Prover, odd?: OddProof) => prover.prove('POST', tokenUrl(), undefined, odd)
 
-  /** Asks the token endpoint as a client, with a proof. */
+  /** Sends a token request as a client, with a proof. */
   async function ask(by: TestClient, fields: Record<string, string>, prover?: Prover, odd?: OddProof) {
     const own = { client_id: by.id, ...(by.secret === undefined ? {} : { client_secret: by.secret }) }
     return by.post('token', { ...own, ...fields }, prover ? { dpop: await proofOf(prover, odd) } : {})
@@ -166,7 +166,7 @@ for (const type of ['memory', 'redis'] as const) {
     const first = await login(confidential, key, HTTPS)
     const second = await tokensOf(await ask(confidential, refreshFields(first.refresh_token), thief))
     assert.is(jktOf(second.access_token), thief.jkt)
-    // Its answer is for the key that asked. With another one the token counts as used, and the login goes on.
+    // The answer is for the key that asked. With another key the token counts as used, and the login stays valid.
     for (const prover of [key, undefined])
       assert.is(await refusal(ask(confidential, refreshFields(first.refresh_token), prover)), '400 invalid_grant')
     const again = await tokensOf(await ask(confidential, refreshFields(first.refresh_token), thief))
@@ -235,7 +235,7 @@ for (const type of ['memory', 'redis'] as const) {
     for (const cnf of [{ 'x5t#S256': 'x' }, { jkt: key.jkt, 'x5t#S256': 'x' }, {}, 'x', [key.jkt]])
       assert.is(await refusal(redeem(await mint(cnf), key)), '400 invalid_grant', JSON.stringify(cnf))
     assert.is(await refusal(redeem(await mint({ jkt: key.jkt }, 'JWT'), key)), '400 invalid_grant')
-    // An assertion that is bound to nothing may give a bound token.
+    // An unbound assertion may be exchanged for a bound token.
     assert.is(jktOf((await tokensOf(await redeem(await mint(undefined), thief))).access_token), thief.jkt)
   })
 

@@ -1,4 +1,4 @@
-/** Refresh tokens by themselves: one record for each grant, and every earlier token noticed. */
+/** Tests refresh tokens alone: one record for each grant, and reuse of any earlier token is detected. */
 import { randomBytes } from 'node:crypto'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,4 @@
-/** Revocation and introspection; what one replica ends the other refuses. */
+/** Tests revocation and introspection: a token that one replica revokes is refused by the other. */
 
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -65,7 +65,7 @@ for (const which of ['access_token', 'refresh_token'] as const)
       await writeFile(join(directory, 'upstream-secret'), server.upstream.client.secret)
       await prepare(directory)
     })
-    // Both replicas know the token well.
+    // Both replicas have cached the token.
     for (const url of [server.gateway.url, other.url]) assert.is(await ask(tokens.access_token, url), 200)
     const commands = openRedis(redis.port)
     const keysOf = async () =>
@@ -80,7 +80,7 @@ for (const which of ['access_token', 'refresh_token'] as const)
     assert.equal(await introspected(client, tokens.access_token), { active: false })
     assert.equal(await keysOf(), [])
     for (const url of [server.gateway.url, other.url]) assert.is(await ask(kept.access_token, url), 200)
-    // A replica that starts afterwards knows it from the first.
+    // A replica that starts later knows it at once.
     await other.close()
     const late = await startGateway(server.config(), async (directory) => {
       await writeFile(join(directory, 'upstream-secret'), server.upstream.client.secret)

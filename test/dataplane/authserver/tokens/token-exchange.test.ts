@@ -1,4 +1,4 @@
-/** Token exchange: who may act for whom, at which audience, with which scopes, for how long, and what ends it. */
+/** Tests token exchange: who may act for whom, at which audience, with which scopes, for how long, and what ends it. */
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -81,7 +81,7 @@ test.after(async () => {
 })
 
 let reloads = 0
-/** Puts a configuration in force; the first audience of the first client is that of the gateway. */
+/** Applies a configuration; the first audience of the first client is the gateway's. */
 async function follow(more: Partial<AuthServerConfig> = {}): Promise<void> {
   const mark = `reload:${++reloads}`
   const [first, ...rest] = server.config().authServer?.delegateClients ?? []
@@ -130,7 +130,7 @@ test('an exchanged token has access to provider tokens wherever the user’s own
   assert.is(decodeJwt(other.access_token)['tsid'], undefined)
   assert.is(decodeJwt(other.access_token).aud, OTHER)
   assert.not(await letIn(other.access_token))
-  // Back from the other audience: still nothing of the login.
+  // The token from the other audience still has nothing of the login.
   const back = await tokensOf(await exchange(agent, other.access_token, { resource: server.resource }))
   assert.is(decodeJwt(back.access_token)['tsid'], undefined)
   assert.ok(await letIn(back.access_token))
@@ -277,7 +277,7 @@ test('only access tokens of this gateway or of a trusted issuer can be exchanged
     'x',
     '..',
     'x'.repeat(20_000),
-    // A trusted issuer that signs in our name.
+    // A trusted issuer that signs with our issuer's name.
     await idp.mint({ iss: server.issuer, aud: server.resource, client_id: 'x', scope: 'tools:call' }),
   ])
     assert.is(await refusal(exchange(bot, secret(token))), '400 invalid_request', token.slice(0, 20))
@@ -361,7 +361,7 @@ test('a token’s may_act claim decides who may act', async () => {
   assert.is(await ask({}), no)
   await follow(trustedBy({ allowedDelegateClients: ['*'] }))
   assert.is(await ask({}), 'agent ')
-  // Whom a token names it names, whatever else is allowed.
+  // The token's own `may_act` counts, whatever else is allowed.
   assert.is(await ask({ may_act: { sub: 'bot' } }), no)
   await follow(trustedBy({ allowedActors: ['service'] }))
   assert.is(await ask({}), no)

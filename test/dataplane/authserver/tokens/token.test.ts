@@ -1,4 +1,4 @@
-/** The token endpoint, over each kind of storage. */
+/** Tests the token endpoint over each kind of storage. */
 
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -137,7 +137,7 @@ for (const type of ['memory', 'redis'] as const) {
     const second = await tokensOf(await client.refresh(first))
     const third = await tokensOf(await client.refresh(second.refresh_token))
     assert.ok(await isLetIn(third.access_token))
-    // As it is ten seconds later: the answer is not kept any more.
+    // Simulates ten seconds later, when the answer is no longer kept.
     if (redis !== undefined) await dropAnswers(redis)
     else return
     assert.is(await refusal(client.refresh(first)), '400 invalid_grant')
@@ -174,7 +174,7 @@ for (const type of ['memory', 'redis'] as const) {
       await tokensOf(await get())
       assert.ok((await commands.ttl(await kept())) > 29 * 24 * 60 * 60)
     }
-    // What is refused renews nothing.
+    // A refused request renews nothing.
     await commands.expire(await kept(), 100)
     await refusal(client.exchange('made-up'))
     assert.ok((await commands.ttl(await kept())) <= 100)
@@ -223,7 +223,7 @@ for (const type of ['memory', 'redis'] as const) {
     const tokens = await client.login()
     const used = await code()
     await tokensOf(await client.exchange(used))
-    // Its secret comes in the form with each code and refresh token.
+    // Its secret is in the form of every request.
     const confidential = await TestClient.register(server.issuer, {
       redirect_uris: [redirect],
       token_endpoint_auth_method: 'client_secret_post',
@@ -251,7 +251,7 @@ for (const type of ['memory', 'redis'] as const) {
     const good = await code()
     const commands = openRedis(redis.port)
     try {
-      // The client and its code are found; that the code has been used can’t be kept.
+      // The client and its code can be read, but the code can't be marked as used.
       await commands.call('ACL', 'SETUSER', 'default', '-set')
       assert.is(await refusal(client.exchange(good)), '503 temporarily_unavailable')
     } finally {

@@ -1,4 +1,4 @@
-/** Token exchange and assertions (RFC 8693, RFC 7523) with wrong forms, claims of every type, and signatures that are none. */
+/** Tests token exchange and assertions (RFC 8693, RFC 7523) with wrong forms, claims of every type and invalid signatures. */
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -36,7 +36,7 @@ let idp: IdentityProvider
 let server: AuthServerUnderTest
 test.before(async () => {
   idp = await startIdentityProvider()
-  // Its keys are ours, so that we can sign what no library would.
+  // Uses our own keys, to sign what no library would.
   idp.intercept = (request, response) => {
     if (request.url !== '/keys') return false
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ keys: [jwk] }))
@@ -118,7 +118,7 @@ interface Actor {
   readonly act?: Actor
 }
 
-/** What an answer is called; it is one of RFC 6749, whatever was sent, and a token is of the shape that all have. */
+/** Classifies an answer and checks its form: an error is one of RFC 6749, and a token has the usual shape. */
 async function outcome(response: Response, what: string): Promise<'a token' | 'an error'> {
   const text = await response.clone().text()
   if (response.status !== 200) {
@@ -152,7 +152,7 @@ const CLAIMS = () => ({
   act: { sub: 'web', iss: 'https://idp.example', act: { sub: 'cli' } },
   may_act: { sub: 'agent', iss: server.issuer },
 })
-/** Half of them, the same each time. */
+/** Returns half of the variants, the same ones each time. */
 const half = (variants: readonly Variant[], part: number) => variants.filter(({ what }) => digest(what) % 2 === part)
 
 for (const [name, fieldsOf, part] of [
@@ -162,7 +162,7 @@ for (const [name, fieldsOf, part] of [
   test(`claims of every type: ${name}`, async () => {
     const outcomes = { 'a token': 0, 'an error': 0 }
     for (const { text, what } of half(variantsOf(CLAIMS()), part)) {
-      // Each is used for the first time.
+      // Each assertion gets a new `jti`.
       const own = text.replace(/"jti":"j\d+"/, `"jti":"j${++count}"`)
       outcomes[await outcome(await send(fieldsOf(await signed(own))), what)]++
     }
@@ -173,7 +173,7 @@ for (const [name, fieldsOf, part] of [
 
 const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
 
-/** Tokens that are signed by nobody whom we trust, or in a way that says more than it should. */
+/** Returns tokens that no trusted issuer signed, or whose header claims too much. */
 async function forgeries(evil: string): Promise<Readonly<Record<string, string>>> {
   const payload = claims()
   const text = JSON.stringify(payload)
@@ -237,7 +237,7 @@ for (const [name, fieldsOf] of [
     try {
       for (const [what, token] of Object.entries(await forgeries(evil.issuer))) {
         const own = fieldsOf(secret(token))
-        // An actor's token is looked at once the subject's has been found good.
+        // An actor's token is checked only after a valid subject token.
         const fields = name === 'actor_token' ? { ...own, subject_token: await good() } : own
         assert.is(await outcome(await send(fields), what), 'an error', what)
       }

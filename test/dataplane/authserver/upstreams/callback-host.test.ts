@@ -1,4 +1,4 @@
-/** A login takes place at one host, wherever the authorization endpoint is: `localhost` and `127.0.0.1` are two. */
+/** Checks that a login stays at one host wherever the authorization endpoint is: `localhost` and `127.0.0.1` are two. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { AuthServerConfig } from '../../../../dataplane/config/auth-server.ts'
@@ -13,7 +13,7 @@ import {
 
 let server: AuthServerUnderTest
 let client: TestClient
-/** The issuer, by the other name of its host. */
+/** The issuer with the other name of its host. */
 let other: string
 
 test.before(async () => {
@@ -28,7 +28,7 @@ const providers = (redirectUri: string): AuthServerConfig['upstreamProviders'] =
     oidcConfig === undefined ? rest : { ...rest, oidcConfig: { ...oidcConfig, redirectUri } },
   )
 
-/** Puts a configuration in force; gives its authorization endpoint. */
+/** Applies a configuration; returns its authorization endpoint. */
 async function configured(base: string, redirectUri: string): Promise<string> {
   const more = { authorizationEndpointBaseUrl: base, upstreamProviders: providers(redirectUri) }
   const before = (await server.gateway.status()).config
@@ -57,7 +57,7 @@ test('the browser is redirected to the callback’s host once, before it gets it
     assert.is(found.get('state'), 'a&b=c d')
     assert.is(found.get('iss'), server.issuer)
     assert.ok((await tokensOf(await client.exchange(found.get('code') ?? ''))).access_token)
-    // Of our own pages the first alone is at the other host.
+    // Only the first of our own pages is at the other host.
     const own = client.agent.visited.filter((url) => url.includes('/oauth/'))
     const { host } = new URL(redirectUri)
     assert.equal([...new Set(own.slice(1).map((url) => new URL(url).host))], [host])

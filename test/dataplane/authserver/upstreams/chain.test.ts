@@ -1,4 +1,4 @@
-/** Users log in at several providers in a row, and each backend gets the token of its own provider. */
+/** Users log in at several providers in sequence, and each backend gets its own provider's token. */
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -45,7 +45,7 @@ const hostsOf = (urls: readonly string[]) => [...new Set(urls.map((url) => new U
 const hostOf = ({ issuer }: LoginProvider) => new URL(issuer).host
 const call = (name: string, token: string) =>
   postModern(server.gateway.url, 'tools/call', { name: `${name}_t` }, { authorization: `Bearer ${token}` })
-/** The bearer tokens that a backend was called with. */
+/** Returns the bearer tokens that the backend received. */
 const sent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
 
 test('a login visits the providers in order and ends with one JWT; each backend gets its provider’s token', async () => {
@@ -84,7 +84,7 @@ test('the first provider says who the user is', async () => {
 test('another provider may say who the user is; the order stays, and so do its tokens', async () => {
   const first = decodeJwt((await client.login()).access_token).sub
   await server.gateway.configure(server.config({ primaryUpstreamProvider: 'chat' }))
-  // A login in whose middle it becomes another provider fails.
+  // A login fails if the provider changes during it.
   const tokenOfLogin = () =>
     client.login().then(
       ({ access_token: found }) => found,
@@ -206,7 +206,7 @@ test('a filter chooses providers by a claim of the first one, and a backend of a
     assert.equal((await visited([])).visits, ['corp'])
     for (const groups of [undefined, 'eng', { eng: true }, 7])
       assert.equal((await visited(groups)).visits, ['corp', 'chat'], `no list: ${JSON.stringify(groups)}`)
-    // Values of other types in the list match nothing, and break nothing.
+    // List values of other types match nothing and cause no error.
     assert.equal((await visited([null, ['eng'], { toString: 'eng' }, 'eng'])).visits, ['corp', 'code'])
   } finally {
     corp.groups = undefined
@@ -217,7 +217,7 @@ test('a filter chooses providers by a claim of the first one, and a backend of a
 })
 
 test('fifty logins, ten at a time, lose nothing', async () => {
-  // All at once would take a slow machine longer than a provider may take to answer.
+  // All at once, a slow machine would exceed the provider's timeout.
   let left = 50
   const logins: unknown[] = []
   const work = async () => {

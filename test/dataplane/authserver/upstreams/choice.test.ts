@@ -1,4 +1,7 @@
-/** Each login visits one of several providers that say who users are, as an address or the user says, at either replica. */
+/**
+ * Each login visits one of several providers that identify users, chosen by the request or by the user, at either
+ * replica.
+ */
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -80,7 +83,7 @@ test.after(async () => {
 })
 
 const hostOf = ({ issuer }: LoginProvider) => new URL(issuer).host
-/** The providers that a browser has visited, in order. */
+/** Returns the providers that a browser has visited, in order. */
 const visitsOf = ({ agent }: TestClient) => {
   const names = server.upstreams.map(hostOf)
   const hosts = [...new Set(agent.visited.map((url) => new URL(url).host))]
@@ -143,7 +146,7 @@ test('a person types an address, then chooses from the list, in Chromium: by key
     answered.catch(() => undefined)
     await page.goto(client.authorizeUrl())
     const focused = () => page.evaluate('document.activeElement.name + "=" + document.activeElement.value')
-    /** Goes on with Tab until this has the focus. */
+    /** Presses Tab until this element has the focus. */
     const tabTo = async (wanted: string) => {
       for (let tabs = 0; tabs < 10 && (await focused()) !== wanted; tabs++) await page.keyboard.press('Tab')
       assert.is(await focused(), wanted)
@@ -157,7 +160,7 @@ test('a person types an address, then chooses from the list, in Chromium: by key
     await page.keyboard.type('a@elsewhere.example')
     await enter()
     await tabTo('provider=partner')
-    // Where the last redirect leads nobody listens.
+    // Nothing listens at the last redirect's address.
     await enter()
     const code = new URL((await answered).url()).searchParams.get('code') ?? ''
     const { access_token: token } = await tokensOf(await client.exchange(secret(code)))
@@ -198,12 +201,12 @@ test('the page works at the other replica, in its own browser; each answer fits 
   const stateOf = (one: Response) => new URL(one.headers.get('location') ?? '').searchParams.get('state') ?? ''
   assert.is(first.status, 302)
   assert.is.not(stateOf(first), stateOf(second))
-  // The same answer again replaces the first one: nothing grows.
+  // The same choice again replaces the first one: nothing grows.
   assert.is(stateOf(await choose(server.issuer, { provider: 'corp' })), stateOf(first))
   const end = await client.agent.follow(second.headers.get('location') ?? '', (at) => at.startsWith(REDIRECT))
   const code = new URL(end.url).searchParams.get('code') ?? ''
   assert.is((await client.exchange(code)).status, 200)
-  // The client has been answered: the other answer leads nowhere any more.
+  // The client already has its answer, so the other choice leads nowhere.
   const late = await client.agent.follow(first.headers.get('location') ?? '', (at) => at.startsWith(REDIRECT))
   assert.not.ok(late.url.startsWith(REDIRECT))
 })

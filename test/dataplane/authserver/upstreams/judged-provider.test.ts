@@ -1,4 +1,4 @@
-/** Policies that judge callers by their login at one provider, in place of the gateway's own token. */
+/** Tests policies that use the login at one provider instead of the gateway's own token. */
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -140,7 +140,7 @@ test('a token from an assertion is judged by the assertion’s claims if its pro
   assert.not('team' in decodeJwt(token))
   assert.is(await statusOf(corp, { sub: 'dev', team: 'y' }), 403)
   assert.is(await statusOf(corp, { sub: 'other', team: 'x' }), 403)
-  // The namesake at another issuer is nobody whom this provider knows.
+  // This provider does not know the user of the same name at another issuer.
   assert.is(await statusOf(code, { sub: 'dev', team: 'x' }), 403)
   for (const [verified, status] of [
     [undefined, 200],
@@ -190,7 +190,7 @@ test('a login without the judging provider is denied everything', async () => {
   assert.is(await call(token), 403)
   assert.equal(await listed(token), [])
   assert.is(await call(await loginAs('alice', 'dev')), 200)
-  // Without the provider the token itself is judged again.
+  // Without the provider, policies use the token itself again.
   await use({ authz: { policies: [EVERYTHING] } })
   assert.is(await call(token), 200)
 })

@@ -1,4 +1,7 @@
-/** Keys of users: asked for by a link, typed once by their owner, sent to the backend, and never seen again. */
+/**
+ * Tests users' API keys: a link asks for the key, its owner enters it once, the backend gets it, and nobody sees it
+ * again.
+ */
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
@@ -28,11 +31,11 @@ const GOOD = secret<string>('jira-0123456789-abcdefghij-good')
 const OTHER = secret<string>('jira-0123456789-abcdefghij-other')
 
 let raw: RawServer
-/** Answers 401 to every key of this value. */
+/** The key that the backend answers with 401. */
 let refusedKey: string | undefined
-/** How often it has done so. */
+/** The number of such answers. */
 let refusals = 0
-/** Whatever calls of tools wait for before they are answered. */
+/** A promise that calls of tools wait for before they are answered. */
 let holding: Promise<unknown> | undefined
 let verifying: { url: string; asked: { method?: string; headers: IncomingHttpHeaders }[]; close(): void }
 let server: AuthServerUnderTest
@@ -176,7 +179,7 @@ test('the gateway’s page and its explanations say that tools need a key, and w
     keys: [{ title: 'Jira', link, helpUrl: 'https://jira.example.com/keys' }],
     linked: `${server.issuer}/oauth/sessions`,
   })
-  // The link is one that a browser can follow.
+  // The link works in a browser.
   assert.ok((await openKey(client.agent, link)).form)
   const explained = async (tool: string) => {
     const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ tool }) }
@@ -283,7 +286,7 @@ test('another person who follows the link is refused, and nothing is kept', asyn
   assert.is(page.status, 400)
   assert.match(page.text, 'belongs to another person')
   assert.is(page.form, undefined)
-  // The form of an own page does not serve a key of somebody else.
+  // A form of one's own page can't store a key for another user.
   const own = await openKey(mallory.agent, `${server.issuer}/oauth/key?provider=jira`)
   assert.ok(own.form)
   server.upstream.user = 'alice'
@@ -304,7 +307,7 @@ test('a missing, foreign or used form token stores no key', async () => {
     const sent = await client.agent.post(action, { provider: 'jira', key: OTHER, ...attempt } as never)
     assert.is(sent.status, 400, JSON.stringify(attempt))
   }
-  // Nor without the session's cookie, with a token that is right.
+  // Nor does a valid token without the session's cookie.
   const stranger = new TestClient(server.issuer)
   assert.is((await stranger.agent.post(action, { ...fields, key: OTHER })).status, 400)
   assert.is((await call()).json.result.isError, true)
@@ -380,7 +383,7 @@ test('the refusal of an old key does not affect the key that replaced it', async
   const url = `${server.issuer}/oauth/key?provider=jira`
   await enterKey(client.agent, url, GOOD)
   await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
-  /** A call that the backend refuses with its key, after the owner has done something. */
+  /** Runs an action while a call is pending, whose key the backend then refuses; returns the call's answer. */
   const meanwhile = async (act: () => Promise<unknown>) => {
     const released = Promise.withResolvers<void>()
     const before = raw.calls('tools/call').length
@@ -395,14 +398,14 @@ test('the refusal of an old key does not affect the key that replaced it', async
     refusedKey = undefined
     return json
   }
-  // The new key is not called refused, and the call that was on its way is made with it.
+  // The new key is not marked as refused, and the pending call is sent with it.
   const replaced = await meanwhile(() => enterKey(client.agent, url, OTHER))
   assert.is(replaced.result?.content?.[0]?.text, 'ok', JSON.stringify(replaced))
   assert.match(String(sentKeys().at(-1)), OTHER)
   assert.not.match(await (await client.agent.get(`${server.issuer}/oauth/sessions`)).text(), 'has refused this key')
   await enterKey(client.agent, url, GOOD)
   await eventually('the first one', async () => (await call()) && String(sentKeys().at(-1)).includes(GOOD))
-  // A deleted one does not come back as a refused one.
+  // A deleted key does not come back as a refused one.
   keyLinkIn(await meanwhile(forget))
   assert.not.match(await (await client.agent.get(`${server.issuer}/oauth/sessions`)).text(), 'name="delete-key"')
 })
@@ -414,7 +417,7 @@ test('every character of a key reaches the backend as typed, wherever the templa
   assert.match(page.text, 'The key is kept')
   await eventually('the call', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
   assert.is(sentKeys().at(-1), `user=${odd}; pass="${odd}"`)
-  // Another template is in force for the key that is there.
+  // Another template applies to the stored key.
   await configure({ pattern: undefined, headerName: 'Authorization', valueTemplate: 'Basic {key}' })
   await eventually('the call', async () => {
     await call()
@@ -431,7 +434,7 @@ test('a deleted key is no longer used; a key with a lifetime expires, and the pa
   await configure({ maxLifetime: '3s', remindBefore: '1h' })
   const page = await enterKey(client.agent, keyLinkIn((await call()).json), GOOD)
   assert.match(page.text, 'This key ends soon')
-  // A call that goes out with it in time is answered after its end, too.
+  // A call that was sent before the key's end is answered even after it.
   const released = Promise.withResolvers<void>()
   holding = released.promise
   const pending = call()
@@ -504,7 +507,7 @@ test('below a path of the issuer, links, pages and forms are below it; a deleted
     await eventually('the call', async () => (await calling()).json.result?.content?.[0]?.text === 'ok')
     const where = caller.agent.visited.filter((at) => at.startsWith(new URL(below.issuer).origin))
     for (const at of where) assert.ok(at.startsWith(below.issuer), at)
-    // A deleted key is used for less than five seconds more.
+    // A deleted key is used for at most five more seconds.
     using clock = stoppedClock()
     assert.is((await calling()).json.result.content[0].text, 'ok')
     const left = await deleteKey(caller.agent, below.issuer)
@@ -574,7 +577,7 @@ test('mistakes in the configuration are refused with their place', async () => {
   assert.match(await findings({ headerName: 'Mcp-Session-Id' }), '/keyConfig/headerName')
   assert.match(await findings({ pattern: '(a+' }), '/keyConfig/pattern')
   assert.match(await findings({ pattern: '(?=a)a' }), '/keyConfig/pattern')
-  // What JavaScript takes and RE2 does not, and the other way round.
+  // Patterns that JavaScript accepts and RE2 does not, and the reverse.
   for (const pattern of ['a{1001}', '(a{50}){50}', '\\u0041', '[^]', '\\cA'])
     assert.match(await findings({ pattern }), '/keyConfig/pattern is not a regular expression of RE2: ', pattern)
   for (const pattern of ['(?i)jira', '(?P<kind>a)b', '[[:alpha:]]+']) assert.is(await findings({ pattern }), '')

@@ -1,4 +1,4 @@
-/** A replica that is killed while assertions are redeemed, accounts linked and keys entered: nobody is locked out by it. */
+/** Kills a replica while assertions are redeemed, accounts linked and keys entered: no user is locked out. */
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { createServer, type Server, type ServerResponse } from 'node:http'
@@ -36,7 +36,7 @@ const signing = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.ex
 let redis: RedisServer
 let commands: Redis
 let raw: RawServer
-/** Tries keys; it answers none while `held` is a list. */
+/** Verifies keys; holds its answers while `held` is a list. */
 let verifying: Server
 let held: ServerResponse[] | undefined
 /** Its gateway is the replica that stays. */
@@ -44,7 +44,7 @@ let server: AuthServerUnderTest
 let corp: LoginProvider
 let github: LoginProvider
 let agent: TestClient
-/** The replica that is killed, a process of its own. */
+/** The replica that is killed, in a separate process. */
 let replica: GatewayReplica
 
 test.before(async () => {
@@ -108,9 +108,9 @@ test.after(async () => {
   await redis.stop()
 })
 
-/** The address at the replica that will be killed, as a balancer chooses it. */
+/** Returns the address at the replica that will be killed, as a load balancer may choose it. */
 const there = (url: string) => url.replace(server.issuer, new URL(replica.url).origin)
-/** A browser that sends its cookies to either replica. */
+/** Returns a browser that sends its cookies to either replica. */
 function browser(): UserAgent {
   const made = new UserAgent()
   made.share(new URL(server.issuer).host, new URL(replica.url).host)
@@ -147,7 +147,7 @@ test('of fifty requests with one assertion at most one gets a token, and the nex
       await tokensOf(answered)
       return 'a token'
     })
-    // A connection of each replica.
+    // One blocked connection of each replica.
     const waiting = async () => /blocked_clients:(\d+)/.exec(await commands.info('clients'))?.[1]
     await eventually('both wait for Redis', async () => Number(await waiting()) >= 2)
     await replica.end()
@@ -171,7 +171,7 @@ test('links of the killed replica, also half followed ones, work at the other on
   const links = await Promise.all(tokens.map(async (token) => linkIn(await call(token, 'hub_t', replica.url))))
   const [adas, bens, cids] = links as [string, string, string]
   const browsers = { ben: browser(), cid: browser() }
-  /** Goes as far as to where the provider sends the browser after so many steps. */
+  /** Follows a link up to the provider's redirect after this many steps. */
   const toCallback = async (who: 'ben' | 'cid', link: string, steps: number) => {
     corp.user = github.user = who
     const { form } = await openLink(browsers[who], there(link))
@@ -202,7 +202,7 @@ test('links of the killed replica, also half followed ones, work at the other on
   corp.user = github.user = 'ben'
   const { response } = await browsers.ben.follow(first, () => false)
   assert.match((await response?.text()) ?? '', 'github is linked')
-  // Whoever was just being linked begins anew, by the link of their next call.
+  // A user whose account was just being linked starts again, with the link of their next call.
   corp.user = github.user = 'cid'
   assert.match((await follow(browsers.cid, linkIn(await call(cid, 'hub_t')))).text, 'github is linked')
   for (const token of [ada, ben, cid]) await eventually('the account', () => isServed(token, 'hub_t'))
@@ -213,7 +213,7 @@ test('a key whose page the killed replica showed, or that it was trying, can be 
   const keys = { dan: secret('jira-dan-0123456789'), eve: secret('jira-eve-0123456789') }
   const [dan, eve] = [await tokenOf('dan'), await tokenOf('eve')]
   const browsers = { dan: browser(), eve: browser() }
-  /** The form as the replica shows it that will be killed. */
+  /** Returns the form as shown by the replica that will be killed. */
   const formFor = async (who: 'dan' | 'eve', token: string) => {
     const link = keyLinkIn(await call(token, 'tickets_t', replica.url))
     corp.user = who

@@ -1,4 +1,4 @@
-/** Who a link is of use to: the person whose login it is for, once, in the browser where it was opened. */
+/** Checks that a link works only for its own user, once, in the browser that opened it. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -50,7 +50,7 @@ const visits = (index: number) =>
 const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
 const isGithub = (url: string) => url.startsWith((server.upstreams[1] as LoginProvider).issuer)
 
-/** The call still says where to log in, and nothing was sent to the backend. */
+/** Asserts that the call still asks for a login and that nothing was sent to the backend. */
 async function assertUnlinked(): Promise<void> {
   linkIn((await call()).json.result)
   assert.is(raw.calls('tools/call').length, 0)
@@ -81,7 +81,7 @@ test('an attacker who sends a link gains nothing from those who follow it', asyn
   assert.is(end.status, 400)
   assert.match(end.text, 'This link belongs to another person.')
   assert.is(visits(0), 1)
-  // The provider whose tokens they are was not even asked.
+  // The provider of these tokens was not contacted.
   assert.is(visits(1), 0)
   await assertUnlinked()
 })
@@ -104,7 +104,7 @@ test('the form works only in the browser in which it was shown', async () => {
     const end = await sendForm(agent, form)
     assert.is(end.status, 400)
   }
-  // That has not used it up either.
+  // That attempt did not use it up either.
   assert.is((await sendForm(client.agent, form)).status, 200)
 })
 

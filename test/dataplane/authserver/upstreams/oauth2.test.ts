@@ -1,4 +1,4 @@
-/** Users log in at providers that speak OAuth 2 alone, each in its own way. */
+/** Logs users in at providers that support only OAuth 2, each with its own quirks. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decodeJwt } from 'jose'
@@ -37,7 +37,7 @@ test.after(() => raw.close())
 const GITHUB_USER = {
   fieldMapping: { subjectFields: ['id', 'login'], nameFields: ['name', 'login'], emailFields: ['email'] },
 }
-/** JSON that is nested deeper than a stack is. */
+/** JSON nested deeper than the stack. */
 const DEEP = '['.repeat(400_000) + ']'.repeat(400_000)
 const HEADERS = { Accept: 'application/x+json', 'X-Version': '2' }
 const AT_SLACK = {
@@ -51,7 +51,7 @@ const AT_SLACK = {
 }
 const userAt = (more: object = {}) => ({ userInfo: { endpointUrl: `${provider.url}/user`, ...more } })
 
-/** Does something with a gateway whose users log in at the provider, in this flavour. */
+/** Runs an action with a gateway whose users log in at a provider of this flavour. */
 async function withGateway(
   flavour: Flavour,
   config: Partial<OAuth2UpstreamConfig>,
@@ -95,7 +95,7 @@ test('GitHub: numeric ids, a secret in the form, errors at 200', () =>
     assert.is(decodeJwt((await client.login()).access_token).sub, claims.sub)
     provider.user = '1002'
     assert.is.not(decodeJwt((await client.login()).access_token).sub, claims.sub)
-    // The way that was found is kept.
+    // The client authentication that worked is remembered.
     assert.equal(
       provider.asked.map(({ way }) => way),
       ['basic', 'post', 'post', 'post'],
@@ -215,7 +215,7 @@ test('with several providers each has its own callback, which accepts no code of
     assert.equal(callbacks, [`${server.issuer}/oauth/callback/honest`, `${server.issuer}/oauth/callback/hostile`])
     const codes = hostile.asked.length
     for (const path of ['/honest', '', '/unknown', '/hostile/', '/HOSTILE']) {
-      // The hostile provider sends the browser on to the honest one, with the state of a login of its own.
+      // The hostile provider redirects the browser to the honest one, with the state of its own login.
       const { url } = await client.agent.follow(client.authorizeUrl(), (at) =>
         at.startsWith(`${hostile.url}/authorize`),
       )
@@ -306,7 +306,7 @@ test('unusable answers end the login with fixed words', () => {
       const what = JSON.stringify(flavour.tokens?.toString() ?? flavour.user?.toString())
       assert.is(found.get('error'), 'access_denied', what)
       assert.not.ok(found.toString().includes(token))
-      // A page has told it before.
+      // A page has already shown it.
       assert.not.ok(client.faults.pop()?.includes(token) ?? true, what)
     }
     assert.not.ok(JSON.stringify(server.gateway.lines).includes(token))

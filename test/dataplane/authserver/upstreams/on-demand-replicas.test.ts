@@ -1,4 +1,4 @@
-/** Links over Redis: one for all replicas, whichever is asked, and what is linked serves at each of them. */
+/** Tests links over Redis: every replica gives the same link, and linked accounts work at each of them. */
 
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -62,7 +62,7 @@ test.after(async () => {
 
 const call = async (token: string, url: string) =>
   (await postModern(url, 'tools/call', { name: 'hub_t' }, { authorization: `Bearer ${token}` })).json
-/** All that Redis keeps, as text. */
+/** Returns everything in Redis as text. */
 async function everything(): Promise<string[]> {
   const read: Record<string, (name: string) => Promise<unknown>> = {
     string: (name) => store.get(name),
@@ -75,7 +75,7 @@ async function everything(): Promise<string[]> {
   return Promise.all(
     names.map(async (name) => {
       const kind = await store.type(name)
-      // It may have ended since it was listed.
+      // It may have expired after it was listed.
       return kind === 'none' ? name : JSON.stringify([name, await read[kind]?.(name)])
     }),
   )
@@ -95,7 +95,7 @@ test('a thousand calls at two replicas create one link, which works at both', as
   const [record = ''] = await kept(':as:link:')
   const ttl = await store.ttl(record)
   assert.ok(ttl > 0 && ttl <= 600, String(ttl))
-  // Whoever reads Redis can’t make the link of it.
+  // The link can't be derived from Redis.
   const ticket = new URL([...links][0] ?? '').searchParams.get('ticket') ?? ''
   assert.not.match((await store.get(record)) ?? '', ticket.split('.')[1] ?? '')
   const page = await follow(client.agent, [...links][0] ?? '')
@@ -103,10 +103,10 @@ test('a thousand calls at two replicas create one link, which works at both', as
   for (const url of [server.gateway.url, replica.url])
     assert.ok((await call(token, url)).result.content[0].text === 'ok')
   for (const part of [':as:link:', ':as:linking:', ':as:login:']) assert.equal(await kept(part), [], part)
-  // Of the way through the providers nothing is left: the login itself, and what later ones of its user go on with.
+  // Nothing is left of the visit to the providers: only the login itself, and what the user's later logins need.
   const logins = (await kept(':upstream:')).filter((name) => !name.includes(':lock:'))
   const providers = await Promise.all(
-    // A field beside them names the share that they count in.
+    // Another field names the share in which they count.
     logins.map(async (name) =>
       (await store.hkeys(name))
         .filter((field) => field !== '.share')
@@ -139,7 +139,7 @@ test('a key entered at one replica works at the other, and can be opened under i
     await gateway.configure(config)
     await eventually('the configuration', async () => (await gateway.status()).config !== before)
   }
-  /** Opens the page of a key as somebody new, and enters one. */
+  /** Opens the page of a key as a new user and enters one. */
   const enter = async (user: string, key: string) => {
     server.upstream.user = user
     const client = await TestClient.register(server.issuer)
@@ -183,7 +183,8 @@ test('a key entered at one replica works at the other, and can be opened under i
   const isAsked = async (url: string) => JSON.stringify(await call(ada.token, url)).includes('/oauth/key?')
   for (const url of urls) await eventually('its end at both', () => isAsked(url))
 
-  // Replaced at one replica and deleted at the other at the same time: both agree on which came last, and neither uses the old one.
+  // One replica replaces the key while the other deletes it: both agree on which came last, and neither uses the old
+  // one.
   const { agent } = ada.client
   const there = (url: string) => url.replace(server.issuer, new URL(replica.url).origin)
   agent.share(new URL(server.issuer).host, new URL(replica.url).host)
@@ -199,7 +200,7 @@ test('a key entered at one replica works at the other, and can be opened under i
       deleteKey(agent, server.issuer),
     ])
     assert.is(replaced.status, 303)
-    /** What a call at a replica goes out with; undefined if it does not. */
+    /** Returns the key that a call at a replica is sent with; undefined if it is not sent. */
     const usedAt = async (url: string) =>
       (await isAsked(url)) ? undefined : raw.calls('tools/call').at(-1)?.headers['x-api-key']
     let used: unknown[] = []

@@ -1,4 +1,4 @@
-/** A provider that is asked for on demand: no login visits it, a call that needs it says where to log in, and then succeeds. */
+/** Tests a provider on demand: no login visits it; a call that needs it returns a link and succeeds afterwards. */
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { test } from 'uvu'
@@ -15,7 +15,7 @@ import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../supp
 let server: AuthServerUnderTest
 /** Shows its tools to everybody. */
 let raw: RawServer
-/** Shows them with a credential alone. */
+/** Shows its tools only with a credential. */
 let closed: RawServer
 let client: TestClient
 let token: string
@@ -66,7 +66,7 @@ const call = (name = 'hub_t', more: Record<string, unknown> = {}) =>
 const tools = async () =>
   (await postModern(server.gateway.url, 'tools/list', {}, authorization())).json.result.tools.map(({ name }) => name)
 
-/** A call in a session whose client has declared this. */
+/** Calls in a session whose client declares these capabilities. */
 async function callInSession(capabilities: object, more: object = {}, protocolVersion = '2025-11-25') {
   const params = { protocolVersion, capabilities, clientInfo: { name: 'raw', version: '1' } }
   const { headers } = await post(server.gateway.url, rpc('initialize', params, 0), authorization())
@@ -125,7 +125,7 @@ test('a modern client that supports URLs is asked once', async () => {
   assert.is(params.mode, 'url')
   assert.is(params.url, linkIn(first))
   const retry = { _meta: META, inputResponses: { [key]: { action: 'accept' } } }
-  // The user has not been there: it would be asked on and on.
+  // The user has not followed the link; asking again would never end.
   const early = (await call('hub_t', retry)).json.result
   assert.is(early.isError, true)
   assert.is(linkIn(early), params.url)
@@ -207,7 +207,7 @@ test('calls that need a login do not count as failures of the backend', async ()
 })
 
 test('if a token can’t be refreshed any more, a login is asked for, for its own backend alone', async () => {
-  // Short, also where the first call is so late that it gets another one.
+  // Short-lived; a late first call gets a second one.
   github().accessTokenS = 5
   await follow(client.agent, linkIn((await call()).json))
   assert.not.ok((await call()).json.result.isError)

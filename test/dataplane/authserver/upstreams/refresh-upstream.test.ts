@@ -1,4 +1,7 @@
-/** What providers have given is refreshed before it ends: once, whoever asks, and for nobody else. */
+/**
+ * Checks that a provider's tokens are refreshed before they expire, once for all callers of their owner and for no
+ * other user.
+ */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -13,7 +16,7 @@ const LIFE_S = 60
 let clock: StoppedClock
 let server: AuthServerUnderTest
 let raw: RawServer
-/** Headers that the backend does not take any more. */
+/** Headers that the backend no longer accepts. */
 const refused = new Set<string | undefined>()
 
 test.before(async () => {
@@ -47,7 +50,7 @@ const call = async (token: string, name = 'own_t') =>
 const sent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
 const refreshes = () => server.upstream.requests.filter((request) => request === 'POST /token').length
 
-/** A caller whose provider's access token lives for so long; those of later refreshes live for an hour. */
+/** Returns a caller whose provider's access token lives this long; refreshed ones live for an hour. */
 async function loggedIn(accessTokenS: number): Promise<string> {
   const client = await TestClient.register(server.issuer)
   server.upstream.accessTokenS = accessTokenS

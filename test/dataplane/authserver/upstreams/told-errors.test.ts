@@ -1,4 +1,4 @@
-/** What a provider says against a login: to whoever operates the gateway in the log and the status, to the user on a page. */
+/** Checks where a provider's errors are reported: to operators in the log and the status, to the user on a page. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -29,7 +29,7 @@ const providerStatus = async () => {
 const lineOf = (request: string) =>
   server.gateway.lines.find(({ requestId, provider }) => requestId === request && provider === 'corp')
 
-/** Has the provider send browsers back with this in the place of a code. */
+/** Makes the provider redirect browsers with these parameters instead of a code. */
 function sendingBack(parameters: Readonly<Record<string, string>>): void {
   server.upstream.before = (request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '/', server.upstream.issuer)
@@ -42,7 +42,7 @@ function sendingBack(parameters: Readonly<Record<string, string>>): void {
   }
 }
 
-/** Has the provider answer requests for tokens like this. */
+/** Sets the provider's answer to token requests. */
 function answering(answer: (request: IncomingMessage, response: ServerResponse) => void): void {
   server.upstream.before = (request, response) => {
     if (!request.url?.startsWith('/token')) return false
@@ -51,7 +51,7 @@ function answering(answer: (request: IncomingMessage, response: ServerResponse) 
   }
 }
 
-/** The page that a login ends at, what it names, and the log line under its request. */
+/** Returns a failed login's page, the details on it, and the log line of the same request. */
 async function fault() {
   const answer = await client.authorize()
   assert.is(answer.get('error'), 'access_denied')
@@ -197,7 +197,7 @@ interface Answered {
   readonly type: string
   readonly body: Record<string, unknown> | string
 }
-/** Changes what the provider answers at a path. */
+/** Edits the provider's answer at a path. */
 const edited =
   (path: string, edit: (body: Record<string, unknown>) => Partial<Answered>) =>
   (request: IncomingMessage, response: ServerResponse): false => {
@@ -240,7 +240,7 @@ test('an OpenID provider’s tokens are read in other forms, too', async () => {
     const answer = await client.authorize()
     assert.ok(answer.has('code'), `${what}: ${JSON.stringify((await providerStatus()).lastError)}`)
   }
-  // Only the form: what HTTP Basic brings is refused.
+  // Accepts only form parameters and refuses HTTP Basic.
   server.upstream.before = (request, response) => {
     if (!request.url?.startsWith('/token') || request.headers.authorization === undefined) return false
     response.writeHead(401, { 'content-type': 'application/json' }).end('{"error":"invalid_client"}')

@@ -1,4 +1,4 @@
-/** A gateway registers itself at a provider, here the npm package `oidc-provider`, and users log in there. */
+/** Registers a gateway at a provider, here the npm package `oidc-provider`, and logs users in there. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decodeJwt } from 'jose'
@@ -14,7 +14,7 @@ import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-
 test('the gateway registers once, with an initial access token, by the provider’s metadata', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const provider = await startLoginProvider([`http://127.0.0.1:${await freePort()}/unused`])
-  // Null members are as absent.
+  // Null members count as absent.
   provider.before = (request, response) => {
     if (request.url !== '/reg') return false
     const end = response.end.bind(response)

@@ -1,4 +1,4 @@
-/** Name and e-mail address may come from elsewhere; who the user is, is said by the ID token. */
+/** Reads names and e-mail addresses from other endpoints, while only the ID token identifies the user. */
 import type { ServerResponse } from 'node:http'
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
@@ -8,7 +8,7 @@ import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../
 
 let server: AuthServerUnderTest
 let client: TestClient
-/** What is answered elsewhere. */
+/** The answer of the other endpoint. */
 let elsewhere: { status?: number; body: unknown }
 const tokens: (string | undefined)[] = []
 
@@ -55,7 +55,7 @@ test('for display, userinfo goes before the ID token', async () => {
   }
   assert.is(await emailOf({ mail: 'a@x', email_verified: true }), 'a@x')
   assert.is(await emailOf({ addresses: [{ value: 'a@x', email_verified: 'true' }] }), 'a@x')
-  // What elsewhere is not vouched for leaves what the ID token vouches for.
+  // An address that the other endpoint does not mark as verified leaves that of the ID token.
   for (const body of [
     { mail: 'a@x' },
     { mail: 'a@x', email_verified: false },

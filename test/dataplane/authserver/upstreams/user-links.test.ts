@@ -1,4 +1,7 @@
-/** Links of people (`tokensPer: user`): linked once, whichever login or assertion a token is of; in memory, and at two replicas. */
+/**
+ * Tests links with `tokensPer: user`: each user links once, for all their logins and assertions; in memory and at two
+ * replicas.
+ */
 
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -43,7 +46,7 @@ interface Place {
 }
 
 let raw: RawServer
-/** Values of `Authorization` that the backend does not take. */
+/** Values of `Authorization` that the backend refuses. */
 const refused = new Set<string>()
 let redis: RedisServer
 const places: Place[] = []
@@ -141,7 +144,7 @@ const isServed = async (token: string, url: string) => (await call(token, url)).
 const sent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
 
 const clients = new Map<Place, TestClient[]>()
-/** Two clients that redeem assertions, at each place. */
+/** Returns two clients that redeem assertions, for each place. */
 async function agentsOf(place: Place): Promise<TestClient[]> {
   const metadata = {
     redirect_uris: ['https://app.example/callback'],
@@ -164,7 +167,7 @@ async function byAssertion(
   return (await tokensOf(await agent.token({ grant_type: BEARER, assertion, resource }))).access_token
 }
 
-/** Does all that a link asks for, as this user of the first provider, whose account at the second has this name. */
+/** Follows a link as this user of the first provider, with this account at the second. */
 async function link({ server, corp, partner, github }: Place, url: string, user: string, account = user) {
   for (const provider of [corp, partner]) provider.user = user
   github.user = account
@@ -207,10 +210,10 @@ test('a person links once, and their second client, their logins and each replic
     const login = await browser.login()
     assert.ok(await isServed(login.access_token, urls.at(-1) ?? ''))
     assert.equal(new Set(sent()), new Set([bearer]))
-    // The end of a login is not the end of its person.
+    // The end of a login does not end the user's link.
     assert.is((await browser.post('revoke', { client_id: browser.id, token: login.refresh_token })).status, 200)
     assert.ok(await isServed(token, urls[0] ?? ''))
-    // Somebody else is asked for a link of their own.
+    // Another user gets their own link.
     linkIn(await call(await byAssertion(place, 'bob'), urls[0] ?? ''))
     assert.equal(github.user, 'alice')
   }
@@ -225,7 +228,7 @@ test('with several providers, a link leads to the one where its person logs in',
     assert.is((await link(place, url, 'alice', 'partners-alice')).status, 200)
     assert.is(corp.requests.length, asked)
     for (const one of urls) assert.ok(await isServed(token, one))
-    // Their namesake at the other provider has another account.
+    // The user of the same name at the other provider has another account.
     assert.is.not(decodeJwt(token).sub, decodeJwt(await byAssertion(place, 'alice')).sub)
   }
 })
@@ -255,7 +258,7 @@ test('an actor without the person’s login can neither use nor create links', a
     )
     const acting = await byAssertion(place, 'alice', { act: { sub: 'agent' } })
     raw.seen.length = 0
-    // One call of the person before, so that what was got for them is at hand.
+    // An earlier call, so that the user's tokens are cached.
     for (const url of urls) assert.ok(await isServed(subject, url))
     const before = sent().length
     for (const token of [exchanged.access_token, acting])
@@ -310,7 +313,7 @@ test('a person sees a link on the sessions page and ends it; revoking everything
     assert.is((await link(place, again, 'alice')).status, 200)
     for (const url of urls) await eventually('the link', () => isServed(token, url))
 
-    // A link that somebody is about to follow ends as well.
+    // A pending link ends as well.
     const waiting = await byAssertion(place, 'dan')
     const early = linkIn(await call(waiting, urls[0] ?? ''))
     place.corp.user = 'dan'
@@ -340,7 +343,7 @@ test('if a provider revokes its grant, the link is asked for again', async () =>
     assert.ok(await isServed(token, urls[0] ?? ''))
     const old = sent().at(-1) ?? ''
     refused.add(old)
-    // A backend that refuses the token has it refreshed, for all replicas.
+    // If a backend refuses the token, it is refreshed for all replicas.
     for (const url of urls) assert.ok(await isServed(token, url))
     assert.is.not(sent().at(-1), old)
     refused.add(sent().at(-1) ?? '')
@@ -364,7 +367,7 @@ test('stored tokens are sealed, and can be opened under their own name alone', a
     const names = (await store.keys('*:upstream:*')).filter((name) => !name.includes(':lock:'))
     return new Map(await Promise.all(names.map(async (name) => [name, await store.hget(name, 'github')] as const)))
   }
-  /** Has somebody link; gives their token, and their record of which the access token is. */
+  /** Links a user's account; returns their token and the names of their records, which hide the access token. */
   const linkNow = async (user: string) => {
     const token = await byAssertion(place, user)
     assert.is((await link(place, linkIn(await call(token, url)), user)).status, 200)
@@ -378,7 +381,7 @@ test('stored tokens are sealed, and can be opened under their own name alone', a
   const seen = new Set((await kept()).keys())
   try {
     const [ada, eve] = [await linkNow('ada'), await linkNow('eve')]
-    // One has the tokens, the other one what a later login goes on with.
+    // One record has the tokens, the other what a later login needs.
     assert.equal([ada.names.length, eve.names.length], [2, 2])
     const all = await kept()
     for (const from of ada.names) {

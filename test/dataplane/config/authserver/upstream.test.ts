@@ -1,4 +1,4 @@
-/** What is wrong with the providers of an authorization server is told where it stands. */
+/** Checks that mistakes in an authorization server's providers are reported at their place. */
 import { Value } from 'typebox/value'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
